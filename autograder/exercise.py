@@ -1,0 +1,130 @@
+"""Exercises as data, and the requirements that they are composed of.
+
+A requirement says what is asked and holds what a judge needs to know; it does not judge
+(`autograder.judge` does) and it does not look at answers (`autograder.evidence` does).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from autograder.layout import Layout, Shape
+
+Arrays = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class PlacedLike:
+    """Every device holds the block that a picture gives it.
+
+    Met by an array or by a sharding; where `values` is given, by an array alone. What a function
+    returns is judged the same way, where another requirement has it exported.
+
+    Attributes:
+        picture: as `Layout.parse` reads it.
+        shapes: the array's shape in elements, and further shapes to try the same sharding on.
+        answer: the name of the answer that must meet this.
+        values: makes the values that the array must hold, of the first shape.
+    """
+
+    picture: str
+    shapes: tuple[Shape, ...]
+    answer: str = "answer"
+    values: Callable[[], np.ndarray] | None = None
+
+    def target(self, shape: Shape | None = None) -> Layout:
+        """The layout that is asked for, on the first shape or on another."""
+        return Layout.parse(self.picture, self.shapes[0]).on(shape or self.shapes[0])
+
+
+@dataclass(frozen=True)
+class Returns:
+    """A Python function gives the right result on cases drawn afresh each time.
+
+    Attributes:
+        asks: what the function must return, in a sentence.
+        cases: draws the argument lists, of plain data, from a random generator.
+        reference: gives the right result.
+        mistakes: for each diagnosis, a function that makes that mistake and no other.
+        answer: the name of the answer that must meet this.
+    """
+
+    asks: str
+    cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
+    reference: Callable[..., Any]
+    mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    answer: str = "answer"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An array that a function under judgement is given: what it is, and how it is laid out.
+
+    Attributes:
+        shape: global shape, in elements.
+        axes: the mesh's axis names and sizes, over the devices in order.
+        spec: for each dimension the axes it is split over, as `jax.P` takes them.
+        dtype: the NumPy name of its type.
+        mode: the mode of every mesh axis.
+    """
+
+    shape: Shape
+    axes: tuple[tuple[str, int], ...]
+    spec: tuple[None | str | tuple[str, ...], ...] = ()
+    dtype: str = "float32"
+    mode: Literal["explicit", "auto"] = "explicit"
+
+
+@dataclass(frozen=True)
+class Computes:
+    """A function computes what a NumPy reference does, on inputs drawn when judging.
+
+    Attributes:
+        asks: what the function must compute, in a sentence.
+        reference: the same on NumPy arrays.
+        arguments: one list of arguments for each program that is to be judged.
+        answer: the name of the answer that must meet this.
+    """
+
+    asks: str
+    reference: Arrays
+    arguments: tuple[tuple[Argument, ...], ...]
+    answer: str = "answer"
+
+
+Requirement = PlacedLike | Returns | Computes
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise of the course.
+
+    Attributes:
+        id: such as `1.4`; the notebook's graded cell is then called `ex-1-4-check`.
+        title: a few words.
+        requirements: what must hold; each counts the same.
+        hints: from gentle to nearly there, never the answer.
+        diagnoses: for the name of each known difference, what it usually means here.
+    """
+
+    id: str
+    title: str
+    requirements: tuple[Requirement, ...]
+    hints: tuple[str, ...]
+    diagnoses: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The names of the answers it asks for: `("answer",)` where it asks for one thing."""
+        return tuple(dict.fromkeys(requirement.answer for requirement in self.requirements))
+
+    @property
+    def grade_id(self) -> str:
+        """What nbgrader calls the notebook's graded cell."""
+        return f"ex-{self.id.replace('.', '-')}-check"
+
+    def generator(self, seed: int) -> np.random.Generator:
+        """The source of this exercise's random cases for one judging."""
+        return np.random.default_rng([seed, *self.id.encode()])

@@ -1,0 +1,1 @@
+"""All that touches nbgrader: releasing, capturing, judging, grading a class."""

@@ -1,0 +1,34 @@
+"""`python -m autograder.instructor`: release the notebooks, grade a class."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from autograder.instructor.course import Course
+from autograder.instructor.grading import grade_class
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m autograder.instructor", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the course's folder")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("release", help="make course/ from solutions/")
+    grade = commands.add_parser("grade", help="grade what is new in grading/submitted/")
+    grade.add_argument("--again", action="store_true", help="grade everything again")
+    chosen = parser.parse_args(arguments)
+    if not (chosen.root / "nbgrader_config.py").exists():
+        parser.error(f"{chosen.root} has no nbgrader_config.py; give the course's folder as --root")
+    course, console = Course(chosen.root), Console()
+    if chosen.command == "grade":
+        return grade_class(course, console, again=chosen.again)
+    for assignment in course.assignments():
+        course.release(assignment)
+        console.print(f"course/{assignment}/{assignment}.ipynb")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""A demonstration class, made from the released notebooks, the solutions and the bank."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from autograder.exercises import NOTEBOOKS
+from autograder.instructor import bank
+from autograder.instructor.course import Course
+
+
+def fill(course: Course) -> None:
+    """Hand in five notebooks for each graded assignment, as five students would."""
+    for assignment in course.assignments():
+        exercises = NOTEBOOKS.get(assignment, ())
+        if not exercises:
+            continue
+        known = bank.load(course.solutions / assignment / "bank.py")
+        wrong = {e.id: [k for k in known if k.exercise == e.id and k.score < 1] for e in exercises}
+        solved = nbformat.read(course.solutions / assignment / f"{assignment}.ipynb", 4)
+        students = {
+            "ada-all-right": {e.id: _solution(solved, e.grade_id) for e in exercises},
+            "ben-typical-mistakes": {i: answers[0].code for i, answers in wrong.items()},
+            "cleo-other-mistakes": {i: answers[-1].code for i, answers in wrong.items()},
+            "dana-untouched": {},
+        }
+        released = course.released / assignment / f"{assignment}.ipynb"
+        for student, answers in students.items():
+            filled = bank.answered(nbformat.read(released, 4), answers)
+            nbformat.write(filled, _place(course, student, assignment))
+        text = released.read_text()
+        _place(course, "emil-broken", assignment).write_text(text[: len(text) // 2])
+
+
+def _place(course: Course, student: str, assignment: str) -> Path:
+    folder = course.submitted / student / assignment
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{assignment}.ipynb"
+
+
+def _solution(notebook: Any, grade_id: str) -> str:
+    """What stands between the solution's marks in an exercise's cell."""
+    name = grade_id.removesuffix("-check")
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == name:
+            after: str = cell.source.split("### BEGIN SOLUTION\n", 1)[1]
+            return after.split("### END SOLUTION", 1)[0].rstrip()
+    raise LookupError(f"The solutions have no cell {name!r}.")

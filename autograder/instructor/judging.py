@@ -1,0 +1,105 @@
+"""Between running a submission and saving its grades: the verdicts, from the evidence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from nbformat.v4 import new_output
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Float
+
+from autograder import feedback
+from autograder.exercise import Exercise
+from autograder.exercises import EXERCISES
+from autograder.instructor.capturing import RESOURCE, published
+from autograder.instructor.judge_process import SECONDS, Case, judge_apart
+from autograder.judge import Verdict, no_evidence
+
+BY_GRADE_ID = {exercise.grade_id: exercise for exercise in EXERCISES.values()}
+
+
+class JudgeEvidence(NbGraderPreprocessor):
+    """Have the evidence of each graded cell judged, and write the verdict into the cell.
+
+    What nbgrader then reads as the score is a number that stands here; whatever the submission
+    wrote into its graded cells is gone, but for what it printed. Points come from the gradebook,
+    not from the submission. Graded cells that are not the course's own are left as they are.
+    """
+
+    seconds = Float(SECONDS, help="How long one notebook's evidence may take to judge.").tag(
+        config=True
+    )
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        """Judge all of a notebook's evidence in one clean process, then write."""
+        points = self._points(resources["nbgrader"])
+        graded = {
+            exercise.id: (exercise, cell)
+            for cell in nb.cells
+            for exercise in [BY_GRADE_ID.get(cell.metadata.get("nbgrader", {}).get("grade_id"))]
+            if exercise is not None and exercise.grade_id in points and cell.cell_type == "code"
+        }
+        seed = resources[RESOURCE]["seed"]
+        cases = [
+            Case(exercise.id, found, seed)
+            for exercise, cell in graded.values()
+            for found in [_evidence(exercise, cell, nb)]
+            if found is not None
+        ]
+        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds)}
+        for exercise, cell in graded.values():
+            verdict = verdicts.get(exercise.id) or _nothing_handed_in(exercise, cell)
+            _write(cell, verdict, points[exercise.grade_id])
+        self._keep(cases, resources)
+        return nb, resources
+
+    def _points(self, about: Any) -> dict[str, float]:
+        with Gradebook(about["db_url"]) as gradebook:
+            notebook = gradebook.find_notebook(about["notebook"], about["assignment"])
+            return {cell.name: cell.max_score for cell in notebook.grade_cells}
+
+    def _keep(self, cases: list[Case], resources: Any) -> None:
+        """Leave the evidence beside the graded notebook, so that it can be judged again."""
+        folder = Path(resources["metadata"]["path"])
+        kept = [{"exercise": c.exercise, "seed": c.seed, "evidence": c.evidence} for c in cases]
+        path = folder / f"{resources['nbgrader']['notebook']}.evidence.json"
+        path.unlink(missing_ok=True)
+        path.write_text(json.dumps(kept))
+
+
+def _evidence(exercise: Exercise, cell: Any, nb: Any) -> Any:
+    """The evidence for an exercise: from its own cell, or else from wherever its check went."""
+    for place in ([cell], nb.cells):
+        mine = [e for c in place for e in published(c) if e.get("exercise") == exercise.id]
+        if mine:
+            return mine[-1]
+    return None
+
+
+def _nothing_handed_in(exercise: Exercise, cell: Any) -> Verdict:
+    errors = [o for o in cell.outputs if o.output_type == "error"]
+    if errors:
+        why = f"The check cell ended with {errors[0].ename}: {errors[0].evalue}"
+        return no_evidence(
+            exercise, "check-failed", f"{why}. Often the cell above raised an error of its own."
+        )
+    return no_evidence(
+        exercise, "no-evidence", f'check("{exercise.id}", …) did not run, so nothing was handed in.'
+    )
+
+
+def _write(cell: Any, verdict: Verdict, points: float) -> None:
+    """Replace a graded cell's outputs: what it printed, the verdict, the score."""
+    printed = "".join(o.text for o in cell.outputs if o.output_type == "stream")
+    score = round(verdict.score * points, 4)
+    cell.outputs = [
+        *([new_output("stream", name="stdout", text=printed)] if printed else []),
+        new_output(
+            "display_data",
+            data={"text/html": feedback.page(verdict), "text/plain": feedback.text(verdict)},
+        ),
+        new_output("execute_result", data={"text/plain": str(score)}, execution_count=None),
+    ]
+    cell.execution_count = None
+    cell.metadata.nbgrader.update(grade=True, solution=False, task=False, points=points)

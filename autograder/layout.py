@@ -1,0 +1,291 @@
+"""Layout: which device holds which block of an array.
+
+Two layouts are equal when every device holds the same block. Nothing else about a sharding counts:
+not its mesh's names, not its spec, not the order of its axes. (`NamedSharding` compares those, so
+`P('x') == P('x', None)` is False; and `is_equivalent_to` is False between meshes whose devices are
+ordered differently, even where every block is on the same device.)
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Self
+
+import jax
+import numpy as np
+
+from autograder import drawing
+
+Block = tuple[tuple[int, int], ...]
+"""For each dimension, the first index and the one past the last, in elements."""
+
+Shape = tuple[int, ...]
+
+
+class LayoutError(ValueError):
+    """A layout cannot be made from what came; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which block of an array of one shape each device holds.
+
+    Attributes:
+        shape: the array's global shape, in elements.
+        blocks: pairs of a device's id and the block it holds, in order of ids.
+    """
+
+    shape: Shape
+    blocks: tuple[tuple[int, Block], ...]
+
+    @classmethod
+    def of(cls, thing: object, shape: Shape | None = None) -> Self:
+        """The layout of an array, or of a sharding for an array of a given shape.
+
+        Args:
+            thing: a `jax.Array`, a `jax.sharding.Sharding`, or a `Layout`.
+            shape: the global shape in elements; needed for a sharding, which has none of its own.
+
+        Raises:
+            LayoutError: `thing` has no layout, has no shape, or does not divide the shape.
+        """
+        if isinstance(thing, cls):
+            return thing
+        if isinstance(thing, jax.core.Tracer):
+            raise LayoutError(
+                "Inside jit an array is a tracer: it has a type (jax.typeof) but is on no device "
+                "yet. Return it, and look at what comes back."
+            )
+        if isinstance(thing, jax.Array):
+            thing, shape = thing.sharding, thing.shape
+        if isinstance(thing, np.ndarray | np.generic):
+            raise LayoutError(
+                "This is a NumPy array: it lives in the host's memory, and no device holds it. "
+                "jax.device_put(array, sharding) puts it on devices."
+            )
+        if isinstance(thing, jax.P):
+            raise LayoutError(
+                f"{thing} is a partition spec: it names mesh axes, but says nothing of devices. "
+                f"jax.NamedSharding(mesh, spec) joins it to a mesh."
+            )
+        if not isinstance(thing, jax.sharding.Sharding):
+            raise LayoutError(
+                f"A layout belongs to a jax.Array, or to a sharding and a shape; "
+                f"{type(thing).__name__} came."
+            )
+        if shape is None:
+            raise LayoutError(
+                "A sharding has no shape of its own, and how large the blocks are depends on it. "
+                "Give the array's shape too, as in show(sharding, shape=(16, 16))."
+            )
+        try:
+            indices = thing.devices_indices_map(tuple(shape))
+        except (ValueError, IndexError) as error:
+            raise LayoutError(_does_not_fit(thing, tuple(shape))) from error
+        return cls.from_blocks(
+            shape,
+            {
+                device.id: tuple(
+                    part.indices(size)[:2] for part, size in zip(index, shape, strict=True)
+                )
+                for device, index in indices.items()
+            },
+        )
+
+    @classmethod
+    def from_blocks(cls, shape: Shape, blocks: Mapping[int, Block]) -> Self:
+        """A layout from a mapping of device ids to blocks."""
+        return cls(tuple(map(int, shape)), tuple(sorted(blocks.items())))
+
+    @classmethod
+    def parse(cls, picture: str, shape: Shape | None = None) -> Self:
+        """A layout from a picture in text.
+
+        Each word is a block, named by the ids of the devices that hold it, separated by commas. A
+        line is a row of blocks; an empty line starts the next plane of a picture of rank 3.
+
+        Args:
+            picture: such as `"0 1 2 3 4 5 6 7"` (eight column strips), `"0 2 \\n 4 6"` (four
+                blocks on four devices), `"0,1,2,3  4,5,6,7"` (two blocks, four holders each).
+            shape: the array's shape in elements; by default one element for each block.
+
+        Raises:
+            LayoutError: the picture is ragged or names a device twice, or does not fit the shape.
+        """
+        grid = _parse_grid(picture)
+        while shape is not None and grid.ndim > len(shape) and 1 in grid.shape:
+            grid = grid.squeeze(axis=grid.shape.index(1))
+        while shape is not None and grid.ndim < len(shape):
+            grid = grid[None]
+        blocks: dict[int, Block] = {}
+        for index, holders in np.ndenumerate(grid):
+            for device in holders:
+                if device in blocks:
+                    raise LayoutError(f"The picture gives device {device} two blocks.")
+                blocks[device] = tuple((i, i + 1) for i in index)
+        layout = cls.from_blocks(grid.shape, blocks)
+        return layout if shape is None else layout.on(shape)
+
+    def on(self, shape: Shape) -> Self:
+        """The same picture on an array of another shape of the same rank.
+
+        Raises:
+            LayoutError: the blocks do not divide the shape.
+        """
+        if len(shape) != len(self.shape) or any(
+            size % count for size, count in zip(shape, self.counts, strict=False)
+        ):
+            raise LayoutError(
+                f"{_by(self.counts)} blocks do not divide an array of shape {shape} evenly."
+            )
+        step = [size // count for size, count in zip(shape, self.counts, strict=True)]
+        return type(self).from_blocks(
+            shape,
+            {
+                device: tuple((i * s, (i + 1) * s) for i, s in zip(index, step, strict=True))
+                for index, holders in self.grid.items()
+                for device in holders
+            },
+        )
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The ids of the devices that hold a block, in order."""
+        return tuple(device for device, _ in self.blocks)
+
+    @cached_property
+    def cuts(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each dimension, the distinct intervals that it is cut into, in order."""
+        return tuple(
+            tuple(sorted({block[axis] for _, block in self.blocks}))
+            for axis in range(len(self.shape))
+        )
+
+    @property
+    def counts(self) -> Shape:
+        """How many blocks each dimension is cut into."""
+        return tuple(map(len, self.cuts))
+
+    @property
+    def copies(self) -> int:
+        """How many devices hold each block."""
+        return len(self.blocks) // max(1, math.prod(self.counts))
+
+    @cached_property
+    def grid(self) -> dict[Shape, tuple[int, ...]]:
+        """The ids of the devices that hold the block at each place in the grid of blocks."""
+        holders: dict[Block, list[int]] = {}
+        for device, block in self.blocks:
+            holders.setdefault(block, []).append(device)
+        return {
+            index: tuple(
+                holders.get(tuple(cuts[i] for i, cuts in zip(index, self.cuts, strict=True)), ())
+            )
+            for index in product(*map(range, self.counts))
+        }
+
+    def transpose(self, order: tuple[int, ...]) -> Self:
+        """The layout of the array with its dimensions in another order, as `numpy.transpose`."""
+        return type(self).from_blocks(
+            tuple(self.shape[axis] for axis in order),
+            {device: tuple(block[axis] for axis in order) for device, block in self.blocks},
+        )
+
+    def describe(self) -> str:
+        """The layout in words: `shape (16, 16) in 1 × 8 blocks of (16, 2)`, and who holds them."""
+        if not self.blocks:
+            return f"shape {self.shape}, on no device"
+        if not self.shape:
+            return f"a scalar on {devices_in_words(self.devices)}"
+        if math.prod(self.counts) == 1:
+            return f"shape {self.shape}, whole on {devices_in_words(self.devices)}"
+        block = tuple(stop - start for start, stop in self.blocks[0][1])
+        cut = f"shape {self.shape} in {_by(self.counts)} blocks of {block}"
+        if self.copies > 1:
+            return f"{cut}, {self.copies} copies of each, on {devices_in_words(self.devices)}"
+        in_order = tuple(device for holders in self.grid.values() for device in holders)
+        return f"{cut}, on {devices_in_words(in_order)}"
+
+    def __str__(self) -> str:
+        """The picture in text, as `parse` reads it."""
+        return drawing.plain(self.panel())
+
+    def _repr_html_(self) -> str:
+        return drawing.svg([self.panel()])
+
+    def panel(self, title: str = "") -> drawing.Panel:
+        """The layout as a picture to draw: see `autograder.drawing`."""
+        return drawing.Panel(
+            title=title,
+            caption=f"shape {self.shape}",
+            shape=self.shape,
+            cuts=self.cuts,
+            labels=self.grid,
+            description=f"{title + ': ' if title else ''}{self.describe()}. "
+            + "; ".join(
+                f"block {index} on {devices_in_words(holders)}"
+                for index, holders in self.grid.items()
+            ),
+        )
+
+
+def devices_in_words(devices: tuple[int, ...]) -> str:
+    """`device 3`, `devices 0 to 7`, `devices 0, 2, 4, 6`."""
+    if len(devices) == 1:
+        return f"device {devices[0]}"
+    if len(devices) > 2 and devices == tuple(range(devices[0], devices[-1] + 1)):
+        return f"devices {devices[0]} to {devices[-1]}"
+    return f"devices {', '.join(map(str, devices))}"
+
+
+def _parse_grid(picture: str) -> np.ndarray:
+    planes: list[list[list[tuple[int, ...]]]] = [[]]
+    for line in picture.strip().splitlines():
+        if not line.strip():
+            planes.append([])
+            continue
+        try:
+            row = [tuple(int(device) for device in word.split(",")) for word in line.split()]
+        except ValueError:
+            raise LayoutError(
+                f"A picture is made of device ids, as in '0,1  2,3'; the line {line.strip()!r} "
+                f"holds something else."
+            ) from None
+        planes[-1].append(row)
+    planes = [plane for plane in planes if plane]
+    widths = {len(row) for plane in planes for row in plane}
+    heights = {len(plane) for plane in planes}
+    if len(widths) != 1 or len(heights) != 1:
+        raise LayoutError("The rows of a picture, and its planes, must be of equal length.")
+    grid = np.empty((len(planes), *heights, *widths), dtype=object)
+    for index in np.ndindex(grid.shape):
+        plane, row, column = index
+        grid[index] = planes[plane][row][column]
+    return grid[0] if len(planes) == 1 else grid
+
+
+def _by(counts: Shape) -> str:
+    return " × ".join(map(str, counts)) if counts else "1"
+
+
+def _does_not_fit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
+    """Why a sharding refuses a shape: too many dimensions named, or sizes that do not divide."""
+    if not isinstance(sharding, jax.NamedSharding):
+        return f"{sharding} does not fit an array of shape {shape}."
+    spec, sizes = sharding.spec, dict(sharding.mesh.shape)
+    if len(spec) > len(shape):
+        return (
+            f"The spec {spec} speaks of {len(spec)} dimensions, "
+            f"and an array of shape {shape} has {len(shape)}."
+        )
+    for dimension, (size, names) in enumerate(zip(shape, spec, strict=False)):
+        axes = names if isinstance(names, tuple) else (names,)
+        count = math.prod(sizes.get(name, 1) for name in axes)
+        if size % count:
+            return (
+                f"{spec} cuts dimension {dimension} into {count} blocks, and its size, {size}, "
+                f"is not a multiple of {count}: JAX wants equal blocks."
+            )
+    return f"{spec} on a mesh of {sizes} does not fit an array of shape {shape}."

@@ -1,0 +1,237 @@
+"""The names that a notebook imports: check, hint, progress, show, target."""
+
+import os
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
+
+from autograder import drawing, evidence, feedback
+from autograder import progress as progress_file
+from autograder.exercise import Exercise, PlacedLike
+from autograder.exercises import NOTEBOOKS, UnknownExerciseError, find
+from autograder.judge import Verdict, judge
+from autograder.layout import Layout, LayoutError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+SEED_VARIABLE: Final = "SHARDLINGS_GRADING_SEED"
+"""Set, by what grades, in kernels that only capture evidence; what cases are drawn from."""
+
+_hints_given: dict[str, int] = {}
+
+
+class ShortError(Exception):
+    """An error that a notebook shows as its sentence alone, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class UsageError(ShortError, TypeError):
+    """One of the course's functions was called with something that it cannot use."""
+
+
+class UnknownExercise(ShortError, UnknownExerciseError):  # noqa: N818  what a learner reads
+    """There is no exercise of that name."""
+
+
+class NotYet(ShortError, AssertionError):  # noqa: N818  it is what a learner reads
+    """A check that did not find everything right, where nbgrader runs the notebook."""
+
+
+def check(exercise: str, *answer: object, **answers: object) -> None:
+    """Judge an answer, and show what it made beside what was asked.
+
+    Nothing is raised for a wrong answer, or for none, so that a notebook runs from top to bottom.
+    Where nbgrader validates the notebook, or grades it with a configuration of its own, a verdict
+    that is not wholly right is raised as `NotYet`. Where Shardlings grades it, nothing is judged
+    here: the evidence leaves the kernel, and a clean process judges it.
+
+    Args:
+        exercise: the exercise's id, such as `"1.4"`.
+        *answer: the answer, where the exercise asks for one thing.
+        **answers: the answers by name, where it asks for several.
+
+    Raises:
+        UnknownExercise: there is no such exercise.
+        UsageError: the answers are not as many, or not named as, the exercise asks.
+        NotYet: see above.
+    """
+    asked = _find(exercise)
+    named = _by_name(asked, answer, answers)
+    grading_seed = os.environ.get(SEED_VARIABLE)
+    if grading_seed is not None:
+        _publish(evidence.capture(asked, named, int(grading_seed)))
+        return
+    seed = secrets.randbits(32)
+    verdict = judge(asked, evidence.capture(asked, named, seed), seed)
+    _display(feedback.page(verdict), feedback.text(verdict), lambda: feedback.renderable(verdict))
+    if os.environ.get("NBGRADER_EXECUTION") in ("validate", "autograde"):
+        if verdict.score < 1:
+            raise NotYet(_without_pictures(verdict))
+    else:
+        progress_file.record(asked.id, verdict.state)
+
+
+def hint(exercise: str) -> None:
+    """Show the next hint for an exercise: the first are gentle, the last is nearly the answer.
+
+    Args:
+        exercise: the exercise's id, such as `"1.4"`.
+
+    Raises:
+        UnknownExercise: there is no such exercise.
+    """
+    asked = _find(exercise)
+    number = _hints_given.get(asked.id, 0)
+    if number == len(asked.hints):
+        _say(f"{asked.id}: those were all {number} hints; from the start again.")
+        number = 0
+    _hints_given[asked.id] = number + 1
+    _say(f"{asked.id} {asked.title}, hint {number + 1} of {len(asked.hints)}: {asked.hints[number]}")
+
+
+def progress() -> None:
+    """Show which exercises are done and which are left, in every notebook of the course."""
+    states = progress_file.load()
+    lines = []
+    for notebook, exercises in NOTEBOOKS.items():
+        marks = [(e, feedback.MARKS[states.get(e.id, "unanswered")]) for e in exercises]
+        done = sum(states.get(e.id) == "right" for e in exercises)
+        lines.append(f"{notebook}: {done} of {len(exercises)} done")
+        lines += [f"  {mark} {e.id} {e.title}" for e, mark in marks]
+    _say("\n".join(lines))
+
+
+def target(exercise: str) -> None:
+    """Draw what an exercise asks for.
+
+    Args:
+        exercise: the exercise's id, such as `"1.4"`.
+
+    Raises:
+        UnknownExercise: there is no such exercise.
+        UsageError: the exercise asks for something that cannot be drawn.
+    """
+    asked = _find(exercise)
+    pictures = [r for r in asked.requirements if isinstance(r, PlacedLike)]
+    if not pictures:
+        raise UsageError(f"Exercise {asked.id} asks for no layout, so there is nothing to draw.")
+    _draw(
+        [
+            r.target().panel(asked.id if r.answer == "answer" else f"{asked.id} {r.answer}")
+            for r in pictures
+        ]
+    )
+
+
+@overload
+def show(
+    *things: object, shape: tuple[int, ...] | None = None, figure: Literal[True], **named: object
+) -> "Figure": ...
+@overload
+def show(
+    *things: object,
+    shape: tuple[int, ...] | None = None,
+    figure: Literal[False] = False,
+    **named: object,
+) -> None: ...
+def show(
+    *things: object, shape: tuple[int, ...] | None = None, figure: bool = False, **named: object
+) -> "Figure | None":
+    """Draw which device holds which block; several things side by side.
+
+    Args:
+        *things: arrays, or shardings, or layouts, of rank 0 to 4.
+        shape: the global shape, in elements, that shardings are drawn for.
+        figure: return a matplotlib figure instead of showing.
+        **named: more of them, with a title each.
+
+    Raises:
+        UsageError: nothing was given, or something that has no layout.
+    """
+    if not things and not named:
+        raise UsageError("show draws an array, or a sharding and a shape; nothing came.")
+    titled: list[tuple[str, object]] = [("", thing) for thing in things]
+    titled += list(named.items())
+    try:
+        layouts = [(title, Layout.of(thing, shape)) for title, thing in titled]
+    except LayoutError as error:
+        raise UsageError(str(error)) from None
+    for _, layout in layouts:
+        if len(layout.shape) > 4:
+            raise UsageError(f"show draws up to rank 4; an array of shape {layout.shape} came.")
+    panels = [layout.panel(title) for title, layout in layouts]
+    if figure:
+        return drawing.figure(panels)
+    _draw(panels)
+    return None
+
+
+def _find(exercise: str) -> Exercise:
+    try:
+        return find(exercise)
+    except UnknownExerciseError as error:
+        raise UnknownExercise(str(error)) from None
+
+
+def _by_name(
+    exercise: Exercise, answer: tuple[object, ...], answers: Mapping[str, object]
+) -> Mapping[str, object]:
+    if exercise.answers == ("answer",):
+        if len(answer) == 1 and not answers:
+            return {"answer": answer[0]}
+        call = "answer"
+    else:
+        if not answer and set(answers) == set(exercise.answers):
+            return answers
+        call = ", ".join(f"{name}=..." for name in exercise.answers)
+    raise UsageError(f'Exercise {exercise.id} is checked by check("{exercise.id}", {call}).')
+
+
+def _publish(captured: evidence.Evidence) -> None:
+    from IPython.display import display
+
+    display(
+        {
+            evidence.MIME: evidence.to_json(captured),
+            "text/plain": f"{captured.exercise}: handed in",
+        },
+        raw=True,
+    )
+
+
+def _without_pictures(verdict: Verdict) -> str:
+    return " ".join([feedback.headline(verdict) + ".", *feedback.sentences(verdict)])
+
+
+def _draw(panels: list[drawing.Panel]) -> None:
+    plain = "\n\n".join(f"{p.title}\n{drawing.plain(p)}".strip() for p in panels)
+    _display(drawing.svg(panels), plain, lambda: drawing.renderable(panels))
+
+
+def _say(words: str) -> None:
+    print(words)
+
+
+def _display(page: str, plain: str, terminal: Any) -> None:
+    """HTML where a notebook is listening, with the same in text; rich tables in a terminal."""
+    if _in_notebook():
+        from IPython.display import display
+
+        display({"text/html": page, "text/plain": plain}, raw=True)
+    else:
+        from rich.console import Console
+
+        made: RenderableType = terminal()
+        Console().print(made)
+
+
+def _in_notebook() -> bool:
+    import sys
+
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return hasattr(shell, "kernel")

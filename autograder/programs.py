@@ -1,0 +1,124 @@
+"""Functions that travel: exported in one process, compiled and run in another.
+
+An exported program is StableHLO: data, not Python. Loading one runs nothing of its author's, and
+what it may do when it runs is limited to StableHLO's own operations and an allow-list of custom
+calls; a call back into Python is not on the list.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.exercise import Argument
+
+ALLOWED_CUSTOM_CALLS: Final = frozenset(
+    """
+    Sharding SPMDFullToShardShape SPMDShardToFullShape xla.sdy.FuncResultSharding
+    xla.sdy.GlobalToLocalShape xla.sdy.LocalToGlobalShape shape_assertion
+    cu_threefry2x32 cu_threefry2x32_ffi cpu_threefry2x32 mhlo.topk stablehlo.dynamic_top_k
+    lapack_sgetrf_ffi lapack_dgetrf_ffi lapack_strsm_ffi lapack_dtrsm_ffi lapack_spotrf_ffi
+    lapack_dpotrf_ffi lapack_sgeqrf_ffi lapack_dgeqrf_ffi lapack_sorgqr_ffi lapack_dorgqr_ffi
+    lapack_ssyevd_ffi lapack_dsyevd_ffi lapack_sgesdd_ffi lapack_dgesdd_ffi
+    """.split()
+)
+"""Custom calls that JAX's own functions make and that reach nothing outside the program."""
+
+MAX_ARTIFACT_BYTES: Final = 1 << 20
+"""An exported exercise takes a few kilobytes; what is much larger carries its answer in it."""
+
+
+class ProgramError(ValueError):
+    """An exported program cannot be judged; `diagnosis` names why, in a word or two."""
+
+    def __init__(self, diagnosis: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.diagnosis = diagnosis
+
+
+def placed(argument: Argument) -> jax.NamedSharding:
+    """The sharding that an argument is to have, over the first devices in order."""
+    names = tuple(name for name, _ in argument.axes)
+    sizes = tuple(size for _, size in argument.axes)
+    kind = {"explicit": jax.sharding.AxisType.Explicit, "auto": jax.sharding.AxisType.Auto}
+    mesh = jax.make_mesh(sizes, names, axis_types=(kind[argument.mode],) * len(names))
+    return jax.NamedSharding(mesh, jax.P(*argument.spec))
+
+
+def export(function: Callable[..., Any], arguments: Sequence[Argument]) -> bytes:
+    """Export a function for one list of argument layouts; the learner's own errors come through."""
+    from jax import export as jax_export
+
+    structs = [
+        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
+    ]
+    return bytes(jax_export.export(jax.jit(function))(*structs).serialize())
+
+
+def run(
+    artifact: bytes, arguments: Sequence[Argument], inputs: Sequence[np.ndarray]
+) -> list[jax.Array]:
+    """Compile an exported program here and run it.
+
+    Args:
+        artifact: what `export` made; it may be forged, and is checked first.
+        arguments: what the exercise gives the program.
+        inputs: their values.
+
+    Returns:
+        What the program returns, flattened.
+
+    Raises:
+        ProgramError: it is malformed, too large, made for other arguments, calls out, or fails.
+    """
+    program = _load(artifact)
+    wanted = [(a.shape, np.dtype(a.dtype)) for a in arguments]
+    if [(aval.shape, aval.dtype) for aval in program.in_avals] != wanted:
+        raise ProgramError("arguments", "The program was exported for other arguments than asked.")
+    for target in custom_calls(program.mlir_module()):
+        if target not in ALLOWED_CUSTOM_CALLS:
+            raise ProgramError(
+                "custom-call",
+                f"The program calls {target!r}, which is outside of what a program may call here: "
+                f"it must compute its result with JAX's own operations.",
+            )
+    values = [jax.device_put(v, placed(a)) for v, a in zip(inputs, arguments, strict=True)]
+    try:
+        return jax.tree.leaves(jax.block_until_ready(jax.jit(program.call)(*values)))
+    except Exception as error:  # the compiler's refusals come in many types
+        raise ProgramError(
+            "fails", f"The program does not run on its own: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def custom_calls(module: str) -> set[str]:
+    """The targets of the custom calls in a StableHLO module, read from its operations."""
+    from jax._src.interpreters import mlir  # a context that knows every dialect JAX writes
+    from jax.extend.mlir import ir
+
+    targets: set[str] = set()
+
+    def visit(operation: Any) -> Any:
+        if operation.name.endswith("custom_call"):
+            targets.add(ir.StringAttr(operation.attributes["call_target_name"]).value)
+        return ir.WalkResult.ADVANCE
+
+    with mlir.make_ir_context():
+        ir.Module.parse(module).operation.walk(visit)
+    return targets
+
+
+def _load(artifact: bytes) -> Any:
+    from jax import export as jax_export
+
+    if len(artifact) > MAX_ARTIFACT_BYTES:
+        raise ProgramError(
+            "too-large",
+            f"The exported program takes {len(artifact):,} bytes; at most {MAX_ARTIFACT_BYTES:,} "
+            f"are taken. Arrays from outside the function are part of it: pass them as arguments.",
+        )
+    try:
+        return jax_export.deserialize(bytearray(artifact))
+    except Exception as error:  # flatbuffers and MLIR raise what they like on malformed bytes
+        raise ProgramError("malformed", "The exported program cannot be read.") from error

@@ -1,0 +1,79 @@
+"""nbgrader's configuration: where the course's parts are, and who judges.
+
+`nbgrader` on the command line, Formgrader and `make grade` all read this file. Take away the two
+lists of preprocessors, and nbgrader still works, as it does everywhere: a failed check raises.
+"""
+
+from pathlib import Path
+
+from nbgrader.preprocessors import (
+    AssignLatePenalties,
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ClearOutput,
+    ClearSolutions,
+    ComputeChecksums,
+    IgnorePattern,
+    IncludeHeaderFooter,
+    LimitOutput,
+    LockCells,
+    SaveAutoGrades,
+    SaveCells,
+)
+
+from autograder.instructor.capturing import CaptureEvidence
+from autograder.instructor.judging import JudgeEvidence
+from autograder.instructor.publishing import Publish
+
+c = get_config()
+
+root = Path(__file__).resolve().parent
+c.CourseDirectory.root = str(root)
+c.CourseDirectory.course_id = "shardlings"
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "course"
+c.CourseDirectory.submitted_directory = "grading/submitted"
+c.CourseDirectory.autograded_directory = "grading/autograded"
+c.CourseDirectory.feedback_directory = "grading/feedback"
+c.CourseDirectory.solution_directory = "grading/solution"
+c.CourseDirectory.db_url = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
+c.CourseDirectory.ignore = [
+    ".ipynb_checkpoints",
+    "*.pyc",
+    "__pycache__",
+    "feedback",
+    # nbgrader copies what is not ignored into the release, and to where submissions run.
+    "*.md",
+    "bank.py",
+    "*.evidence.json",
+]
+
+# Notebooks run from top to bottom with nothing filled in: the line above the stub is `name = ...`.
+c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE"}
+c.GenerateAssignment.preprocessors = [
+    Publish,
+    IncludeHeaderFooter,
+    LockCells,
+    ClearSolutions,
+    ClearOutput,
+    CheckCellMetadata,
+    ComputeChecksums,
+    SaveCells,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ComputeChecksums,
+    CheckCellMetadata,
+]
+c.Publish.pyproject = str(root / "pyproject.toml")
+
+c.OverwriteCells.add_missing_cells = True
+c.Autograde.autograde_preprocessors = [
+    CaptureEvidence,
+    JudgeEvidence,
+    IgnorePattern,
+    LimitOutput,
+    SaveAutoGrades,
+    AssignLatePenalties,
+    CheckCellMetadata,
+]

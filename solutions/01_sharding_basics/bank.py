@@ -1,0 +1,313 @@
+# %% [markdown]
+# Known answers to the exercises of notebook 01. A cell stands below what the exercise's cell was
+# handed out with, so an answer that raises leaves the exercise unanswered.
+
+# %% the columns through a mesh of three axes exercise="1.1" score=1
+small = jax.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)
+columns = jax.device_put(x, NamedSharding(small, P(None, ("a", "b", "c"))))
+
+# %% rows exercise="1.1" score=0 diagnoses=["transposed"]
+columns = jax.device_put(x, NamedSharding(line, P("x")))
+
+# %% rows, written out exercise="1.1" score=0 diagnoses=["transposed"]
+columns = jax.device_put(x, NamedSharding(line, P("x", None)))
+
+# %% a copy on every device exercise="1.1" score=0 diagnoses=["replicated"]
+columns = jax.device_put(x, NamedSharding(line, P(None, None)))
+
+# %% the array as it was exercise="1.1" score=0 diagnoses=["one-device"]
+columns = x
+
+# %% the sharding instead of the array exercise="1.1" score=0 diagnoses=["sharding-for-array"]
+columns = NamedSharding(line, P(None, "x"))
+
+# %% the array transposed, and cut into rows exercise="1.1" score=0 diagnoses=["values"]
+columns = jax.device_put(x.T, NamedSharding(line, P(None, "x")))
+
+# %% NumPy exercise="1.1" score=0 diagnoses=["numpy"]
+columns = np.asarray(x)
+
+# %% a grid of 4 by 2 exercise="1.1" score=0 diagnoses=["grid"]
+four_by_two = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+columns = jax.device_put(x, NamedSharding(four_by_two, P("x", "y")))
+
+# %% Mesh in place of make_mesh exercise="1.2" score=1
+wide = Mesh(np.array(jax.devices()).reshape(2, 4), ("rows", "columns"))
+blocks = NamedSharding(wide, P("rows", "columns"))
+
+# %% an array instead of the sharding exercise="1.2" score=1
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+blocks = jax.device_put(x, NamedSharding(wide, P("x", "y")))
+
+# %% the mesh of the example exercise="1.2" score=0 diagnoses=["grid"]
+wide = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+blocks = NamedSharding(wide, P("x", "y"))
+
+# %% the mesh of the example, turned exercise="1.2" score=0 diagnoses=["device-order"]
+wide = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+blocks = NamedSharding(wide, P("y", "x"))
+
+# %% the right mesh, turned exercise="1.2" score=0 diagnoses=["transposed"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+blocks = NamedSharding(wide, P("y", "x"))
+
+# %% only one axis named exercise="1.2" score=0 diagnoses=["replicated-dimension"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+blocks = NamedSharding(wide, P("x"))
+
+# %% the spec alone exercise="1.2" score=0 diagnoses=["spec-alone"]
+blocks = P("x", "y")
+
+# %% the mesh alone exercise="1.2" score=0 diagnoses=["mesh-alone"]
+blocks = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+
+# %% a new mesh with its devices in another order exercise="1.3" score=1
+turned = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4).T, ("x", "y")), P("x", "y"))
+
+# %% nothing turned exercise="1.3" score=0 diagnoses=["transposed"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+turned = NamedSharding(wide, P("x", "y"))
+
+# %% a mesh of 4 by 2 exercise="1.3" score=0 diagnoses=["device-order"]
+turned = NamedSharding(grid, P("x", "y"))
+
+# %% one axis only exercise="1.3" score=0 diagnoses=["replicated-dimension"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+turned = NamedSharding(wide, P("y"))
+
+# %% the same axis twice, which raises exercise="1.3" score=0 diagnoses=["unanswered"]
+turned = NamedSharding(grid, P("x", "x"))
+
+# %% Mesh with chosen devices exercise="1.4" score=1
+evens = np.array([d for d in jax.devices() if d.id % 2 == 0]).reshape(2, 2)
+spread = jax.device_put(x, NamedSharding(Mesh(evens, ("a", "b")), P("a", "b")))
+
+# %% all the devices exercise="1.4" score=0 diagnoses=["devices-extra"]
+spread = jax.device_put(x, NamedSharding(grid, P("x", "y")))
+
+# %% the first four exercise="1.4" score=0 diagnoses=["other-devices"]
+four = jax.make_mesh(
+    (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[:4]
+)
+spread = jax.device_put(x, NamedSharding(four, P("x", "y")))
+
+# %% turned exercise="1.4" score=0 diagnoses=["transposed"]
+four = jax.make_mesh(
+    (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[::2]
+)
+spread = jax.device_put(x, NamedSharding(four, P("y", "x")))
+
+# %% rows over the right four exercise="1.4" score=0 diagnoses=["grid"]
+four = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Explicit,), devices=jax.devices()[::2])
+spread = jax.device_put(x, NamedSharding(four, P("x")))
+
+# %% copies on the right four exercise="1.4" score=0 diagnoses=["replicated"]
+four = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Explicit,), devices=jax.devices()[::2])
+spread = jax.device_put(x, NamedSharding(four, P()))
+
+# %% on one device exercise="1.4" score=0 diagnoses=["one-device"]
+spread = jax.device_put(x, jax.devices()[2])
+
+# %% integers in place of floats exercise="1.4" score=0 diagnoses=["dtype"]
+four = jax.make_mesh(
+    (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[::2]
+)
+spread = jax.device_put(x.astype(int), NamedSharding(four, P("x", "y")))
+
+# %% a mesh of three axes exercise="1.5" score=1
+bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
+mystery = NamedSharding(bits, P(("z", "x"), "y"))
+
+# %% the transposed mesh, turned exercise="1.5" score=1
+order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(4, 2).T
+mystery = NamedSharding(Mesh(order, ("a", "b")), P("b", "a"))
+
+# %% 4 by 2 in plain order exercise="1.5" score=0 diagnoses=["device-order"]
+mystery = NamedSharding(grid, P("x", "y"))
+
+# %% 2 by 4, turned exercise="1.5" score=0 diagnoses=["device-order"]
+mystery = NamedSharding(
+    jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2), P("y", "x")
+)
+
+# %% the right mesh, turned exercise="1.5" score=0 diagnoses=["transposed"]
+order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(4, 2)
+mystery = NamedSharding(Mesh(order, ("x", "y")), P("y", "x"))
+
+# %% the right devices in 2 by 4 exercise="1.5" score=0 diagnoses=["grid"]
+order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(2, 4)
+mystery = NamedSharding(Mesh(order, ("x", "y")), P("x", "y"))
+
+# %% three axes, the tuple reversed exercise="1.5" score=0 diagnoses=["device-order"]
+bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
+mystery = NamedSharding(bits, P(("x", "z"), "y"))
+
+# %% plain meshes with one axis each exercise="1.6" score=1
+first = NamedSharding(line, P("x"))
+second = NamedSharding(Mesh(np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]], ("x",)), P("x"))
+
+# %% swapped exercise="1.6" score=0 diagnoses=["device-order"]
+first = NamedSharding(grid, P(("y", "x")))
+second = NamedSharding(grid, P(("x", "y")))
+
+# %% twice the same exercise="1.6" score=0.5 diagnoses=["device-order"]
+first = NamedSharding(grid, P(("x", "y")))
+second = NamedSharding(grid, P(("x", "y")))
+
+# %% one axis each exercise="1.6" score=0 diagnoses=["replicated-dimension"]
+first = NamedSharding(grid, P("x"))
+second = NamedSharding(grid, P("y"))
+
+# %% two entries in place of a tuple exercise="1.6" score=0 diagnoses=["does-not-fit"]
+first = NamedSharding(grid, P("x", "y"))
+second = NamedSharding(grid, P("y", "x"))
+
+# %% the second not done yet exercise="1.6" score=0.5 diagnoses=["unanswered"]
+first = NamedSharding(grid, P(("x", "y")))
+
+# %% one axis twice, which raises before the second exercise="1.6" score=0.5 diagnoses=["unanswered"]
+first = NamedSharding(grid, P(("x", "y")))
+second = NamedSharding(grid, P(("x", "x")))
+
+
+# %% asking JAX exercise="1.7" score=1
+def sharding(spec, axes):
+    count = int(np.prod(list(axes.values())))
+    devices = np.array(jax.devices()[:count]).reshape(*axes.values())
+    return NamedSharding(Mesh(devices, tuple(axes)), P(*spec))
+
+
+def shard_shape(shape, spec, axes):
+    return sharding(spec, axes).shard_shape(shape)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    block = np.prod(shard_shape(shape, spec, axes))
+    return block * itemsize * len(sharding(spec, axes).device_set)
+
+
+def holders(index, shape, spec, axes):
+    everything = np.zeros(shape)
+    found = set()
+    for device, part in sharding(spec, axes).devices_indices_map(shape).items():
+        everything[:] = 0
+        everything[part] = 1
+        if everything[index]:
+            found.add(device.id)
+    return found
+
+
+# %% forgets that copies take memory exercise="1.7" score=0.6666666666666666 diagnoses=["forgot-copies"]
+def names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def shard_shape(shape, spec, axes):
+    return [s // int(np.prod([axes[n] for n in names(e)])) for s, e in zip(shape, spec)]
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return shape[0] * shape[1] * itemsize
+
+
+def holders(index, shape, spec, axes):
+    out = []
+    block = shard_shape(shape, spec, axes)
+    for d, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        number = [0, 0]
+        for i, e in enumerate(spec):
+            for n in names(e):
+                number[i] = number[i] * axes[n] + at[n]
+        if all(i // b == n for i, b, n in zip(index, block, number)):
+            out.append(d)
+    return out
+
+
+# %% the mesh's sizes without the spec exercise="1.7" score=0 diagnoses=["every-axis", "always-copied", "unanswered"]
+def shard_shape(shape, spec, axes):
+    return tuple(size // n for size, n in zip(shape, axes.values()))
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return itemsize * int(np.prod(shape)) * int(np.prod(list(axes.values())))
+
+
+# %% global shape, one device's bytes, the first holder exercise="1.7" score=0 diagnoses=["whole-shape", "one-device-only", "first-holder-only"]
+def _sharding(spec, axes):
+    count = int(np.prod(list(axes.values())))
+    devices = np.array(jax.devices()[:count]).reshape(*axes.values())
+    return NamedSharding(Mesh(devices, tuple(axes)), P(*spec))
+
+
+def shard_shape(shape, spec, axes):
+    return shape
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return int(np.prod(_sharding(spec, axes).shard_shape(shape))) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    for device, part in _sharding(spec, axes).devices_indices_map(shape).items():
+        if all(i in range(size)[p] for i, size, p in zip(index, shape, part)):
+            return [device.id]
+
+
+# %% every named dimension by all devices, elements for bytes, tuples reversed exercise="1.7" score=0 diagnoses=["all-devices", "forgot-itemsize", "names-reversed"]
+def _sharding(spec, axes):
+    count = int(np.prod(list(axes.values())))
+    devices = np.array(jax.devices()[:count]).reshape(*axes.values())
+    return NamedSharding(Mesh(devices, tuple(axes)), P(*spec))
+
+
+def shard_shape(shape, spec, axes):
+    everyone = int(np.prod(list(axes.values())))
+    return tuple(size if entry is None else size // everyone for size, entry in zip(shape, spec))
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    block = _sharding(spec, axes).shard_shape(shape)
+    return int(np.prod(block)) * int(np.prod(list(axes.values())))
+
+
+def holders(index, shape, spec, axes):
+    turned = [entry[::-1] if isinstance(entry, tuple) else entry for entry in spec]
+    where = _sharding(turned, axes).devices_indices_map(shape)
+    return [
+        device.id
+        for device, part in where.items()
+        if all(i in range(size)[p] for i, size, p in zip(index, shape, part))
+    ]
+
+
+# %% an error in one of three exercise="1.7" score=0 diagnoses=["raised", "unanswered"]
+def shard_shape(shape, spec, axes):
+    return tuple(size // axes[name] for size, name in zip(shape, spec))
+
+
+# %% numbers in place of functions exercise="1.7" score=0 diagnoses=["not-a-function"]
+shard_shape, bytes_total, holders = (4, 16), 2048, [2, 3]
+
+# %% a mesh of three axes for both exercise="1.8" score=1
+cubes = jax.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Explicit,) * 3)
+slabs = NamedSharding(cubes, P(("a", "b", "c")))
+pencils = NamedSharding(cubes, P(("a", "b"), "c"))
+
+# %% the transformed dimension cut exercise="1.8" score=0 diagnoses=["transposed"]
+slabs = NamedSharding(line, P(None, None, "x"))
+pencils = NamedSharding(grid, P("x", None, "y"))
+
+# %% slabs on the grid, so copied exercise="1.8" score=0.5 diagnoses=["replicated-dimension"]
+slabs = NamedSharding(grid, P("x"))
+pencils = NamedSharding(grid, P("x", "y"))
+
+# %% pencils on a grid of 2 by 4 exercise="1.8" score=0.5 diagnoses=["grid"]
+slabs = NamedSharding(line, P("x"))
+pencils = NamedSharding(
+    jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2), P("x", "y")
+)
+
+# %% pencils turned exercise="1.8" score=0.5 diagnoses=["transposed"]
+slabs = NamedSharding(line, P("x"))
+pencils = NamedSharding(grid, P("y", "x"))
