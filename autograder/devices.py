@@ -85,7 +85,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
             f"Restart the kernel and run this cell before any other that uses JAX."
         )
     threads = _threads_in_pool() or int(os.environ.get("PJRT_NPROC", "") or 0)
-    if found[0].platform == "cpu" and 1 < devices and threads < 2 * devices:
+    if found[0].platform == "cpu" and devices > 1 and threads < 2 * devices:
         raise EmulationError(
             f"JAX had already started when emulate_devices({devices}) was called, and its "
             f"{len(found)} devices share a pool of {threads or 'too few'} threads: a loop of "

@@ -36,9 +36,7 @@ def difference(asked: Layout, made: Layout) -> Difference | None:
     if asked == made:
         return None
     if asked.shape != made.shape:
-        return Difference(
-            "shape", f"The shape is {made.shape}, and {asked.shape} was asked for."
-        )
+        return Difference("shape", f"The shape is {made.shape}, and {asked.shape} was asked for.")
     return _devices(asked, made) or _cuts(asked, made) or _order(asked, made)
 
 

@@ -113,7 +113,8 @@ def renderable(panels: Sequence[Panel]) -> "RenderableType":
 def svg(panels: Sequence[Panel]) -> str:
     """The pictures for a notebook: HTML with one SVG each, side by side, with text alternatives."""
     pictures = "".join(_svg(panel) for panel in panels)
-    return f'<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-end">{pictures}</div>'
+    style = "display:flex;flex-wrap:wrap;gap:24px;align-items:flex-end"
+    return f'<div style="{style}">{pictures}</div>'
 
 
 def figure(panels: Sequence[Panel]) -> "Figure":

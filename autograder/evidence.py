@@ -29,7 +29,7 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record that JSON is read into strictly."""
 
 
-class MeshGrid(Struct):
+class MeshGrid(Struct, frozen=True):
     """A mesh as data: which device stands where, and what the axes are called.
 
     Attributes:
@@ -45,7 +45,7 @@ class MeshGrid(Struct):
     modes: tuple[str, ...] = ()
 
 
-class Contents(Struct):
+class Contents(Struct, frozen=True):
     """What an array holds: its shape, its dtype's NumPy name, and its bytes in row-major order."""
 
     shape: tuple[int, ...]
@@ -53,31 +53,31 @@ class Contents(Struct):
     data: bytes
 
 
-class Placement(Struct, tag="placement"):
+class Placement(Struct, frozen=True, tag="placement"):
     """Where an array's blocks are: mesh and spec, and the contents if it was an array."""
 
     mesh: MeshGrid
-    spec: tuple[None | str | tuple[str, ...], ...]
+    spec: tuple[str | tuple[str, ...] | None, ...]
     contents: Contents | None = None
 
 
-class Program(Struct, tag="program"):
+class Program(Struct, frozen=True, tag="program"):
     """A function, exported once for each list of argument layouts that the exercise names."""
 
     artifacts: tuple[bytes, ...]
 
 
-class Value(Struct, tag="value"):
+class Value(Struct, frozen=True, tag="value"):
     """Numbers, strings and tables of them."""
 
     value: Any
 
 
-class Unanswered(Struct, tag="unanswered"):
+class Unanswered(Struct, frozen=True, tag="unanswered"):
     """The cell is as it was handed out."""
 
 
-class NotCaptured(Struct, tag="not-captured"):
+class NotCaptured(Struct, frozen=True, tag="not-captured"):
     """An answer that no evidence could be made of: why in a word, and in a sentence."""
 
     why: str
@@ -87,7 +87,7 @@ class NotCaptured(Struct, tag="not-captured"):
 Piece = Placement | Program | Value | Unanswered | NotCaptured
 
 
-class Evidence(Struct):
+class Evidence(Struct, frozen=True):
     """All that leaves the kernel about one exercise: a piece for each answer, by name."""
 
     exercise: str
@@ -181,7 +181,7 @@ def _(requirement: PlacedLike, answer: object, generator: np.random.Generator) -
 def _placement(array: jax.Array) -> Piece:
     if array.is_deleted():
         return NotCaptured(
-            "deleted", "The array was deleted (donated to a jitted function, perhaps). Make it anew."
+            "deleted", "The array was deleted (donated to jit, perhaps). Make it anew."
         )
     if array.nbytes > MAX_VALUE_BYTES:
         return NotCaptured(
@@ -197,8 +197,7 @@ def _sharding(
     sharding: jax.sharding.Sharding, shape: tuple[int, ...], contents: Contents | None
 ) -> Piece:
     if not isinstance(sharding, jax.NamedSharding):
-        mesh, spec = _mesh_of(Layout.of(sharding, shape))
-        return Placement(mesh, spec, contents)
+        return Placement(*_mesh_of(Layout.of(sharding, shape)), contents)
     if not isinstance(sharding.mesh, jax.sharding.Mesh):
         return NotCaptured(
             "abstract-mesh",

@@ -72,7 +72,7 @@ class Argument:
 
     shape: Shape
     axes: tuple[tuple[str, int], ...]
-    spec: tuple[None | str | tuple[str, ...], ...] = ()
+    spec: tuple[str | tuple[str, ...] | None, ...] = ()
     dtype: str = "float32"
     mode: Literal["explicit", "auto"] = "explicit"
 

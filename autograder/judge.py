@@ -34,7 +34,7 @@ ROUNDING = 16
 """How many units in the last place, scaled by the largest value, a computation may be off."""
 
 
-class Finding(Struct):
+class Finding(Struct, frozen=True):
     """What became of one requirement.
 
     Attributes:
@@ -58,7 +58,7 @@ class Finding(Struct):
     made: Layout | None = None
 
 
-class Verdict(Struct):
+class Verdict(Struct, frozen=True):
     """What a judge says of one exercise: a finding for each requirement."""
 
     exercise: str
@@ -342,7 +342,9 @@ def _shown(value: Any) -> str:
 
 
 @_judge.register
-def _(requirement: Computes, piece: Piece, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+def _(
+    requirement: Computes, piece: Piece, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
     try:
         runs = _runs(exercise, requirement.answer, piece, seed)
     except programs.ProgramError as error:
@@ -382,11 +384,12 @@ def _compare_outputs(outputs: list[jax.Array], wanted: list[Any]) -> tuple[str, 
         return "shape", f"{', '.join(map(_typed, wanted))} was asked for."
     for output, value in zip(outputs, wanted, strict=True):
         if jnp.issubdtype(output.dtype, jnp.inexact) != jnp.issubdtype(value.dtype, jnp.inexact):
-            return "dtype", f"The dtype is {output.dtype.name}, and {value.dtype.name} was asked for."
+            return "dtype", f"The dtype is {output.dtype.name}; {value.dtype.name} was asked for."
         came = np.asarray(output)
         inexact = jnp.issubdtype(came.dtype, jnp.inexact)
         scale = float(np.max(np.abs(value), initial=1)) * math.sqrt(max(value.size, 1))
-        allowed = ROUNDING * float(jnp.finfo(came.dtype).eps) * scale if inexact else 0
+        eps = float(jnp.finfo(came.dtype).eps) if inexact else 0.0  # type: ignore[no-untyped-call]
+        allowed = ROUNDING * eps * scale
         off = float(np.max(np.abs(came.astype(value.dtype) - value), initial=0))
         if not off <= allowed:  # so that NaN is off
             return "values", f"On fresh inputs the values are off by up to {off:.3g}."

@@ -59,7 +59,7 @@ class Layout:
                 "yet. Return it, and look at what comes back."
             )
         if isinstance(thing, jax.Array):
-            thing, shape = thing.sharding, thing.shape
+            return cls.of(thing.sharding, thing.shape)
         if isinstance(thing, np.ndarray | np.generic):
             raise LayoutError(
                 "This is a NumPy array: it lives in the host's memory, and no device holds it. "
@@ -87,7 +87,7 @@ class Layout:
         return cls.from_blocks(
             shape,
             {
-                device.id: tuple(
+                device.id: tuple(  # type: ignore[attr-defined]
                     part.indices(size)[:2] for part, size in zip(index, shape, strict=True)
                 )
                 for device, index in indices.items()
@@ -101,13 +101,13 @@ class Layout:
 
     @classmethod
     def parse(cls, picture: str, shape: Shape | None = None) -> Self:
-        """A layout from a picture in text.
+        r"""A layout from a picture in text.
 
         Each word is a block, named by the ids of the devices that hold it, separated by commas. A
         line is a row of blocks; an empty line starts the next plane of a picture of rank 3.
 
         Args:
-            picture: such as `"0 1 2 3 4 5 6 7"` (eight column strips), `"0 2 \\n 4 6"` (four
+            picture: such as `"0 1 2 3 4 5 6 7"` (eight column strips), `"0 2 \n 4 6"` (four
                 blocks on four devices), `"0,1,2,3  4,5,6,7"` (two blocks, four holders each).
             shape: the array's shape in elements; by default one element for each block.
 

@@ -90,7 +90,8 @@ def hint(exercise: str) -> None:
         _say(f"{asked.id}: those were all {number} hints; from the start again.")
         number = 0
     _hints_given[asked.id] = number + 1
-    _say(f"{asked.id} {asked.title}, hint {number + 1} of {len(asked.hints)}: {asked.hints[number]}")
+    place = f"hint {number + 1} of {len(asked.hints)}"
+    _say(f"{asked.id} {asked.title}, {place}: {asked.hints[number]}")
 
 
 def progress() -> None:

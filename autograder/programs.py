@@ -14,14 +14,34 @@ import numpy as np
 from autograder.exercise import Argument
 
 ALLOWED_CUSTOM_CALLS: Final = frozenset(
-    """
-    Sharding SPMDFullToShardShape SPMDShardToFullShape xla.sdy.FuncResultSharding
-    xla.sdy.GlobalToLocalShape xla.sdy.LocalToGlobalShape shape_assertion
-    cu_threefry2x32 cu_threefry2x32_ffi cpu_threefry2x32 mhlo.topk stablehlo.dynamic_top_k
-    lapack_sgetrf_ffi lapack_dgetrf_ffi lapack_strsm_ffi lapack_dtrsm_ffi lapack_spotrf_ffi
-    lapack_dpotrf_ffi lapack_sgeqrf_ffi lapack_dgeqrf_ffi lapack_sorgqr_ffi lapack_dorgqr_ffi
-    lapack_ssyevd_ffi lapack_dsyevd_ffi lapack_sgesdd_ffi lapack_dgesdd_ffi
-    """.split()
+    {
+        "Sharding",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "xla.sdy.FuncResultSharding",
+        "xla.sdy.GlobalToLocalShape",
+        "xla.sdy.LocalToGlobalShape",
+        "shape_assertion",
+        "cu_threefry2x32",
+        "cu_threefry2x32_ffi",
+        "cpu_threefry2x32",
+        "mhlo.topk",
+        "stablehlo.dynamic_top_k",
+        "lapack_sgetrf_ffi",
+        "lapack_dgetrf_ffi",
+        "lapack_strsm_ffi",
+        "lapack_dtrsm_ffi",
+        "lapack_spotrf_ffi",
+        "lapack_dpotrf_ffi",
+        "lapack_sgeqrf_ffi",
+        "lapack_dgeqrf_ffi",
+        "lapack_sorgqr_ffi",
+        "lapack_dorgqr_ffi",
+        "lapack_ssyevd_ffi",
+        "lapack_dsyevd_ffi",
+        "lapack_sgesdd_ffi",
+        "lapack_dgesdd_ffi",
+    }
 )
 """Custom calls that JAX's own functions make and that reach nothing outside the program."""
 

@@ -14,7 +14,7 @@ from autograder.exercise import Exercise, PlacedLike, Returns
 from autograder.layout import Layout, Shape
 
 Axes = dict[str, int]
-Spec = tuple[None | str | tuple[str, ...], ...]
+Spec = tuple[str | tuple[str, ...] | None, ...]
 
 
 def numbers() -> np.ndarray:
@@ -67,7 +67,7 @@ BLOCKS: Final = Exercise(
     ),
     diagnoses={
         "grid": "The sizes of the mesh's axes decide how often each dimension is cut.",
-        "transposed": "Your mesh may have its two sizes the other way round, or your spec its names.",
+        "transposed": "Either the mesh has its sizes the other way round, or the spec its names.",
         "device-order": "The grid of blocks is right. Devices fill a mesh row by row, so look at "
         "which mesh axis lies along which dimension, and at the mesh's sizes.",
         "replicated-dimension": REPLICATED,

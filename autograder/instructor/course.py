@@ -27,7 +27,7 @@ class Course:
 
     @cached_property
     def api(self) -> Any:
-        """nbgrader's interface, as Formgrader uses it, with this checkout's configuration."""
+        """The interface of nbgrader, as Formgrader uses it, with this checkout's configuration."""
         config = PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
         self.grading.mkdir(exist_ok=True)
         return NbGraderAPI(CourseDirectory(config=config), config=config)

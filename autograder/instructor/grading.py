@@ -144,9 +144,7 @@ def _scores(course: Course, gradebook: Gradebook) -> Iterator[Row]:
         )
 
 
-def _table(
-    course: Course, gradebook: Gradebook, assignment: str, failures: list[Failure]
-) -> Table:
+def _table(course: Course, gradebook: Gradebook, assignment: str, failures: list[Failure]) -> Table:
     """The gradebook of one assignment: students × exercises."""
     exercises = [e.id for e in NOTEBOOKS.get(assignment, ())]
     failed = {f.student: f for f in failures if f.assignment == assignment}
