@@ -17,11 +17,13 @@ from typing import Final
 
 import jax
 
+from autograder.errors import ShortError
+
 DISPATCHERS: Final = 3
 """Python threads that may dispatch programs at once before the pool is too small again."""
 
 
-class EmulationError(RuntimeError):
+class EmulationError(ShortError, RuntimeError):
     """The devices cannot be emulated safely in this process; the message says what to do."""
 
 

@@ -77,7 +77,7 @@ def _cuts(asked: Layout, made: Layout) -> Difference | None:
         return Difference(
             "transposed",
             "This is the picture turned over: what was to lie along one dimension lies along "
-            f"another. {_counts_compared(asked, made)}",
+            f"another. {_counts_compared(asked, made)}".strip(),
         )
     if asked.counts == made.counts:
         return None
@@ -130,8 +130,9 @@ def _counts_compared(asked: Layout, made: Layout) -> str:
     cut = ", ".join(
         f"dimension {d} into {m} ({a} asked)"
         for d, (a, m) in enumerate(zip(asked.counts, made.counts, strict=True))
+        if a != m
     )
-    return f"You cut {cut}."
+    return cut and f"You cut {cut}."
 
 
 def _dimensions(numbers: list[int]) -> str:

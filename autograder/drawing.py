@@ -21,6 +21,7 @@ TINTS: Final = (
 )  # fmt: skip
 
 INK: Final = "#1a1a1a"
+WIDEST: Final = 520
 SHARED: Final = "#f3f3f3"
 Point = tuple[float, float]
 
@@ -195,19 +196,20 @@ class _Scene:
 def _scene(panel: Panel) -> _Scene:
     """Where everything stands, in pixels from the top left."""
     scene = _Scene()
-    x, y = 0.0, 14.0
-    row_height = 0.0
+    left, y = 0.0, 14.0
+    bottom = y
     if len(panel.shape) == 3:
-        x, row_height = _draw_cube(scene, panel, y)
-    first = None
+        left, height = _draw_cube(scene, panel, y)
+        scene.width, bottom = left, y + height
+    x, line, first = left, 0.0, None
     for place, name in panel.planes:
-        if len(place) == 2 and place[0] != first:  # rank 4: a row of planes for each outer block
-            first, x, y = place[0], 0.0, y + row_height
+        new_row = len(place) == 2 and place[0] != first  # rank 4: one for each outer block
+        if new_row or x > WIDEST:  # no picture is wider than a notebook
+            first, x, y, line = place[0], left, y + line, 0.0
         width, height = _draw_plane(scene, panel, place, name, x, y)
-        x += width + 18
-        row_height = max(row_height, height + 16)
-        scene.width = max(scene.width, x)
-    y += row_height + 6
+        x, line = x + width + 18, max(line, height + 16)
+        scene.width, bottom = max(scene.width, x), max(bottom, y + line)
+    y = bottom + 6
     scene.words.append(_Word(panel.caption, (0, y), "left"))
     scene.width = max(scene.width, 7 * len(panel.caption), 8 * len(panel.title))
     scene.height = y + 10
@@ -230,7 +232,9 @@ def _draw_plane(
         y += 12
     elif len(panel.shape) == 2:
         scene.words.append(_Word("dimension 1 →", (x, y - 2), "left"))
-        scene.words.append(_Word("0 ↓", (x + cell_width * len(rows[0]) + 4, y + 14), "left"))
+        scene.words.append(
+            _Word("dimension 0 ↓", (x + cell_width * len(rows[0]) + 4, y + 14), "left")
+        )
         y += 8
     for (i, row), j in product(enumerate(rows), range(len(rows[0]))):
         left, top = x + j * cell_width, y + i * cell_height
@@ -238,7 +242,7 @@ def _draw_plane(
         scene.tiles.append(
             _Tile(((left, top), (right, top), (right, bottom), (left, bottom)), row[j])
         )
-    return cell_width * len(rows[0]) + (16 if len(panel.shape) == 2 else 0), cell_height * len(
+    return cell_width * len(rows[0]) + (76 if len(panel.shape) == 2 else 0), cell_height * len(
         rows
     ) + (12 if name else 0)
 

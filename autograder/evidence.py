@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import singledispatch
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import jax
 import msgspec
@@ -16,7 +16,7 @@ import numpy as np
 
 from autograder import programs
 from autograder.exercise import Computes, Exercise, PlacedLike, Requirement, Returns
-from autograder.layout import Layout
+from autograder.layout import Layout, refusal
 
 MIME: Final = "application/vnd.shardlings.evidence+json"
 """The media type under which evidence travels in a cell's outputs."""
@@ -29,6 +29,9 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record that JSON is read into strictly."""
 
 
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+
+
 class MeshGrid(Struct, frozen=True):
     """A mesh as data: which device stands where, and what the axes are called.
 
@@ -39,8 +42,8 @@ class MeshGrid(Struct, frozen=True):
         modes: `Auto`, `Explicit` or `Manual` for each axis.
     """
 
-    shape: tuple[int, ...]
-    ids: tuple[int, ...]
+    shape: tuple[Size, ...]
+    ids: tuple[Size, ...]
     names: tuple[str, ...]
     modes: tuple[str, ...] = ()
 
@@ -48,7 +51,7 @@ class MeshGrid(Struct, frozen=True):
 class Contents(Struct, frozen=True):
     """What an array holds: its shape, its dtype's NumPy name, and its bytes in row-major order."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
     dtype: str
     data: bytes
 
@@ -198,12 +201,9 @@ def _sharding(
 ) -> Piece:
     if not isinstance(sharding, jax.NamedSharding):
         return Placement(*_mesh_of(Layout.of(sharding, shape)), contents)
-    if not isinstance(sharding.mesh, jax.sharding.Mesh):
-        return NotCaptured(
-            "abstract-mesh",
-            "The sharding's mesh is abstract: it has axis names and no devices. "
-            "Use one that jax.make_mesh made.",
-        )
+    refused = refusal(sharding)
+    if refused or not isinstance(sharding.mesh, jax.sharding.Mesh):
+        return NotCaptured("no-devices", refused)
     spec = tuple(sharding.spec)
     if not all(part is None or isinstance(part, str | tuple) for part in spec):
         return NotCaptured(
@@ -251,9 +251,10 @@ def _misfit(answer: object) -> tuple[str, str]:
             "jax.NamedSharding(mesh, spec) does.",
         )
     if callable(answer):
+        kind = "class" if isinstance(answer, type) else "function"
         return (
             "function",
-            f"The function {getattr(answer, '__name__', 'you wrote')} itself came: "
+            f"The {kind} {getattr(answer, '__name__', 'you wrote')} itself came: "
             f"call it, and hand in what it returns.",
         )
     return (
@@ -275,9 +276,9 @@ def _(requirement: Returns, answer: object, generator: np.random.Generator) -> P
 def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, Any]:
     try:
         return {"came": function(*case)}
-    except NotImplementedError:
-        return {"came": ...}
-    except Exception as error:  # a learner's own error is shown as theirs
+    except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
+        if _is_stub(error):
+            return {"came": ...}
         return {"error": _their_error(error, function)}
 
 
@@ -309,16 +310,21 @@ def _(requirement: Computes, answer: object, generator: np.random.Generator) -> 
 
     def filled_in(*arguments: object) -> object:
         result = answer(*arguments)
-        if result is ...:  # the stub that the notebook hands out
+        if result is ...:
             raise NotImplementedError
         return result
 
     try:
         return Program(tuple(programs.export(filled_in, args) for args in requirement.arguments))
-    except NotImplementedError:
-        return Unanswered()
-    except Exception as error:  # a learner's own error is shown as theirs
+    except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
+        if _is_stub(error):
+            return Unanswered()
         return NotCaptured("raised", f"Your function raised {_their_error(error, answer)}")
+
+
+def _is_stub(error: BaseException) -> bool:
+    """Whether it is what a function that is still to be written raises; JAX's own say more."""
+    return isinstance(error, NotImplementedError) and not str(error)
 
 
 def _not_a_function(answer: object) -> NotCaptured:
@@ -328,14 +334,15 @@ def _not_a_function(answer: object) -> NotCaptured:
     )
 
 
-def _their_error(error: Exception, function: Callable[..., object]) -> str:
-    """An error by its type, its first line, and the line of the function that it came from."""
+def _their_error(error: BaseException, function: Callable[..., object]) -> str:
+    """An error by its type, its first line, and the last line of the learner's that it passed."""
     text = str(error).strip().splitlines()
     where = ""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    theirs = getattr(inspect.unwrap(function), "__globals__", None)  # the notebook's own names
     step = error.__traceback__
     while step is not None:
-        if code is not None and step.tb_frame.f_code is code:
+        code = step.tb_frame.f_code
+        if step.tb_frame.f_globals is theirs:
             where = f" (line {step.tb_lineno - code.co_firstlineno + 1} of {code.co_name})"
         step = step.tb_next
     return f"{type(error).__name__}: {text[0] if text else 'no message'}{where}"

@@ -23,15 +23,15 @@ class PlacedLike:
     returns is judged the same way, where another requirement has it exported.
 
     Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
         picture: as `Layout.parse` reads it.
         shapes: the array's shape in elements, and further shapes to try the same sharding on.
-        answer: the name of the answer that must meet this.
         values: makes the values that the array must hold, of the first shape.
     """
 
+    answer: str
     picture: str
     shapes: tuple[Shape, ...]
-    answer: str = "answer"
     values: Callable[[], np.ndarray] | None = None
 
     def target(self, shape: Shape | None = None) -> Layout:
@@ -44,18 +44,18 @@ class Returns:
     """A Python function gives the right result on cases drawn afresh each time.
 
     Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
         asks: what the function must return, in a sentence.
         cases: draws the argument lists, of plain data, from a random generator.
         reference: gives the right result.
         mistakes: for each diagnosis, a function that makes that mistake and no other.
-        answer: the name of the answer that must meet this.
     """
 
+    answer: str
     asks: str
     cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
     reference: Callable[..., Any]
     mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    answer: str = "answer"
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,16 @@ class Computes:
     """A function computes what a NumPy reference does, on inputs drawn when judging.
 
     Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
         asks: what the function must compute, in a sentence.
         reference: the same on NumPy arrays.
         arguments: one list of arguments for each program that is to be judged.
-        answer: the name of the answer that must meet this.
     """
 
+    answer: str
     asks: str
     reference: Arrays
     arguments: tuple[tuple[Argument, ...], ...]
-    answer: str = "answer"
 
 
 Requirement = PlacedLike | Returns | Computes
@@ -117,7 +117,7 @@ class Exercise:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The names of the answers it asks for: `("answer",)` where it asks for one thing."""
+        """The names of the answers it asks for, as the notebook has them."""
         return tuple(dict.fromkeys(requirement.answer for requirement in self.requirements))
 
     @property

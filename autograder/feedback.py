@@ -36,7 +36,7 @@ def sentences(verdict: Verdict) -> list[str]:
     """What was asked, what came and the difference, of each finding, in words."""
     said = []
     for finding in verdict.findings:
-        name = "" if finding.answer == "answer" else f"{finding.answer}: "
+        name = f"{finding.answer}: " if len(verdict.findings) > 1 else ""
         if finding.met:
             said.append(f"{name}Right: {finding.came}.")
         elif finding.diagnosis == "unanswered":
@@ -53,7 +53,7 @@ def text(verdict: Verdict) -> str:
     """The whole verdict as plain text, pictures too."""
     parts = [headline(verdict), *sentences(verdict)]
     for finding in _to_draw(verdict):
-        for panel in _panels(finding):
+        for panel in _panels(finding, len(verdict.findings) > 1):
             parts.append(f"{panel.title}:\n{drawing.plain(panel)}")
     return "\n".join(parts)
 
@@ -66,31 +66,39 @@ def renderable(verdict: Verdict) -> "RenderableType":
     return Group(
         Text(headline(verdict), style="bold"),
         *(Text(sentence) for sentence in sentences(verdict)),
-        *(drawing.renderable(_panels(finding)) for finding in _to_draw(verdict)),
+        *(
+            drawing.renderable(_panels(finding, len(verdict.findings) > 1))
+            for finding in _to_draw(verdict)
+        ),
     )
 
 
 def page(verdict: Verdict) -> str:
     """The verdict as HTML, for a notebook and for nbgrader's feedback page."""
     colour = COLOURS[verdict.state]
-    pictures = "".join(drawing.svg(_panels(finding)) for finding in _to_draw(verdict))
+    pictures = "".join(
+        drawing.svg(_panels(finding, len(verdict.findings) > 1)) for finding in _to_draw(verdict)
+    )
     return (
         f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px">'
         f'<div style="font-weight:600;color:{colour}">{html.escape(headline(verdict))}</div>'
-        + "".join(_finding(finding) for finding in verdict.findings)
+        + "".join(_finding(f, several=len(verdict.findings) > 1) for f in verdict.findings)
         + f"{pictures}</div>"
     )
 
 
-def _finding(finding: Finding) -> str:
-    name = "" if finding.answer == "answer" else f"<code>{html.escape(finding.answer)}</code>: "
+def _finding(finding: Finding, several: bool) -> str:
+    """The sentences of one finding; its answer's name and mark go before, where there are more."""
+    state = "right" if finding.met else "wrong"
     rows = [("Asked", finding.asked), ("Came", finding.came), ("Difference", finding.difference)]
     if finding.met:
-        return f"<div>✓ {name}{html.escape(finding.came)}</div>"
-    if finding.diagnosis == "unanswered":
-        return f"<div>○ {name}{html.escape(finding.difference)}</div>"
-    return f"<div>{name}</div>" * bool(name) + "".join(
-        f"<div><b>{label}</b>: {html.escape(words)}</div>" for label, words in rows
+        rows = [("Right", finding.came)]
+    elif finding.diagnosis == "unanswered":
+        state, rows = "unanswered", [("Asked", finding.asked), ("", finding.difference)]
+    name = f"<div>{MARKS[state]} <code>{html.escape(finding.answer)}</code></div>"
+    return name * several + "".join(
+        f"<div>{f'<b>{label}</b>: ' if label else ''}{html.escape(words)}</div>"
+        for label, words in rows
     )
 
 
@@ -98,9 +106,9 @@ def _to_draw(verdict: Verdict) -> list[Finding]:
     return [finding for finding in verdict.findings if finding.target and finding.made]
 
 
-def _panels(finding: Finding) -> list[drawing.Panel]:
+def _panels(finding: Finding, several: bool) -> list[drawing.Panel]:
     """What the answer made beside what was asked."""
-    name = "" if finding.answer == "answer" else f" ({finding.answer})"
+    name = f" ({finding.answer})" if several else ""
     panels = []
     if finding.made is not None:
         panels.append(finding.made.panel(f"Yours{name}"))

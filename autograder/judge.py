@@ -136,9 +136,13 @@ def _finding(
     basis = Finding(requirement.answer, False, asked(requirement), "nothing", target=target)
     match piece:
         case Unanswered():
-            found = _problem(basis, "unanswered", "This cell is still as it was handed out.")
+            found = _problem(
+                basis, "unanswered", f"`{requirement.answer}` is still as it was handed out."
+            )
         case NotCaptured(why, sentence):
-            found = _problem(basis, why, sentence, came="an answer of another kind")
+            found = _problem(
+                basis, why or "not-captured", sentence, came="an answer of another kind"
+            )
         case Placement() | Program() | Value():
             found = _judge(requirement, piece, basis, exercise, seed)
         case None:
@@ -196,14 +200,6 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) 
             basis, "does-not-fit", str(error), came=f"a sharding with the spec {_spec(piece)}"
         )
     basis = _replace(basis, came=made.describe(), made=made)
-    if (
-        contents is not None
-        and contents.shape == requirement.shapes[0]
-        and requirement.values is not None
-    ):
-        wrong = _compare_contents(contents, requirement.values())
-        if wrong is not None:
-            return _problem(basis, *wrong)
     shapes = [made.shape, *(s for s in requirement.shapes if s != made.shape)]
     for shape in shapes:
         try:
@@ -215,6 +211,10 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) 
         found = _placed(requirement, made, basis)
         if not found.met:
             return found
+    if contents is not None and requirement.values is not None:
+        wrong = _compare_contents(contents, requirement.values())
+        if wrong is not None:
+            return _problem(basis, *wrong)
     return _replace(basis, met=True)
 
 
@@ -253,7 +253,7 @@ def rebuild(placement: Placement) -> jax.NamedSharding:
     array = np.array([devices[i] for i in grid.ids]).reshape(grid.shape)
     try:
         return jax.NamedSharding(jax.sharding.Mesh(array, grid.names), jax.P(*placement.spec))
-    except (ValueError, TypeError) as error:
+    except Exception as error:  # JAX has an error type for each way in which they can differ
         raise LayoutError(f"The mesh and the spec do not go together: {error}") from error
 
 
@@ -275,8 +275,8 @@ def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str]
     place = tuple(int(i) for i in np.argwhere(came != wanted)[0])
     return (
         "values",
-        f"The blocks lie somewhere, but the numbers changed: at {place} there is {came[place]}, "
-        f"and {wanted[place]} was to stay. Laying an array out must not compute anything.",
+        f"Every block is in its place, but the numbers changed: at {place} there is "
+        f"{came[place]}, and {wanted[place]} was to stay. Laying an array out computes nothing.",
     )
 
 
@@ -302,7 +302,7 @@ def _(requirement: Returns, piece: Piece, basis: Finding, exercise: Exercise, se
             return _problem(
                 basis,
                 _which_mistake(requirement, cases, results),
-                f"It is one of {len(cases)} cases, drawn afresh each time.",
+                f"This is the first that is wrong of {len(cases)} cases, drawn afresh each time.",
                 asked=f"{basis.asked} Here: {call} is {_shown(wanted)}",
                 came=_shown(result.get("came")),
             )
@@ -330,7 +330,7 @@ def _same(came: Any, wanted: Any) -> bool:
         )
     if isinstance(wanted, float) and isinstance(came, int | float):
         return math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-12)
-    return not isinstance(came, bool) and bool(came == wanted)
+    return type(came) is type(wanted) and bool(came == wanted)
 
 
 def _shown(value: Any) -> str:

@@ -41,7 +41,7 @@ class Layout:
     blocks: tuple[tuple[int, Block], ...]
 
     @classmethod
-    def of(cls, thing: object, shape: Shape | None = None) -> Self:
+    def of(cls, thing: object, shape: Shape | int | None = None) -> Self:
         """The layout of an array, or of a sharding for an array of a given shape.
 
         Args:
@@ -75,6 +75,11 @@ class Layout:
                 f"A layout belongs to a jax.Array, or to a sharding and a shape; "
                 f"{type(thing).__name__} came."
             )
+        if isinstance(shape, int):
+            shape = (shape,)
+        refused = refusal(thing)
+        if refused:
+            raise LayoutError(refused)
         if shape is None:
             raise LayoutError(
                 "A sharding has no shape of its own, and how large the blocks are depends on it. "
@@ -268,6 +273,22 @@ def _parse_grid(picture: str) -> np.ndarray:
 
 def _by(counts: Shape) -> str:
     return " × ".join(map(str, counts)) if counts else "1"
+
+
+def refusal(sharding: jax.sharding.Sharding) -> str:
+    """Why a sharding has no layout, whatever the shape; empty where it has one."""
+    mesh = sharding.mesh if isinstance(sharding, jax.NamedSharding) else None
+    if isinstance(mesh, jax.sharding.AbstractMesh):
+        return (
+            "The sharding's mesh is abstract: it has axis names and no devices. "
+            "Use one that jax.make_mesh made."
+        )
+    if mesh is not None and not all(isinstance(d, jax.Device) for d in mesh.devices.flat):
+        return (
+            f"The mesh holds {type(mesh.devices.flat[0]).__name__} in place of devices. The "
+            f"numbers in pictures are the devices' ids: index np.array(jax.devices()) with them."
+        )
+    return ""
 
 
 def _does_not_fit(sharding: jax.sharding.Sharding, shape: Shape) -> str:

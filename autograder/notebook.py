@@ -5,8 +5,8 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
-from autograder import drawing, evidence, feedback
-from autograder import progress as progress_file
+from autograder import drawing, evidence, feedback, journal
+from autograder.errors import ShortError
 from autograder.exercise import Exercise, PlacedLike
 from autograder.exercises import NOTEBOOKS, UnknownExerciseError, find
 from autograder.judge import Verdict, judge
@@ -20,13 +20,6 @@ SEED_VARIABLE: Final = "SHARDLINGS_GRADING_SEED"
 """Set, by what grades, in kernels that only capture evidence; what cases are drawn from."""
 
 _hints_given: dict[str, int] = {}
-
-
-class ShortError(Exception):
-    """An error that a notebook shows as its sentence alone, without a traceback."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 class UsageError(ShortError, TypeError):
@@ -72,7 +65,7 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
         if verdict.score < 1:
             raise NotYet(_without_pictures(verdict))
     else:
-        progress_file.record(asked.id, verdict.state)
+        journal.record(asked.id, verdict.state)
 
 
 def hint(exercise: str) -> None:
@@ -96,7 +89,7 @@ def hint(exercise: str) -> None:
 
 def progress() -> None:
     """Show which exercises are done and which are left, in every notebook of the course."""
-    states = progress_file.load()
+    states = journal.load()
     lines = []
     for notebook, exercises in NOTEBOOKS.items():
         marks = [(e, feedback.MARKS[states.get(e.id, "unanswered")]) for e in exercises]
@@ -122,7 +115,7 @@ def target(exercise: str) -> None:
         raise UsageError(f"Exercise {asked.id} asks for no layout, so there is nothing to draw.")
     _draw(
         [
-            r.target().panel(asked.id if r.answer == "answer" else f"{asked.id} {r.answer}")
+            r.target().panel(asked.id if len(pictures) == 1 else f"{asked.id} {r.answer}")
             for r in pictures
         ]
     )
@@ -158,7 +151,7 @@ def show(
     titled: list[tuple[str, object]] = [("", thing) for thing in things]
     titled += list(named.items())
     try:
-        layouts = [(title, Layout.of(thing, shape)) for title, thing in titled]
+        layouts = [(title, _layout(title, thing, shape)) for title, thing in titled]
     except LayoutError as error:
         raise UsageError(str(error)) from None
     for _, layout in layouts:
@@ -171,6 +164,14 @@ def show(
     return None
 
 
+def _layout(title: str, thing: object, shape: tuple[int, ...] | None) -> Layout:
+    """The layout of one thing to show; what is wrong with it is said of its title."""
+    try:
+        return Layout.of(thing, shape)
+    except LayoutError as error:
+        raise LayoutError(f"{title}: {error}" if title else str(error)) from None
+
+
 def _find(exercise: str) -> Exercise:
     try:
         return find(exercise)
@@ -181,14 +182,12 @@ def _find(exercise: str) -> Exercise:
 def _by_name(
     exercise: Exercise, answer: tuple[object, ...], answers: Mapping[str, object]
 ) -> Mapping[str, object]:
-    if exercise.answers == ("answer",):
-        if len(answer) == 1 and not answers:
-            return {"answer": answer[0]}
-        call = "answer"
-    else:
-        if not answer and set(answers) == set(exercise.answers):
-            return answers
-        call = ", ".join(f"{name}=..." for name in exercise.answers)
+    if not answer and set(answers) == set(exercise.answers):
+        return answers
+    if len(answer) == len(exercise.answers) == 1 and not answers:
+        return {exercise.answers[0]: answer[0]}
+    names = exercise.answers
+    call = names[0] if len(names) == 1 else ", ".join(f"{name}={name}" for name in names)
     raise UsageError(f'Exercise {exercise.id} is checked by check("{exercise.id}", {call}).')
 
 

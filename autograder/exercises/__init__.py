@@ -1,5 +1,6 @@
 """What each exercise asks: one module a notebook, and the one place that finds them all."""
 
+import reprlib
 from typing import Final
 
 from autograder.exercise import Exercise
@@ -25,9 +26,16 @@ def find(exercise_id: object) -> Exercise:
     Raises:
         UnknownExerciseError: there is none.
     """
+    if not isinstance(exercise_id, str | float | None):
+        kind = type(exercise_id).__name__
+        raise UnknownExerciseError(
+            f'What comes first is the id of an exercise, such as "1.1"; {kind} came.'
+        )
     if isinstance(exercise_id, str) and exercise_id in EXERCISES:
         return EXERCISES[exercise_id]
+    if str(exercise_id) in EXERCISES:
+        raise UnknownExerciseError(f'The id of an exercise is a string: write "{exercise_id}".')
     raise UnknownExerciseError(
-        f"There is no exercise {exercise_id!r}. An exercise is named by a string, one of "
-        f"{', '.join(EXERCISES)}."
+        f"There is no exercise {reprlib.repr(exercise_id)}. An exercise is named by a string, "
+        f"one of {', '.join(EXERCISES)}."
     )

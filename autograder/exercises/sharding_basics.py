@@ -29,14 +29,12 @@ REPLICATED: Final = (
     "A dimension that the spec leaves out, or gives None, is not cut: every device along an axis "
     "that the spec does not name gets a copy."
 )
-ONE_DEVICE: Final = (
-    "jnp.arange and its like put what they make on one device; only a sharding spreads it."
-)
+ONE_DEVICE: Final = "What nobody places is on one device; only a sharding spreads it."
 
 COLUMN_STRIPS: Final = Exercise(
     id="1.1",
     title="Column strips",
-    requirements=(PlacedLike("0 1 2 3 4 5 6 7", SQUARE, values=numbers),),
+    requirements=(PlacedLike("columns", "0 1 2 3 4 5 6 7", SQUARE, values=numbers),),
     hints=(
         "A spec has one entry for each dimension of the array, in order. Which dimension has to "
         "be cut to make columns?",
@@ -57,7 +55,7 @@ COLUMN_STRIPS: Final = Exercise(
 BLOCKS: Final = Exercise(
     id="1.2",
     title="Blocks on a grid",
-    requirements=(PlacedLike("0 1 2 3 \n 4 5 6 7", SQUARE),),
+    requirements=(PlacedLike("blocks", "0 1 2 3 \n 4 5 6 7", SQUARE),),
     hints=(
         "Read the picture as a table: how many rows of blocks, and how many columns?",
         "A mesh is a table of devices too, filled row by row. A spec that names its axes in order "
@@ -78,7 +76,7 @@ BLOCKS: Final = Exercise(
 BLOCKS_TURNED: Final = Exercise(
     id="1.3",
     title="The same mesh, turned",
-    requirements=(PlacedLike("0 4 \n 1 5 \n 2 6 \n 3 7", SQUARE),),
+    requirements=(PlacedLike("turned", "0 4 \n 1 5 \n 2 6 \n 3 7", SQUARE),),
     hints=(
         "Follow device 1: in the picture before it stood right of device 0, and here it stands "
         "below. The mesh can stay as it is.",
@@ -97,7 +95,7 @@ BLOCKS_TURNED: Final = Exercise(
 HALF_THE_DEVICES: Final = Exercise(
     id="1.4",
     title="Every second device",
-    requirements=(PlacedLike("0 2 \n 4 6", SQUARE, values=numbers),),
+    requirements=(PlacedLike("spread", "0 2 \n 4 6", SQUARE, values=numbers),),
     hints=(
         "A mesh need not have all the devices: jax.make_mesh takes `devices=`.",
         "jax.devices() is a list, so a slice of it is a list of devices. Which slice has 0, 2, 4 "
@@ -106,7 +104,7 @@ HALF_THE_DEVICES: Final = Exercise(
     ),
     diagnoses={
         "devices-extra": "A mesh without `devices=` takes from all of them.",
-        "other-devices": "A slice [:4] takes the first four; the picture takes every second one.",
+        "other-devices": "The picture takes every second device, from device 0 on.",
         "device-order": "The right four devices; now look at which stands where.",
         "transposed": "Swap the names in the spec, or leave the devices in their order.",
         "one-device": ONE_DEVICE,
@@ -116,14 +114,15 @@ HALF_THE_DEVICES: Final = Exercise(
 MYSTERY: Final = Exercise(
     id="1.5",
     title="The mysterious mesh",
-    requirements=(PlacedLike("0 2 \n 4 6 \n 1 3 \n 5 7", SQUARE),),
+    requirements=(PlacedLike("mystery", "0 2 \n 4 6 \n 1 3 \n 5 7", SQUARE),),
     hints=(
         "No mesh with its devices in plain order does this with two axes. Either the devices "
         "stand in another order, or the mesh has more axes.",
         "Read the picture row by row: 0 2 4 6 1 3 5 7. jax.sharding.Mesh takes an array of "
         "devices of any order and form; np.array(jax.devices()) is one to start from.",
-        "Or write the ids in binary. The column is decided by one bit, the row by two; a mesh of "
-        "three axes of size 2 has an axis for each bit, and one entry of a spec may be a tuple.",
+        "So make that array of devices, four rows of two, and give it to Mesh with a name for each "
+        "of its axes. Another way is a mesh of three axes of size 2, and an entry of the spec that "
+        "is a tuple of two of them; the next section has such tuples.",
     ),
     diagnoses={
         "device-order": "The picture goes on in steps of two, first the even ids, then the odd.",
@@ -137,8 +136,8 @@ TWO_AXES: Final = Exercise(
     id="1.6",
     title="Two axes along one dimension",
     requirements=(
-        PlacedLike("0 1 2 3 4 5 6 7", VECTOR, answer="first"),
-        PlacedLike("0 2 4 6 1 3 5 7", VECTOR, answer="second"),
+        PlacedLike("first", "0 1 2 3 4 5 6 7", VECTOR),
+        PlacedLike("second", "0 2 4 6 1 3 5 7", VECTOR),
     ),
     hints=(
         "An entry of a spec may be a tuple of axis names: the dimension is then cut along all of "
@@ -184,37 +183,50 @@ def holders(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
     ]
 
 
-SPECS: Final[tuple[Spec, ...]] = (
-    ("x", None), (None, "y"), ("x", "y"), ("y", "x"), (None, None), (("x", "y"), None),
-    (None, ("y", "x")), (None, "x"), ("y", None),
-)  # fmt: skip
+CASES: Final[tuple[tuple[Axes, Spec], ...]] = (
+    # One case for each thing that can be forgotten: an axis not named, the order within a tuple,
+    # more or fewer dimensions than two, meshes of other sizes than eight.
+    ({"x": 4, "y": 2}, ("x", None)),
+    ({"x": 2, "y": 4}, (None, "y")),
+    ({"x": 4, "y": 2}, ("y", "x")),
+    ({"x": 2, "y": 2}, (None, None)),
+    ({"x": 4, "y": 2}, (("x", "y"), None)),
+    ({"x": 4, "y": 2}, (None, ("y", "x"))),
+    ({"x": 2, "y": 3}, (("y", "x"),)),
+    ({"a": 2, "b": 2, "c": 2}, ("c", None, ("b", "a"))),
+    ({"a": 2, "b": 2, "c": 2}, (None, "a")),
+    ({"x": 6}, ("x", None, None)),
+)
 
 
 def _draw(generator: np.random.Generator) -> list[tuple[Shape, Spec, Axes]]:
-    """Shapes, specs and meshes: every spec once, so that every mistake shows."""
-    meshes = [{"x": 4, "y": 2}, {"x": 2, "y": 4}, {"x": 2, "y": 2}]
+    """Each case with a shape of its own, which it divides."""
     return [
-        (
-            (8 * int(generator.integers(1, 6)), 8 * int(generator.integers(1, 6))),
-            spec,
-            meshes[int(generator.integers(3)) if i > 1 else i],
-        )
-        for i, spec in enumerate(SPECS)
+        (tuple(24 * int(generator.integers(1, 4)) for _ in spec), spec, axes)
+        for axes, spec in CASES
     ]
 
 
 def _draw_sized(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     return [
-        (shape, int(generator.choice([1, 2, 4, 8])), spec, axes)
+        (shape, int(generator.choice([2, 4, 8])), spec, axes)
         for shape, spec, axes in _draw(generator)
     ]
 
 
 def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
-    return [
-        (tuple(int(generator.integers(size)) for size in shape), shape, spec, axes)
-        for shape, spec, axes in _draw(generator)
-    ]
+    """Each case with an element near the start and one that is anywhere.
+
+    The second block along a tuple of axes belongs to another device when the tuple is turned, so
+    the first of the two tells the orders apart whatever is drawn.
+    """
+    cases = []
+    for shape, spec, axes in _draw(generator):
+        block = shard_shape(shape, spec, axes)
+        second = tuple(min(n, size - 1) for n, size in zip(block, shape, strict=True))
+        anywhere = tuple(int(generator.integers(size)) for size in shape)
+        cases += [(index, shape, spec, axes) for index in (second, anywhere)]
+    return cases
 
 
 COUNTING: Final = Exercise(
@@ -222,22 +234,24 @@ COUNTING: Final = Exercise(
     title="Counting copies",
     requirements=(
         Returns(
+            "shard_shape",
             "shard_shape must return the shape of the block that one device holds.",
             cases=_draw,
             reference=shard_shape,
             mistakes={
                 "whole-shape": lambda shape, spec, axes: shape,
                 "every-axis": lambda shape, spec, axes: tuple(
-                    size // n for size, n in zip(shape, axes.values(), strict=True)
+                    size // n for size, n in zip(shape, axes.values(), strict=False)
                 ),
+                "true-division": lambda *case: tuple(float(n) for n in shard_shape(*case)),
                 "all-devices": lambda shape, spec, axes: tuple(
                     size // math.prod(axes.values()) if entry else size
                     for size, entry in zip(shape, spec, strict=True)
                 ),
             },
-            answer="shard_shape",
         ),
         Returns(
+            "bytes_total",
             "bytes_total must return the bytes that all devices together hold, copies included.",
             cases=_draw_sized,
             reference=bytes_total,
@@ -253,11 +267,11 @@ COUNTING: Final = Exercise(
                     math.prod(shape) * itemsize * math.prod(axes.values())
                 ),
             },
-            answer="bytes_total",
         ),
         Returns(
-            "holders must return the list of the devices that hold the element at index, "
-            "in increasing order; devices are numbered by their place in the mesh, row by row.",
+            "holders",
+            "holders must return the devices that hold the element at index, each by its place in "
+            "the mesh, counted row by row.",
             cases=_draw_indexed,
             reference=holders,
             mistakes={
@@ -275,7 +289,6 @@ COUNTING: Final = Exercise(
                     for d in holders(index, shape, spec, axes)
                 ),
             },
-            answer="holders",
         ),
     ),
     hints=(
@@ -290,6 +303,7 @@ COUNTING: Final = Exercise(
     diagnoses={
         "whole-shape": "This is the global shape. Each device holds a part of every dimension "
         "that the spec cuts.",
+        "true-division": "Sizes are integers: divide with //, not with /.",
         "every-axis": "The spec decides which dimension is cut along which axis; the mesh's sizes "
         "alone do not.",
         "all-devices": "A dimension is cut along the axes that its entry names, not along all.",
@@ -310,10 +324,10 @@ CUBES: Final = Exercise(
     title="Slabs and pencils",
     requirements=(
         PlacedLike(
-            "0\n\n1\n\n2\n\n3\n\n4\n\n5\n\n6\n\n7", ((16, 16, 16), (8, 4, 2)), answer="slabs"
+            "slabs", "0\n\n1\n\n2\n\n3\n\n4\n\n5\n\n6\n\n7", ((16, 16, 16), (8, 4, 2))
         ),
         PlacedLike(
-            "0\n1\n\n2\n3\n\n4\n5\n\n6\n7", ((16, 16, 16), (4, 8, 2)), answer="pencils"
+            "pencils", "0\n1\n\n2\n3\n\n4\n5\n\n6\n7", ((16, 16, 16), (4, 8, 2))
         ),
     ),
     hints=(
@@ -324,13 +338,13 @@ CUBES: Final = Exercise(
         "Slabs: a mesh of one axis, on dimension 0. Pencils: a 4 × 2 mesh, on dimensions 0 and 1.",
     ),
     diagnoses={
-        "transposed": "Dimension 2 must stay whole: the transform runs along it, and where it is "
-        "cut, every line of it is spread over several devices.",
-        "grid": "Dimension 2 must stay whole, and the mesh's sizes decide how often the others "
-        "are cut.",
+        "transposed": "In both pictures dimension 2, which the transform runs along, is whole. "
+        "Compare dimension by dimension into how many blocks it is cut.",
+        "grid": "The mesh's sizes decide how often each dimension is cut.",
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,
-        "device-order": "Swap the names in the spec, or the sizes of the mesh.",
+        "device-order": "Look at which mesh axis lies along which dimension, and at the order of "
+        "the devices in the mesh.",
     },
 )  # fmt: skip
 

@@ -16,8 +16,8 @@ def path() -> Path:
 
 
 def record(exercise_id: str, state: str) -> None:
-    """Remember how the last check of an exercise came out; to run an empty cell is no check."""
-    if state == "unanswered":
+    """Remember how a check came out. What was right once stays so; an empty cell is no check."""
+    if state == "unanswered" or load().get(exercise_id) == "right":
         return
     states = {**load(), exercise_id: state}
     _in_memory.update(states)
