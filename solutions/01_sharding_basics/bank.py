@@ -31,6 +31,10 @@ columns = np.asarray(x)
 four_by_two = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 columns = jax.device_put(x, NamedSharding(four_by_two, P("x", "y")))
 
+# %% only one axis of a grid exercise="1.1" score=0 diagnoses=["replicated-dimension"]
+four_by_two = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+columns = jax.device_put(x, NamedSharding(four_by_two, P(None, "x")))
+
 # %% Mesh in place of make_mesh exercise="1.2" score=1
 wide = Mesh(np.array(jax.devices()).reshape(2, 4), ("rows", "columns"))
 blocks = NamedSharding(wide, P("rows", "columns"))
@@ -54,6 +58,9 @@ blocks = NamedSharding(wide, P("y", "x"))
 # %% only one axis named exercise="1.2" score=0 diagnoses=["replicated-dimension"]
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 blocks = NamedSharding(wide, P("x"))
+
+# %% an array that was never placed exercise="1.2" score=0 diagnoses=["one-device"]
+blocks = x.reshape(16, 16)
 
 # %% the spec alone exercise="1.2" score=0 diagnoses=["spec-alone"]
 blocks = P("x", "y")
@@ -114,6 +121,10 @@ four = jax.make_mesh(
 )
 spread = jax.device_put(x.astype(int), NamedSharding(four, P("x", "y")))
 
+# %% the right four in another order exercise="1.4" score=0 diagnoses=["device-order"]
+some = np.array(jax.devices())[[0, 4, 6, 2]].reshape(2, 2)
+spread = jax.device_put(x, NamedSharding(Mesh(some, ("x", "y")), P("x", "y")))
+
 # %% a mesh of three axes exercise="1.5" score=1
 bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
 mystery = NamedSharding(bits, P(("z", "x"), "y"))
@@ -142,6 +153,10 @@ mystery = NamedSharding(Mesh(order, ("x", "y")), P("x", "y"))
 bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
 mystery = NamedSharding(bits, P(("x", "z"), "y"))
 
+# %% three axes of which one is left out exercise="1.5" score=0 diagnoses=["replicated-dimension"]
+bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
+mystery = NamedSharding(bits, P("x", "y"))
+
 # %% plain meshes with one axis each exercise="1.6" score=1
 first = NamedSharding(line, P("x"))
 second = NamedSharding(Mesh(np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]], ("x",)), P("x"))
@@ -157,6 +172,10 @@ second = NamedSharding(grid, P(("x", "y")))
 # %% one axis each exercise="1.6" score=0 diagnoses=["replicated-dimension"]
 first = NamedSharding(grid, P("x"))
 second = NamedSharding(grid, P("y"))
+
+# %% copies everywhere exercise="1.6" score=0 diagnoses=["replicated"]
+first = NamedSharding(grid, P())
+second = NamedSharding(grid, P(None))
 
 # %% two entries in place of a tuple exercise="1.6" score=0 diagnoses=["does-not-fit"]
 first = NamedSharding(grid, P("x", "y"))
@@ -207,7 +226,7 @@ def shard_shape(shape, spec, axes):
 
 
 def bytes_total(shape, itemsize, spec, axes):
-    return shape[0] * shape[1] * itemsize
+    return int(np.prod(shape)) * itemsize
 
 
 def holders(index, shape, spec, axes):
@@ -215,7 +234,7 @@ def holders(index, shape, spec, axes):
     block = shard_shape(shape, spec, axes)
     for d, place in enumerate(np.ndindex(*axes.values())):
         at = dict(zip(axes, place))
-        number = [0, 0]
+        number = [0] * len(spec)
         for i, e in enumerate(spec):
             for n in names(e):
                 number[i] = number[i] * axes[n] + at[n]
@@ -231,6 +250,15 @@ def shard_shape(shape, spec, axes):
 
 def bytes_total(shape, itemsize, spec, axes):
     return itemsize * int(np.prod(shape)) * int(np.prod(list(axes.values())))
+
+
+# %% dividing with one slash exercise="1.7" score=0 diagnoses=["true-division", "unanswered"]
+def shard_shape(shape, spec, axes):
+    parts = []
+    for size, entry in zip(shape, spec):
+        names = (entry,) if isinstance(entry, str) else entry or ()
+        parts.append(size / np.prod([axes[name] for name in names]))
+    return parts
 
 
 # %% global shape, one device's bytes, the first holder exercise="1.7" score=0 diagnoses=["whole-shape", "one-device-only", "first-holder-only"]
@@ -281,6 +309,19 @@ def holders(index, shape, spec, axes):
     ]
 
 
+# %% devices numbered down the columns exercise="1.7" score=0 diagnoses=["unanswered", "mesh-by-columns"]
+def holders(index, shape, spec, axes):
+    sizes = tuple(axes.values())
+    count = int(np.prod(sizes))
+    devices = np.array(jax.devices()[:count]).reshape(sizes[::-1]).T
+    where = NamedSharding(Mesh(devices, tuple(axes)), P(*spec)).devices_indices_map(shape)
+    return sorted(
+        device.id
+        for device, part in where.items()
+        if all(i in range(size)[p] for i, size, p in zip(index, shape, part))
+    )
+
+
 # %% an error in one of three exercise="1.7" score=0 diagnoses=["raised", "unanswered"]
 def shard_shape(shape, spec, axes):
     return tuple(size // axes[name] for size, name in zip(shape, spec))
@@ -311,3 +352,11 @@ pencils = NamedSharding(
 # %% pencils turned exercise="1.8" score=0.5 diagnoses=["transposed"]
 slabs = NamedSharding(line, P("x"))
 pencils = NamedSharding(grid, P("y", "x"))
+
+# %% copies everywhere exercise="1.8" score=0 diagnoses=["replicated"]
+slabs = NamedSharding(line, P())
+pencils = NamedSharding(grid, P())
+
+# %% the devices in another order exercise="1.8" score=0.5 diagnoses=["device-order"]
+slabs = NamedSharding(grid, P(("y", "x")))
+pencils = NamedSharding(grid, P("x", "y"))
