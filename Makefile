@@ -1,0 +1,62 @@
+# Two commands do everything on a machine with Python 3.11 or newer, make and a package index:
+# `make grade` and `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+OLDEST := .venv-oldest/bin
+LOCK := requirements/lock.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help grade test test-oldest lab release sync format lock benchmarks clean
+
+help: ## Show what there is to make (the default)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+grade: .venv/installed ## Grade what is new in grading/submitted/ (AGAIN=1: everything)
+	@$(BIN)/python -m autograder.instructor grade $(if $(AGAIN),--again)
+
+test: .venv/installed ## Lint, format, types, and every test, on the newest supported JAX
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+test-oldest: .venv-oldest/installed ## The package's tests and the bank on the oldest supported JAX
+	$(OLDEST)/python -m pytest --ignore=tests/instructor
+
+lab: .venv/installed ## Open the course in JupyterLab
+	$(BIN)/jupyter lab course
+
+release: .venv/installed ## Make course/ from solutions/
+	@$(BIN)/python -m autograder.instructor release
+
+sync: .venv/installed ## Bring each solution notebook and its text twin in step
+	$(BIN)/jupytext --sync solutions/*/*.ipynb
+
+format: .venv/installed ## Format the code and the notebooks
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: .venv/installed ## Write the lock files anew from pyproject.toml
+	$(BIN)/uv pip compile -q --universal --fork-strategy fewest --no-emit-package shardlings --no-header --upgrade \
+		--extra dev pyproject.toml -o $(LOCK)
+	$(BIN)/uv pip compile -q --universal --fork-strategy fewest --no-emit-package shardlings --no-header --upgrade \
+		--extra oldest pyproject.toml -o requirements/oldest.txt
+
+benchmarks: .venv/installed ## Measure what the README claims (takes a while)
+	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+
+clean: ## Remove the environments; the class's grades stay
+	rm -rf .venv .venv-oldest
+
+.venv/installed: pyproject.toml $(LOCK)
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Shardlings needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Say which to use: make PYTHON=python3.12 ...")'
+	@echo "Installing into .venv (once; about a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[dev]'
+	@touch $@
+
+.venv-oldest/installed: pyproject.toml requirements/oldest.txt
+	@test -x $(OLDEST)/python || $(PYTHON) -m venv .venv-oldest
+	@$(OLDEST)/python -m pip install --quiet --disable-pip-version-check -c requirements/oldest.txt -e '.[oldest]'
+	@touch $@
