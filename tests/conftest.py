@@ -1,0 +1,28 @@
+"""Every process that runs JAX has its eight devices, and a pool that cannot deadlock."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autograder.devices import emulate_devices, environment
+
+os.environ.update(environment())  # for the processes that tests start
+emulate_devices(8)
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(autouse=True)
+def _own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test writes into the progress of whoever runs it."""
+    from autograder import journal
+
+    monkeypatch.setenv("SHARDLINGS_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(journal, "_in_memory", {})

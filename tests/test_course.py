@@ -1,0 +1,177 @@
+"""The course lints itself: notebooks, exercises, twins, and what must not reach a student."""
+
+import json
+import re
+import tomllib
+
+import jupytext
+import nbformat
+import pytest
+import yaml
+
+from autograder.exercise import PlacedLike
+from autograder.exercises import EXERCISES, NOTEBOOKS
+from tests.conftest import ROOT
+
+SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
+RELEASED = sorted((ROOT / "course").glob("*/*.ipynb"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def cells(path, kind="code"):
+    return [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == kind]
+
+
+def grading(cell):
+    return cell.metadata.get("nbgrader", {})
+
+
+def name(path):
+    return path.stem
+
+
+def test_there_are_notebooks():
+    assert [p.stem for p in SOLUTIONS] == [p.stem for p in RELEASED]
+    assert set(NOTEBOOKS) < {p.stem for p in SOLUTIONS}
+
+
+@pytest.mark.parametrize("path", [*SOLUTIONS, *RELEASED], ids=str)
+def test_notebooks_are_valid_and_stripped(path):
+    notebook = nbformat.read(path, 4)
+    nbformat.validate(notebook)
+    ids = [cell.id for cell in notebook.cells]
+    assert len(ids) == len(set(ids))
+    assert all(not re.fullmatch("[0-9a-f]{8}", i) for i in ids), "ids are made to stay"
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=name)
+def test_the_text_twin_is_in_step(path):
+    def essence(notebook):
+        return [(c.cell_type, c.source, c.metadata) for c in notebook.cells]
+
+    twin = jupytext.read(path.with_suffix(".md"))
+    assert essence(twin) == essence(nbformat.read(path, 4)), f"run `jupytext --sync {path}`"
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=name)
+def test_each_exercise_has_its_cells(path):
+    graded = [grading(c) for c in cells(path) if grading(c).get("grade")]
+    assert [g["grade_id"] for g in graded] == [e.grade_id for e in NOTEBOOKS.get(path.stem, ())]
+    assert all(g["points"] > 0 and g["locked"] for g in graded)
+    source = {grading(c).get("grade_id"): c.source for c in cells(path)}
+    for exercise in NOTEBOOKS.get(path.stem, ()):
+        answer = source[exercise.grade_id.removesuffix("-check")]
+        assert "### BEGIN SOLUTION" in answer
+        assert "### END SOLUTION" in answer
+        assert source[exercise.grade_id].startswith(f'check("{exercise.id}", ')
+        everything = "\n".join(c.source for c in cells(path))
+        drawn = any(isinstance(r, PlacedLike) for r in exercise.requirements)
+        assert (f'target("{exercise.id}")' in everything) == drawn
+        prose = "\n".join(c.source for c in cells(path, "markdown"))
+        assert f"### Exercise {exercise.id}" in prose
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=name)
+def test_each_notebook_keeps_the_pattern(path):
+    prose = "\n".join(c.source for c in cells(path, "markdown"))
+    assert "## Remember" in prose
+    assert "https://docs.jax.dev/" in prose
+    assert re.search(r"\b(Explicit|Auto)\b", prose), "says which mode its meshes are in"
+    first, second = cells(path)[:2]
+    assert "%pip install" in first.source
+    assert "emulate_devices(8)" in second.source
+    code = "\n".join(c.source for c in cells(path))
+    assert "%timeit" not in code, "emulated devices know nothing about time"
+
+
+def test_exercises_are_whole():
+    for exercise in EXERCISES.values():
+        assert len(exercise.hints) >= 3
+        assert len(set(exercise.hints)) == len(exercise.hints)
+        for words in (*exercise.hints, *exercise.diagnoses.values()):
+            assert words.endswith((".", "?", "!")), words
+    assert len({e.title for e in EXERCISES.values()}) == len(EXERCISES)
+    assert all(e.id == i for i, e in EXERCISES.items())
+
+
+def solutions():
+    """What stands between each pair of a solution's marks."""
+    for path in SOLUTIONS:
+        for cell in cells(path):
+            for part in cell.source.split("### BEGIN SOLUTION\n")[1:]:
+                yield part.split("### END SOLUTION")[0]
+
+
+def solution_lines():
+    """Each line that only the solutions have."""
+    for solution in solutions():
+        for line in solution.splitlines():
+            if len(line.strip()) > 20 and not line.startswith("def "):
+                yield line.strip()
+
+
+def test_no_solution_reaches_the_course():
+    lines = list(solution_lines())
+    assert len(lines) > 20
+    files = [p for p in (ROOT / "course").rglob("*") if p.is_file()]
+    assert {p.suffix for p in files} == {".ipynb"}, "nothing but notebooks is released"
+    for path in files:
+        text = path.read_text()
+        assert "SOLUTION" not in text
+        code = "\n".join(c.source for c in cells(path))
+        for line in lines:
+            assert line not in code, f"{path.name} has a line of a solution: {line}"
+
+
+def test_no_solution_is_in_the_package_that_students_install():
+    package = "\n".join(p.read_text() for p in (ROOT / "autograder").rglob("*.py"))
+    squeezed = re.sub(r"\s", "", package)
+    for solution in solutions():
+        for statement in re.split(r"\n\n+", solution.strip()):
+            assert re.sub(r"\s", "", statement) not in squeezed, statement
+
+
+@pytest.mark.parametrize("path", RELEASED, ids=name)
+def test_the_address_stands_in_one_place(path):
+    address = PROJECT["project"]["urls"]["Repository"]
+    text = path.read_text()
+    assert "{{" not in text
+    assert json.dumps(f"git+{address}")[1:-1] in text
+    badge = (
+        f"{address.removeprefix('https://github.com/')}/blob/main/course/{path.stem}/{path.name}"
+    )
+    assert badge in text
+    tracked = [p for p in SOLUTIONS if address in p.read_text()]
+    assert not tracked, "the solutions have a placeholder where the address goes"
+
+
+def test_environment_yml_does_not_drift():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    listed = [d for d in environment["dependencies"] if isinstance(d, str)]
+    (through_pip,) = (d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    assert through_pip == ["-c requirements/lock.txt", "-e .[dev]"], (
+        "what pyproject.toml says is what conda's users get"
+    )
+    assert f"python{PROJECT['project']['requires-python']}" in listed
+    assert environment["name"] == PROJECT["project"]["name"]
+
+
+@pytest.mark.parametrize("lock", ["lock.txt", "oldest.txt"])
+def test_the_locks_hold_what_the_project_asks_for(lock):
+    pinned = dict(
+        line.split(" ")[0].split("==")
+        for line in (ROOT / "requirements" / lock).read_text().splitlines()
+        if re.match(r"[a-z0-9-]+==", line)
+    )
+    wanted = PROJECT["project"]["dependencies"]
+    if lock == "lock.txt":
+        wanted = wanted + PROJECT["project"]["optional-dependencies"]["instructor"]
+    for requirement in wanted:
+        assert re.split(r"[<>=~ ]", requirement)[0].lower() in pinned
+    if lock == "oldest.txt":
+        (floor,) = re.findall(r"jax>=([0-9.]+)", " ".join(wanted))
+        assert pinned["jax"] == pinned["jaxlib"] == floor

@@ -1,0 +1,100 @@
+"""Emulated devices, in processes of their own: a backend starts once."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from autograder.devices import EmulationError, emulate_devices, environment, pool_size
+
+# The loop that dies, of FACTS.md: without the cure, 20 of 20 abort on two cores.
+LOOP = """
+import jax.numpy as jnp
+mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+x = jax.device_put(jnp.ones((8, 4096)), jax.NamedSharding(mesh, jax.P("x")))
+step = jax.jit(lambda x: x - 1e-3 * jnp.tanh(x).mean())
+for _ in range(2000):
+    x = step(x)
+print("lived", float(x.sum()) > 0)
+"""
+
+
+def run(code: str, **variables: str) -> str:
+    """Run a program in a process that has nothing of this one's devices."""
+    clean = {k: v for k, v in os.environ.items() if k not in (*environment(), "JAX_PLATFORMS")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**clean, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout + done.stderr[-2000:]
+
+
+CALL = "from autograder import emulate_devices; devices = emulate_devices(8); "
+
+
+@pytest.mark.parametrize("first", ["", "import jax; ", "import jax; import jax.numpy as jnp; "])
+def test_it_works_whether_or_not_jax_was_imported(first):
+    assert run(f"{first}{CALL}import jax; print(len(jax.devices()), len(devices))") == "8 8\n"
+
+
+def test_calling_it_twice_is_harmless():
+    assert run(f"{CALL}{CALL}emulate_devices(4); print(len(devices))") == "8\n"
+
+
+def test_the_loop_that_dies_lives():
+    assert run(f"import jax; {CALL}{LOOP}") == "lived True\n"
+
+
+def test_a_child_process_inherits_devices_and_pool():
+    child = "import jax; from autograder import devices; jax.devices(); "
+    child += "print(len(jax.devices()), devices._threads_in_pool() >= 16)"
+    code = f"{CALL}import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    assert run(code) == "8 True\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "variables", "says"),
+    [
+        ("import jax; jax.devices(); ", {}, "JAX had already started with 1 device when"),
+        (
+            "import jax; jax.devices(); ",
+            {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+            "its 8 devices share a pool of",
+        ),
+        (
+            "import jax; jax.config.update('jax_num_cpu_devices', 8); jax.devices(); ",
+            {},
+            "its 8 devices share a pool of",
+        ),
+    ],
+)
+@pytest.mark.skipif((os.cpu_count() or 1) >= 16, reason="the default pool is large enough here")
+def test_too_late_is_one_clear_sentence(first, variables, says):
+    said = run(f"{first}{CALL}", **variables)
+    assert "EmulationError" in said
+    assert says in said
+    assert "Restart the kernel and run this cell before any other that uses JAX." in said
+
+
+def test_flags_of_others_are_kept():
+    code = f"{CALL}import os; print(os.environ['XLA_FLAGS'], os.environ['PJRT_NPROC'])"
+    said = run(code, XLA_FLAGS="--xla_cpu_enable_fast_math=false", PJRT_NPROC="64")
+    assert said == (
+        "--xla_cpu_enable_fast_math=false --xla_force_host_platform_device_count=8 64\n"
+    )
+
+
+@pytest.mark.parametrize("number", [0, -1, "8", None])
+def test_the_number_must_be_a_number(number):
+    with pytest.raises(EmulationError, match="asks for a number of devices, such as 8"):
+        emulate_devices(number)
+
+
+def test_the_pool_has_threads_for_three_dispatchers():
+    assert pool_size(8) >= 32
+    assert environment(8)["PJRT_NPROC"] == str(pool_size(8))

@@ -1,0 +1,185 @@
+"""What a notebook imports: check, hint, progress, show, target. The tests read what they say."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from autograder import check, hint, journal, notebook, progress, show, target
+from autograder.notebook import NotYet, UnknownExercise, UsageError
+from tests.helpers import mesh, sharding
+
+X = np.arange(256, dtype=np.float32).reshape(16, 16)
+
+
+@pytest.fixture
+def said(capsys, monkeypatch):
+    """What was printed, on one line."""
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda: " ".join(capsys.readouterr().out.split())
+
+
+def test_right_is_said_and_remembered(said):
+    check("1.1", jax.device_put(X, sharding(None, "x", x=8)))
+    assert said().startswith(
+        "✓ 1.1 Column strips: right Right: shape (16, 16) in 1 × 8 blocks of (16, 2), "
+        "on devices 0 to 7."
+    )
+    assert journal.load() == {"1.1": "right"}
+    progress()
+    assert "01_sharding_basics: 1 of 8 done ✓ 1.1 Column strips ○ 1.2" in said()
+
+
+def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
+    check("1.1", jax.device_put(X, sharding("x", x=8)))
+    words = said()
+    assert words.startswith("✗ 1.1 Column strips: not yet Asked: the array of shape (16, 16) in 1")
+    assert "Came: shape (16, 16) in 8 × 1 blocks of (2, 16), on devices 0 to 7." in words
+    assert "Difference: Your blocks are rows, and columns were asked for." in words
+    assert "The first entry of a spec speaks of dimension 0, which counts rows." in words
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (..., "`columns` is still as it was handed out."),
+        (None, "The answer is None. Often a function lacks its `return`"),
+        (X, "A NumPy array came, which lives in the host's memory"),
+        (jnp.asarray(X), "All of it is on device 0: nothing was cut"),
+        (sharding(None, "x", x=8), "The sharding alone came, and the array itself was asked for"),
+        (jax.P(None, "x"), "came alone. A spec names mesh axes and no devices"),
+        (mesh(x=8), "A mesh came alone. It says where the devices stand"),
+        (jax.device_put, "The function device_put itself came: call it"),
+        ("columns", "str came, and a jax.Array or a sharding was asked for."),
+        (jax.device_put(X[:8], sharding(None, "x", x=8)), "shape is (8, 16), and (16, 16) was"),
+        (jax.device_put(X[0], sharding("x", x=8)), "shape is (16,), and (16, 16) was asked for"),
+        (
+            jax.device_put(X.astype(np.int32), sharding(None, "x", x=8)),
+            "dtype is int32, and float32 was asked for",
+        ),
+        (jax.device_put(X + 1, sharding(None, "x", x=8)), "at (0, 0) there is 1.0, and 0.0 was"),
+        (jax.device_put(np.zeros((1024, 1024)), sharding("x", x=8)), "nothing here takes more"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_each_kind_of_bad_answer_gets_a_sentence_of_its_own(answer, says, said):
+    check("1.1", answer)
+    assert says in said()
+
+
+def test_an_array_that_was_donated_is_recognised(said):
+    array = jax.device_put(X, sharding(None, "x", x=8))
+    array.delete()
+    check("1.1", array)
+    assert "The array was deleted (donated to jit, perhaps). Make it anew." in said()
+
+
+def test_a_tracer_is_recognised(said):
+    jax.jit(lambda x: check("1.1", x))(X)
+    assert "A tracer came: an array inside jit" in said()
+
+
+def test_devices_that_this_process_lacks_are_named(said):
+    from autograder import evidence, feedback, judge
+    from autograder.exercises import find
+
+    far = evidence.Placement(evidence.MeshGrid((1,), (64,), ("x",)), ())
+    verdict = judge.judge(find("1.2"), evidence.Evidence("1.2", {"blocks": far}), 0)
+    assert "The mesh has device 64, and this process has 8" in feedback.text(verdict)
+
+
+@pytest.mark.parametrize("exercise", ["9.9", 7.5, None, ""])
+def test_an_unknown_id_is_answered_with_those_that_there_are(exercise):
+    for function in (lambda: check(exercise, X), lambda: hint(exercise), lambda: target(exercise)):
+        with pytest.raises(UnknownExercise) as raised:
+            function()
+        assert f"There is no exercise {exercise!r}." in str(raised.value)
+        assert "1.1, 1.2, 1.3" in str(raised.value)
+        assert raised.value._render_traceback_() == [f"UnknownExercise: {raised.value}"]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: check("1.1"), 'check("1.1", columns)'),
+        (lambda: check("1.1", X, X), 'check("1.1", columns)'),
+        (lambda: check("1.6", X), 'check("1.6", first=first, second=second)'),
+        (lambda: check("1.6", first=X), 'check("1.6", first=first, second=second)'),
+        (lambda: target("1.7"), "asks for no layout, so there is nothing to draw"),
+        (lambda: show(), "nothing came"),
+        (lambda: show(X), "NumPy array: it lives in the host's memory"),
+        (lambda: show(sharding("x", x=8)), "A sharding has no shape of its own"),
+        (lambda: show(jnp.ones((1,) * 5)), "show draws up to rank 4"),
+    ],
+)
+def test_misuse_says_how_to_use(call, says):
+    with pytest.raises(UsageError) as raised:
+        call()
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("execution", ["validate", "autograde"])
+def test_where_nbgrader_runs_the_notebook_a_failed_check_raises(execution, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", execution)
+    check("1.1", jax.device_put(X, sharding(None, "x", x=8)))
+    with pytest.raises(NotYet, match=r"1.1 Column strips: not yet\..* Your blocks are rows"):
+        check("1.1", jax.device_put(X, sharding("x", x=8)))
+    with pytest.raises(NotYet, match="not answered yet"):
+        check("1.1", ...)
+    assert journal.load() == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (1.1, 'The id of an exercise is a string: write "1.1".'),
+        (X, 'is the id of an exercise, such as "1.1"; ndarray came.'),
+    ],
+)
+def test_an_id_of_another_kind_is_put_right(given, says):
+    with pytest.raises(UnknownExercise) as raised:
+        check(given, X)
+    assert says in str(raised.value)
+
+
+def test_hints_come_one_by_one_and_start_again(said, monkeypatch):
+    monkeypatch.setattr(notebook, "_hints_given", {})
+    heard = []
+    for _ in range(4):
+        hint("1.4")
+        heard.append(said())
+    assert "hint 1 of 3" in heard[0]
+    assert "hint 3 of 3" in heard[2]
+    assert "those were all 3 hints" in heard[3]
+    assert heard[0] in heard[3]
+
+
+def test_nothing_filled_in_does_not_undo_what_was_done(said):
+    check("1.1", jax.device_put(X, sharding(None, "x", x=8)))
+    check("1.1", ...)
+    assert journal.load() == {"1.1": "right"}
+    said()
+
+
+def test_a_journal_that_cannot_be_read_or_written_is_no_error(tmp_path, monkeypatch):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / "progress.json").write_text("{")
+    assert journal.load() == {}
+    monkeypatch.setenv("SHARDLINGS_STATE", "/proc/nowhere")
+    journal.record("1.1", "right")
+    assert journal.load() == {"1.1": "right"}
+
+
+def test_show_draws_several_side_by_side(said):
+    show(sharding("x", x=8), turned=sharding(None, "x", x=8), shape=(16, 16))
+    words = said()
+    assert "turned" in words
+    assert words.count("shape (16, 16)") == 2
+    assert isinstance(show(jnp.ones(8), figure=True), Figure)
+
+
+def test_target_draws_what_is_asked(said):
+    target("1.6")
+    assert "1.6 first" in said()

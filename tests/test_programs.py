@@ -1,0 +1,184 @@
+"""A function travels as an exported program, and is judged in a clean process."""
+
+import json
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from autograder import evidence, judge, programs
+from autograder.exercise import Argument, Computes, Exercise, PlacedLike
+from autograder.instructor.judge_process import Case, judge_apart
+
+GRID = (("x", 4), ("y", 2))
+ARGUMENTS = (
+    (Argument((16, 8), GRID, ("x", "y")), Argument((8,), GRID, ("y",))),
+    (Argument((32, 8), GRID, ("x", "y"), mode="auto"), Argument((8,), GRID, ("y",), mode="auto")),
+)
+EXERCISE = Exercise(
+    id="1.1",
+    title="A program",
+    requirements=(
+        Computes("answer", "It must return sin(a) * b.", lambda a, b: np.sin(a) * b, ARGUMENTS),
+        PlacedLike("answer", "0 1 \n 2 3 \n 4 5 \n 6 7", ((16, 8), (32, 8))),
+    ),
+    hints=("Write it down.",),
+)
+
+
+def verdict(function, exercise=EXERCISE):
+    captured = evidence.capture(exercise, {"answer": function}, seed=5)
+    read = evidence.from_json(json.loads(json.dumps(evidence.to_json(captured))))
+    return judge.judge(exercise, read, seed=5)
+
+
+def test_values_and_output_layout_are_judged():
+    assert verdict(lambda a, b: jnp.sin(a) * b).score == 1
+    assert verdict(jax.jit(lambda a, b: jnp.sin(a) * b)).score == 1
+
+
+def replicated(a, b):
+    """Right values, with a copy everywhere where the mesh is Explicit."""
+    made = jnp.sin(a) * b
+    explicit = programs.placed(ARGUMENTS[0][0]).mesh
+    return jax.reshard(made, jax.NamedSharding(explicit, jax.P())) if len(a) == 16 else made
+
+
+@pytest.mark.parametrize(
+    ("function", "score", "diagnoses", "says"),
+    [
+        (lambda a, b: jnp.cos(a) * b, 0.5, ("values",), "the values are off by up to"),
+        (lambda a, b: jnp.sin(a), 0.5, ("values",), "On fresh inputs"),
+        (lambda a, b: jnp.sum(a), 0, ("shape",), "float32[16,8] was asked for"),
+        (lambda a, b: (jnp.sin(a) * b).astype(int), 0.5, ("dtype",), "float32 was asked for"),
+        (replicated, 0.5, ("replicated",), "copied, not cut"),
+        (lambda a, b: undefined, 0, ("raised",), "NameError: name 'undefined'"),  # type: ignore[name-defined]  # noqa: F821
+        (lambda a, b: ..., 0, ("unanswered",), "as it was handed out"),
+        (3, 0, ("not-a-function",), "int came, and a function was asked for"),
+    ],
+)
+def test_wrong_programs_are_told_why(function, score, diagnoses, says):
+    found = verdict(function)
+    assert found.score == score
+    assert found.diagnoses == diagnoses
+    assert says in " ".join(finding.difference for finding in found.findings)
+
+
+def test_inputs_are_drawn_when_judging():
+    """A program that carries the answer to one set of inputs is wrong on the next."""
+    generator = np.random.default_rng(5)
+    known = [
+        tuple(generator.standard_normal(a.shape).astype(a.dtype) for a in arguments)
+        for arguments in ARGUMENTS[:1]
+    ]
+    computes = EXERCISE.requirements[0]
+    assert isinstance(computes, Computes)
+    exercise = replace(EXERCISE, requirements=(replace(computes, arguments=ARGUMENTS[:1]),))
+    wanted = np.sin(known[0][0]) * known[0][1]
+    captured = evidence.capture(exercise, {"answer": lambda a, b: 0 * a + wanted}, seed=5)
+    assert judge.judge(exercise, captured, seed=5).score == 1
+    assert judge.judge(exercise, captured, seed=6).diagnoses == ("values",)
+
+
+def hostile_call(a, b):
+    """A call to something of the author's choice, let through by a careless export."""
+    return jax.ffi.ffi_call("hostile", jax.ShapeDtypeStruct(a.shape, a.dtype))(a)
+
+
+def artifact(function, arguments=ARGUMENTS[0]):
+    """An exported program that claims that its custom call is safe."""
+    from jax import export
+
+    structs = [
+        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=programs.placed(a))
+        for a in arguments
+    ]
+    check = export.DisabledSafetyCheck.custom_call("hostile")
+    return bytes(export.export(jax.jit(function), disabled_checks=[check])(*structs).serialize())
+
+
+@pytest.mark.parametrize(
+    ("made", "diagnosis", "says"),
+    [
+        (lambda: artifact(hostile_call), "custom-call", "calls 'hostile', which is outside"),
+        (lambda: b"", "malformed", "cannot be read"),
+        (lambda: b"\0" * 4096, "malformed", "cannot be read"),
+        (lambda: b"\0" * (1 << 21), "too-large", "takes 2,097,152 bytes"),
+        (
+            lambda: artifact(lambda a, b: a, ARGUMENTS[1]),
+            "arguments",
+            "exported for other arguments",
+        ),
+    ],
+)
+def test_forged_artifacts_are_refused(made, diagnosis, says):
+    piece = evidence.Program((made(), made()))
+    found = judge.judge(EXERCISE, evidence.Evidence("1.1", {"answer": piece}), seed=5)
+    assert found.score == 0
+    assert found.diagnoses == (diagnosis,)
+    assert says in found.findings[0].difference
+
+
+def test_a_callback_to_the_host_cannot_be_exported():
+    def calls_back(a, b):
+        return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(a.shape, a.dtype), a)
+
+    found = verdict(calls_back)
+    assert found.score == 0
+    assert found.diagnoses == ("raised",)
+
+
+def test_custom_calls_are_read_from_operations_and_not_from_names():
+    def hostile_named(a, b):
+        with jax.named_scope("custom_call"):
+            return a + b
+
+    values = [np.zeros(a.shape, np.float32) for a in ARGUMENTS[0]]
+    lowered = jax.jit(hostile_named).lower(*values)
+    assert "custom_call" in lowered.as_text(debug_info=True)
+    assert programs.custom_calls(lowered.compiler_ir("stablehlo")) == set()
+    assert programs.run(artifact(hostile_named), ARGUMENTS[0], values)[0].shape == (16, 8)
+
+
+def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
+    """The judge's process finds the exercise itself, so one is put where it looks."""
+    package = tmp_path / "probe.py"
+    package.write_text(
+        "import sys\n"
+        "from autograder import exercises\n"
+        "from autograder.instructor import judge_process\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from tests.test_programs import EXERCISE\n"
+        "exercises.EXERCISES['1.1'] = EXERCISE\n"
+        "judge_process.main()\n"
+    )
+    import subprocess
+    import sys
+
+    import msgspec
+
+    from autograder.judge import Verdict
+    from tests.conftest import ROOT
+
+    good = evidence.capture(EXERCISE, {"answer": lambda a, b: jnp.sin(a) * b}, seed=5)
+    bad = evidence.Evidence("1.1", {"answer": evidence.Program((artifact(hostile_call),) * 2)})
+    cases = [Case("1.1", evidence.to_json(good), 5), Case("1.1", evidence.to_json(bad), 5)]
+    done = subprocess.run(
+        [sys.executable, "-I", str(package), str(ROOT)],
+        input=msgspec.json.encode(cases),
+        capture_output=True,
+        check=True,
+    )
+    right, wrong = msgspec.json.decode(done.stdout, type=list[Verdict])
+    assert right.score == 1
+    assert wrong.diagnoses == ("custom-call",)
+
+
+def test_the_judges_process_has_nothing_of_its_callers(monkeypatch, tmp_path):
+    (tmp_path / "jax.py").write_text("raise SystemExit('the caller was believed')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    case = Case("1.1", {"exercise": "1.1", "answers": {}}, 0)
+    assert judge_apart([case])[0].diagnoses == ("malformed",)
