@@ -14,10 +14,13 @@ from nbgrader.preprocessors import (
     ClearOutput,
     ClearSolutions,
     ComputeChecksums,
+    DeduplicateIds,
     IgnorePattern,
     IncludeHeaderFooter,
     LimitOutput,
     LockCells,
+    OverwriteCells,
+    OverwriteKernelspec,
     SaveAutoGrades,
     SaveCells,
 )
@@ -25,6 +28,7 @@ from nbgrader.preprocessors import (
 from autograder.instructor.capturing import CaptureEvidence
 from autograder.instructor.judging import JudgeEvidence
 from autograder.instructor.publishing import Publish
+from autograder.instructor.restoring import RestoreMetadata
 
 c = get_config()
 
@@ -67,7 +71,18 @@ c.GenerateAssignment.preprocessors = [
 ]
 c.Publish.pyproject = str(root / "pyproject.toml")
 
+# nbgrader's own default, and: kernels need not warn that they listen on the loopback.
+c.Execute.extra_arguments = ["--HistoryManager.hist_file=:memory:", "--Application.log_level=ERROR"]
+
 c.OverwriteCells.add_missing_cells = True
+c.Autograde.sanitize_preprocessors = [
+    ClearOutput,
+    DeduplicateIds,
+    OverwriteKernelspec,
+    RestoreMetadata,
+    OverwriteCells,
+    CheckCellMetadata,
+]
 c.Autograde.autograde_preprocessors = [
     CaptureEvidence,
     JudgeEvidence,

@@ -40,10 +40,10 @@ def sentences(verdict: Verdict) -> list[str]:
         if finding.met:
             said.append(f"{name}Right: {finding.came}.")
         elif finding.diagnosis == "unanswered":
-            said.append(f"{name}Asked: {_stop(finding.asked)} {finding.difference}")
+            said.append(f"{name}Asked: {_stop(finding.asked)}\n{finding.difference}")
         else:
             said.append(
-                f"{name}Asked: {_stop(finding.asked)} Came: {_stop(finding.came)} "
+                f"{name}Asked: {_stop(finding.asked)}\nCame: {_stop(finding.came)}\n"
                 f"Difference: {finding.difference}"
             )
     return said

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
@@ -204,7 +205,10 @@ def _publish(captured: evidence.Evidence) -> None:
 
 
 def _without_pictures(verdict: Verdict) -> str:
-    return " ".join([feedback.headline(verdict) + ".", *feedback.sentences(verdict)])
+    """The verdict in lines that are short enough for `nbgrader validate`, which cuts long ones."""
+    lines = [line for words in feedback.sentences(verdict) for line in words.splitlines()]
+    wrapped = [textwrap.fill(line, 80, subsequent_indent="  ") for line in lines]
+    return "\n".join([f"{feedback.headline(verdict)}.", *wrapped])
 
 
 def _draw(panels: list[drawing.Panel]) -> None:

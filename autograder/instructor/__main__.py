@@ -2,9 +2,11 @@
 
 import argparse
 import sys
+import warnings
 from pathlib import Path
 
 from rich.console import Console
+from sqlalchemy.exc import SAWarning
 
 from autograder.instructor.course import Course
 from autograder.instructor.grading import grade_class
@@ -21,6 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if not (chosen.root / "nbgrader_config.py").exists():
         parser.error(f"{chosen.root} has no nbgrader_config.py; give the course's folder as --root")
+    # nbgrader's own sessions; it says this of each new submission, and nothing is wrong.
+    warnings.filterwarnings("ignore", category=SAWarning)
     course, console = Course(chosen.root), Console()
     if chosen.command == "grade":
         return grade_class(course, console, again=chosen.again)

@@ -1,6 +1,7 @@
 """Grade a class: run, judge, write feedback, and show the gradebook as a table."""
 
 import csv
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.plugins import CsvExportPlugin
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -114,15 +116,27 @@ def _broken(course: Course, student: str, assignment: str) -> list[Failure]:
         nbformat.read(path, 4)
     except FileNotFoundError:
         why = f"there is no {path.name} in the folder that was handed in."
+    except nbformat.reader.NotJSONError:
+        why = (
+            f"{path.name} cannot be read as a notebook: {_where_json_breaks(path)}. "
+            f"It was probably cut off on the way; it has to be handed in again."
+        )
     except Exception as error:  # nbformat raises many kinds
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        why = (
-            f"{path.name} is not a notebook that can be read ({first[:80]}). "
-            f"It was probably cut off on the way: hand it in again."
-        )
+        why = f"{path.name} cannot be read as a notebook: {first[:120]}."
     else:
         return []
     return [Failure(student, assignment, why, theirs=True)]
+
+
+def _where_json_breaks(path: Path) -> str:
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        return f"its JSON breaks off at line {error.lineno}"
+    except UnicodeDecodeError as error:
+        return f"it is not UTF-8 text from byte {error.start} on"
+    return "it is not a notebook's JSON"
 
 
 Row = tuple[str, str, dict[str, tuple[float, float]]]
@@ -148,8 +162,8 @@ def _table(course: Course, gradebook: Gradebook, assignment: str, failures: list
     """The gradebook of one assignment: students × exercises."""
     exercises = [e.id for e in NOTEBOOKS.get(assignment, ())]
     failed = {f.student: f for f in failures if f.assignment == assignment}
-    table = Table(title=assignment)
-    table.add_column("student")
+    table = Table(title=assignment, box=SIMPLE_HEAD)
+    table.add_column("student", no_wrap=True)
     for exercise in exercises:
         table.add_column(exercise, justify="right")
     table.add_column("total", justify="right")

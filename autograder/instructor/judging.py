@@ -102,4 +102,3 @@ def _write(cell: Any, verdict: Verdict, points: float) -> None:
         new_output("execute_result", data={"text/plain": str(score)}, execution_count=None),
     ]
     cell.execution_count = None
-    cell.metadata.nbgrader.update(grade=True, solution=False, task=False, points=points)

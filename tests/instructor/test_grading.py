@@ -1,0 +1,90 @@
+"""`make grade`: a demonstration class, a table, and an exit status that means something."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from autograder.instructor import grading
+from autograder.instructor.__main__ import main
+from autograder.instructor.course import Course
+from autograder.instructor.judge_process import Case, JudgeFailedError, judge_apart
+from tests.instructor.classroom import ASSIGNMENT, Classroom
+
+pytestmark = pytest.mark.filterwarnings("default")  # nbgrader runs in this process
+
+
+def grade(root, again=False):
+    """The exit status and what was said."""
+    said = io.StringIO()
+    console = Console(file=said, width=160)
+    status = grading.grade_class(Course(root), console, again=again)
+    return status, said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """The demonstration class, graded."""
+    root = Classroom.at(tmp_path_factory.mktemp("course")).root
+    return root, *grade(root)
+
+
+def test_an_empty_folder_is_filled_with_five_students(graded):
+    root, status, said = graded
+    assert status == 0
+    students = sorted(p.name for p in (root / "grading" / "submitted").iterdir())
+    assert len(students) == 5
+    for student in students:
+        assert student in said
+    assert "13/13" in said
+    assert "0/13" in said
+    assert "emil-broken, 01_sharding_basics: 01_sharding_basics.ipynb cannot be read as a" in said
+    assert "its JSON breaks off at line" in said
+    assert "grading/grades.csv" in said
+    assert (root / "grading" / "feedback" / "ada-all-right" / ASSIGNMENT).is_dir()
+    rows = (root / "grading" / "exercises.csv").read_text().splitlines()
+    assert "ada-all-right,01_sharding_basics,1.7,3.0,3.0" in rows
+
+
+def test_what_is_graded_is_not_graded_again_until_it_changes(graded):
+    root, _, first = graded
+    notebook = (
+        root / "grading" / "autograded" / "dana-untouched" / ASSIGNMENT / (f"{ASSIGNMENT}.ipynb")
+    )
+    before = notebook.stat().st_mtime_ns
+    status, said = grade(root)
+    assert status == 0
+    assert notebook.stat().st_mtime_ns == before
+    assert said.split("01_sharding_basics", 1)[1] == first.split("01_sharding_basics", 1)[1]
+    submitted = root / "grading" / "submitted" / "dana-untouched" / ASSIGNMENT
+    right = root / "grading" / "submitted" / "ada-all-right" / ASSIGNMENT / notebook.name
+    (submitted / notebook.name).write_text(right.read_text())
+    assert grade(root)[1].count("13/13") == 2
+
+
+def test_grading_that_fails_is_not_a_zero_and_not_a_success(tmp_path, monkeypatch):
+    room = Classroom.at(tmp_path)
+    room.hand_in("somebody", {})
+    config = room.root / "nbgrader_config.py"
+    config.write_text(config.read_text() + "\nc.JudgeEvidence.seconds = 0.01\n")
+    status, said = grade(room.root)
+    assert status == 1
+    assert "somebody" in said
+    assert "failed" in said
+
+
+def test_a_judge_that_does_not_answer_is_an_error_that_says_so():
+    case = Case("1.1", {}, 0)
+    with pytest.raises(JudgeFailedError, match="took more than 0 seconds"):
+        judge_apart([case], seconds=0.01)
+    with pytest.raises(JudgeFailedError, match=r"ended with status 1(.|\n)*no exercise '99'"):
+        judge_apart([Case("99", {}, 0)])
+    assert judge_apart([]) == []
+
+
+def test_the_command_wants_the_courses_folder(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--root", str(tmp_path), "grade"])
+    assert (
+        "has no nbgrader_config.py; give the course's folder as --root" in capsys.readouterr().err
+    )
