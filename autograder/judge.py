@@ -137,7 +137,7 @@ def _finding(
     match piece:
         case Unanswered():
             found = _problem(
-                basis, "unanswered", f"`{requirement.answer}` is still as it was handed out."
+                basis, "unanswered", f"{requirement.answer} is still as it was handed out."
             )
         case NotCaptured(why, sentence):
             found = _problem(

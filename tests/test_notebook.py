@@ -43,7 +43,7 @@ def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (..., "`columns` is still as it was handed out."),
+        (..., "columns is still as it was handed out."),
         (None, "The answer is None. Often a function lacks its `return`"),
         (X, "A NumPy array came, which lives in the host's memory"),
         (jnp.asarray(X), "All of it is on device 0: nothing was cut"),
