@@ -4,6 +4,8 @@
 lists of preprocessors, and nbgrader still works, as it does everywhere: a failed check raises.
 """
 
+import os
+import sysconfig
 from pathlib import Path
 
 from nbgrader.preprocessors import (
@@ -31,6 +33,9 @@ from autograder.instructor.publishing import Publish
 from autograder.instructor.restoring import RestoreMetadata
 
 c = get_config()
+
+# nbgrader runs `alembic` by name; it stands beside nbgrader, which may not be on the path.
+os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
 
 root = Path(__file__).resolve().parent
 c.CourseDirectory.root = str(root)

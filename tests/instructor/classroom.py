@@ -44,7 +44,8 @@ class Classroom:
         done = subprocess.run(
             [sys.executable, "-m", "nbgrader", *arguments],
             cwd=self.root,
-            env={**os.environ, "SHARDLINGS_STATE": str(self.root / "state")},
+            # without the environment's own scripts, as where nobody has activated it
+            env={**os.environ, "PATH": os.defpath, "SHARDLINGS_STATE": str(self.root / "state")},
             capture_output=True,
             text=True,
             timeout=280,
