@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
+import jax
+
 from autograder import drawing, evidence, feedback, journal
 from autograder.errors import ShortError
 from autograder.exercise import Exercise, PlacedLike
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 SEED_VARIABLE: Final = "SHARDLINGS_GRADING_SEED"
 """Set, by what grades, in kernels that only capture evidence; what cases are drawn from."""
+
+DEVICES: Final = 8
+"""How many devices every notebook of the course has."""
 
 _hints_given: dict[str, int] = {}
 
@@ -50,11 +55,18 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
 
     Raises:
         UnknownExercise: there is no such exercise.
-        UsageError: the answers are not as many, or not named as, the exercise asks.
+        UsageError: the answers are not as many, or not named as, the exercise asks; or devices
+            are missing.
         NotYet: see above.
     """
     asked = _find(exercise)
     named = _by_name(asked, answer, answers)
+    if jax.device_count() < DEVICES:
+        raise UsageError(
+            f"The exercises need {DEVICES} devices, and this process has {jax.device_count()}. "
+            f"Restart the kernel, and run the notebook's first cells before anything else: "
+            f"emulate_devices({DEVICES}) is there."
+        )
     grading_seed = os.environ.get(SEED_VARIABLE)
     if grading_seed is not None:
         _publish(evidence.capture(asked, named, int(grading_seed)))

@@ -81,6 +81,12 @@ def test_too_late_is_one_clear_sentence(first, variables, says):
     assert "Restart the kernel and run this cell before any other that uses JAX." in said
 
 
+def test_a_check_without_devices_says_which_cell_to_run():
+    said = run("from autograder import check; check('1.1', ...)")
+    assert "UsageError: The exercises need 8 devices, and this process has 1." in said
+    assert "emulate_devices(8) is there." in said
+
+
 def test_flags_of_others_are_kept():
     code = f"{CALL}import os; print(os.environ['XLA_FLAGS'], os.environ['PJRT_NPROC'])"
     said = run(code, XLA_FLAGS="--xla_cpu_enable_fast_math=false", PJRT_NPROC="64")

@@ -166,7 +166,7 @@ def _table(course: Course, gradebook: Gradebook, assignment: str, failures: list
     table.add_column("student", no_wrap=True)
     for exercise in exercises:
         table.add_column(exercise, justify="right")
-    table.add_column("total", justify="right")
+    table.add_column("total", justify="right", no_wrap=True, min_width=6)
     for student, of, scores in _scores(course, gradebook):
         if of != assignment:
             continue
