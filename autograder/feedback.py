@@ -4,7 +4,7 @@ import html
 from typing import TYPE_CHECKING, Final
 
 from autograder import drawing
-from autograder.judge import Finding, Verdict
+from autograder.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

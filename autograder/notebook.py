@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 import jax
 
 from autograder import drawing, evidence, feedback, journal
+from autograder.capture import capture
 from autograder.errors import ShortError
 from autograder.exercise import Exercise, PlacedLike
 from autograder.exercises import NOTEBOOKS, UnknownExerciseError, find
-from autograder.judge import Verdict, judge
+from autograder.judge import judge
 from autograder.layout import Layout, LayoutError
+from autograder.verdict import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,10 +71,10 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
         )
     grading_seed = os.environ.get(SEED_VARIABLE)
     if grading_seed is not None:
-        _publish(evidence.capture(asked, named, int(grading_seed)))
+        _publish(capture(asked, named, int(grading_seed)))
         return
     seed = secrets.randbits(32)
-    verdict = judge(asked, evidence.capture(asked, named, seed), seed)
+    verdict = judge(asked, capture(asked, named, seed), seed)
     _display(feedback.page(verdict), feedback.text(verdict), lambda: feedback.renderable(verdict))
     if os.environ.get("NBGRADER_EXECUTION") in ("validate", "autograde"):
         if verdict.score < 1:

@@ -7,9 +7,11 @@ from typing import Any
 import nbformat
 
 from autograder import evidence
+from autograder.capture import capture
 from autograder.exercises import find
 from autograder.instructor.bank import Known, answered
-from autograder.judge import Verdict, judge
+from autograder.judge import judge
+from autograder.verdict import Verdict
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Sitting:
         def check(exercise_id: str, *answer: object, **answers: object) -> None:
             assert exercise_id == exercise.id
             named = answers or {exercise.answers[0]: answer[0]}
-            handed_in.append(evidence.capture(exercise, named, seed))
+            handed_in.append(capture(exercise, named, seed))
 
         source = cells[exercise.grade_id.removesuffix("-check")].source
         try:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autograder import evidence
+from autograder.capture import capture
 from autograder.evidence import (
     Contents,
     Evidence,
@@ -28,7 +29,7 @@ RIGHT = jax.device_put(X, sharding(None, "x", x=8))
 
 def handed_in(exercise, **answers):
     """Evidence as it travels: through JSON."""
-    captured = evidence.capture(find(exercise), answers, seed=1)
+    captured = capture(find(exercise), answers, seed=1)
     return json.loads(json.dumps(evidence.to_json(captured)))
 
 
@@ -37,21 +38,21 @@ def handed_in(exercise, **answers):
     [RIGHT, X, None, ..., jax.device_put(X, jax.devices()[3]), jax.jit(lambda x: x + 1)(RIGHT)],
 )
 def test_evidence_travels_unchanged(answer):
-    captured = evidence.capture(find("1.1"), {"columns": answer}, seed=1)
+    captured = capture(find("1.1"), {"columns": answer}, seed=1)
     assert evidence.from_json(handed_in("1.1", columns=answer)) == captured
 
 
 def test_a_sharding_without_a_mesh_is_given_one():
-    captured = evidence.capture(find("1.2"), {"blocks": jax.devices()[3]}, seed=1)
+    captured = capture(find("1.2"), {"blocks": jax.devices()[3]}, seed=1)
     assert isinstance(captured.answers["blocks"], NotCaptured)
     single = jax.sharding.SingleDeviceSharding(jax.devices()[3])
-    piece = evidence.capture(find("1.2"), {"blocks": single}, seed=1).answers["blocks"]
+    piece = capture(find("1.2"), {"blocks": single}, seed=1).answers["blocks"]
     assert isinstance(piece, Placement)
     assert piece.mesh.ids == (3,)
 
 
 def test_functions_are_called_and_their_errors_kept():
-    piece = evidence.capture(
+    piece = capture(
         find("1.7"),
         {"shard_shape": lambda *_: {3, 1}, "bytes_total": lambda *_: 1 / 0, "holders": ...},
         seed=1,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from autograder import evidence, judge, programs
+from autograder.capture import capture
 from autograder.exercise import Argument, Computes, Exercise, PlacedLike
 from autograder.instructor.judge_process import Case, judge_apart
 
@@ -29,7 +30,7 @@ EXERCISE = Exercise(
 
 
 def verdict(function, exercise=EXERCISE):
-    captured = evidence.capture(exercise, {"answer": function}, seed=5)
+    captured = capture(exercise, {"answer": function}, seed=5)
     read = evidence.from_json(json.loads(json.dumps(evidence.to_json(captured))))
     return judge.judge(exercise, read, seed=5)
 
@@ -77,7 +78,7 @@ def test_inputs_are_drawn_when_judging():
     assert isinstance(computes, Computes)
     exercise = replace(EXERCISE, requirements=(replace(computes, arguments=ARGUMENTS[:1]),))
     wanted = np.sin(known[0][0]) * known[0][1]
-    captured = evidence.capture(exercise, {"answer": lambda a, b: 0 * a + wanted}, seed=5)
+    captured = capture(exercise, {"answer": lambda a, b: 0 * a + wanted}, seed=5)
     assert judge.judge(exercise, captured, seed=5).score == 1
     assert judge.judge(exercise, captured, seed=6).diagnoses == ("values",)
 
@@ -159,10 +160,10 @@ def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
 
     import msgspec
 
-    from autograder.judge import Verdict
+    from autograder.verdict import Verdict
     from tests.conftest import ROOT
 
-    good = evidence.capture(EXERCISE, {"answer": lambda a, b: jnp.sin(a) * b}, seed=5)
+    good = capture(EXERCISE, {"answer": lambda a, b: jnp.sin(a) * b}, seed=5)
     bad = evidence.Evidence("1.1", {"answer": evidence.Program((artifact(hostile_call),) * 2)})
     cases = [Case("1.1", evidence.to_json(good), 5), Case("1.1", evidence.to_json(bad), 5)]
     done = subprocess.run(

@@ -14,7 +14,8 @@ import msgspec
 
 from autograder import devices, evidence
 from autograder.exercises import find
-from autograder.judge import Verdict, judge, no_evidence
+from autograder.judge import judge, no_evidence
+from autograder.verdict import Verdict
 
 SECONDS: Final = 120
 """How long one submission's evidence may take to judge."""

@@ -14,7 +14,8 @@ from autograder.exercise import Exercise
 from autograder.exercises import EXERCISES
 from autograder.instructor.capturing import RESOURCE, published
 from autograder.instructor.judge_process import SECONDS, Case, judge_apart
-from autograder.judge import Verdict, no_evidence
+from autograder.judge import no_evidence
+from autograder.verdict import Verdict
 
 BY_GRADE_ID = {exercise.grade_id: exercise for exercise in EXERCISES.values()}
 

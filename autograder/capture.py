@@ -1,0 +1,256 @@
+"""From answers to evidence, in the student's kernel."""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder import programs
+from autograder.evidence import (
+    Contents,
+    Evidence,
+    MeshGrid,
+    NotCaptured,
+    Piece,
+    Placement,
+    Program,
+    Unanswered,
+    Value,
+)
+from autograder.exercise import Computes, Exercise, PlacedLike, Requirement, Returns
+from autograder.layout import Layout, refusal
+
+MAX_VALUE_BYTES: Final = 1 << 20
+"""Exercises are small; a larger array is not what was asked for."""
+
+
+def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> Evidence:
+    """Turn answers into evidence. Never raises for what an answer is or does.
+
+    Args:
+        exercise: what was asked.
+        answers: the answers by name.
+        seed: what cases are drawn from, where a function is to be called in the kernel.
+    """
+    first_to_ask: dict[str, Requirement] = {}
+    # What exports a function decides how it is captured; where its result lies is read off that.
+    for requirement in sorted(exercise.requirements, key=lambda r: isinstance(r, PlacedLike)):
+        first_to_ask.setdefault(requirement.answer, requirement)
+    return Evidence(
+        exercise.id,
+        {
+            name: _nothing(answers.get(name, ...))
+            or _capture(first_to_ask[name], answers[name], exercise.generator(seed))
+            for name in exercise.answers
+        },
+    )
+
+
+def _nothing(answer: object) -> Unanswered | NotCaptured | None:
+    if answer is ...:
+        return Unanswered()
+    if answer is None:
+        return NotCaptured(
+            "none",
+            "The answer is None. Often a function lacks its `return`, or the cell assigns what "
+            "a call such as show() gives back, which is nothing.",
+        )
+    return None
+
+
+def _capture(requirement: Requirement, answer: object, generator: np.random.Generator) -> Piece:
+    match requirement:
+        case PlacedLike():
+            return _capture_placement(requirement, answer)
+        case Returns():
+            return _capture_results(requirement, answer, generator)
+        case Computes():
+            return _capture_program(requirement, answer)
+
+
+def _capture_placement(requirement: PlacedLike, answer: object) -> Piece:
+    if isinstance(answer, jax.core.Tracer):
+        return NotCaptured(
+            "tracer",
+            "A tracer came: an array inside jit, which is on no device yet. Hand in what the "
+            "jitted function returns.",
+        )
+    if isinstance(answer, jax.Array):
+        return _placement(answer)
+    if isinstance(answer, jax.sharding.Sharding):
+        if requirement.values is not None:
+            return NotCaptured(
+                "sharding-for-array",
+                "The sharding alone came, and the array itself was asked for: "
+                "jax.device_put(x, sharding) lays x out by it.",
+            )
+        return _sharding(answer, requirement.shapes[0], None)
+    return NotCaptured(*_misfit(answer))
+
+
+def _placement(array: jax.Array) -> Piece:
+    if array.is_deleted():
+        return NotCaptured(
+            "deleted", "The array was deleted (donated to jit, perhaps). Make it anew."
+        )
+    if array.nbytes > MAX_VALUE_BYTES:
+        return NotCaptured(
+            "too-large",
+            f"The array has shape {array.shape} and takes {array.nbytes:,} bytes; "
+            f"nothing here takes more than {MAX_VALUE_BYTES:,}.",
+        )
+    contents = Contents(array.shape, array.dtype.name, np.asarray(array).tobytes())
+    return _sharding(array.sharding, array.shape, contents)
+
+
+def _sharding(
+    sharding: jax.sharding.Sharding, shape: tuple[int, ...], contents: Contents | None
+) -> Piece:
+    if not isinstance(sharding, jax.NamedSharding):
+        return Placement(*_mesh_of(Layout.of(sharding, shape)), contents)
+    refused = refusal(sharding)
+    if refused or not isinstance(sharding.mesh, jax.sharding.Mesh):
+        return NotCaptured("no-devices", refused)
+    spec = tuple(sharding.spec)
+    if not all(part is None or isinstance(part, str | tuple) for part in spec):
+        return NotCaptured(
+            "unconstrained",
+            f"{sharding.spec} leaves a dimension to the compiler, so it names no blocks yet.",
+        )
+    mesh = sharding.mesh
+    return Placement(
+        MeshGrid(
+            mesh.devices.shape,
+            tuple(device.id for device in mesh.devices.flat),
+            tuple(map(str, mesh.axis_names)),
+            tuple(kind.name for kind in mesh.axis_types or ()),
+        ),
+        spec,
+        contents,
+    )
+
+
+def _mesh_of(layout: Layout) -> tuple[MeshGrid, tuple[str, ...]]:
+    """A mesh and spec that give a layout, for shardings that have none of their own."""
+    names = tuple(f"d{axis}" for axis in range(len(layout.counts)))
+    ids = tuple(device for holders in layout.grid.values() for device in holders)
+    return MeshGrid((*layout.counts, layout.copies), ids, (*names, "copies")), names
+
+
+def _misfit(answer: object) -> tuple[str, str]:
+    """Why something that is neither an array nor a sharding will not do."""
+    if isinstance(answer, np.ndarray | np.generic):
+        return (
+            "numpy",
+            "A NumPy array came, which lives in the host's memory: no device holds it. "
+            "jax.device_put(array, sharding) puts it on devices.",
+        )
+    if isinstance(answer, jax.P):
+        return (
+            "spec-alone",
+            f"The spec {answer} came alone. A spec names mesh axes and no devices: "
+            f"jax.NamedSharding(mesh, spec) joins it to a mesh.",
+        )
+    if isinstance(answer, jax.sharding.Mesh):
+        return (
+            "mesh-alone",
+            "A mesh came alone. It says where the devices stand, not how an array is cut: "
+            "jax.NamedSharding(mesh, spec) does.",
+        )
+    if callable(answer):
+        kind = "class" if isinstance(answer, type) else "function"
+        return (
+            "function",
+            f"The {kind} {getattr(answer, '__name__', 'you wrote')} itself came: "
+            f"call it, and hand in what it returns.",
+        )
+    return (
+        "type",
+        f"{type(answer).__name__} came, and a jax.Array or a sharding was asked for.",
+    )
+
+
+def _capture_results(requirement: Returns, answer: object, generator: np.random.Generator) -> Piece:
+    if not callable(answer):
+        return _not_a_function(answer)
+    results = [_call(answer, case) for case in requirement.cases(generator)]
+    if all(result.get("came", 0) is ... for result in results):
+        return Unanswered()
+    return Value([_plain_result(result) for result in results])
+
+
+def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, Any]:
+    try:
+        return {"came": function(*case)}
+    except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
+        if _is_stub(error):
+            return {"came": ...}
+        return {"error": _their_error(error, function)}
+
+
+def _plain_result(result: dict[str, Any]) -> dict[str, Any]:
+    return {"came": _plain(result["came"])} if "came" in result else result
+
+
+def _plain(value: object) -> Any:
+    """Numbers, strings, booleans and lists of them; anything else as its type's name."""
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        value = np.asarray(value).tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)  # which JSON has no number for
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, set | frozenset):
+        return sorted((_plain(item) for item in value), key=repr)
+    if isinstance(value, list | tuple | range):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return {"of type": type(value).__name__}
+
+
+def _capture_program(requirement: Computes, answer: object) -> Piece:
+    if not callable(answer):
+        return _not_a_function(answer)
+
+    def filled_in(*arguments: object) -> object:
+        result = answer(*arguments)
+        if result is ...:
+            raise NotImplementedError
+        return result
+
+    try:
+        return Program(tuple(programs.export(filled_in, args) for args in requirement.arguments))
+    except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
+        if _is_stub(error):
+            return Unanswered()
+        return NotCaptured("raised", f"Your function raised {_their_error(error, answer)}")
+
+
+def _is_stub(error: BaseException) -> bool:
+    """Whether it is what a function that is still to be written raises; JAX's own say more."""
+    return isinstance(error, NotImplementedError) and not str(error)
+
+
+def _not_a_function(answer: object) -> NotCaptured:
+    return NotCaptured(
+        "not-a-function",
+        f"{type(answer).__name__} came, and a function was asked for: hand in its name, uncalled.",
+    )
+
+
+def _their_error(error: BaseException, function: Callable[..., object]) -> str:
+    """An error by its type, its first line, and the last line of the learner's that it passed."""
+    text = str(error).strip().splitlines()
+    where = ""
+    theirs = getattr(inspect.unwrap(function), "__globals__", None)  # the notebook's own names
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if step.tb_frame.f_globals is theirs:
+            where = f" (line {step.tb_lineno - code.co_firstlineno + 1} of {code.co_name})"
+        step = step.tb_next
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}{where}"

@@ -1,0 +1,64 @@
+"""The judge's eye for plain functions: do they give the right results on fresh cases?"""
+
+import math
+from typing import Any
+
+from autograder.evidence import Value
+from autograder.exercise import Exercise, Returns
+from autograder.verdict import Finding
+
+
+def judge_results(
+    requirement: Returns, piece: Value, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for the results that a function gave on the cases drawn from `seed`."""
+    cases = requirement.cases(exercise.generator(seed))
+    results = piece.value
+    if not isinstance(results, list) or len(results) != len(cases):
+        return basis.problem("malformed", "A result for each case was needed.")
+    for case, result in zip(cases, results, strict=True):
+        if not isinstance(result, dict):
+            return basis.problem("malformed", "A result for each case was needed.")
+        call = f"{requirement.answer}({', '.join(map(repr, case))})"
+        if "error" in result:
+            return basis.problem(
+                "raised", f"{call} raised it.", came=f"an error of yours: {result['error']}"
+            )
+        wanted = requirement.reference(*case)
+        if not _same(result.get("came"), wanted):
+            return basis.problem(
+                _which_mistake(requirement, cases, results),
+                f"This is the first that is wrong of {len(cases)} cases, drawn afresh each time.",
+                asked=f"{basis.asked} Here: {call} is {_shown(wanted)}",
+                came=_shown(result.get("came")),
+            )
+    return basis.but(met=True, came=f"the right result in all of {len(cases)} cases")
+
+
+def _which_mistake(requirement: Returns, cases: Any, results: Any) -> str:
+    """The known mistake that explains every result, or `other-result`."""
+    for diagnosis, mistaken in requirement.mistakes.items():
+        if all(
+            _same(result.get("came"), mistaken(*case))
+            for case, result in zip(cases, results, strict=True)
+        ):
+            return diagnosis
+    return "other-result"
+
+
+def _same(came: Any, wanted: Any) -> bool:
+    """Equal, as plain data: numbers by value, tuples and lists alike."""
+    if isinstance(wanted, tuple | list):
+        return (
+            isinstance(came, tuple | list)
+            and len(came) == len(wanted)
+            and all(_same(c, w) for c, w in zip(came, wanted, strict=True))
+        )
+    if isinstance(wanted, float) and isinstance(came, int | float):
+        return math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-12)
+    return type(came) is type(wanted) and bool(came == wanted)
+
+
+def _shown(value: Any) -> str:
+    text = repr(tuple(value)) if isinstance(value, list) else repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -1,0 +1,95 @@
+"""The judge's eye for programs: what they compute, by running them here on fresh inputs."""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder import programs
+from autograder.evidence import Program
+from autograder.exercise import Argument, Computes, Exercise, PlacedLike
+from autograder.judge_layouts import judge_layout
+from autograder.layout import Layout
+from autograder.verdict import Finding
+
+ROUNDING = 16
+"""How many units in the last place, scaled by the largest value, a computation may be off."""
+
+
+def judge_values(
+    requirement: Computes, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for what a program computes."""
+    try:
+        runs = _runs(exercise, requirement.answer, piece, seed)
+    except programs.ProgramError as error:
+        return basis.problem(error.diagnosis, str(error), came="a program that cannot be judged")
+    for inputs, outputs in runs:
+        wrong = _compare_outputs(outputs, jax.tree.leaves(requirement.reference(*inputs)))
+        if wrong is not None:
+            came = ", ".join(map(_typed, outputs)) or "nothing"
+            return basis.problem(*wrong, came=came)
+    return basis.but(met=True, came="the right values on every input tried")
+
+
+Run = tuple[list[np.ndarray], list[jax.Array]]
+
+
+def _runs(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:
+    """What each program that was handed in made of fresh inputs: pairs of inputs and outputs."""
+    asked_for = [r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer]
+    arguments = asked_for[0].arguments if asked_for else ()
+    if not arguments or len(piece.artifacts) != len(arguments):
+        raise programs.ProgramError(
+            "malformed", "A program for each list of arguments was needed, and something else came."
+        )
+    return [_run(*pair, seed) for pair in zip(piece.artifacts, arguments, strict=True)]
+
+
+@lru_cache(maxsize=16)  # several requirements look at the same run
+def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
+    generator = np.random.default_rng(seed)
+    inputs = [generator.standard_normal(a.shape).astype(a.dtype) for a in arguments]
+    return inputs, programs.run(artifact, arguments, inputs)
+
+
+def _compare_outputs(outputs: list[jax.Array], wanted: list[Any]) -> tuple[str, str] | None:
+    if [o.shape for o in outputs] != [w.shape for w in wanted]:
+        return "shape", f"{', '.join(map(_typed, wanted))} was asked for."
+    for output, value in zip(outputs, wanted, strict=True):
+        if jnp.issubdtype(output.dtype, jnp.inexact) != jnp.issubdtype(value.dtype, jnp.inexact):
+            return "dtype", f"The dtype is {output.dtype.name}; {value.dtype.name} was asked for."
+        came = np.asarray(output)
+        inexact = jnp.issubdtype(came.dtype, jnp.inexact)
+        scale = float(np.max(np.abs(value), initial=1)) * math.sqrt(max(value.size, 1))
+        eps = float(jnp.finfo(came.dtype).eps) if inexact else 0.0  # type: ignore[no-untyped-call]
+        allowed = ROUNDING * eps * scale
+        off = float(np.max(np.abs(came.astype(value.dtype) - value), initial=0))
+        if not off <= allowed:  # so that NaN is off
+            return "values", f"On fresh inputs the values are off by up to {off:.3g}."
+    return None
+
+
+def _typed(array: Any) -> str:
+    return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+
+
+def judge_output_layout(
+    requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for where a program leaves its result."""
+    try:
+        runs = _runs(exercise, requirement.answer, piece, seed)
+    except programs.ProgramError as error:
+        return basis.problem(error.diagnosis, str(error))
+    found = basis
+    for _, outputs in runs:
+        if len(outputs) != 1:
+            return basis.problem("shape", "One array was to be returned.")
+        found = judge_layout(requirement, Layout.of(outputs[0]), basis)
+        if not found.met:
+            break
+    return found

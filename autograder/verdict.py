@@ -1,0 +1,65 @@
+"""Verdicts: what a judge says, as plain data."""
+
+from typing import Any, Self
+
+import msgspec
+
+from autograder.evidence import Struct
+from autograder.layout import Layout
+
+
+class Finding(Struct, frozen=True):
+    """What became of one requirement.
+
+    Attributes:
+        answer: the name of the answer it speaks of.
+        met: whether the requirement holds.
+        asked: what was asked, in words.
+        came: what came back, in words.
+        diagnosis: what is wrong, as a short name; empty where nothing is.
+        difference: what is wrong, in words; empty where nothing is.
+        target: the layout asked for, where there is one to draw.
+        made: the layout that came, where there is one to draw.
+    """
+
+    answer: str
+    met: bool
+    asked: str
+    came: str
+    diagnosis: str = ""
+    difference: str = ""
+    target: Layout | None = None
+    made: Layout | None = None
+
+    def but(self, **changes: Any) -> Self:
+        """The same finding with some of it changed."""
+        return msgspec.structs.replace(self, **changes)
+
+    def problem(self, diagnosis: str, sentence: str, **changes: Any) -> Self:
+        """The same finding with what is wrong, as a short name and in words."""
+        return self.but(diagnosis=diagnosis, difference=sentence, **changes)
+
+
+class Verdict(Struct, frozen=True):
+    """What a judge says of one exercise: a finding for each requirement."""
+
+    exercise: str
+    title: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def score(self) -> float:
+        """The share of the requirements that are met, from 0 to 1."""
+        return sum(finding.met for finding in self.findings) / len(self.findings)
+
+    @property
+    def diagnoses(self) -> tuple[str, ...]:
+        """The names of what is wrong, each once."""
+        return tuple(dict.fromkeys(f.diagnosis for f in self.findings if f.diagnosis))
+
+    @property
+    def state(self) -> str:
+        """`right`, `partly`, `wrong` or `unanswered`."""
+        if self.diagnoses == ("unanswered",) and not self.score:
+            return "unanswered"
+        return "right" if self.score == 1 else "partly" if self.score else "wrong"
