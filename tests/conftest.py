@@ -26,3 +26,5 @@ def _own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("SHARDLINGS_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(journal, "_in_memory", {})
+    # nbgrader leaves it set where a preprocessor raised
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
