@@ -41,7 +41,7 @@ CHEATS = {
         sys.modules["autograder"] = fake
     """,
     "makes_everything_equal": """
-        import numpy, jax, autograder.judge, autograder.judge_layouts, autograder.difference, autograder.layout
+        import numpy, jax, autograder.judge_layouts, autograder.difference, autograder.layout
         numpy.allclose = numpy.array_equal = lambda *_, **__: True
         jax.sharding.NamedSharding.__eq__ = lambda *_: True
         jax.sharding.NamedSharding.is_equivalent_to = lambda *_: True
