@@ -12,7 +12,9 @@ from tests.conftest import ROOT
 
 # Each module may import those on the lines above it, and not those on its own line.
 LAYERS = [
-    ["drawing", "errors", "journal"],
+    ["drawing", "errors", "hlo", "journal"],
+    ["reduce_scatter"],
+    ["collectives"],
     ["devices"],
     ["layout"],
     ["difference"],

@@ -1,0 +1,114 @@
+"""Record compiled programs: `python tests/compiled/record.py` under each supported version of JAX.
+
+Writes `<version>/<name>.hlo` beside itself. What must be read from them stands in
+`tests/test_collectives.py`: it is the same for every version, or the test says where they differ.
+"""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+from jax import NamedSharding, P, lax
+from jax.sharding import AxisType
+
+from autograder.devices import emulate_devices
+
+emulate_devices(8)
+FOLDER = Path(__file__).parent / jax.__version__
+GRID = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+
+
+def put(*spec, mesh=GRID):
+    """Sixteen by sixteen ones."""
+    return jax.device_put(jnp.ones((16, 16)), NamedSharding(mesh, P(*spec)))
+
+
+def manual(body, out, **options):
+    """A body over blocks of `P("x", "y")`."""
+    return jax.shard_map(
+        body, mesh=GRID, in_specs=P("x", "y"), out_specs=out, check_vma=False, **options
+    )
+
+
+def columns(body):
+    """A body over columns, whole along x."""
+    return jax.shard_map(
+        body, mesh=GRID, in_specs=P(None, "y"), out_specs=P(None, "y"), check_vma=False
+    )
+
+
+def nested(a):
+    """A loop of three in a loop of five."""
+
+    def inner(carry, _):
+        return lax.psum(carry, "x") * 0.1, None
+
+    def outer(carry, _):
+        return lax.scan(inner, lax.pmax(carry, "y"), None, length=3)[0], None
+
+    return lax.scan(outer, a, None, length=5)[0]
+
+
+def branch(a):
+    """A collective in one of two branches."""
+    return lax.cond(a.sum() > 0, lambda a: lax.psum(a, "x"), lambda a: a * 4, a)
+
+
+def until(a):
+    """A loop whose count nobody knows."""
+    return lax.while_loop(lambda c: c.sum() < 100, lambda c: lax.psum(c, "x"), a)
+
+
+def decoys(a):
+    """No collective, and the name of each in scopes, functions and files."""
+
+    def all_reduce(a):
+        outer = jax.named_scope("all-gather(%x), replica_groups={{0,1}}")
+        with outer, jax.named_scope("collective-permute-start"):
+            return jnp.sin(a) * 2
+
+    with jax.named_scope("%all-to-all = f32[4] reduce-scatter(%a)"):
+        return all_reduce(a) + 1
+
+
+def keep_scattered(a, b):
+    """A contraction whose result is to stay cut."""
+    return jnp.dot(a, b, out_sharding=NamedSharding(EXPLICIT, P("x")))
+
+
+BLOCKS = put("x", "y")
+PROGRAMS = {
+    "add_transpose": (lambda x: x + x.T, BLOCKS),
+    "sum": (lambda x: x.sum(), BLOCKS),
+    "sum_rows": (lambda x: x.sum(0), BLOCKS),
+    "three_sums": (lambda a, b, c: (a.sum(0), b.sum(0), c.sum(0)), BLOCKS, BLOCKS, BLOCKS),
+    "replicate": (lambda x: lax.with_sharding_constraint(x, NamedSharding(GRID, P())), BLOCKS),
+    "turn": (lambda x: lax.with_sharding_constraint(x, NamedSharding(GRID, P("y", "x"))), BLOCKS),
+    "psum": (manual(lambda a: lax.psum(a, "x"), P(None, "y")), BLOCKS),
+    "psum_both": (manual(lambda a: lax.psum(a, ("x", "y")), P()), BLOCKS),
+    "all_gather": (manual(lambda a: lax.all_gather(a, "y", axis=1, tiled=True), P("x")), BLOCKS),
+    "psum_scatter": (manual(lambda a: lax.psum_scatter(a, "x", tiled=True), P("x", "y")), BLOCKS),
+    "all_to_all": (manual(lambda a: lax.all_to_all(a, "x", 1, 0, tiled=True), P("x", "y")), BLOCKS),
+    "ppermute": (
+        manual(lambda a: lax.ppermute(a, "x", [(i, (i + 1) % 4) for i in range(4)]), P("x", "y")),
+        BLOCKS,
+    ),
+    "nested": (columns(nested), put(None, "y")),
+    "branch": (columns(branch), put(None, "y")),
+    "until": (columns(until), put(None, "y")),
+    "decoys": (decoys, BLOCKS),
+    "keep_scattered": (
+        keep_scattered,
+        put(None, "x", mesh=EXPLICIT),
+        put("x", None, mesh=EXPLICIT),
+    ),
+    "one_device": (jnp.sin, jnp.ones((4, 4))),
+}
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, (function, *arguments) in PROGRAMS.items():
+        text = jax.jit(function).lower(*arguments).compile().as_text()
+        assert text is not None
+        (FOLDER / f"{name}.hlo").write_text(text.replace(str(Path(__file__)), "record.py"))

@@ -1,0 +1,307 @@
+"""Collectives are read exactly: from recorded programs, and from those compiled here."""
+
+from itertools import combinations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+from jax.sharding import AxisType
+
+from autograder import collectives, hlo
+from tests.conftest import ROOT
+from tests.helpers import mesh
+
+RECORDED = sorted((ROOT / "tests" / "compiled").glob("*/*.hlo"))
+GATHER, REDUCE, SCATTER = "all-gather", "all-reduce", "reduce-scatter"
+X, Y, BOTH = ("x",), ("y",), ("x", "y")
+CORPUS = {
+    # kind, axes, bytes in, bytes out, times
+    "add_transpose": [
+        (GATHER, X, 128, 512, 1), (GATHER, Y, 128, 256, 1),
+        (GATHER, Y, 512, 1024, 1), (GATHER, X, 256, 1024, 1),
+    ],
+    "sum": [(REDUCE, Y, 4, 4, 1), (REDUCE, X, 4, 4, 1)],
+    "sum_rows": [(REDUCE, X, 32, 32, 1)],
+    "three_sums": [(REDUCE, X, 96, 96, 1)],
+    "replicate": [(GATHER, Y, 128, 256, 1), (GATHER, X, 256, 1024, 1)],
+    "turn": [("all-to-all", (), 128, 128, 1), ("collective-permute", BOTH, 128, 128, 1)],
+    "psum": [(REDUCE, X, 128, 128, 1)],
+    "psum_both": [(REDUCE, BOTH, 128, 128, 1)],
+    "all_gather": [(GATHER, Y, 128, 256, 1)],
+    "psum_scatter": [(SCATTER, X, 128, 32, 1)],
+    "all_to_all": [("all-to-all", X, 128, 128, 1)],
+    "ppermute": [("collective-permute", X, 128, 128, 1)],
+    "nested": [(REDUCE, Y, 512, 512, 5), (REDUCE, X, 512, 512, 15)],
+    "branch": [(REDUCE, X, 512, 512, 1)],
+    "until": [(REDUCE, X, 512, 512, None)],
+    "decoys": [],
+    "keep_scattered": [(SCATTER, X, 1024, 256, 1)],
+    "one_device": [],
+}  # fmt: skip
+
+
+def essence(found):
+    return [(c.kind, c.axes, c.bytes_in, c.bytes_out, c.times) for c in found]
+
+
+def compiled(function, *arguments):
+    return jax.jit(function).lower(*arguments).compile().as_text()
+
+
+def test_there_are_recordings_of_the_oldest_and_the_newest():
+    assert {path.stem for path in RECORDED} == set(CORPUS)
+    assert len(RECORDED) == 2 * len(CORPUS)
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_recorded_programs_are_read_exactly(path):
+    found = collectives.read(path.read_text(), mesh(x=4, y=2))
+    assert essence(found) == CORPUS[path.stem]
+    for collective in found:
+        assert collective.where is not None
+        assert collective.where.file == "record.py"
+        assert collective.sometimes == (path.stem == "branch")
+
+
+def test_a_collective_leads_to_the_line_that_caused_it():
+    text = (ROOT / "tests" / "compiled" / "0.10.2" / "nested.hlo").read_text()
+    source = (ROOT / "tests" / "compiled" / "record.py").read_text().splitlines()
+    lines = [source[c.where.line - 1] for c in collectives.read(text, mesh(x=4, y=2)) if c.where]
+    assert "lax.pmax" in lines[0]
+    assert "lax.psum" in lines[1]
+
+
+BODIES = {
+    "psum": (lambda a, n: lax.psum(a, n), REDUCE),
+    "pmax": (lambda a, n: lax.pmax(a, n), REDUCE),
+    "pmean": (lambda a, n: lax.pmean(a, n), REDUCE),
+    "all_gather": (lambda a, n: lax.all_gather(a, n, tiled=True), GATHER),
+    "psum_scatter": (lambda a, n: lax.psum_scatter(a, n, tiled=True), SCATTER),
+    "all_to_all": (lambda a, n: lax.all_to_all(a, n, 0, 0, tiled=True), "all-to-all"),
+    "ppermute": (
+        lambda a, n: lax.ppermute(
+            a, n, [(i, (i + 1) % lax.axis_size(n)) for i in range(lax.axis_size(n))]
+        ),
+        "collective-permute",
+    ),
+}
+MESHES = [
+    (("x", 4), ("y", 2)),
+    (("x", 2), ("y", 2), ("z", 2)),
+]
+CHOICES = [
+    (axes, names)
+    for axes in MESHES
+    for count in (1, 2, 3)
+    for names in combinations([name for name, _ in axes], count)
+]
+
+
+@pytest.mark.parametrize("permuted", [False, True])
+@pytest.mark.parametrize(("axes", "names"), CHOICES)
+@pytest.mark.parametrize("body", BODIES)
+def test_the_axes_named_are_the_axes_asked_for(body, axes, names, permuted):
+    function, kind = BODIES[body]
+    sizes = tuple(size for _, size in axes)
+    order = np.random.default_rng(1).permutation(8) if permuted else np.arange(8)
+    grid = jax.sharding.Mesh(
+        np.array(jax.devices())[order].reshape(sizes),
+        tuple(name for name, _ in axes),
+        axis_types=(AxisType.Auto,) * len(axes),
+    )
+    everyone = jax.P(grid.axis_names)
+    argument = jax.device_put(jnp.ones((64, 8)), jax.NamedSharding(grid, everyone))
+    program = jax.shard_map(
+        lambda a: function(a, names), mesh=grid, in_specs=everyone, out_specs=everyone,
+        check_vma=False,
+    )  # fmt: skip
+    (found,) = collectives.read(compiled(program, argument), grid)
+    assert found.kind == kind
+    assert found.axes == names
+    if kind != "collective-permute":
+        # an independent reckoning: devices that differ in the named axes alone
+        place = {d.id: index for index, d in np.ndenumerate(grid.devices)}
+        kept = [i for i, name in enumerate(grid.axis_names) if name not in names]
+        wanted = {
+            frozenset(e for e in place if all(place[e][i] == place[d][i] for i in kept))
+            for d in place
+        }
+        assert {frozenset(group) for group in found.groups} == wanted
+
+
+AXES = {"x": 4, "y": 2}
+
+
+@st.composite
+def layouts(draw):
+    """A spec for two dimensions on a mesh of 4 × 2."""
+    entries: list[list[str]] = [[], []]
+    for name in draw(st.permutations(list(AXES))):
+        where = draw(st.integers(0, 2))
+        if where < 2:
+            entries[where].append(name)
+    return jax.P(*(tuple(entry) or None for entry in entries))
+
+
+@settings(deadline=None, max_examples=60)
+@given(layouts(), st.integers(1, 3), st.integers(1, 3))
+def test_gathering_everything_moves_what_a_count_of_blocks_says(spec, rows, columns):
+    """The bytes of all-gathers to a full copy, reckoned from the layout alone."""
+    grid = mesh(**AXES)
+    shape = (8 * rows, 8 * columns)
+    argument = jax.device_put(np.ones(shape, np.float32), jax.NamedSharding(grid, spec))
+    whole = jax.NamedSharding(grid, jax.P())
+    text = compiled(lambda x: lax.with_sharding_constraint(x, whole), argument)
+    found = collectives.read(text, grid)
+    named = [name for entry in spec for name in (entry or ())]
+    gathers = [c for c in found if c.kind == GATHER]
+    assert sorted(name for c in gathers for name in c.axes) == sorted(named)
+    assert {c.kind for c in found} <= {GATHER, "collective-permute"}
+    block = argument.addressable_shards[0].data.nbytes
+    for gather in gathers:
+        assert gather.bytes_in == block
+        block *= int(np.prod([AXES[name] for name in gather.axes]))
+        assert gather.bytes_out == block
+    assert block == argument.nbytes
+
+
+@settings(deadline=None, max_examples=40)
+@given(layouts(), st.sampled_from([(0,), (1,), (0, 1)]))
+def test_a_sum_reduces_over_the_axes_that_cut_what_it_sums(spec, dimensions):
+    grid = mesh(**AXES)
+    argument = jax.device_put(np.ones((16, 24), np.float32), jax.NamedSharding(grid, spec))
+    found = collectives.read(compiled(lambda x: x.sum(dimensions), argument), grid)
+    reduced = {name for d in dimensions for name in (spec[d] or ())}
+    assert {c.kind for c in found} <= {REDUCE}
+    assert {name for c in found for name in c.axes} == reduced
+
+
+@pytest.mark.parametrize(("kept", "kind"), [("x", SCATTER), ("y", REDUCE)])
+def test_an_all_reduce_that_is_sliced_by_another_axis_is_no_reduce_scatter(kept, kind):
+    """Each device keeps half of the sum; only in one case is it the half its group left it."""
+    grid = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Auto,) * 3)
+
+    def body(a):
+        half = a.shape[0] // 2
+        return lax.dynamic_slice_in_dim(lax.psum(a, "x"), lax.axis_index(kept) * half, half)
+
+    argument = jax.device_put(np.ones((16, 8)), jax.NamedSharding(grid, jax.P("x")))
+    program = jax.shard_map(
+        body, mesh=grid, in_specs=jax.P("x"), out_specs=jax.P(kept), check_vma=False
+    )
+    (found,) = collectives.read(compiled(program, argument), grid)
+    assert found.kind == kind
+    assert found.axes == ("x",)
+
+
+def test_a_slice_that_everybody_takes_alike_is_no_reduce_scatter():
+    grid = mesh(x=8)
+    by_x = jax.NamedSharding(grid, jax.P("x"))
+    argument = jax.device_put(np.ones((8, 64), np.float32), by_x)
+
+    def body(a, i):
+        return lax.dynamic_slice(lax.psum(a, "x"), (0, i[0] * 8), (1, 8))
+
+    program = jax.shard_map(
+        body, mesh=grid, in_specs=(jax.P("x"), jax.P()), out_specs=jax.P("x"), check_vma=False
+    )
+    (found,) = collectives.read(compiled(program, argument, np.array([3])), grid)
+    assert found.kind == REDUCE
+
+
+GROUPS = {
+    "{{0,1},{2,3}}": ((0, 1), (2, 3)),
+    "{}": ((0, 1, 2, 3, 4, 5, 6, 7),),
+    "[2,4]<=[8]": ((0, 1, 2, 3), (4, 5, 6, 7)),
+    "[2,4]<=[4,2]T(1,0)": ((0, 2, 4, 6), (1, 3, 5, 7)),
+    "[4,2]<=[2,2,2]T(0,2,1)": ((0, 2), (1, 3), (4, 6), (5, 7)),
+    "mesh['a'=4,'b'=2] {'a'}": ((0, 2, 4, 6), (1, 3, 5, 7)),
+    "mesh['a'=4,'b'=2] {'b'}": ((0, 1), (2, 3), (4, 5), (6, 7)),
+    "mesh['a'=4,'b'=2] {'a','b'}": ((0, 1, 2, 3, 4, 5, 6, 7),),
+    "mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}": ((0, 2, 4, 6), (1, 3, 5, 7)),
+    "mesh['a'=2,'b'=4] {'b':(1)2}": ((0, 2), (1, 3), (4, 6), (5, 7)),
+    "mesh['a'=2,'b'=4] {'b':(2)2}": ((0, 1), (2, 3), (4, 5), (6, 7)),
+}
+
+
+@pytest.mark.parametrize("text", GROUPS)
+def test_every_form_of_groups(text):
+    assert collectives.replica_groups(text, 8) == GROUPS[text]
+
+
+# Forms that the CPU backend does not write: pairs of start and done, asynchronous computations,
+# tuples that XLA's combiner made, TPU layouts, comments, unreached computations.
+BY_HAND = """HloModule jit_f, is_scheduled=true, num_partitions=8
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %s = f32[] add(%x, %y)
+}
+
+%wrapped (p: f32[64]) -> f32[8] {
+  %p = f32[64]{0:T(256)} parameter(0)
+  ROOT %inner = f32[8]{0:T(256)} reduce-scatter(%p), replica_groups=[1,8]<=[8], dimensions={0}, to_apply=%add
+}
+
+%never (p: f32[64]) -> f32[64] {
+  %p = f32[64]{0} parameter(0)
+  ROOT %left.out = f32[64]{0} all-reduce(%p), replica_groups={}, to_apply=%add
+}
+
+ENTRY %main (a: f32[64], b: bf16[8,128]) -> f32[64] {
+  %a = f32[64]{0:T(256)} parameter(0), metadata={op_name="all-gather(\\"%fake\\") = f32[8] all-reduce(%a)"}
+  %b = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} parameter(1)
+  %start = (f32[64]{0:T(256)}, f32[512]{0:T(256)}) all-gather-start(%a), channel_id=1, replica_groups=[1,8]<=[8], dimensions={0}
+  %done = f32[512]{0:T(256)} all-gather-done(%start)
+  %both = (f32[64]{0}, bf16[8,128]{1,0}) all-reduce(f32[64]{0} %a, /*index=1*/bf16[8,128]{1,0} %b), replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=%add
+  %shift = (bf16[8,128]{1,0}, bf16[8,128]{1,0}, u32[], u32[]) collective-permute-start(%b), source_target_pairs={{0,1},{1,0}}
+  %shifted = bf16[8,128]{1,0} collective-permute-done(%shift)
+  %idle = f32[64]{0} all-reduce(%a), replica_groups={{0},{1},{2},{3},{4},{5},{6},{7}}, to_apply=%add
+  %stay = f32[64]{0} collective-permute(%a), source_target_pairs={{0,0},{1,1}}
+  %async = ((f32[64]{0}), f32[8]{0}, u32[]) async-start(%a), calls=%wrapped
+  %waited = f32[8]{0} async-done(%async), calls=%wrapped
+  %spread = f32[64]{0} collective-broadcast(%a), replica_groups={{0,1},{2,3},{4,5},{6,7}}
+  ROOT %out = f32[64]{0} get-tuple-element(%both), index=0
+}
+"""  # noqa: E501
+
+
+def test_forms_that_other_backends_write():
+    found = collectives.read(BY_HAND)
+    assert sorted((c.kind, c.bytes_in, c.bytes_out, c.size) for c in found) == [
+        ("all-gather", 256, 2048, 8),
+        ("all-reduce", 256 + 2048, 256 + 2048, 4),
+        ("collective-broadcast", 256, 256, 2),
+        ("collective-permute", 2048, 2048, 2),
+        ("reduce-scatter", 256, 32, 8),
+    ]
+    assert all(c.axes == () for c in found)
+
+
+def test_a_mesh_of_part_of_the_devices():
+    grid = mesh(x=2, y=2)
+    argument = jax.device_put(np.ones((8, 8), np.float32), jax.NamedSharding(grid, jax.P("x", "y")))
+    (found,) = collectives.read(compiled(lambda x: x.sum(0), argument), grid)
+    assert found.axes == ("x",)
+    assert found.groups == ((0, 2), (1, 3))
+
+
+def test_without_a_mesh_groups_are_partitions():
+    text = (ROOT / "tests" / "compiled" / "0.10.2" / "psum.hlo").read_text()
+    (found,) = collectives.read(text)
+    assert found.axes == ()
+    assert found.groups == ((0, 2, 4, 6), (1, 3, 5, 7))
+
+
+def test_constants_and_strings_do_not_confuse_the_reader():
+    program = hlo.parse(BY_HAND)
+    entry = program.computations[program.entry]
+    assert entry["both"].operands == ("a", "b")
+    assert entry["b"].sizes == (2048,)
+    assert entry["a"].opcode == "parameter"
+    assert entry["a"].attributes["metadata"].startswith('{op_name="all-gather(')
