@@ -15,6 +15,7 @@ LAYERS = [
     ["drawing", "errors", "hlo", "journal"],
     ["reduce_scatter"],
     ["collectives"],
+    ["cost"],
     ["devices"],
     ["layout"],
     ["difference"],
