@@ -16,7 +16,6 @@ from nbgrader.preprocessors import (
     ClearOutput,
     ClearSolutions,
     ComputeChecksums,
-    DeduplicateIds,
     IgnorePattern,
     IncludeHeaderFooter,
     LimitOutput,
@@ -30,7 +29,7 @@ from nbgrader.preprocessors import (
 from autograder.instructor.capturing import CaptureEvidence
 from autograder.instructor.judging import JudgeEvidence
 from autograder.instructor.publishing import Publish
-from autograder.instructor.restoring import RestoreMetadata
+from autograder.instructor.restoring import RestoreCells
 
 c = get_config()
 
@@ -56,6 +55,7 @@ c.CourseDirectory.ignore = [
     "*.md",
     "bank.py",
     "*.evidence.json",
+    "*.graded",
 ]
 
 # Notebooks run from top to bottom with nothing filled in: the line above the stub is `name = ...`.
@@ -79,12 +79,10 @@ c.Publish.pyproject = str(root / "pyproject.toml")
 # nbgrader's own default, and: kernels need not warn that they listen on the loopback.
 c.Execute.extra_arguments = ["--HistoryManager.hist_file=:memory:", "--Application.log_level=ERROR"]
 
-c.OverwriteCells.add_missing_cells = True
 c.Autograde.sanitize_preprocessors = [
     ClearOutput,
-    DeduplicateIds,
     OverwriteKernelspec,
-    RestoreMetadata,
+    RestoreCells,  # in place of nbgrader's DeduplicateIds
     OverwriteCells,
     CheckCellMetadata,
 ]

@@ -1,5 +1,6 @@
 """From answers to evidence, in the student's kernel."""
 
+import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -42,11 +43,21 @@ def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> Evi
     return Evidence(
         exercise.id,
         {
-            name: _nothing(answers.get(name, ...))
-            or _capture(first_to_ask[name], answers[name], exercise.generator(seed))
+            name: _captured(first_to_ask[name], answers.get(name, ...), exercise.generator(seed))
             for name in exercise.answers
         },
     )
+
+
+def _captured(requirement: Requirement, answer: object, generator: np.random.Generator) -> Piece:
+    try:
+        return _nothing(answer) or _capture(requirement, answer, generator)
+    except Exception as error:  # JAX has arrays that no check here asks for, such as random keys
+        return NotCaptured(
+            "strange",
+            f"{type(answer).__name__} came, and looking at it raised {type(error).__name__}: "
+            f"{_first_line(error)}",
+        )
 
 
 def _nothing(answer: object) -> Unanswered | NotCaptured | None:
@@ -114,8 +125,7 @@ def _sharding(
     refused = refusal(sharding)
     if refused or not isinstance(sharding.mesh, jax.sharding.Mesh):
         return NotCaptured("no-devices", refused)
-    spec = tuple(sharding.spec)
-    if not all(part is None or isinstance(part, str | tuple) for part in spec):
+    if jax.P.UNCONSTRAINED in tuple(sharding.spec):
         return NotCaptured(
             "unconstrained",
             f"{sharding.spec} leaves a dimension to the compiler, so it names no blocks yet.",
@@ -128,9 +138,14 @@ def _sharding(
             tuple(map(str, mesh.axis_names)),
             tuple(kind.name for kind in mesh.axis_types or ()),
         ),
-        spec,
+        tuple(_axes_by_name(part) for part in sharding.spec),
         contents,
     )
+
+
+def _axes_by_name(part: Any) -> str | tuple[str, ...] | None:
+    """One entry of a spec; JAX takes anything for an axis's name, and JSON takes strings."""
+    return tuple(map(str, part)) if isinstance(part, tuple) else None if part is None else str(part)
 
 
 def _mesh_of(layout: Layout) -> tuple[MeshGrid, tuple[str, ...]]:
@@ -179,37 +194,44 @@ def _capture_results(requirement: Returns, answer: object, generator: np.random.
     results = [_call(answer, case) for case in requirement.cases(generator)]
     if all(result.get("came", 0) is ... for result in results):
         return Unanswered()
-    return Value([_plain_result(result) for result in results])
+    return Value([{key: _plain(value) for key, value in result.items()} for result in results])
 
 
 def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, Any]:
     try:
-        return {"came": function(*case)}
+        return {"came": function(*copy.deepcopy(case))}  # it may change what it is given
     except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
         if _is_stub(error):
             return {"came": ...}
         return {"error": _their_error(error, function)}
 
 
-def _plain_result(result: dict[str, Any]) -> dict[str, Any]:
-    return {"came": _plain(result["came"])} if "came" in result else result
-
-
-def _plain(value: object) -> Any:
+def _plain(value: object, depth: int = 4) -> Any:
     """Numbers, strings, booleans and lists of them; anything else as its type's name."""
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         value = np.asarray(value).tolist()
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)  # which JSON has no number for
-    if isinstance(value, bool | int | float | str | None):
-        return value
-    if isinstance(value, set | frozenset):
-        return sorted((_plain(item) for item in value), key=repr)
-    if isinstance(value, list | tuple | range):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return int(value) if abs(value) < 1 << 63 else repr(value)
+        case float():
+            return float(value) if math.isfinite(value) else repr(value)
+        case str():
+            return str(value).encode(errors="replace").decode()
+        case set() | frozenset() if depth:
+            return _sorted([_plain(item, depth - 1) for item in value])
+        case list() | tuple() | range() if depth:
+            return [_plain(item, depth - 1) for item in value]
     return {"of type": type(value).__name__}
+
+
+def _sorted(items: list[Any]) -> list[Any]:
+    """In order, numbers as numbers; by how they are written where they are of several kinds."""
+    try:
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=repr)
 
 
 def _capture_program(requirement: Computes, answer: object) -> Piece:
@@ -244,7 +266,6 @@ def _not_a_function(answer: object) -> NotCaptured:
 
 def _their_error(error: BaseException, function: Callable[..., object]) -> str:
     """An error by its type, its first line, and the last line of the learner's that it passed."""
-    text = str(error).strip().splitlines()
     where = ""
     theirs = getattr(inspect.unwrap(function), "__globals__", None)  # the notebook's own names
     step = error.__traceback__
@@ -253,4 +274,9 @@ def _their_error(error: BaseException, function: Callable[..., object]) -> str:
         if step.tb_frame.f_globals is theirs:
             where = f" (line {step.tb_lineno - code.co_firstlineno + 1} of {code.co_name})"
         step = step.tb_next
-    return f"{type(error).__name__}: {text[0] if text else 'no message'}{where}"
+    return f"{type(error).__name__}: {_first_line(error)}{where}"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or ["no message"]
+    return lines[0][:300].encode(errors="replace").decode()

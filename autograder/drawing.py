@@ -224,7 +224,7 @@ def _draw_plane(
     small = len(panel.shape) > 2
     side = 96 if small else 192
     height, width = (1, 1, *panel.shape)[-2:]
-    scale = side / max(height, width)
+    scale = side / max(height, width, 1)
     cell_width = max(width * scale / len(rows[0]), 7 * longest + 10)
     cell_height = max(height * scale / len(rows), 26)
     if name:

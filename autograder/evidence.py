@@ -82,7 +82,6 @@ class Evidence(Struct, frozen=True):
 
     exercise: str
     answers: dict[str, Piece]
-    version: int = 1
 
 
 class MalformedEvidenceError(ValueError):

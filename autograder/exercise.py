@@ -1,7 +1,7 @@
 """Exercises as data, and the requirements that they are composed of.
 
 A requirement says what is asked and holds what a judge needs to know; it does not judge
-(`autograder.judge` does) and it does not look at answers (`autograder.evidence` does).
+(`autograder.judge` does) and it does not look at answers (`autograder.capture` does).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -20,7 +20,7 @@ def record(exercise_id: str, state: str) -> None:
     if state == "unanswered" or load().get(exercise_id) == "right":
         return
     states = {**load(), exercise_id: state}
-    _in_memory.update(states)
+    _in_memory[exercise_id] = state
     try:
         path().parent.mkdir(parents=True, exist_ok=True)
         path().write_text(json.dumps(states, indent=1, sort_keys=True))

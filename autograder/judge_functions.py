@@ -16,9 +16,9 @@ def judge_results(
     results = piece.value
     if not isinstance(results, list) or len(results) != len(cases):
         return basis.problem("malformed", "A result for each case was needed.")
+    if not all(isinstance(result, dict) for result in results):
+        return basis.problem("malformed", "A result for each case was needed.")
     for case, result in zip(cases, results, strict=True):
-        if not isinstance(result, dict):
-            return basis.problem("malformed", "A result for each case was needed.")
         call = f"{requirement.answer}({', '.join(map(repr, case))})"
         if "error" in result:
             return basis.problem(
@@ -60,5 +60,7 @@ def _same(came: Any, wanted: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"something of type {value.get('of type')}"
     text = repr(tuple(value)) if isinstance(value, list) else repr(value)
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -86,8 +86,8 @@ BLOCKS_TURNED: Final = Exercise(
     diagnoses={
         "transposed": "The order of the names in the spec decides which mesh axis lies along "
         "which dimension.",
-        "device-order": "Four rows and two columns are right, but this is a mesh of other sizes "
-        "read in its own order: keep the mesh of the exercise before.",
+        "device-order": "Four rows and two columns are right. Keep the mesh of the exercise "
+        "before, with its devices in plain order, and change the spec alone.",
         "replicated-dimension": REPLICATED,
     },
 )
@@ -202,7 +202,7 @@ CASES: Final[tuple[tuple[Axes, Spec], ...]] = (
 def _draw(generator: np.random.Generator) -> list[tuple[Shape, Spec, Axes]]:
     """Each case with a shape of its own, which it divides."""
     return [
-        (tuple(24 * int(generator.integers(1, 4)) for _ in spec), spec, axes)
+        (tuple(24 * int(generator.integers(1, 4)) for _ in spec), spec, dict(axes))
         for axes, spec in CASES
     ]
 
@@ -303,7 +303,8 @@ COUNTING: Final = Exercise(
     diagnoses={
         "whole-shape": "This is the global shape. Each device holds a part of every dimension "
         "that the spec cuts.",
-        "true-division": "Sizes are integers: divide with //, not with /.",
+        "true-division": "Sizes are integers, and these are floats: divide with //, and mind that "
+        "np.prod of nothing is 1.0.",
         "every-axis": "The spec decides which dimension is cut along which axis; the mesh's sizes "
         "alone do not.",
         "all-devices": "A dimension is cut along the axes that its entry names, not along all.",

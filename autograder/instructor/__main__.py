@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from sqlalchemy.exc import SAWarning
 
-from autograder.instructor.course import Course
+from autograder.instructor.course import Course, ReleaseError
 from autograder.instructor.grading import grade_class
 
 
@@ -26,11 +26,15 @@ def main(arguments: list[str] | None = None) -> int:
     # nbgrader's own sessions; it says this of each new submission, and nothing is wrong.
     warnings.filterwarnings("ignore", category=SAWarning)
     course, console = Course(chosen.root), Console()
-    if chosen.command == "grade":
-        return grade_class(course, console, again=chosen.again)
-    for assignment in course.assignments():
-        course.release(assignment)
-        console.print(f"course/{assignment}/{assignment}.ipynb")
+    try:
+        if chosen.command == "grade":
+            return grade_class(course, console, again=chosen.again)
+        for assignment in course.assignments():
+            course.release(assignment)
+            console.print(f"course/{assignment}/{assignment}.ipynb")
+    except ReleaseError as error:
+        console.print(str(error), markup=False)
+        return 1
     return 0
 
 

@@ -4,6 +4,7 @@ import os
 import secrets
 from typing import Any, Final
 
+from nbclient.exceptions import DeadKernelError
 from nbgrader.preprocessors import Execute
 
 from autograder import devices, evidence
@@ -21,8 +22,12 @@ class CaptureEvidence(Execute):
         for cell in nb.cells:
             cell.get("outputs", []).clear()  # evidence is what this run publishes
         self.seed = secrets.randbits(32)
-        nb, resources = super().preprocess(nb, resources, km)
-        resources[RESOURCE] = {"seed": self.seed}
+        died = False
+        try:
+            nb, resources = super().preprocess(nb, resources, km)
+        except DeadKernelError:
+            died = True  # what was handed in before is judged
+        resources[RESOURCE] = {"seed": self.seed, "kernel_died": died}
         return nb, resources
 
     def setup_kernel(self, **kwargs: Any) -> Any:

@@ -9,6 +9,10 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
 
+class ReleaseError(RuntimeError):
+    """A notebook cannot be made from its source; the message says which and why."""
+
+
 class Course:
     """One checkout of the course, with a class's grades in `grading/`.
 
@@ -34,7 +38,8 @@ class Course:
 
     def assignments(self) -> list[str]:
         """The ids of all notebooks that have a source, in order."""
-        return sorted(path.stem for path in self.solutions.glob("*/*.ipynb"))
+        folders = sorted(folder for folder in self.solutions.glob("*") if folder.is_dir())
+        return [f.name for f in folders if (f / f"{f.name}.ipynb").exists()]
 
     def submissions(self) -> list[tuple[str, str]]:
         """Pairs of a student and an assignment that was handed in, in order."""
@@ -45,12 +50,42 @@ class Course:
             if folder.is_dir() and folder.name in known
         )
 
+    def unknown_submissions(self) -> list[Path]:
+        """Folders of students whose name is no assignment's, in order."""
+        known = set(self.assignments())
+        return sorted(
+            folder
+            for folder in self.submitted.glob("*/*")
+            if folder.is_dir() and folder.name not in known
+        )
+
+    def remembered(self, student: str, assignment: str) -> str:
+        """What `remember` was last told of a submission; empty where nothing."""
+        place = self._memory(student, assignment)
+        return place.read_text() if place.exists() else ""
+
+    def remember(self, student: str, assignment: str, fingerprint: str) -> None:
+        """Keep, beside a graded submission, which one it was that was graded."""
+        place = self._memory(student, assignment)
+        place.unlink(missing_ok=True)
+        place.write_text(fingerprint)
+
+    def _memory(self, student: str, assignment: str) -> Path:
+        return self.autograded / student / assignment / f"{assignment}.graded"
+
     def release(self, assignment: str) -> None:
         """Make the notebook that students open, and enter the assignment into the gradebook.
 
         Raises:
-            RuntimeError: nbgrader could not; the message is its log.
+            ReleaseError: nbgrader could not.
         """
         done = self.api.generate_assignment(assignment, force=True, create=True)
         if not done["success"]:
-            raise RuntimeError(f"{assignment} cannot be released:\n{done['log']}\n{done['error']}")
+            raise ReleaseError(f"{assignment} cannot be released: {reason(done)}")
+
+
+def reason(done: dict[str, str]) -> str:
+    """What stopped nbgrader: the first exception in its log, for those after say less."""
+    lines = [line.strip() for line in (done["log"] or "").splitlines()]
+    errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
+    return errors[0] if errors else done["error"] or "nbgrader says no more."

@@ -1,6 +1,7 @@
 """Grade a class: run, judge, write feedback, and show the gradebook as a table."""
 
 import csv
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,15 +9,15 @@ from pathlib import Path
 
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.plugins import CsvExportPlugin
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor import demonstration
-from autograder.instructor.course import Course
+from autograder.instructor.course import Course, reason
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,19 @@ class Failure:
     assignment: str
     why: str
     theirs: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one submission stands: `graded`, `broken` or `failed`, and score and points by exercise.
+
+    A submission that has no grade of its own has no scores, whatever an earlier one earned.
+    """
+
+    student: str
+    assignment: str
+    state: str
+    scores: dict[str, tuple[float, float]]
 
 
 def grade_class(course: Course, console: Console, again: bool = False) -> int:
@@ -54,28 +68,32 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
         assignments = course.assignments()
         for assignment in bar.track(assignments, description="Making the notebooks"):
             course.release(assignment)
-        if not course.submissions():
+        if not any(course.submitted.glob("*")):
             demonstration.fill(course)
             console.print("No submissions yet: grading a demonstration class of five.")
         task = bar.add_task("Grading", total=len(course.submissions()))
         for student, assignment in course.submissions():
-            bar.update(task, description=f"Grading {student}, {assignment}")
+            bar.update(task, description=escape(f"Grading {student}, {assignment}"))
+            failure = _broken(course, student, assignment)
             if again or _is_new(course, student, assignment):
-                failure = _grade(course, student, assignment)
-                failures += [failure] if failure else []
-            else:
-                failures += _broken(course, student, assignment)
+                failure = _grade(course, student, assignment, failure)
+            failures += [failure] if failure else []
             bar.advance(task)
         bar.update(task, description="Grading")
     with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
-        for assignment in {assignment for _, assignment in course.submissions()}:
-            console.print(_table(course, gradebook, assignment, failures))
-        exporter = CsvExportPlugin()
-        exporter.to = str(course.grading / "grades.csv")
-        exporter.export(gradebook)
-        _write_exercises(course, gradebook)
+        rows = list(_rows(course, gradebook, failures))
+    for assignment in dict.fromkeys(row.assignment for row in rows):
+        console.print(_table(assignment, [row for row in rows if row.assignment == assignment]))
     for failure in failures:
-        console.print(f"[bold]{failure.student}[/], {failure.assignment}: {failure.why}")
+        about = f"{failure.student}, {failure.assignment}: {failure.why}"
+        console.print(about, markup=False)
+    for folder in course.unknown_submissions():
+        console.print(
+            f"{folder.relative_to(course.root)} was left alone: there is no assignment of that "
+            f"name. There are {', '.join(course.assignments())}.",
+            markup=False,
+        )
+    _write(course, rows)
     console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
     console.print(f"Grades: {_shown(course, course.grading / 'grades.csv')}")
     console.print(f"Grades by exercise: {_shown(course, course.grading / 'exercises.csv')}")
@@ -86,30 +104,44 @@ def _shown(course: Course, path: Path) -> Path:
     return path.relative_to(course.root)
 
 
-def _is_new(course: Course, student: str, assignment: str) -> bool:
-    """Whether anything was handed in since this submission was last graded."""
-    graded = course.autograded / student / assignment / f"{assignment}.ipynb"
-    if not graded.exists():
-        return True
-    folder = course.submitted / student / assignment
-    return any(p.stat().st_mtime > graded.stat().st_mtime for p in folder.rglob("*"))
-
-
-def _grade(course: Course, student: str, assignment: str) -> Failure | None:
-    broken = _broken(course, student, assignment)
+def _grade(course: Course, student: str, assignment: str, broken: Failure | None) -> Failure | None:
+    """Grade one submission, and remember what was graded; what went wrong, if anything did."""
+    if any(character in student for character in "*?[]"):
+        why = "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it. Rename it."
+        return Failure(student, assignment, why, theirs=True)
     done = course.api.autograde(assignment, student, force=True, create=True)
     if not done["success"]:
-        if broken:
-            return broken[0]
-        lines = (done["error"] or done["log"] or "").strip().splitlines()
-        return Failure(student, assignment, f"grading failed. {' '.join(lines[-1:])}", theirs=False)
+        return broken or Failure(
+            student, assignment, f"grading failed. {reason(done)}", theirs=False
+        )
     feedback = course.api.generate_feedback(assignment, student, force=True)
     if not feedback["success"]:
-        return Failure(student, assignment, f"no feedback page: {feedback['error']}", theirs=False)
+        return Failure(student, assignment, f"no feedback page. {reason(feedback)}", theirs=False)
+    course.remember(student, assignment, _fingerprint(course, student, assignment))
     return None
 
 
-def _broken(course: Course, student: str, assignment: str) -> list[Failure]:
+def _is_new(course: Course, student: str, assignment: str) -> bool:
+    """Whether this is not the submission that was last graded, or its results are gone."""
+    places = (course.autograded / student / assignment, course.feedback / student / assignment)
+    there = (places[0] / f"{assignment}.ipynb").exists() and (
+        places[1] / f"{assignment}.html"
+    ).exists()
+    fingerprint = _fingerprint(course, student, assignment)
+    return not there or course.remembered(student, assignment) != fingerprint
+
+
+def _fingerprint(course: Course, student: str, assignment: str) -> str:
+    """What was handed in, in a few letters; times of files are not to be trusted."""
+    folder = course.submitted / student / assignment
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        digest.update(f"{path.relative_to(folder)}\0".encode(errors="surrogateescape"))
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _broken(course: Course, student: str, assignment: str) -> Failure | None:
     """What is wrong with a submission's file itself, if anything."""
     path = course.submitted / student / assignment / f"{assignment}.ipynb"
     try:
@@ -117,73 +149,82 @@ def _broken(course: Course, student: str, assignment: str) -> list[Failure]:
     except FileNotFoundError:
         why = f"there is no {path.name} in the folder that was handed in."
     except nbformat.reader.NotJSONError:
-        why = (
-            f"{path.name} cannot be read as a notebook: {_where_json_breaks(path)}. "
-            f"It was probably cut off on the way; it has to be handed in again."
-        )
+        why = f"{path.name} cannot be read as a notebook: {_where_json_breaks(path)}."
     except Exception as error:  # nbformat raises many kinds
         first = (str(error).splitlines() or [type(error).__name__])[0]
         why = f"{path.name} cannot be read as a notebook: {first[:120]}."
     else:
-        return []
-    return [Failure(student, assignment, why, theirs=True)]
+        return None
+    return Failure(student, assignment, why, theirs=True)
 
 
 def _where_json_breaks(path: Path) -> str:
     try:
-        json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        return f"its JSON breaks off at line {error.lineno}"
+        text = path.read_text(encoding="utf-8")
+        json.loads(text)
     except UnicodeDecodeError as error:
         return f"it is not UTF-8 text from byte {error.start} on"
+    except json.JSONDecodeError as error:
+        if text.startswith("\ufeff"):
+            return "it starts with a byte order mark; save it as UTF-8 without one"
+        return (
+            f"its JSON breaks off at line {error.lineno}. It was probably cut off on the way, "
+            f"and has to be handed in again"
+        )
     return "it is not a notebook's JSON"
 
 
-Row = tuple[str, str, dict[str, tuple[float, float]]]
-
-
-def _scores(course: Course, gradebook: Gradebook) -> Iterator[Row]:
-    """For each submission: the student, the assignment, and score and points by exercise."""
-    for student, assignment in course.submissions():
-        names = {e.grade_id: e.id for e in NOTEBOOKS.get(assignment, ())}
+def _rows(course: Course, gradebook: Gradebook, failures: list[Failure]) -> Iterator[Row]:
+    failed = {(f.student, f.assignment): f for f in failures}
+    for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
+        failure = failed.get((student, assignment))
+        if failure is not None:
+            yield Row(student, assignment, "broken" if failure.theirs else "failed", {})
+            continue
         try:
             submission = gradebook.find_submission_notebook(assignment, assignment, student)
         except MissingEntry:
             continue
         grades = {g.name: (g.score or 0.0, g.max_score) for g in submission.grades}
-        yield (
-            student,
-            assignment,
-            {name: grades[grade_id] for grade_id, name in names.items() if grade_id in grades},
-        )
+        exercises = NOTEBOOKS.get(assignment, ())
+        scores = {e.id: grades[e.grade_id] for e in exercises if e.grade_id in grades}
+        yield Row(student, assignment, "graded", scores)
 
 
-def _table(course: Course, gradebook: Gradebook, assignment: str, failures: list[Failure]) -> Table:
+def _total(row: Row) -> tuple[float, float]:
+    return sum(s for s, _ in row.scores.values()), sum(p for _, p in row.scores.values())
+
+
+def _table(assignment: str, rows: list[Row]) -> Table:
     """The gradebook of one assignment: students × exercises."""
     exercises = [e.id for e in NOTEBOOKS.get(assignment, ())]
-    failed = {f.student: f for f in failures if f.assignment == assignment}
-    table = Table(title=assignment, box=SIMPLE_HEAD)
-    table.add_column("student", no_wrap=True)
+    table = Table(title=assignment, box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table.add_column("student", overflow="ellipsis", no_wrap=True)
     for exercise in exercises:
-        table.add_column(exercise, justify="right")
+        table.add_column(exercise, justify="right", no_wrap=True, min_width=3)
     table.add_column("total", justify="right", no_wrap=True, min_width=6)
-    for student, of, scores in _scores(course, gradebook):
-        if of != assignment:
-            continue
-        if student in failed:
-            what = "broken" if failed[student].theirs else "failed"
-            table.add_row(student, *["–" for _ in exercises], what)
-            continue
-        cells = [f"{scores[e][0]:g}/{scores[e][1]:g}" if e in scores else "–" for e in exercises]
-        got, most = (sum(pair[i] for pair in scores.values()) for i in (0, 1))
-        table.add_row(student, *cells, f"{got:g}/{most:g}")
+    for row in rows:
+        cells = ["–"] * len(exercises)
+        total = row.state
+        if row.state == "graded":
+            pairs = [row.scores.get(e, (0.0, 0.0)) for e in exercises]
+            cells = [f"{score:g}/{points:g}" for score, points in pairs]
+            total = "{:g}/{:g}".format(*_total(row))
+        table.add_row(escape(row.student), *cells, total)
     return table
 
 
-def _write_exercises(course: Course, gradebook: Gradebook) -> None:
-    with (course.grading / "exercises.csv").open("w", newline="") as file:
+def _write(course: Course, rows: list[Row]) -> None:
+    """Two CSVs: a line for each submission, and a line for each exercise of each."""
+    with (course.grading / "grades.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["student", "assignment", "state", "score", "points"])
+        for row in rows:
+            total = _total(row) if row.state == "graded" else ("", "")
+            writer.writerow([row.student, row.assignment, row.state, *total])
+    with (course.grading / "exercises.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["student", "assignment", "exercise", "score", "points"])
-        for student, assignment, scores in _scores(course, gradebook):
-            for exercise, (score, points) in scores.items():
-                writer.writerow([student, assignment, exercise, score, points])
+        for row in rows:
+            for exercise, (score, points) in row.scores.items():
+                writer.writerow([row.student, row.assignment, exercise, score, points])

@@ -73,7 +73,12 @@ def _verdict(case: Case) -> Verdict:
         read = evidence.from_json(case.evidence)
     except evidence.MalformedEvidenceError as error:
         return no_evidence(exercise, "malformed", str(error))
-    return judge(exercise, read, case.seed)
+    try:
+        return judge(exercise, read, case.seed)
+    except Exception as error:  # forged evidence must not take the others' verdicts with it
+        return no_evidence(
+            exercise, "strange", f"The judge cannot make sense of it: {type(error).__name__}."
+        )
 
 
 def main() -> None:

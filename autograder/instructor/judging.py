@@ -50,7 +50,9 @@ class JudgeEvidence(NbGraderPreprocessor):
         ]
         verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds)}
         for exercise, cell in graded.values():
-            verdict = verdicts.get(exercise.id) or _nothing_handed_in(exercise, cell)
+            verdict = verdicts.get(exercise.id) or _nothing_handed_in(
+                exercise, cell, resources[RESOURCE]["kernel_died"]
+            )
             _write(cell, verdict, points[exercise.grade_id])
         self._keep(cases, resources)
         return nb, resources
@@ -78,13 +80,23 @@ def _evidence(exercise: Exercise, cell: Any, nb: Any) -> Any:
     return None
 
 
-def _nothing_handed_in(exercise: Exercise, cell: Any) -> Verdict:
+def _nothing_handed_in(exercise: Exercise, cell: Any, kernel_died: bool) -> Verdict:
     errors = [o for o in cell.outputs if o.output_type == "error"]
+    if errors and errors[0].ename in ("KeyboardInterrupt", "CellTimeoutError"):
+        return no_evidence(
+            exercise, "timeout", "The check did not end in the time that a cell has: is there a "
+            "loop that does not end?",
+        )  # fmt: skip
     if errors:
         why = f"The check cell ended with {errors[0].ename}: {errors[0].evalue}"
         return no_evidence(
             exercise, "check-failed", f"{why}. Often the cell above raised an error of its own."
         )
+    if kernel_died:
+        return no_evidence(
+            exercise, "kernel-died", "The kernel died before this check ran, so nothing was "
+            "handed in from here on.",
+        )  # fmt: skip
     return no_evidence(
         exercise, "no-evidence", f'check("{exercise.id}", …) did not run, so nothing was handed in.'
     )

@@ -1,6 +1,7 @@
 """`make grade`: a demonstration class, a table, and an exit status that means something."""
 
 import io
+import os
 
 import pytest
 from rich.console import Console
@@ -63,6 +64,46 @@ def test_what_is_graded_is_not_graded_again_until_it_changes(graded):
     assert grade(root)[1].count("13/13") == 2
 
 
+def test_a_resubmission_counts_whatever_its_time_says(graded):
+    root, _, _ = graded
+    submitted = root / "grading" / "submitted"
+    late = submitted / "dana-untouched" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    late.write_text(late.read_text().replace("x, laid out in eight", "X, laid out in eight"))
+    os.utime(late, (0, 0))
+    before = (root / "grading" / "autograded" / "dana-untouched" / ASSIGNMENT).stat().st_mtime_ns
+    grade(root)
+    after = (root / "grading" / "autograded" / "dana-untouched" / ASSIGNMENT).stat().st_mtime_ns
+    assert after > before
+
+
+def test_a_submission_that_broke_since_has_no_score_of_old(graded):
+    root, _, _ = graded
+    path = root / "grading" / "submitted" / "ben-typical-mistakes" / ASSIGNMENT
+    (path / f"{ASSIGNMENT}.ipynb").write_text('{"nbformat": "[/x]", "cells"')
+    (root / "grading" / "submitted" / "ann" / "01-sharding-basics").mkdir(parents=True)
+    (root / "grading" / "submitted" / "bob [late]" / ASSIGNMENT).mkdir(parents=True)
+    status, said = grade(root)
+    assert status == 0
+    rows = (root / "grading" / "grades.csv").read_text().splitlines()
+    assert f"ben-typical-mistakes,{ASSIGNMENT},broken,," in rows
+    assert f"bob [late],{ASSIGNMENT},broken,," in rows
+    assert "bob [late]" in said
+    assert "there is no 01_sharding_basics.ipynb in the folder" in said or "Rename it." in said
+    assert "submitted/ann/01-sharding-basics was left alone" in said
+    assert "ben" not in (root / "grading" / "exercises.csv").read_text()
+
+
+def test_notebooks_that_cannot_be_made_are_one_sentence(graded, capsys):
+    root, _, _ = graded
+    stray = root / "solutions" / ASSIGNMENT / "Untitled.ipynb"
+    stray.write_text("{}")
+    assert main(["--root", str(root), "grade"]) == 1
+    stray.unlink()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "01_sharding_basics cannot be released:" in said
+    assert "Cannot modify existing assignment" in said
+
+
 def test_grading_that_fails_is_not_a_zero_and_not_a_success(tmp_path, monkeypatch):
     room = Classroom.at(tmp_path)
     room.hand_in("somebody", {})
@@ -71,7 +112,7 @@ def test_grading_that_fails_is_not_a_zero_and_not_a_success(tmp_path, monkeypatc
     status, said = grade(room.root)
     assert status == 1
     assert "somebody" in said
-    assert "failed" in said
+    assert "JudgeFailedError: The judge took more than 0 seconds." in said
 
 
 def test_a_judge_that_does_not_answer_is_an_error_that_says_so():
