@@ -17,7 +17,7 @@ ODD = {
     ),
     "axes_named_by_numbers": (
         "1.2",
-        "blocks = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), (0, 1)), P(0, 1))",
+        "blocks = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), (5, 6)), P(5, 6))",
         1,
     ),
     "strange_strings": ("1.7", "def holders(*_):\n    return '\\udce9', 10**400, object()", 0),
