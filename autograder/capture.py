@@ -1,7 +1,6 @@
 """From answers to evidence, in the student's kernel."""
 
 import copy
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -10,6 +9,7 @@ import jax
 import numpy as np
 
 from autograder import programs
+from autograder.errors import first_line, their_error
 from autograder.evidence import (
     Contents,
     Evidence,
@@ -56,7 +56,7 @@ def _captured(requirement: Requirement, answer: object, generator: np.random.Gen
         return NotCaptured(
             "strange",
             f"{type(answer).__name__} came, and looking at it raised {type(error).__name__}: "
-            f"{_first_line(error)}",
+            f"{first_line(error)}",
         )
 
 
@@ -203,7 +203,7 @@ def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, A
     except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
         if _is_stub(error):
             return {"came": ...}
-        return {"error": _their_error(error, function)}
+        return {"error": their_error(error, function)}
 
 
 def _plain(value: object, depth: int = 4) -> Any:
@@ -249,7 +249,7 @@ def _capture_program(requirement: Computes, answer: object) -> Piece:
     except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
         if _is_stub(error):
             return Unanswered()
-        return NotCaptured("raised", f"Your function raised {_their_error(error, answer)}")
+        return NotCaptured("raised", f"Your function raised {their_error(error, answer)}")
 
 
 def _is_stub(error: BaseException) -> bool:
@@ -262,21 +262,3 @@ def _not_a_function(answer: object) -> NotCaptured:
         "not-a-function",
         f"{type(answer).__name__} came, and a function was asked for: hand in its name, uncalled.",
     )
-
-
-def _their_error(error: BaseException, function: Callable[..., object]) -> str:
-    """An error by its type, its first line, and the last line of the learner's that it passed."""
-    where = ""
-    theirs = getattr(inspect.unwrap(function), "__globals__", None)  # the notebook's own names
-    step = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        if step.tb_frame.f_globals is theirs:
-            where = f" (line {step.tb_lineno - code.co_firstlineno + 1} of {code.co_name})"
-        step = step.tb_next
-    return f"{type(error).__name__}: {_first_line(error)}{where}"
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or ["no message"]
-    return lines[0][:300].encode(errors="replace").decode()

@@ -99,9 +99,7 @@ def renderable(panels: Sequence[Panel]) -> "RenderableType":
         for place, name in panel.planes:
             table = Table(show_header=False, show_lines=True, padding=(0, 1))
             for row in panel.rows(place):
-                table.add_row(
-                    *(Text(_label(ids), style=f"{INK} on {_tint(ids[0])}") for ids in row)
-                )
+                table.add_row(*(Text(_label(ids), style=f"{INK} on {tint(ids[0])}") for ids in row))
             rows.setdefault(place[:-1], []).append(Group(name, table) if name else table)
         for tables in rows.values():
             planes.add_row(*tables)
@@ -164,13 +162,13 @@ class _Tile:
         Chips, not stripes: stripes across the tile would look like blocks of their own.
         """
         if len(self.ids) == 1:
-            yield list(self.points), _tint(self.ids[0])
+            yield list(self.points), tint(self.ids[0])
             return
         yield list(self.points), SHARED
         count = len(self.ids)
         for i, device in enumerate(self.ids):
             corners = ((i, 0.78), (i + 1, 0.78), (i + 1, 1), (i, 1))
-            yield [self._at(a / count, b) for a, b in corners], _tint(device)
+            yield [self._at(a / count, b) for a, b in corners], tint(device)
 
     def _at(self, across: float, down: float) -> Point:
         top_left, top_right, bottom_right, bottom_left = self.points
@@ -319,7 +317,8 @@ def _between(a: Point, b: Point, t: float) -> Point:
     return a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t
 
 
-def _tint(device: int) -> str:
+def tint(device: int) -> str:
+    """The colour of a device."""
     return TINTS[device % len(TINTS)]
 
 

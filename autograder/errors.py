@@ -1,4 +1,7 @@
-"""Errors that teach: a notebook shows the sentence alone, without a traceback."""
+"""Errors that teach: sentences of ours without a traceback, and errors of the learner's."""
+
+import inspect
+from collections.abc import Callable
 
 
 class ShortError(Exception):
@@ -7,3 +10,22 @@ class ShortError(Exception):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in place of a traceback."""
         return [f"{type(self).__name__}: {self}"]
+
+
+def their_error(error: BaseException, function: Callable[..., object]) -> str:
+    """An error by its type, its first line, and the last line of the learner's that it passed."""
+    where = ""
+    theirs = getattr(inspect.unwrap(function), "__globals__", None)  # the notebook's own names
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if step.tb_frame.f_globals is theirs:
+            where = f" (line {step.tb_lineno - code.co_firstlineno + 1} of {code.co_name})"
+        step = step.tb_next
+    return f"{type(error).__name__}: {first_line(error)}{where}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, in characters that can be written anywhere."""
+    lines = str(error).strip().splitlines() or ["no message"]
+    return lines[0][:300].encode(errors="replace").decode()

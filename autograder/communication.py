@@ -1,0 +1,291 @@
+"""`communication(f, *args)`: what a function's compiled program says to whom, and what it costs."""
+
+import html
+import inspect
+import linecache
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from autograder import collectives
+from autograder.collectives import Collective
+from autograder.cost import MACHINES, seconds
+from autograder.errors import ShortError, first_line, their_error
+from autograder.flows import Flow, bars, flows
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+MACHINE = "TPU v5e"
+"""The machine that a report reckons time for, unless asked for another."""
+
+
+class CommunicationError(ShortError, ValueError):
+    """A function's communication cannot be read; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a compiled program communicates, and what it takes on each device.
+
+    Attributes:
+        collectives: each collective, in the order of the program.
+        mesh: the mesh whose axes they are named by, if there is one.
+        flops: floating-point operations on each device, by XLA's own count.
+        peak_bytes: bytes on each device for arguments, results and what is between them.
+        machine: the name of the machine that seconds are reckoned for, one of `cost.MACHINES`.
+    """
+
+    collectives: tuple[Collective, ...]
+    mesh: jax.sharding.Mesh | None
+    flops: float
+    peak_bytes: int
+    machine: str = MACHINE
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all collectives on each device, loops counted."""
+        return sum(collective.total_bytes for collective in self.collectives)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table: kind, axes, times, bytes, time and line of each collective."""
+        machine = MACHINES[self.machine]
+        return [
+            (
+                c.kind,
+                ", ".join(c.axes) or _groups(c),
+                "?" if c.times is None else f"{'≤ ' if c.sometimes else ''}{c.times}",
+                f"{c.bytes:,}",
+                _time(seconds(c, machine)),
+                _line(c),
+            )
+            for c in self.collectives
+        ]
+
+    def summary(self) -> str:
+        """One line: how much is communicated, computed and held on each device."""
+        said = (
+            f"{len(self.collectives)} collective{'s' * (len(self.collectives) != 1)}, "
+            f"{self.bytes:,} bytes"
+            if self.collectives
+            else "no communication"
+        )
+        return (
+            f"{said}; on each device {self.flops:,.0f} floating-point operations "
+            f"and {self.peak_bytes:,} bytes of memory"
+        )
+
+    def lines(self) -> list[tuple[str, int]]:
+        """The bytes that each line of code causes, the most first."""
+        found: dict[str, int] = {}
+        for c in self.collectives:
+            found[_line(c)] = found.get(_line(c), 0) + c.total_bytes
+        return sorted(found.items(), key=lambda pair: -pair[1])
+
+    def __str__(self) -> str:
+        """The table as text."""
+        from rich.console import Console
+
+        console = Console(width=120)
+        with console.capture() as captured:
+            console.print(self.__rich__())
+        return captured.get().rstrip()
+
+    def __rich__(self) -> "RenderableType":
+        """The table for a terminal."""
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=SIMPLE_HEAD)
+        for i, name in enumerate(self._headings()):
+            table.add_column(name, justify="right" if i in (2, 3, 4) else "left")
+        for row in self.rows():
+            table.add_row(*(Text(word) for word in row))
+        return Group(*([table] if self.collectives else []), Text(self.summary()))
+
+    def _repr_html_(self) -> str:
+        """The table, a picture of who talks to whom, and a bar for each line of code."""
+        summary = f"<div>{html.escape(self.summary())}</div>"
+        if not self.collectives:
+            return summary
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._headings())
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(word)}</td>" for word in row) + "</tr>"
+            for row in self.rows()
+        )
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<div>{table}{self._flows()}{bars(self.lines(), 'bytes')}{summary}</div>"
+
+    def _headings(self) -> tuple[str, ...]:
+        return ("collective", "axes", "times", "bytes", f"on {self.machine}", "line")
+
+    def _flows(self) -> str:
+        ids = [d.id for d in self.mesh.devices.flat] if self.mesh is not None else []
+        columns = self.mesh.devices.shape[-1] if self.mesh is not None else 8
+        ids = ids or sorted({i for c in self.collectives for group in c.groups for i in group})
+        kinds: dict[tuple[str, collectives.Groups], int] = {}
+        for c in self.collectives:
+            key = (f"{c.kind} over {', '.join(c.axes) or _groups(c)}", c.groups)
+            kinds[key] = kinds.get(key, 0) + c.total_bytes
+        return flows(
+            [
+                Flow(
+                    title=name,
+                    caption=f"{count:,} bytes",
+                    ids=tuple(ids),
+                    columns=columns,
+                    links=_links(name, groups),
+                )
+                for (name, groups), count in kinds.items()
+            ]
+        )
+
+
+def communication(function: Callable[..., Any], *args: Any, machine: str = MACHINE) -> Report:
+    """Compile a function for its arguments, and report what the program communicates.
+
+    Args:
+        function: a function, jitted or not, or what `jax.jit(f).lower(...).compile()` gave.
+        *args: its arguments: arrays, laid out as they are to be, or `jax.ShapeDtypeStruct`s.
+        machine: what to reckon seconds for: one of `autograder.cost.MACHINES`.
+
+    Returns:
+        A `Report`, which shows itself as a table.
+
+    Raises:
+        CommunicationError: there is nothing to compile, or it does not compile.
+    """
+    if machine not in MACHINES:
+        raise CommunicationError(
+            f"There is no machine {machine!r} here; there are {', '.join(MACHINES)}."
+        )
+    compiled = function if isinstance(function, jax.stages.Compiled) else _compile(function, args)
+    text = compiled.as_text()
+    if text is None:
+        raise CommunicationError("This program was compiled without a text that could be read.")
+    mesh = _mesh(args) or _mesh((compiled.input_shardings, compiled.output_shardings))
+    costs = compiled.cost_analysis() or {}
+    return Report(
+        tuple(collectives.read(text, mesh)),
+        mesh,
+        float(costs.get("flops", 0)),
+        _peak_bytes(compiled.memory_analysis()),
+        machine,
+    )
+
+
+def _peak_bytes(memory: Any) -> int:
+    """Arguments, results and what is between; what a result shares with an argument counts once."""
+    if memory is None:
+        return 0
+    return int(
+        memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+        + memory.temp_size_in_bytes
+        - memory.alias_size_in_bytes
+    )
+
+
+def _compile(function: Any, args: tuple[Any, ...]) -> jax.stages.Compiled:
+    if not callable(function):
+        raise CommunicationError(
+            f"communication compiles a function; {type(function).__name__} came. "
+            f"Hand in the function and its arguments: communication(f, x)."
+        )
+    if not args and _wants_arguments(function):
+        raise CommunicationError(
+            "What a program communicates depends on how its arguments are laid out. Hand them in "
+            "too: communication(f, x)."
+        )
+    _on_the_same_devices(args)
+    jitted = function if hasattr(function, "lower") else jax.jit(function)
+    try:
+        lowered = jitted.lower(*args)
+    except Exception as error:  # a learner's own error is shown as theirs
+        raise CommunicationError(f"Your function raised {their_error(error, function)}") from error
+    try:
+        compiled: jax.stages.Compiled = lowered.compile()
+    except Exception as error:  # the compiler's refusals come in many types
+        raise CommunicationError(f"The compiler refused it: {first_line(error)}") from error
+    return compiled
+
+
+def _wants_arguments(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in parameters
+    )
+
+
+def _on_the_same_devices(args: tuple[Any, ...]) -> None:
+    meshes = []
+    for leaf in jax.tree.leaves(args):
+        sharding = getattr(leaf, "sharding", None)
+        mesh = getattr(sharding, "mesh", None)
+        if isinstance(mesh, jax.sharding.Mesh) and mesh.size > 1:
+            meshes.append([device.id for device in mesh.devices.flat])
+        elif isinstance(mesh, jax.sharding.AbstractMesh) and mesh.size > jax.device_count():
+            raise CommunicationError(
+                f"An argument is laid out over {mesh.size} devices, and this process has "
+                f"{jax.device_count()}."
+            )
+    for ids in meshes:
+        if ids != meshes[0]:
+            raise CommunicationError(
+                f"The arguments are on different meshes: one has devices {meshes[0]} in this "
+                f"order, another {ids}. A program runs on one; put them on the same."
+            )
+
+
+def _mesh(things: Iterable[Any]) -> jax.sharding.Mesh | None:
+    """The first mesh of several devices among arrays and shardings."""
+    for thing in jax.tree.leaves(list(things)):
+        mesh = getattr(getattr(thing, "sharding", thing), "mesh", None)
+        if isinstance(mesh, jax.sharding.Mesh) and mesh.size > 1:
+            return mesh
+    return None
+
+
+def _links(name: str, groups: collectives.Groups) -> tuple[tuple[int, int], ...]:
+    """Whom each device sends to: round a ring of its group, or where a permutation says."""
+    if name.startswith("collective-permute"):
+        return tuple((s, t) for s, t in groups if s != t)
+    return tuple(
+        (one, other)
+        for group in groups
+        for one, other in zip(group, (*group[1:], group[0]), strict=True)
+        if one != other
+    )
+
+
+def _groups(collective: Collective) -> str:
+    """Groups that are no axes of the mesh: their number and size."""
+    if collective.kind == "collective-permute":
+        return "pairs"
+    return f"{len(collective.groups)} groups of {collective.size}"
+
+
+def _line(collective: Collective) -> str:
+    """The line of code, as `file:line  source`."""
+    frame = collective.where
+    if frame is None:
+        return ""
+    source = linecache.getline(frame.file, frame.line).strip()
+    source = source if len(source) <= 60 else f"{source[:60]}…"
+    return f"{Path(frame.file).name}:{frame.line}  {source}".rstrip()
+
+
+def _time(value: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9)):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value * 1e9:.2g} ns"
