@@ -1,7 +1,6 @@
 """From answers to evidence, in the student's kernel."""
 
 import copy
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -21,8 +20,18 @@ from autograder.evidence import (
     Unanswered,
     Value,
 )
-from autograder.exercise import Computes, Exercise, PlacedLike, Requirement, Returns
+from autograder.exercise import (
+    CommunicatesAtMost,
+    Computes,
+    Exercise,
+    FitsIn,
+    PlacedLike,
+    Predicts,
+    Requirement,
+    Returns,
+)
 from autograder.layout import Layout, refusal
+from autograder.plain import plain
 
 MAX_VALUE_BYTES: Final = 1 << 20
 """Exercises are small; a larger array is not what was asked for."""
@@ -37,8 +46,9 @@ def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> Evi
         seed: what cases are drawn from, where a function is to be called in the kernel.
     """
     first_to_ask: dict[str, Requirement] = {}
-    # What exports a function decides how it is captured; where its result lies is read off that.
-    for requirement in sorted(exercise.requirements, key=lambda r: isinstance(r, PlacedLike)):
+    # What exports a function decides how it is captured; the rest is read off the program.
+    read_off = (PlacedLike, CommunicatesAtMost, FitsIn)
+    for requirement in sorted(exercise.requirements, key=lambda r: isinstance(r, read_off)):
         first_to_ask.setdefault(requirement.answer, requirement)
     return Evidence(
         exercise.id,
@@ -80,6 +90,10 @@ def _capture(requirement: Requirement, answer: object, generator: np.random.Gene
             return _capture_results(requirement, answer, generator)
         case Computes():
             return _capture_program(requirement, answer)
+        case Predicts():
+            return _capture_table(answer)
+        case CommunicatesAtMost() | FitsIn():
+            raise TypeError(f"{type(requirement).__name__} goes with a Computes of the same answer")
 
 
 def _capture_placement(requirement: PlacedLike, answer: object) -> Piece:
@@ -194,7 +208,7 @@ def _capture_results(requirement: Returns, answer: object, generator: np.random.
     results = [_call(answer, case) for case in requirement.cases(generator)]
     if all(result.get("came", 0) is ... for result in results):
         return Unanswered()
-    return Value([{key: _plain(value) for key, value in result.items()} for result in results])
+    return Value([{key: plain(value) for key, value in result.items()} for result in results])
 
 
 def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, Any]:
@@ -206,32 +220,15 @@ def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, A
         return {"error": their_error(error, function)}
 
 
-def _plain(value: object, depth: int = 4) -> Any:
-    """Numbers, strings, booleans and lists of them; anything else as its type's name."""
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        value = np.asarray(value).tolist()
-    match value:
-        case None | bool():
-            return value
-        case int():
-            return int(value) if abs(value) < 1 << 63 else repr(value)
-        case float():
-            return float(value) if math.isfinite(value) else repr(value)
-        case str():
-            return str(value).encode(errors="replace").decode()
-        case set() | frozenset() if depth:
-            return _sorted([_plain(item, depth - 1) for item in value])
-        case list() | tuple() | range() if depth:
-            return [_plain(item, depth - 1) for item in value]
-    return {"of type": type(value).__name__}
-
-
-def _sorted(items: list[Any]) -> list[Any]:
-    """In order, numbers as numbers; by how they are written where they are of several kinds."""
-    try:
-        return sorted(items)
-    except TypeError:
-        return sorted(items, key=repr)
+def _capture_table(answer: object) -> Piece:
+    if not isinstance(answer, dict):
+        return NotCaptured(
+            "not-a-table",
+            f"{type(answer).__name__} came, and the table, a dictionary, was asked for.",
+        )
+    if all(value is ... for value in answer.values()):
+        return Unanswered()
+    return Value({str(key): plain(value) for key, value in answer.items()})
 
 
 def _capture_program(requirement: Computes, answer: object) -> Piece:

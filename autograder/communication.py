@@ -146,13 +146,19 @@ class Report:
         )
 
 
-def communication(function: Callable[..., Any], *args: Any, machine: str = MACHINE) -> Report:
+def communication(
+    function: Callable[..., Any],
+    *args: Any,
+    machine: str = MACHINE,
+    mesh: jax.sharding.Mesh | None = None,
+) -> Report:
     """Compile a function for its arguments, and report what the program communicates.
 
     Args:
         function: a function, jitted or not, or what `jax.jit(f).lower(...).compile()` gave.
         *args: its arguments: arrays, laid out as they are to be, or `jax.ShapeDtypeStruct`s.
         machine: what to reckon seconds for: one of `autograder.cost.MACHINES`.
+        mesh: the mesh to name axes by, where it is not that of the arguments.
 
     Returns:
         A `Report`, which shows itself as a table.
@@ -168,7 +174,7 @@ def communication(function: Callable[..., Any], *args: Any, machine: str = MACHI
     text = compiled.as_text()
     if text is None:
         raise CommunicationError("This program was compiled without a text that could be read.")
-    mesh = _mesh(args) or _mesh((compiled.input_shardings, compiled.output_shardings))
+    mesh = mesh or _mesh(args) or _mesh((compiled.input_shardings, compiled.output_shardings))
     costs = compiled.cost_analysis() or {}
     return Report(
         tuple(collectives.read(text, mesh)),

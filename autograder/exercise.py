@@ -94,7 +94,90 @@ class Computes:
     arguments: tuple[tuple[Argument, ...], ...]
 
 
-Requirement = PlacedLike | Returns | Computes
+@dataclass(frozen=True)
+class Budget:
+    """What may be communicated at most.
+
+    Attributes:
+        kind: a canonical kind of collective, as `collectives.KINDS` has it.
+        axes: the mesh axes it may run over; None for any.
+        bytes: at most so many on each device, over all collectives of the kind on these axes,
+            loops counted; None for any number.
+    """
+
+    kind: str
+    axes: tuple[str, ...] | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class CommunicatesAtMost:
+    """The compiled program stays within budgets; with none, it communicates nothing.
+
+    A budget is never a number of instructions: compilers combine and split them.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        budgets: for each program that is judged, what it may communicate.
+    """
+
+    answer: str
+    budgets: tuple[tuple[Budget, ...], ...]
+
+    @property
+    def asks(self) -> str:
+        """The first program's budgets, in words."""
+        if not self.budgets[0]:
+            return "a program that communicates nothing"
+        return "a program that communicates at most " + " and ".join(
+            f"{'any number of' if b.bytes is None else f'{b.bytes:,}'} bytes by {b.kind}"
+            + ("" if b.axes is None else f" over {', '.join(b.axes)}")
+            for b in self.budgets[0]
+        )
+
+
+@dataclass(frozen=True)
+class FitsIn:
+    """The compiled program takes no more memory on a device than is given.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        bytes: for each program that is judged, the most it may hold on a device at once.
+    """
+
+    answer: str
+    bytes: tuple[int, ...]
+
+    @property
+    def asks(self) -> str:
+        """The first program's limit, in words."""
+        return f"a program that holds at most {self.bytes[0]:,} bytes on each device"
+
+
+@dataclass(frozen=True)
+class Predicts:
+    """One cell of a table of predictions, judged by itself.
+
+    Attributes:
+        answer: the name, in the notebook, of the table: a dictionary.
+        cell: the key of the cell.
+        asks: what is to be predicted, in a sentence.
+        right: the right prediction: a number, a string, a `jax.P`, or a list of such.
+        mistakes: for each diagnosis, the prediction that it explains.
+        tolerance: how far off a number may be, as a share of the right one.
+    """
+
+    answer: str
+    cell: str
+    asks: str
+    right: Any
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: float = 0.0
+
+
+Requirement = PlacedLike | Returns | Computes | CommunicatesAtMost | FitsIn | Predicts
 
 
 @dataclass(frozen=True)

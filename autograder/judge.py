@@ -14,10 +14,24 @@ from autograder.evidence import (
     Unanswered,
     Value,
 )
-from autograder.exercise import Computes, Exercise, PlacedLike, Requirement, Returns
-from autograder.judge_functions import judge_results
+from autograder.exercise import (
+    CommunicatesAtMost,
+    Computes,
+    Exercise,
+    FitsIn,
+    PlacedLike,
+    Predicts,
+    Requirement,
+    Returns,
+)
+from autograder.judge_functions import judge_prediction, judge_results
 from autograder.judge_layouts import judge_placement
-from autograder.judge_programs import judge_output_layout, judge_values
+from autograder.judge_programs import (
+    judge_communication,
+    judge_memory,
+    judge_output_layout,
+    judge_values,
+)
 from autograder.verdict import Finding, Verdict
 
 
@@ -83,6 +97,12 @@ def _finding(
             found = judge_results(requirement, piece, basis, exercise, seed)
         case Computes(), Program():
             found = judge_values(requirement, piece, basis, exercise, seed)
+        case CommunicatesAtMost(), Program():
+            found = judge_communication(requirement, piece, basis, exercise, seed)
+        case FitsIn(), Program():
+            found = judge_memory(requirement, piece, basis, exercise, seed)
+        case Predicts(), Value():
+            found = judge_prediction(requirement, piece, basis)
         case _:
             found = basis.problem("malformed", "The evidence is of another kind than was needed.")
     lesson = exercise.diagnoses.get(found.diagnosis, "")

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 from autograder.evidence import Value
-from autograder.exercise import Exercise, Returns
+from autograder.exercise import Exercise, Predicts, Returns
+from autograder.plain import plain
 from autograder.verdict import Finding
 
 
@@ -33,6 +34,32 @@ def judge_results(
                 came=_shown(result.get("came")),
             )
     return basis.but(met=True, came=f"the right result in all of {len(cases)} cases")
+
+
+def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Finding:
+    """The finding for one cell of a table of predictions."""
+    table = piece.value if isinstance(piece.value, dict) else {}
+    if requirement.cell not in table:
+        return basis.problem("malformed", f"The table has no cell {requirement.cell!r}.")
+    came = table[requirement.cell]
+    if came == plain(...):
+        return basis.problem(
+            "unanswered", f"The cell {requirement.cell!r} is still as it was handed out."
+        )
+    basis = basis.but(came=_shown(came))
+    if _predicted(came, requirement.right, requirement.tolerance):
+        return basis.but(met=True)
+    for diagnosis, mistake in requirement.mistakes.items():
+        if _predicted(came, mistake, requirement.tolerance):
+            return basis.problem(diagnosis, "That is not what happens.")
+    return basis.problem("other-prediction", "That is not what happens.")
+
+
+def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
+    numbers = isinstance(came, int | float) and isinstance(wanted, int | float)
+    if numbers and not isinstance(came, bool) and not isinstance(wanted, bool):
+        return math.isclose(came, wanted, rel_tol=max(tolerance, 1e-9))
+    return _same(came, plain(wanted))
 
 
 def _which_mistake(requirement: Returns, cases: Any, results: Any) -> str:

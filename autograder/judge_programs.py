@@ -9,8 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder import programs
+from autograder.communication import Report
 from autograder.evidence import Program
-from autograder.exercise import Argument, Computes, Exercise, PlacedLike
+from autograder.exercise import (
+    Argument,
+    CommunicatesAtMost,
+    Computes,
+    Exercise,
+    FitsIn,
+    PlacedLike,
+)
 from autograder.judge_layouts import judge_layout
 from autograder.layout import Layout
 from autograder.verdict import Finding
@@ -27,15 +35,102 @@ def judge_values(
         runs = _runs(exercise, requirement.answer, piece, seed)
     except programs.ProgramError as error:
         return basis.problem(error.diagnosis, str(error), came="a program that cannot be judged")
-    for inputs, outputs in runs:
-        wrong = _compare_outputs(outputs, jax.tree.leaves(requirement.reference(*inputs)))
-        if wrong is not None:
-            came = ", ".join(map(_typed, outputs)) or "nothing"
-            return basis.problem(*wrong, came=came)
+    for i, (inputs, ran) in enumerate(runs):
+        wrong = _compare_outputs(ran.outputs, jax.tree.leaves(requirement.reference(*inputs)))
+        if wrong is None:
+            continue
+        came = ", ".join(map(_typed, ran.outputs)) or "nothing"
+        _, other = _runs(exercise, requirement.answer, piece, seed + 1)[i]
+        if wrong[0] == "values" and all(map(_identical, ran.outputs, other.outputs)):
+            return basis.problem(
+                "ignores-inputs",
+                "It returns the same whatever it is given: a result that was worked out before is "
+                "part of the program, and its arguments are not used.",
+                came=came,
+            )
+        return basis.problem(*wrong, came=came)
     return basis.but(met=True, came="the right values on every input tried")
 
 
-Run = tuple[list[np.ndarray], list[jax.Array]]
+def judge_communication(
+    requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for what a program communicates, against its budgets."""
+    try:
+        runs = _runs(exercise, requirement.answer, piece, seed)
+    except programs.ProgramError as error:
+        return basis.problem(error.diagnosis, str(error))
+    for (_, ran), budgets in zip(runs, requirement.budgets, strict=True):
+        basis = basis.but(came=_communicated(ran.report))
+        left_over = _spent(ran.report)
+        too_much = None
+        for budget in budgets:
+            matching = [
+                pair
+                for pair in left_over
+                if pair[0] == budget.kind and budget.axes in (None, pair[1])
+            ]
+            total = sum(left_over.pop(pair) for pair in matching)
+            if budget.bytes is not None and total > budget.bytes and too_much is None:
+                too_much = basis.problem(
+                    "too-many-bytes",
+                    f"{_a(_name(*matching[0]))} may move {budget.bytes:,} bytes at most, "
+                    f"and it moves {total:,}.",
+                )
+        if left_over:  # what nobody asked for says more than how much there is of the rest
+            name = _name(*next(iter(left_over)))
+            moved = next(iter(left_over.values()))
+            return basis.problem(name, f"{_a(name)} of {moved:,} bytes was not asked for.")
+        if too_much is not None:
+            return too_much
+    return basis.but(met=True)
+
+
+def judge_memory(
+    requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for the memory that a program takes on each device."""
+    try:
+        runs = _runs(exercise, requirement.answer, piece, seed)
+    except programs.ProgramError as error:
+        return basis.problem(error.diagnosis, str(error))
+    for (_, ran), most in zip(runs, requirement.bytes, strict=True):
+        basis = basis.but(came=f"a program that holds {ran.report.peak_bytes:,} bytes")
+        if ran.report.peak_bytes > most:
+            over = ran.report.peak_bytes / most
+            return basis.problem(
+                "too-much-memory", f"It holds {over:.3g} times what each device has room for."
+            )
+    return basis.but(met=True)
+
+
+def _spent(report: Report) -> dict[tuple[str, tuple[str, ...]], int]:
+    """The bytes of each kind of collective over each set of axes, the most first."""
+    total: dict[tuple[str, tuple[str, ...]], int] = {}
+    for c in report.collectives:
+        total[c.kind, c.axes] = total.get((c.kind, c.axes), 0) + c.total_bytes
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _communicated(report: Report) -> str:
+    """What a program communicates, in words."""
+    said = [f"{_name(*pair)}, {count:,} bytes" for pair, count in _spent(report).items()]
+    return "; ".join(said) or "a program that communicates nothing"
+
+
+def _name(kind: str, axes: tuple[str, ...]) -> str:
+    return f"{kind} over {', '.join(axes) or 'parts of axes'}"
+
+
+def _a(name: str) -> str:
+    return f"{'An' if name[0] == 'a' else 'A'} {name}"
+
+
+def _identical(one: jax.Array, other: jax.Array) -> bool:
+    return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=False)
+
+
+Run = tuple[list[np.ndarray], programs.Ran]
 
 
 def _runs(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:
@@ -86,10 +181,10 @@ def judge_output_layout(
     except programs.ProgramError as error:
         return basis.problem(error.diagnosis, str(error))
     found = basis
-    for _, outputs in runs:
-        if len(outputs) != 1:
+    for _, ran in runs:
+        if len(ran.outputs) != 1:
             return basis.problem("shape", "One array was to be returned.")
-        found = judge_layout(requirement, Layout.of(outputs[0]), basis)
+        found = judge_layout(requirement, Layout.of(ran.outputs[0]), basis)
         if not found.met:
             break
     return found

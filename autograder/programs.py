@@ -6,11 +6,13 @@ calls; a call back into Python is not on the list.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
 import numpy as np
 
+from autograder.communication import Report, communication
 from autograder.exercise import Argument
 
 ALLOWED_CUSTOM_CALLS: Final = frozenset(
@@ -57,13 +59,17 @@ class ProgramError(ValueError):
         self.diagnosis = diagnosis
 
 
-def placed(argument: Argument) -> jax.NamedSharding:
-    """The sharding that an argument is to have, over the first devices in order."""
+def mesh_of(argument: Argument) -> jax.sharding.Mesh:
+    """The mesh that an argument is to be laid out on, over the first devices in order."""
     names = tuple(name for name, _ in argument.axes)
     sizes = tuple(size for _, size in argument.axes)
     kind = {"explicit": jax.sharding.AxisType.Explicit, "auto": jax.sharding.AxisType.Auto}
-    mesh = jax.make_mesh(sizes, names, axis_types=(kind[argument.mode],) * len(names))
-    return jax.NamedSharding(mesh, jax.P(*argument.spec))
+    return jax.make_mesh(sizes, names, axis_types=(kind[argument.mode],) * len(names))
+
+
+def placed(argument: Argument) -> jax.NamedSharding:
+    """The sharding that an argument is to have."""
+    return jax.NamedSharding(mesh_of(argument), jax.P(*argument.spec))
 
 
 def export(function: Callable[..., Any], arguments: Sequence[Argument]) -> bytes:
@@ -76,18 +82,26 @@ def export(function: Callable[..., Any], arguments: Sequence[Argument]) -> bytes
     return bytes(jax_export.export(jax.jit(function))(*structs).serialize())
 
 
-def run(
-    artifact: bytes, arguments: Sequence[Argument], inputs: Sequence[np.ndarray]
-) -> list[jax.Array]:
+@dataclass(frozen=True)
+class Ran:
+    """What an exported program did when it was compiled and run here.
+
+    Attributes:
+        outputs: what it returned, flattened.
+        report: what it communicates, and what it takes on each device.
+    """
+
+    outputs: list[jax.Array]
+    report: Report
+
+
+def run(artifact: bytes, arguments: Sequence[Argument], inputs: Sequence[np.ndarray]) -> Ran:
     """Compile an exported program here and run it.
 
     Args:
         artifact: what `export` made; it may be forged, and is checked first.
         arguments: what the exercise gives the program.
         inputs: their values.
-
-    Returns:
-        What the program returns, flattened.
 
     Raises:
         ProgramError: it is malformed, too large, made for other arguments, calls out, or fails.
@@ -106,7 +120,9 @@ def run(
                 f"The program calls {min(strange)!r}, which is outside of what a program may call "
                 f"here: it must compute its result with JAX's own operations.",
             )
-        return jax.tree.leaves(jax.block_until_ready(lowered.compile()(*values)))
+        compiled = lowered.compile()
+        outputs = jax.tree.leaves(jax.block_until_ready(compiled(*values)))
+        return Ran(outputs, communication(compiled, mesh=mesh_of(arguments[0])))
     except ProgramError:
         raise
     except Exception as error:  # the compiler's refusals come in many types

@@ -1,0 +1,175 @@
+"""Requirements on what a program communicates and holds, and on predictions."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from autograder import evidence, feedback
+from autograder.capture import capture
+from autograder.exercise import (
+    Argument,
+    Budget,
+    CommunicatesAtMost,
+    Computes,
+    Exercise,
+    FitsIn,
+    Predicts,
+)
+from autograder.judge import judge
+
+GRID = (("x", 4), ("y", 2))
+
+
+def block(size, mode="auto"):
+    return (Argument((size, size), GRID, ("x", "y"), mode=mode),)
+
+
+DISASTER = Exercise(
+    id="9.1",
+    title="The hidden disaster",
+    requirements=(
+        Computes("answer", "It must return x + x.T.", lambda x: x + x.T, (block(16), block(32))),
+        CommunicatesAtMost(
+            "answer",
+            (
+                (Budget("all-to-all", bytes=128), Budget("collective-permute", bytes=128)),
+                (Budget("all-to-all", bytes=512), Budget("collective-permute", bytes=512)),
+            ),
+        ),
+        FitsIn("answer", (1024, 4096)),
+    ),
+    hints=("One constraint is enough.",),
+    diagnoses={"all-gather over x": "Every device collects whole columns."},
+)
+
+
+def verdict(exercise, answer, seed=3):
+    captured = capture(exercise, {exercise.answers[0]: answer}, seed)
+    return judge(
+        exercise, evidence.from_json(json.loads(json.dumps(evidence.to_json(captured)))), seed
+    )
+
+
+def constrained(x):
+    grid = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    turned = jax.lax.with_sharding_constraint(x.T, jax.NamedSharding(grid, jax.P("x", "y")))
+    return x + turned
+
+
+def test_one_constraint_stays_within_the_budget():
+    found = verdict(DISASTER, constrained)
+    assert found.score == 1, feedback.text(found)
+    assert "all-to-all over" in found.findings[1].came
+
+
+def test_the_innocent_program_is_told_what_it_gathers():
+    found = verdict(DISASTER, lambda x: x + x.T)
+    assert [finding.met for finding in found.findings] == [True, False, False]
+    assert found.diagnoses == ("all-gather over x", "too-much-memory")
+    said = feedback.text(found)
+    assert "a program that communicates at most 128 bytes by all-to-all and 128 bytes by" in said
+    assert "An all-gather over x of 1,536 bytes was not asked for. Every device collects" in said
+    assert "Came: all-gather over x, 1,536 bytes; all-gather over y, 1,280 bytes" in said
+    assert "holds at most 1,024 bytes on each device" in said
+
+
+ROW_SUM = Exercise(
+    id="9.2",
+    title="A sum that stays at home",
+    requirements=(
+        Computes("answer", "It must return x.sum(1).", lambda x: x.sum(1), (block(16),)),
+        CommunicatesAtMost("answer", ((Budget("all-reduce", ("y",), 16),),)),
+    ),
+    hints=("Over which axis?",),
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "score", "diagnoses"),
+    [
+        (lambda x: x.sum(1), 1, ()),
+        (lambda x: x.sum(0), 0, ("values", "all-reduce over x")),
+        (lambda x: jnp.stack([x, 2 * x]).sum(2)[0], 0.5, ("too-many-bytes",)),
+        (lambda x: x.sum(1) + 0 * x.max(0)[0], 0.5, ("all-reduce over x",)),
+        (lambda x: jnp.zeros(16), 0.5, ("ignores-inputs",)),
+    ],
+)
+def test_budgets_are_by_kind_axes_and_bytes(function, score, diagnoses):
+    found = verdict(ROW_SUM, function)
+    assert found.score == score, feedback.text(found)
+    assert set(found.diagnoses) == set(diagnoses)
+
+
+def test_bytes_beyond_the_budget_are_counted_with_loops():
+    def often(x):
+        def step(total, _):
+            return total + (x * total[:, None]).sum(1), None
+
+        return jax.lax.scan(step, jnp.ones(16), None, length=5)[0]
+
+    def reference(x):
+        total = np.ones(16, np.float32)
+        for _ in range(5):
+            total = total + (x * total[:, None]).sum(1)
+        return total
+
+    exercise = Exercise(
+        "9.3",
+        "A loop",
+        (
+            Computes("answer", "It must repeat.", reference, (block(16),)),
+            CommunicatesAtMost("answer", ((Budget("all-reduce", None, 100),),)),
+        ),
+        ("Count.",),
+    )
+    (wrong,) = (f for f in verdict(exercise, often).findings if f.asked.startswith("a program"))
+    assert wrong.met == (5 * 16 * 4 // 4 <= 100)
+    assert "all-reduce over y, 80 bytes" in wrong.came
+
+
+TABLE = Exercise(
+    id="9.4",
+    title="Predictions",
+    requirements=(
+        Predicts(
+            "table", "x.T", "the spec of x.T", jax.P("y", "x"), {"not-turned": jax.P("x", "y")}
+        ),
+        Predicts("table", "bytes", "bytes moved", 2816, {"forgot-twice": 1408}, tolerance=0.01),
+        Predicts("table", "kind", "the collective", "all-reduce"),
+    ),
+    hints=("Compile it.",),
+    diagnoses={"not-turned": "A transpose turns the layout too."},
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "score", "diagnoses"),
+    [
+        ({"x.T": jax.P("y", "x"), "bytes": 2816, "kind": "all-reduce"}, 1, ()),
+        ({"x.T": jax.P("y", "x", None), "bytes": 2820.0, "kind": "all-reduce"}, 1, ()),
+        ({"x.T": ("y", "x"), "bytes": np.int64(2816), "kind": "all-reduce"}, 1, ()),
+        (
+            {"x.T": jax.P("x", "y"), "bytes": 1408, "kind": ...},
+            0,
+            ("not-turned", "forgot-twice", "unanswered"),
+        ),
+        ({"x.T": "P('y','x')", "bytes": True, "kind": "all-gather"}, 0, ("other-prediction",)),
+        ({"x.T": jax.P("y", "x")}, 1 / 3, ("malformed",)),
+        ({"x.T": ..., "bytes": ..., "kind": ...}, 0, ("unanswered",)),
+        ([1, 2], 0, ("not-a-table",)),
+    ],
+)
+def test_each_cell_is_judged_by_itself(table, score, diagnoses):
+    found = verdict(TABLE, table)
+    assert found.score == pytest.approx(score)
+    assert found.diagnoses == diagnoses
+
+
+def test_a_prediction_that_shows_a_misconception_is_told_so():
+    found = verdict(TABLE, {"x.T": jax.P("x", "y"), "bytes": 2816, "kind": "all-reduce"})
+    said = feedback.text(found)
+    assert "Asked: the spec of x.T." in said
+    assert "That is not what happens. A transpose turns the layout too." in said
