@@ -4,11 +4,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from autograder.devices import emulate_devices, environment
 
 os.environ.update(environment())  # for the processes that tests start
 emulate_devices(8)
+
+# Machines are noisy, and a first compile is slow: nothing here is timed.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).parent.parent
 

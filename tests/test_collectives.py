@@ -147,7 +147,7 @@ def layouts(draw):
     return jax.P(*(tuple(entry) or None for entry in entries))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(layouts(), st.integers(1, 3), st.integers(1, 3))
 def test_gathering_everything_moves_what_a_count_of_blocks_says(spec, rows, columns):
     """The bytes of all-gathers to a full copy, reckoned from the layout alone."""
@@ -169,7 +169,7 @@ def test_gathering_everything_moves_what_a_count_of_blocks_says(spec, rows, colu
     assert block == argument.nbytes
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(layouts(), st.sampled_from([(0,), (1,), (0, 1)]))
 def test_a_sum_reduces_over_the_axes_that_cut_what_it_sums(spec, dimensions):
     grid = mesh(**AXES)

@@ -48,7 +48,7 @@ class Classroom:
             env={**os.environ, "PATH": os.defpath, "SHARDLINGS_STATE": str(self.root / "state")},
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=800,
             check=False,
         )
         said = done.stdout + done.stderr
