@@ -133,51 +133,52 @@ def test_the_axes_named_are_the_axes_asked_for(body, axes, names, permuted):
         assert {frozenset(group) for group in found.groups} == wanted
 
 
-AXES = {"x": 4, "y": 2}
-
-
 @st.composite
-def layouts(draw):
-    """A spec for two dimensions on a mesh of 4 × 2."""
+def shardings(draw):
+    """A sharding of two dimensions on a mesh of eight devices, of any form and in any order."""
+    sizes = draw(st.sampled_from([(8,), (4, 2), (2, 4), (2, 2, 2)]))
+    names = tuple("xyz"[: len(sizes)])
+    devices = np.array(jax.devices())[list(draw(st.permutations(range(8))))].reshape(sizes)
+    grid = jax.sharding.Mesh(devices, names, axis_types=(AxisType.Auto,) * len(sizes))
     entries: list[list[str]] = [[], []]
-    for name in draw(st.permutations(list(AXES))):
+    for name in draw(st.permutations(names)):
         where = draw(st.integers(0, 2))
         if where < 2:
             entries[where].append(name)
-    return jax.P(*(tuple(entry) or None for entry in entries))
+    return jax.NamedSharding(grid, jax.P(*(tuple(entry) or None for entry in entries)))
 
 
-@settings(max_examples=60)
-@given(layouts(), st.integers(1, 3), st.integers(1, 3))
-def test_gathering_everything_moves_what_a_count_of_blocks_says(spec, rows, columns):
+@settings(max_examples=250)
+@given(shardings(), st.integers(1, 3), st.integers(1, 3))
+def test_gathering_everything_moves_what_a_count_of_blocks_says(placed, rows, columns):
     """The bytes of all-gathers to a full copy, reckoned from the layout alone."""
-    grid = mesh(**AXES)
-    shape = (8 * rows, 8 * columns)
-    argument = jax.device_put(np.ones(shape, np.float32), jax.NamedSharding(grid, spec))
-    whole = jax.NamedSharding(grid, jax.P())
+    sizes = dict(placed.mesh.shape)
+    argument = jax.device_put(np.ones((8 * rows, 8 * columns), np.float32), placed)
+    whole = jax.NamedSharding(placed.mesh, jax.P())
     text = compiled(lambda x: lax.with_sharding_constraint(x, whole), argument)
-    found = collectives.read(text, grid)
-    named = [name for entry in spec for name in (entry or ())]
+    found = collectives.read(text, placed.mesh)
+    named = [name for entry in placed.spec for name in (entry or ())]
     gathers = [c for c in found if c.kind == GATHER]
     assert sorted(name for c in gathers for name in c.axes) == sorted(named)
     assert {c.kind for c in found} <= {GATHER, "collective-permute"}
     block = argument.addressable_shards[0].data.nbytes
     for gather in gathers:
         assert gather.bytes_in == block
-        block *= int(np.prod([AXES[name] for name in gather.axes]))
+        block *= int(np.prod([sizes[name] for name in gather.axes]))
         assert gather.bytes_out == block
     assert block == argument.nbytes
 
 
-@settings(max_examples=40)
-@given(layouts(), st.sampled_from([(0,), (1,), (0, 1)]))
-def test_a_sum_reduces_over_the_axes_that_cut_what_it_sums(spec, dimensions):
-    grid = mesh(**AXES)
-    argument = jax.device_put(np.ones((16, 24), np.float32), jax.NamedSharding(grid, spec))
-    found = collectives.read(compiled(lambda x: x.sum(dimensions), argument), grid)
-    reduced = {name for d in dimensions for name in (spec[d] or ())}
+@settings(max_examples=250)
+@given(shardings(), st.sampled_from([(0,), (1,), (0, 1)]))
+def test_a_sum_reduces_over_the_axes_that_cut_what_it_sums(placed, dimensions):
+    argument = jax.device_put(np.ones((16, 24), np.float32), placed)
+    found = collectives.read(compiled(lambda x: x.sum(dimensions), argument), placed.mesh)
+    reduced = {name for d in dimensions for name in (placed.spec[d] or ())}
     assert {c.kind for c in found} <= {REDUCE}
     assert {name for c in found for name in c.axes} == reduced
+    kept = [s for d, s in enumerate(argument.sharding.shard_shape((16, 24))) if d not in dimensions]
+    assert all(c.bytes == 4 * int(np.prod(kept)) for c in found)
 
 
 @pytest.mark.parametrize(("kept", "kind"), [("x", SCATTER), ("y", REDUCE)])
