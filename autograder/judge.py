@@ -32,6 +32,7 @@ from autograder.judge_programs import (
     judge_output_layout,
     judge_values,
 )
+from autograder.programs import ProgramError
 from autograder.verdict import Finding, Verdict
 
 
@@ -82,28 +83,39 @@ def _finding(
     """The finding for one requirement, with what the exercise has to say of its diagnosis."""
     target = requirement.target() if isinstance(requirement, PlacedLike) else None
     basis = Finding(requirement.answer, False, asked(requirement), "nothing", target=target)
+    try:
+        found = _judged(exercise, requirement, piece, basis, seed)
+    except ProgramError as error:
+        came = "a program that cannot be judged"
+        found = basis.problem(error.diagnosis, str(error), came=came)
+    lesson = exercise.diagnoses.get(found.diagnosis, "")
+    return found.but(difference=f"{found.difference} {lesson}".strip())
+
+
+def _judged(
+    exercise: Exercise, requirement: Requirement, piece: Piece | None, basis: Finding, seed: int
+) -> Finding:
+    """The finding by whoever judges such a requirement on such evidence."""
     match requirement, piece:
         case _, Unanswered():
-            found = basis.problem(
+            return basis.problem(
                 "unanswered", f"{requirement.answer} is still as it was handed out."
             )
         case _, NotCaptured(why, sentence):
-            found = basis.problem(why or "not-captured", sentence, came="an answer of another kind")
+            return basis.problem(why or "not-captured", sentence, came="an answer of another kind")
         case PlacedLike(), Placement():
-            found = judge_placement(requirement, piece, basis)
+            return judge_placement(requirement, piece, basis)
         case PlacedLike(), Program():
-            found = judge_output_layout(requirement, piece, basis, exercise, seed)
+            return judge_output_layout(requirement, piece, basis, exercise, seed)
         case Returns(), Value():
-            found = judge_results(requirement, piece, basis, exercise, seed)
+            return judge_results(requirement, piece, basis, exercise, seed)
         case Computes(), Program():
-            found = judge_values(requirement, piece, basis, exercise, seed)
+            return judge_values(requirement, piece, basis, exercise, seed)
         case CommunicatesAtMost(), Program():
-            found = judge_communication(requirement, piece, basis, exercise, seed)
+            return judge_communication(requirement, piece, basis, exercise, seed)
         case FitsIn(), Program():
-            found = judge_memory(requirement, piece, basis, exercise, seed)
+            return judge_memory(requirement, piece, basis, exercise, seed)
         case Predicts(), Value():
-            found = judge_prediction(requirement, piece, basis)
+            return judge_prediction(requirement, piece, basis)
         case _:
-            found = basis.problem("malformed", "The evidence is of another kind than was needed.")
-    lesson = exercise.diagnoses.get(found.diagnosis, "")
-    return found.but(difference=f"{found.difference} {lesson}".strip())
+            return basis.problem("malformed", "The evidence is of another kind than was needed.")

@@ -1,4 +1,7 @@
-"""The judge's eye for programs: what they compute, by running them here on fresh inputs."""
+"""The judge's eye for programs: what they do, by compiling and running them here.
+
+Each of these raises `programs.ProgramError` for a program that cannot be judged.
+"""
 
 import math
 from functools import lru_cache
@@ -31,10 +34,7 @@ def judge_values(
     requirement: Computes, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for what a program computes."""
-    try:
-        runs = _runs(exercise, requirement.answer, piece, seed)
-    except programs.ProgramError as error:
-        return basis.problem(error.diagnosis, str(error), came="a program that cannot be judged")
+    runs = _runs(exercise, requirement.answer, piece, seed)
     for i, (inputs, ran) in enumerate(runs):
         wrong = _compare_outputs(ran.outputs, jax.tree.leaves(requirement.reference(*inputs)))
         if wrong is None:
@@ -56,10 +56,7 @@ def judge_communication(
     requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for what a program communicates, against its budgets."""
-    try:
-        runs = _runs(exercise, requirement.answer, piece, seed)
-    except programs.ProgramError as error:
-        return basis.problem(error.diagnosis, str(error))
+    runs = _runs(exercise, requirement.answer, piece, seed)
     for (_, ran), budgets in zip(runs, requirement.budgets, strict=True):
         basis = basis.but(came=_communicated(ran.report))
         left_over = _spent(ran.report)
@@ -90,10 +87,7 @@ def judge_memory(
     requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the memory that a program takes on each device."""
-    try:
-        runs = _runs(exercise, requirement.answer, piece, seed)
-    except programs.ProgramError as error:
-        return basis.problem(error.diagnosis, str(error))
+    runs = _runs(exercise, requirement.answer, piece, seed)
     for (_, ran), most in zip(runs, requirement.bytes, strict=True):
         basis = basis.but(came=f"a program that holds {ran.report.peak_bytes:,} bytes")
         if ran.report.peak_bytes > most:
@@ -176,10 +170,7 @@ def judge_output_layout(
     requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for where a program leaves its result."""
-    try:
-        runs = _runs(exercise, requirement.answer, piece, seed)
-    except programs.ProgramError as error:
-        return basis.problem(error.diagnosis, str(error))
+    runs = _runs(exercise, requirement.answer, piece, seed)
     found = basis
     for _, ran in runs:
         if len(ran.outputs) != 1:

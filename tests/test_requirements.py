@@ -103,7 +103,8 @@ def test_budgets_are_by_kind_axes_and_bytes(function, score, diagnoses):
     assert set(found.diagnoses) == set(diagnoses)
 
 
-def test_bytes_beyond_the_budget_are_counted_with_loops():
+@pytest.mark.parametrize(("most", "diagnoses"), [(80, ()), (79, ("too-many-bytes",))])
+def test_bytes_beyond_the_budget_are_counted_with_loops(most, diagnoses):
     def often(x):
         def step(total, _):
             return total + (x * total[:, None]).sum(1), None
@@ -121,13 +122,13 @@ def test_bytes_beyond_the_budget_are_counted_with_loops():
         "A loop",
         (
             Computes("answer", "It must repeat.", reference, (block(16),)),
-            CommunicatesAtMost("answer", ((Budget("all-reduce", None, 100),),)),
+            CommunicatesAtMost("answer", ((Budget("all-reduce", None, most),),)),
         ),
         ("Count.",),
     )
-    (wrong,) = (f for f in verdict(exercise, often).findings if f.asked.startswith("a program"))
-    assert wrong.met == (5 * 16 * 4 // 4 <= 100)
-    assert "all-reduce over y, 80 bytes" in wrong.came
+    found = verdict(exercise, often)
+    assert found.diagnoses == diagnoses
+    assert found.findings[1].came == "all-reduce over y, 80 bytes"
 
 
 TABLE = Exercise(

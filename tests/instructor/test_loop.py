@@ -54,10 +54,9 @@ def test_right_answers_have_full_marks_whatever_is_printed(room, student):
 
 def test_the_untouched_notebook_has_none_and_no_cell_in_error(room):
     assert room.scores()["untouched"] == dict.fromkeys(POINTS, 0)
-    for step in ("autograded",):
-        path = room.root / "grading" / step / "untouched" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
-        for cell in nbformat.read(path, 4).cells:
-            assert not [o for o in cell.get("outputs", []) if o.output_type == "error"], cell.source
+    path = room.root / "grading" / "autograded" / "untouched" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    for cell in nbformat.read(path, 4).cells:
+        assert not [o for o in cell.get("outputs", []) if o.output_type == "error"], cell.source
     assert "columns is still as it was handed out." in room.verdicts("untouched")["ex-1-1-check"]
 
 
