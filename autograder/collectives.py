@@ -5,7 +5,6 @@ which each device goes on to use only its own slice is a reduce-scatter, however
 it (XLA's CPU compiler never emits one by itself); a pair of `-start` and `-done` is one collective.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ import jax
 import numpy as np
 
 from autograder import hlo
+from autograder.loops import trip_count
 from autograder.reduce_scatter import Scope, keeps_own_slice
 
 KINDS: Final = (
@@ -120,7 +120,7 @@ def _runs(program: hlo.Program) -> Iterator[tuple[str, int | None, bool]]:
         yield name, times, sometimes
         for instruction in program.computations[name].values():
             if instruction.opcode == "while":
-                count = _trip_count(instruction)
+                count = trip_count(program, name, instruction)
                 for key, extra in (("body", 0), ("condition", 1)):
                     inner = None if times is None or count is None else times * (count + extra)
                     called = instruction.attributes.get(key, "").removeprefix("%")
@@ -129,14 +129,6 @@ def _runs(program: hlo.Program) -> Iterator[tuple[str, int | None, bool]]:
                 waiting += [(called, times, True) for called in instruction.called]
             elif instruction.opcode in ("fusion", "call", "async-start"):
                 waiting += [(called, times, sometimes) for called in instruction.called]
-
-
-def _trip_count(instruction: hlo.Instruction) -> int | None:
-    try:
-        config = json.loads(instruction.attributes["backend_config"])
-        return int(config["known_trip_count"]["n"])
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _collective(

@@ -1,7 +1,7 @@
 """All-reduces that are reduce-scatters: each device goes on to use only a slice of its own.
 
-XLA's CPU compiler never emits a reduce-scatter by itself; it writes an all-reduce, and then each
-device takes its slice. That is the same collective where, within each group, every device takes
+XLA's CPU compiler never emits a reduce-scatter by itself, nor does the TPU's on small arrays; it
+writes an all-reduce, and then each device takes its slice. That is the same collective where, within each group, every device takes
 another slice, and all slices together are the whole. Which slice a device takes is worked out from
 the instructions that compute its offset from the partition's number.
 """
@@ -17,7 +17,9 @@ import numpy.typing as npt
 
 from autograder.hlo import Instruction, Program
 
-MOVES = ("bitcast", "copy", "reshape", "get-tuple-element", "convert")
+MOVES = (
+    "bitcast", "copy", "copy-start", "copy-done", "reshape", "get-tuple-element", "convert",
+)  # fmt: skip
 ARITHMETIC = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.floor_divide,
     "remainder": np.remainder, "minimum": np.minimum, "maximum": np.maximum, "and": np.bitwise_and,
@@ -120,6 +122,8 @@ def _value(scope: Scope, name: str, partitions: int) -> npt.NDArray[Any] | None:
     opcode = instruction.opcode
     if opcode == "partition-id":
         return np.arange(partitions)
+    if opcode == "replica-id":  # JAX makes programs of many partitions and one replica
+        return np.zeros(partitions, int)
     if opcode == "constant":
         numbers = [int(n) for n in re.findall(r"-?\d+", instruction.attributes.get("value", ""))]
         if len(numbers) != 1:
@@ -159,6 +163,8 @@ def _table(scope: Scope, name: str) -> npt.NDArray[Any] | None:
         return None
     if instruction.opcode == "parameter" and scope.caller is not None and scope.outer is not None:
         return _table(scope.outer, scope.caller.operands[int(instruction.operands[0])])
+    if instruction.opcode in MOVES:
+        return _table(scope, instruction.operands[0])
     if instruction.opcode != "constant":
         return None
     numbers = re.findall(r"-?\d+", instruction.attributes.get("value", ""))

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 LAYERS = [
     ["drawing", "errors", "hlo", "journal", "plain"],
     ["flows"],
-    ["reduce_scatter"],
+    ["loops", "reduce_scatter"],
     ["collectives"],
     ["cost"],
     ["communication"],

@@ -1,27 +1,43 @@
 """Record compiled programs: `python tests/compiled/record.py` under each supported version of JAX.
 
-Writes `<version>/<name>.hlo` beside itself. What must be read from them stands in
-`tests/test_collectives.py`: it is the same for every version, or the test says where they differ.
+Writes `<version>/<name>.hlo` beside itself. With the name of a TPU topology, and libtpu installed,
+it writes what the TPU's own compiler makes of the same programs; no TPU is needed:
+
+    JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 python tests/compiled/record.py v5e:2x4
+
+What must be read from them stands in `tests/test_collectives.py`.
 """
 
+import re
+import sys
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import NamedSharding, P, lax
-from jax.sharding import AxisType
+from jax.experimental import topologies
+from jax.sharding import AxisType, Mesh
 
 from autograder.devices import emulate_devices
 
-emulate_devices(8)
-FOLDER = Path(__file__).parent / jax.__version__
-GRID = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
-EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+TOPOLOGY = sys.argv[1] if len(sys.argv) > 1 else None
+if TOPOLOGY is None:
+    DEVICES = emulate_devices(8)
+else:
+    DEVICES = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGY).devices
+FOLDER = Path(__file__).parent / (
+    jax.__version__ if TOPOLOGY is None else f"tpu-{TOPOLOGY.replace(':', '-')}"
+)
+TABLE = np.array(DEVICES).reshape(4, 2)
+GRID = Mesh(TABLE, ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+EXPLICIT = Mesh(TABLE, ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+ONE = Mesh(TABLE[:1, :1], ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 
 
 def put(*spec, mesh=GRID):
-    """Sixteen by sixteen ones."""
-    return jax.device_put(jnp.ones((16, 16)), NamedSharding(mesh, P(*spec)))
+    """An array of sixteen by sixteen."""
+    return jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=NamedSharding(mesh, P(*spec)))
 
 
 def manual(body, out, **options):
@@ -103,12 +119,16 @@ PROGRAMS = {
         put(None, "x", mesh=EXPLICIT),
         put("x", None, mesh=EXPLICIT),
     ),
-    "one_device": (jnp.sin, jnp.ones((4, 4))),
+    "one_device": (jnp.sin, put(mesh=ONE)),
 }
+
+TUNING = re.compile(r", backend_config=\{.*\}$", re.MULTILINE)
+"""What a TPU's compiler notes for itself at each instruction: long, and nothing that we read."""
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, (function, *arguments) in PROGRAMS.items():
         text = jax.jit(function).lower(*arguments).compile().as_text()
         assert text is not None
-        (FOLDER / f"{name}.hlo").write_text(text.replace(str(Path(__file__)), "record.py"))
+        text = text.replace(str(Path(__file__)), "record.py")
+        (FOLDER / f"{name}.hlo").write_text(text if TOPOLOGY is None else TUNING.sub("", text))
