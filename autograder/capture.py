@@ -16,6 +16,7 @@ from autograder.evidence import (
     NotCaptured,
     Piece,
     Placement,
+    Placements,
     Program,
     Unanswered,
     Value,
@@ -24,6 +25,7 @@ from autograder.exercise import (
     CommunicatesAtMost,
     Computes,
     Exercise,
+    Feeds,
     FitsIn,
     PlacedLike,
     Predicts,
@@ -86,6 +88,8 @@ def _capture(requirement: Requirement, answer: object, generator: np.random.Gene
     match requirement:
         case PlacedLike():
             return _capture_placement(requirement, answer)
+        case Feeds():
+            return _capture_placements(requirement, answer)
         case Returns():
             return _capture_results(requirement, answer, generator)
         case Computes():
@@ -114,6 +118,31 @@ def _capture_placement(requirement: PlacedLike, answer: object) -> Piece:
             )
         return _sharding(answer, requirement.shapes[0], None)
     return NotCaptured(*_misfit(answer))
+
+
+def _capture_placements(requirement: Feeds, answer: object) -> Piece:
+    names = requirement.arguments
+    several = isinstance(answer, tuple | list) and not isinstance(answer, jax.P)
+    answers = list(answer) if several else [answer]  # type: ignore[call-overload]
+    if len(answers) != len(names):
+        wanted = "one sharding" if len(names) == 1 else f"{len(names)} shardings"
+        return NotCaptured(
+            "number-of-shardings",
+            f"{len(answers)} came, and {wanted} was asked for: ({', '.join(names)}).",
+        )
+    if all(part is ... for part in answers):
+        return Unanswered()
+    parts = []
+    for name, part, shape in zip(names, answers, requirement.shapes[0], strict=True):
+        if not isinstance(part, jax.Array | jax.sharding.Sharding):
+            why, sentence = _misfit(part)
+            return NotCaptured(why, f"{name}: {sentence}")
+        sharding = part.sharding if isinstance(part, jax.Array) else part
+        placed = _sharding(sharding, shape, None)
+        if not isinstance(placed, Placement):
+            return placed
+        parts.append(placed)
+    return Placements(tuple(parts))
 
 
 def _placement(array: jax.Array) -> Piece:

@@ -8,8 +8,9 @@ it (XLA's CPU compiler never emits one by itself); a pair of `-start` and `-done
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Final
 
 import jax
@@ -17,6 +18,7 @@ import numpy as np
 
 from autograder import hlo
 from autograder.loops import trip_count
+from autograder.origins import argument_of
 from autograder.reduce_scatter import Scope, keeps_own_slice
 
 KINDS: Final = (
@@ -24,6 +26,9 @@ KINDS: Final = (
     "collective-permute", "collective-broadcast",
 )  # fmt: skip
 """The canonical kinds, as HLO spells them."""
+
+PACKAGE: Final = str(Path(__file__).parent)
+"""Where this package's own lines are, which are none of the learner's."""
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -43,6 +48,8 @@ class Collective:
         times: how often it runs; None where a loop's count is unknown.
         sometimes: whether it stands in a branch that need not be taken.
         stack: the lines of source that caused it, the innermost first.
+        argument: the number of the program's argument that it takes as it came, moved at most;
+            None where it takes what was computed.
     """
 
     kind: str
@@ -53,6 +60,7 @@ class Collective:
     times: int | None = 1
     sometimes: bool = False
     stack: tuple[hlo.Frame, ...] = ()
+    argument: int | None = None
 
     @property
     def bytes(self) -> int:
@@ -72,7 +80,7 @@ class Collective:
     @property
     def where(self) -> hlo.Frame | None:
         """The line of the learner's code that caused it, if the program says so."""
-        return self.stack[0] if self.stack else None
+        return next((f for f in self.stack if not f.file.startswith(PACKAGE)), None)
 
 
 def read(text: str, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
@@ -95,9 +103,17 @@ def read(text: str, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
             kind = instruction.opcode.removesuffix("-start")
             if kind not in KINDS:
                 continue
-            collective = _collective(scope, instruction, kind, partitions, times, sometimes)
+            collective = _collective(scope, instruction, kind, partitions)
             if collective is not None:
-                found.append(_named(collective, mesh, ids))
+                found.append(
+                    replace(
+                        collective,
+                        **_named(collective, mesh, ids),
+                        times=times,
+                        sometimes=sometimes,
+                        argument=argument_of(program, name, instruction),
+                    )
+                )
     return found
 
 
@@ -132,14 +148,9 @@ def _runs(program: hlo.Program) -> Iterator[tuple[str, int | None, bool]]:
 
 
 def _collective(
-    scope: Scope,
-    instruction: hlo.Instruction,
-    kind: str,
-    partitions: int,
-    times: int | None,
-    sometimes: bool,
+    scope: Scope, instruction: hlo.Instruction, kind: str, partitions: int
 ) -> Collective | None:
-    """What one instruction says; None where each device talks to itself alone."""
+    """What one instruction says, between partitions; None where each talks to itself alone."""
     if "source_target_pairs" in instruction.attributes:
         groups = _braces(instruction.attributes["source_target_pairs"])
         talk = any(source != target for source, target in groups)
@@ -157,9 +168,8 @@ def _collective(
         bytes_out = _size_of_start(kind, bytes_in, max(map(len, groups)))
     if kind == "all-reduce" and keeps_own_slice(scope, instruction, groups):
         kind, bytes_out = "reduce-scatter", bytes_out // max(map(len, groups))
-    return Collective(
-        kind, (), groups, bytes_in, bytes_out, times, sometimes, scope.program.stack(instruction)
-    )
+    stack = scope.program.stack(instruction)
+    return Collective(kind, (), groups, bytes_in, bytes_out, stack=stack)
 
 
 def _size_of_start(kind: str, bytes_in: int, parts: int) -> int:
@@ -230,8 +240,8 @@ def _rows(grid: np.ndarray[Any, Any]) -> Groups:
 
 def _named(
     collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[int]
-) -> Collective:
-    """The same, with devices in place of partitions, and the axes by name."""
+) -> dict[str, Any]:
+    """Its groups, with devices in place of partitions, and its axes by name."""
     axes: tuple[str, ...] = ()
     if mesh is not None:
         shape = mesh.devices.shape
@@ -239,11 +249,10 @@ def _named(
             axes = _axes_moved(collective.groups, shape, mesh.axis_names)
         else:
             axes = _axes_of(collective.groups, shape, mesh.axis_names)
-    groups = tuple(tuple(ids[i] for i in group) for group in collective.groups)
-    return Collective(
-        collective.kind, axes, groups, collective.bytes_in, collective.bytes_out,
-        collective.times, collective.sometimes, collective.stack,
-    )  # fmt: skip
+    return {
+        "axes": axes,
+        "groups": tuple(tuple(ids[i] for i in group) for group in collective.groups),
+    }
 
 
 def _axes_of(groups: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:

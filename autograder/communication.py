@@ -27,7 +27,7 @@ class CommunicationError(ShortError, ValueError):
     """A function's communication cannot be read; the message says why and what to do."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What a compiled program communicates, and what it takes on each device.
 
@@ -93,6 +93,8 @@ class Report:
         with console.capture() as captured:
             console.print(self.__rich__())
         return captured.get().rstrip()
+
+    __repr__ = __str__
 
     def __rich__(self) -> "RenderableType":
         """The table for a terminal."""
@@ -281,13 +283,15 @@ def _groups(collective: Collective) -> str:
 
 
 def _line(collective: Collective) -> str:
-    """The line of code, as `file:line  source`."""
+    """The line of code, as `file:line  source`; a notebook's cells are files without a name."""
     frame = collective.where
     if frame is None:
         return ""
     source = linecache.getline(frame.file, frame.line).strip()
     source = source if len(source) <= 60 else f"{source[:60]}…"
-    return f"{Path(frame.file).name}:{frame.line}  {source}".rstrip()
+    file = Path(frame.file)
+    place = f"line {frame.line}" if file.stem.isdigit() else f"{file.name}:{frame.line}"
+    return f"{place}  {source}".rstrip()
 
 
 def _time(value: float) -> str:

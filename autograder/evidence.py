@@ -51,6 +51,12 @@ class Placement(Struct, frozen=True, tag="placement"):
     contents: Contents | None = None
 
 
+class Placements(Struct, frozen=True, tag="placements"):
+    """A placement for each argument of a function."""
+
+    parts: tuple[Placement, ...]
+
+
 class Program(Struct, frozen=True, tag="program"):
     """A function, exported once for each list of argument layouts that the exercise names."""
 
@@ -74,7 +80,7 @@ class NotCaptured(Struct, frozen=True, tag="not-captured"):
     sentence: str
 
 
-Piece = Placement | Program | Value | Unanswered | NotCaptured
+Piece = Placement | Placements | Program | Value | Unanswered | NotCaptured
 
 
 class Evidence(Struct, frozen=True):

@@ -4,10 +4,12 @@ A requirement says what is asked and holds what a judge needs to know; it does n
 (`autograder.judge` does) and it does not look at answers (`autograder.capture` does).
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import jax
 import numpy as np
 
 from autograder.layout import Layout, Shape
@@ -110,6 +112,19 @@ class Budget:
     bytes: int | None = None
 
 
+def allowed(budgets: Sequence[Budget]) -> str:
+    """What budgets allow, in words."""
+    return (
+        "at most " * bool(budgets)
+        + " and ".join(
+            f"{'any number of' if b.bytes is None else f'{b.bytes:,}'} bytes by {b.kind}"
+            + ("" if b.axes is None else f" over {', '.join(b.axes)}")
+            for b in budgets
+        )
+        or "nothing"
+    )
+
+
 @dataclass(frozen=True)
 class CommunicatesAtMost:
     """The compiled program stays within budgets; with none, it communicates nothing.
@@ -128,13 +143,7 @@ class CommunicatesAtMost:
     @property
     def asks(self) -> str:
         """The first program's budgets, in words."""
-        if not self.budgets[0]:
-            return "a program that communicates nothing"
-        return "a program that communicates at most " + " and ".join(
-            f"{'any number of' if b.bytes is None else f'{b.bytes:,}'} bytes by {b.kind}"
-            + ("" if b.axes is None else f" over {', '.join(b.axes)}")
-            for b in self.budgets[0]
-        )
+        return f"a program that communicates {allowed(self.budgets[0])}"
 
 
 @dataclass(frozen=True)
@@ -154,6 +163,46 @@ class FitsIn:
     def asks(self) -> str:
         """The first program's limit, in words."""
         return f"a program that holds at most {self.bytes[0]:,} bytes on each device"
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """Shardings for the arguments of a given function: laid out so, it runs as cheaply as is asked.
+
+    The answer is a sharding, or one for each argument. The function is compiled for them with Auto
+    axes, so that the compiler decides the rest, and every device must do its share of the work:
+    copies on all devices would silence any program.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be laid out, in a sentence.
+        function: what the arguments are given to.
+        shapes: the arguments' shapes, in elements, for each time that it is to be tried.
+        budgets: for each of these, what the program may communicate.
+        picture: where the result is to be, as `Layout.parse` reads it; empty for anywhere.
+    """
+
+    answer: str
+    asks: str
+    function: Arrays
+    shapes: tuple[tuple[Shape, ...], ...]
+    budgets: tuple[tuple[Budget, ...], ...]
+    picture: str = ""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the function's arguments."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    def result(self) -> PlacedLike | None:
+        """What is asked of the function's result, if anything is."""
+        if not self.picture:
+            return None
+        results = (
+            jax.eval_shape(self.function, *(jax.ShapeDtypeStruct(s, np.float32) for s in shapes))
+            for shapes in self.shapes
+        )
+        return PlacedLike(self.answer, self.picture, tuple(result.shape for result in results))
 
 
 @dataclass(frozen=True)
@@ -177,7 +226,14 @@ class Predicts:
     tolerance: float = 0.0
 
 
-Requirement = PlacedLike | Returns | Computes | CommunicatesAtMost | FitsIn | Predicts
+Requirement = PlacedLike | Returns | Computes | CommunicatesAtMost | FitsIn | Feeds | Predicts
+
+
+def pictured(requirement: Requirement) -> PlacedLike | None:
+    """What is drawn of a requirement: the layout asked for, or that of a function's result."""
+    if isinstance(requirement, Feeds):
+        return requirement.result()
+    return requirement if isinstance(requirement, PlacedLike) else None
 
 
 @dataclass(frozen=True)

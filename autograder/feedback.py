@@ -1,6 +1,7 @@
 """Verdicts as words and pictures: text, rich tables for a terminal, HTML for a notebook."""
 
 import html
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from autograder import drawing
@@ -33,20 +34,57 @@ def headline(verdict: Verdict) -> str:
 
 
 def sentences(verdict: Verdict) -> list[str]:
-    """What was asked, what came and the difference, of each finding, in words."""
-    said = []
+    """What was asked, what came and the difference, of each finding, in words.
+
+    The cells of a table that are right, or still empty, are said together.
+    """
+    several = len(verdict.findings) > 1
+    return [
+        "".join(f"{heading}: " for heading in [group.heading] if several)
+        + "\n".join(f"{label}: {words}" if label else words for label, words in group.rows)
+        for group in _groups(verdict)
+    ]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What is said together: of one finding, or of several cells of a table alike."""
+
+    heading: str
+    state: str
+    rows: tuple[tuple[str, str], ...]
+
+
+def _groups(verdict: Verdict) -> list[_Group]:
+    said: list[_Group] = []
+    cells: dict[tuple[str, str], list[str]] = {}
     for finding in verdict.findings:
-        name = f"{finding.answer}: " if len(verdict.findings) > 1 else ""
-        if finding.met:
-            said.append(f"{name}Right: {finding.came}.")
-        elif finding.diagnosis == "unanswered":
-            said.append(f"{name}Asked: {_stop(finding.asked)}\n{finding.difference}")
-        else:
-            said.append(
-                f"{name}Asked: {_stop(finding.asked)}\nCame: {_stop(finding.came)}\n"
-                f"Difference: {finding.difference}"
-            )
+        state = (
+            "right"
+            if finding.met
+            else "unanswered"
+            if finding.diagnosis == "unanswered"
+            else "wrong"
+        )
+        if finding.cell and state != "wrong":
+            cells.setdefault((finding.answer, state), []).append(finding.cell)
+            continue
+        name = f"{finding.answer}[{finding.cell!r}]" if finding.cell else finding.answer
+        said.append(_Group(name, state, _rows(finding)))
+    for (answer, state), names in cells.items():
+        label = {"right": "Right", "unanswered": "Still to fill in"}[state]
+        said.append(_Group(answer, state, ((label, "; ".join(names)),)))
     return said
+
+
+def _rows(finding: Finding) -> tuple[tuple[str, str], ...]:
+    """What is said of one finding, each with its label."""
+    if finding.met:
+        return (("Right", f"{finding.came}."),)
+    asked = ("Asked", _stop(finding.asked))
+    if finding.diagnosis == "unanswered":
+        return (asked, ("", finding.difference))
+    return (asked, ("Came", _stop(finding.came)), ("Difference", finding.difference))
 
 
 def text(verdict: Verdict) -> str:
@@ -82,23 +120,17 @@ def page(verdict: Verdict) -> str:
     return (
         f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px">'
         f'<div style="font-weight:600;color:{colour}">{html.escape(headline(verdict))}</div>'
-        + "".join(_finding(f, several=len(verdict.findings) > 1) for f in verdict.findings)
+        + "".join(_block(group, several=len(verdict.findings) > 1) for group in _groups(verdict))
         + f"{pictures}</div>"
     )
 
 
-def _finding(finding: Finding, several: bool) -> str:
-    """The sentences of one finding; its answer's name and mark go before, where there are more."""
-    state = "right" if finding.met else "wrong"
-    rows = [("Asked", finding.asked), ("Came", finding.came), ("Difference", finding.difference)]
-    if finding.met:
-        rows = [("Right", finding.came)]
-    elif finding.diagnosis == "unanswered":
-        state, rows = "unanswered", [("Asked", finding.asked), ("", finding.difference)]
-    name = f"<div>{MARKS[state]} <code>{html.escape(finding.answer)}</code></div>"
+def _block(group: _Group, several: bool) -> str:
+    """The sentences of a group; its heading and mark go before, where there are more."""
+    name = f"<div>{MARKS[group.state]} <code>{html.escape(group.heading)}</code></div>"
     return name * several + "".join(
         f"<div>{f'<b>{label}</b>: ' if label else ''}{html.escape(words)}</div>"
-        for label, words in rows
+        for label, words in group.rows
     )
 
 

@@ -5,11 +5,14 @@ grade. It believes nothing that evidence says about itself: layouts are rebuilt,
 compiled and run here, cases are drawn here.
 """
 
+from collections.abc import Iterator
+
 from autograder.evidence import (
     Evidence,
     NotCaptured,
     Piece,
     Placement,
+    Placements,
     Program,
     Unanswered,
     Value,
@@ -18,20 +21,19 @@ from autograder.exercise import (
     CommunicatesAtMost,
     Computes,
     Exercise,
+    Feeds,
     FitsIn,
     PlacedLike,
     Predicts,
     Requirement,
     Returns,
+    pictured,
 )
+from autograder.judge_costs import judge_communication, judge_memory
+from autograder.judge_feeds import judge_feeds
 from autograder.judge_functions import judge_prediction, judge_results
 from autograder.judge_layouts import judge_placement
-from autograder.judge_programs import (
-    judge_communication,
-    judge_memory,
-    judge_output_layout,
-    judge_values,
-)
+from autograder.judge_programs import judge_output_layout, judge_values
 from autograder.programs import ProgramError
 from autograder.verdict import Finding, Verdict
 
@@ -47,14 +49,34 @@ def judge(exercise: Exercise, evidence: Evidence, seed: int) -> Verdict:
     """
     if evidence.exercise != exercise.id:
         return no_evidence(exercise, "other-exercise", f"It speaks of {evidence.exercise!r}.")
-    return Verdict(
-        exercise.id,
-        exercise.title,
-        tuple(
-            _finding(exercise, requirement, evidence.answers.get(requirement.answer), seed)
-            for requirement in exercise.requirements
-        ),
-    )
+    findings = [
+        _finding(exercise, requirement, evidence.answers.get(requirement.answer), seed)
+        for requirement in exercise.requirements
+    ]
+    return Verdict(exercise.id, exercise.title, tuple(_in_order(exercise, findings)))
+
+
+def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
+    """The findings, where a cost counts only for a program that does what is asked.
+
+    To do nothing is cheap: without this, a function that returns what it is given would earn the
+    points for communicating little.
+    """
+    costs = (CommunicatesAtMost, FitsIn)
+    undone = {
+        finding.answer
+        for requirement, finding in zip(exercise.requirements, findings, strict=True)
+        if not isinstance(requirement, costs) and not finding.met
+    }
+    for requirement, finding in zip(exercise.requirements, findings, strict=True):
+        if isinstance(requirement, costs) and finding.met and finding.answer in undone:
+            yield finding.but(
+                met=False,
+                diagnosis="not-counted-yet",
+                difference="This counts as soon as the program does what is asked.",
+            )
+        else:
+            yield finding
 
 
 def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
@@ -81,8 +103,11 @@ def _finding(
     exercise: Exercise, requirement: Requirement, piece: Piece | None, seed: int
 ) -> Finding:
     """The finding for one requirement, with what the exercise has to say of its diagnosis."""
-    target = requirement.target() if isinstance(requirement, PlacedLike) else None
+    drawn = pictured(requirement)
+    target = drawn.target() if drawn is not None else None
     basis = Finding(requirement.answer, False, asked(requirement), "nothing", target=target)
+    if isinstance(requirement, Predicts):
+        basis = basis.but(cell=requirement.cell)
     try:
         found = _judged(exercise, requirement, piece, basis, seed)
     except ProgramError as error:
@@ -115,6 +140,8 @@ def _judged(
             return judge_communication(requirement, piece, basis, exercise, seed)
         case FitsIn(), Program():
             return judge_memory(requirement, piece, basis, exercise, seed)
+        case Feeds(), Placements():
+            return judge_feeds(requirement, piece, basis, exercise, seed)
         case Predicts(), Value():
             return judge_prediction(requirement, piece, basis)
         case _:

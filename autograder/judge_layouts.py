@@ -58,11 +58,11 @@ def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding) -> Findi
     return came.problem(found.diagnosis, found.sentence, target=target)
 
 
-def rebuild(placement: Placement) -> jax.NamedSharding:
-    """The sharding that a placement describes, on the devices of this process.
+def mesh_of(placement: Placement) -> jax.sharding.Mesh:
+    """The mesh that a placement describes, of the devices of this process.
 
     Raises:
-        LayoutError: it is none: devices missing or twice, axes unknown or used twice.
+        LayoutError: it is none: devices missing or twice.
     """
     grid = placement.mesh
     devices = {device.id: device for device in jax.devices()}
@@ -76,7 +76,20 @@ def rebuild(placement: Placement) -> jax.NamedSharding:
         raise LayoutError("The mesh's devices do not fill its grid once each.")
     array = np.array([devices[i] for i in grid.ids]).reshape(grid.shape)
     try:
-        return jax.NamedSharding(jax.sharding.Mesh(array, grid.names), jax.P(*placement.spec))
+        return jax.sharding.Mesh(array, grid.names)
+    except Exception as error:  # JAX has an error type for each way in which it can be wrong
+        raise LayoutError(f"There is no such mesh: {error}") from error
+
+
+def rebuild(placement: Placement) -> jax.NamedSharding:
+    """The sharding that a placement describes, on the devices of this process.
+
+    Raises:
+        LayoutError: it is none: devices missing or twice, axes unknown or used twice.
+    """
+    mesh = mesh_of(placement)
+    try:
+        return jax.NamedSharding(mesh, jax.P(*placement.spec))
     except Exception as error:  # JAX has an error type for each way in which they can differ
         raise LayoutError(f"The mesh and the spec do not go together: {error}") from error
 

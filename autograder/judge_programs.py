@@ -1,4 +1,4 @@
-"""The judge's eye for programs: what they do, by compiling and running them here.
+"""The judge's eye for programs: what they compute and where, by compiling and running them here.
 
 Each of these raises `programs.ProgramError` for a program that cannot be judged.
 """
@@ -12,16 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder import programs
-from autograder.communication import Report
 from autograder.evidence import Program
-from autograder.exercise import (
-    Argument,
-    CommunicatesAtMost,
-    Computes,
-    Exercise,
-    FitsIn,
-    PlacedLike,
-)
+from autograder.exercise import Argument, Computes, Exercise, PlacedLike
 from autograder.judge_layouts import judge_layout
 from autograder.layout import Layout
 from autograder.verdict import Finding
@@ -34,13 +26,13 @@ def judge_values(
     requirement: Computes, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for what a program computes."""
-    runs = _runs(exercise, requirement.answer, piece, seed)
+    runs = run_all(exercise, requirement.answer, piece, seed)
     for i, (inputs, ran) in enumerate(runs):
         wrong = _compare_outputs(ran.outputs, jax.tree.leaves(requirement.reference(*inputs)))
         if wrong is None:
             continue
         came = ", ".join(map(_typed, ran.outputs)) or "nothing"
-        _, other = _runs(exercise, requirement.answer, piece, seed + 1)[i]
+        _, other = run_all(exercise, requirement.answer, piece, seed + 1)[i]
         if wrong[0] == "values" and all(map(_identical, ran.outputs, other.outputs)):
             return basis.problem(
                 "ignores-inputs",
@@ -52,72 +44,19 @@ def judge_values(
     return basis.but(met=True, came="the right values on every input tried")
 
 
-def judge_communication(
-    requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
+def judge_output_layout(
+    requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding for what a program communicates, against its budgets."""
-    runs = _runs(exercise, requirement.answer, piece, seed)
-    for (_, ran), budgets in zip(runs, requirement.budgets, strict=True):
-        basis = basis.but(came=_communicated(ran.report))
-        left_over = _spent(ran.report)
-        too_much = None
-        for budget in budgets:
-            matching = [
-                pair
-                for pair in left_over
-                if pair[0] == budget.kind and budget.axes in (None, pair[1])
-            ]
-            total = sum(left_over.pop(pair) for pair in matching)
-            if budget.bytes is not None and total > budget.bytes and too_much is None:
-                too_much = basis.problem(
-                    "too-many-bytes",
-                    f"{_a(_name(*matching[0]))} may move {budget.bytes:,} bytes at most, "
-                    f"and it moves {total:,}.",
-                )
-        if left_over:  # what nobody asked for says more than how much there is of the rest
-            name = _name(*next(iter(left_over)))
-            moved = next(iter(left_over.values()))
-            return basis.problem(name, f"{_a(name)} of {moved:,} bytes was not asked for.")
-        if too_much is not None:
-            return too_much
-    return basis.but(met=True)
-
-
-def judge_memory(
-    requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    """The finding for the memory that a program takes on each device."""
-    runs = _runs(exercise, requirement.answer, piece, seed)
-    for (_, ran), most in zip(runs, requirement.bytes, strict=True):
-        basis = basis.but(came=f"a program that holds {ran.report.peak_bytes:,} bytes")
-        if ran.report.peak_bytes > most:
-            over = ran.report.peak_bytes / most
-            return basis.problem(
-                "too-much-memory", f"It holds {over:.3g} times what each device has room for."
-            )
-    return basis.but(met=True)
-
-
-def _spent(report: Report) -> dict[tuple[str, tuple[str, ...]], int]:
-    """The bytes of each kind of collective over each set of axes, the most first."""
-    total: dict[tuple[str, tuple[str, ...]], int] = {}
-    for c in report.collectives:
-        total[c.kind, c.axes] = total.get((c.kind, c.axes), 0) + c.total_bytes
-    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _communicated(report: Report) -> str:
-    """What a program communicates, in words."""
-    said = [f"{_name(*pair)}, {count:,} bytes" for pair, count in _spent(report).items()]
-    return "; ".join(said) or "a program that communicates nothing"
-
-
-def _name(kind: str, axes: tuple[str, ...]) -> str:
-    return f"{kind} over {', '.join(axes) or 'parts of axes'}"
-
-
-def _a(name: str) -> str:
-    return f"{'An' if name[0] == 'a' else 'A'} {name}"
+    """The finding for where a program leaves its result."""
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    found = basis
+    for _, ran in runs:
+        if len(ran.outputs) != 1:
+            return basis.problem("shape", "One array was to be returned.")
+        found = judge_layout(requirement, Layout.of(ran.outputs[0]), basis)
+        if not found.met:
+            break
+    return found
 
 
 def _identical(one: jax.Array, other: jax.Array) -> bool:
@@ -127,8 +66,12 @@ def _identical(one: jax.Array, other: jax.Array) -> bool:
 Run = tuple[list[np.ndarray], programs.Ran]
 
 
-def _runs(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:
-    """What each program that was handed in made of fresh inputs: pairs of inputs and outputs."""
+def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:
+    """What each program that was handed in made of fresh inputs: pairs of inputs and outputs.
+
+    Raises:
+        ProgramError: they cannot be judged.
+    """
     asked_for = [r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer]
     arguments = asked_for[0].arguments if asked_for else ()
     if not arguments or len(piece.artifacts) != len(arguments):
@@ -164,18 +107,3 @@ def _compare_outputs(outputs: list[jax.Array], wanted: list[Any]) -> tuple[str, 
 
 def _typed(array: Any) -> str:
     return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
-
-
-def judge_output_layout(
-    requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    """The finding for where a program leaves its result."""
-    runs = _runs(exercise, requirement.answer, piece, seed)
-    found = basis
-    for _, ran in runs:
-        if len(ran.outputs) != 1:
-            return basis.problem("shape", "One array was to be returned.")
-        found = judge_layout(requirement, Layout.of(ran.outputs[0]), basis)
-        if not found.met:
-            break
-    return found

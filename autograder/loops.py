@@ -1,8 +1,8 @@
 """Loops: how often the body of a compiled `while` runs.
 
 XLA's CPU compiler notes it beside the loop; the TPU's does not, and it is worked out here for the
-form that every `scan` and `fori_loop` has: a counter that starts at a constant, grows by a constant,
-and is compared with a constant.
+form that every `scan` and `fori_loop` has: a counter that starts at a constant, grows by a
+constant, and is compared with a constant.
 """
 
 import json

@@ -11,7 +11,7 @@ import jax
 from autograder import drawing, evidence, feedback, journal
 from autograder.capture import capture
 from autograder.errors import ShortError
-from autograder.exercise import Exercise, PlacedLike
+from autograder.exercise import Exercise, pictured
 from autograder.exercises import NOTEBOOKS, UnknownExerciseError, find
 from autograder.judge import judge
 from autograder.layout import Layout, LayoutError
@@ -125,7 +125,7 @@ def target(exercise: str) -> None:
         UsageError: the exercise asks for something that cannot be drawn.
     """
     asked = _find(exercise)
-    pictures = [r for r in asked.requirements if isinstance(r, PlacedLike)]
+    pictures = [drawn for r in asked.requirements if (drawn := pictured(r)) is not None]
     if not pictures:
         raise UsageError(f"Exercise {asked.id} asks for no layout, so there is nothing to draw.")
     _draw(

@@ -111,8 +111,24 @@ def run(artifact: bytes, arguments: Sequence[Argument], inputs: Sequence[np.ndar
     if [(aval.shape, aval.dtype) for aval in program.in_avals] != wanted:
         raise ProgramError("arguments", "The program was exported for other arguments than asked.")
     values = [jax.device_put(v, placed(a)) for v, a in zip(inputs, arguments, strict=True)]
+    return execute(program.call, values, mesh_of(arguments[0]))
+
+
+def execute(
+    function: Callable[..., Any], values: Sequence[jax.Array], mesh: jax.sharding.Mesh
+) -> Ran:
+    """Compile a function for arrays as they are laid out, and run it.
+
+    Args:
+        function: what to run: an exported program's `call`, or a function of an exercise.
+        values: its arguments.
+        mesh: what to name axes by.
+
+    Raises:
+        ProgramError: it calls out, or fails.
+    """
     try:
-        lowered = jax.jit(program.call).lower(*values)
+        lowered = jax.jit(function).lower(*values)
         strange = custom_calls(lowered.compiler_ir("stablehlo")) - ALLOWED_CUSTOM_CALLS
         if strange:
             raise ProgramError(
@@ -122,7 +138,7 @@ def run(artifact: bytes, arguments: Sequence[Argument], inputs: Sequence[np.ndar
             )
         compiled = lowered.compile()
         outputs = jax.tree.leaves(jax.block_until_ready(compiled(*values)))
-        return Ran(outputs, communication(compiled, mesh=mesh_of(arguments[0])))
+        return Ran(outputs, communication(compiled, mesh=mesh))
     except ProgramError:
         raise
     except Exception as error:  # the compiler's refusals come in many types

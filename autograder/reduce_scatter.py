@@ -1,9 +1,10 @@
 """All-reduces that are reduce-scatters: each device goes on to use only a slice of its own.
 
 XLA's CPU compiler never emits a reduce-scatter by itself, nor does the TPU's on small arrays; it
-writes an all-reduce, and then each device takes its slice. That is the same collective where, within each group, every device takes
-another slice, and all slices together are the whole. Which slice a device takes is worked out from
-the instructions that compute its offset from the partition's number.
+writes an all-reduce, and then each device takes its slice. That is the same collective where,
+within each group, every device takes another slice, and all slices together are the whole. Which
+slice a device takes is worked out from the instructions that compute its offset from the
+partition's number.
 """
 
 import re

@@ -20,6 +20,7 @@ class Finding(Struct, frozen=True):
         difference: what is wrong, in words; empty where nothing is.
         target: the layout asked for, where there is one to draw.
         made: the layout that came, where there is one to draw.
+        cell: which cell it speaks of, where the answer is a table.
     """
 
     answer: str
@@ -30,6 +31,7 @@ class Finding(Struct, frozen=True):
     difference: str = ""
     target: Layout | None = None
     made: Layout | None = None
+    cell: str = ""
 
     def but(self, **changes: Any) -> Self:
         """The same finding with some of it changed."""

@@ -53,14 +53,14 @@ def test_every_verdict_speaks_in_whole_sentences(verdicts):
         said = feedback.text(here)
         assert here.exercise in said
         assert here.title in said
-        for finding, sentence in zip(here.findings, feedback.sentences(here), strict=True):
-            if finding.met:
+        for finding in here.findings:
+            if finding.met or (finding.cell and finding.diagnosis == "unanswered"):
                 continue
-            assert finding.asked in sentence
+            assert finding.asked in said
             assert finding.difference.endswith((".", "!", "?")), entry.title
-            assert finding.difference in sentence
+            assert finding.difference in said
             if finding.diagnosis != "unanswered":
-                assert f"Came: {finding.came}" in sentence
+                assert f"Came: {finding.came}" in said
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 import yaml
 
-from autograder.exercise import PlacedLike
+from autograder.exercise import pictured
 from autograder.exercises import EXERCISES, NOTEBOOKS
 from tests.conftest import ROOT
 
@@ -69,7 +69,7 @@ def test_each_exercise_has_its_cells(path):
         assert "### END SOLUTION" in answer
         assert source[exercise.grade_id].startswith(f'check("{exercise.id}", ')
         everything = "\n".join(c.source for c in cells(path))
-        drawn = any(isinstance(r, PlacedLike) for r in exercise.requirements)
+        drawn = any(pictured(r) is not None for r in exercise.requirements)
         assert (f'target("{exercise.id}")' in everything) == drawn
         prose = "\n".join(c.source for c in cells(path, "markdown"))
         assert f"### Exercise {exercise.id}" in prose

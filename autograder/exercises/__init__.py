@@ -4,10 +4,11 @@ import reprlib
 from typing import Final
 
 from autograder.exercise import Exercise
-from autograder.exercises import sharding_basics
+from autograder.exercises import computation_follows_data, sharding_basics
 
 NOTEBOOKS: Final[dict[str, tuple[Exercise, ...]]] = {
     "01_sharding_basics": sharding_basics.EXERCISES,
+    "02_computation_follows_data": computation_follows_data.EXERCISES,
 }
 """The exercises of each notebook, by the notebook's nbgrader assignment id, in order."""
 

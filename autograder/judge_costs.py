@@ -1,0 +1,132 @@
+"""The judge's eye for costs: what a compiled program communicates and holds, against budgets."""
+
+from collections.abc import Sequence
+
+from autograder import programs
+from autograder.collectives import Collective
+from autograder.communication import Report
+from autograder.evidence import Program
+from autograder.exercise import Budget, CommunicatesAtMost, Computes, Exercise, FitsIn
+from autograder.judge_programs import run_all
+from autograder.layout import Layout
+from autograder.verdict import Finding
+
+Pair = tuple[str, tuple[str, ...]]
+"""A kind of collective, and the axes that it runs over."""
+
+VERBS = {"all-gather": "collects", "all-to-all": "exchanges", "collective-permute": "moves"}
+
+
+def judge_communication(
+    requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for what a program communicates, against its budgets."""
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    (computes,) = (
+        r
+        for r in exercise.requirements
+        if isinstance(r, Computes) and r.answer == requirement.answer
+    )
+    found = basis
+    for (_, ran), budgets, arguments in zip(
+        runs, requirement.budgets, computes.arguments, strict=True
+    ):
+        layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
+        names = [f"argument {i}" for i in range(1, len(layouts) + 1)]
+        found = within_budgets(ran.report, budgets, basis, names, layouts)
+        if not found.met:
+            break
+    return found
+
+
+def within_budgets(
+    report: Report,
+    budgets: Sequence[Budget],
+    basis: Finding,
+    names: Sequence[str],
+    layouts: Sequence[Layout],
+) -> Finding:
+    """The finding for what one compiled program communicates.
+
+    Args:
+        report: what it communicates.
+        budgets: what it may.
+        basis: what is known of the finding.
+        names: what to call each of the program's arguments.
+        layouts: where each of them is.
+    """
+    basis = basis.but(came=f"a program that communicates {communicated(report)}")
+    left_over = _spent(report)
+    too_much = None
+    for budget in budgets:
+        matching = [
+            pair for pair in left_over if pair[0] == budget.kind and budget.axes in (None, pair[1])
+        ]
+        total = sum(left_over.pop(pair) for pair in matching)
+        if budget.bytes is not None and total > budget.bytes and too_much is None:
+            too_much = basis.problem(
+                "too-many-bytes",
+                f"{_a(_name(*matching[0]))} may move {budget.bytes:,} bytes at most, "
+                f"and it moves {total:,}.",
+            )
+    if left_over:  # what nobody asked for says more than how much there is of the rest
+        pair, moved = next(iter(left_over.items()))
+        worst = max(
+            (c for c in report.collectives if (c.kind, c.axes) == pair), key=lambda c: c.total_bytes
+        )
+        return basis.problem(
+            _name(*pair),
+            f"{_a(_name(*pair))} of {moved:,} bytes was not asked for."
+            + _whose(worst, names, layouts),
+        )
+    if too_much is not None:
+        return too_much
+    return basis.but(met=True)
+
+
+def judge_memory(
+    requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for the memory that a program takes on each device."""
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    for (_, ran), most in zip(runs, requirement.bytes, strict=True):
+        basis = basis.but(came=f"a program that holds {ran.report.peak_bytes:,} bytes")
+        if ran.report.peak_bytes > most:
+            over = ran.report.peak_bytes / most
+            return basis.problem(
+                "too-much-memory", f"It holds {over:.3g} times what each device has room for."
+            )
+    return basis.but(met=True)
+
+
+def communicated(report: Report) -> str:
+    """What a program communicates, in words."""
+    said = [f"{count:,} bytes by {_name(*pair)}" for pair, count in _spent(report).items()]
+    return " and ".join(said) or "nothing"
+
+
+def _spent(report: Report) -> dict[Pair, int]:
+    """The bytes of each kind of collective over each set of axes, the most first."""
+    total: dict[Pair, int] = {}
+    for c in report.collectives:
+        total[c.kind, c.axes] = total.get((c.kind, c.axes), 0) + c.total_bytes
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _whose(collective: Collective, names: Sequence[str], layouts: Sequence[Layout]) -> str:
+    """Which argument a collective takes, how that was laid out, and what the collective adds."""
+    if collective.argument is None or collective.kind not in VERBS:
+        return ""
+    name, layout = names[collective.argument], layouts[collective.argument]
+    said = f" It {VERBS[collective.kind]} {name}, which came as {layout.describe()}"
+    if collective.kind != "all-gather":
+        return f"{said}."
+    return f"{said}, and leaves {collective.bytes_out:,} bytes of it on each device."
+
+
+def _name(kind: str, axes: tuple[str, ...]) -> str:
+    return f"{kind} over {', '.join(axes) or 'parts of axes'}"
+
+
+def _a(name: str) -> str:
+    return f"{'An' if name[0] == 'a' else 'A'} {name}"

@@ -1,0 +1,258 @@
+# %% [markdown]
+# Known answers to the exercises of notebook 02. A cell stands below what the exercise's cell was
+# handed out with, so an answer that raises leaves the exercise unanswered.
+
+# %% asked of JAX itself exercise="2.1" score=1
+v = jax.device_put(jnp.arange(16.0), on(grid, "y"))
+operations = {
+    "jnp.sin(x)": lambda x, v: jnp.sin(x),
+    "x + v": lambda x, v: x + v,
+    "x.T": lambda x, v: x.T,
+    "x[None]": lambda x, v: x[None],
+    "x.reshape(4, 4, 16)": lambda x, v: x.reshape(4, 4, 16),
+    "x[::-1]": lambda x, v: x[::-1],
+}
+layouts = {name: jax.jit(f)(block, v).sharding.spec for name, f in operations.items()}
+communicates = {
+    name: bool(communication(f, block, v).collectives) for name, f in operations.items()
+}
+
+# %% a transpose communicates, and keeps its layout exercise="2.1" score=0.8333333333 diagnoses=["not-turned", "transpose-moves"]
+layouts = {
+    "jnp.sin(x)": P("x", "y"),
+    "x + v": P("x", "y"),
+    "x.T": P("x", "y"),
+    "x[None]": P(None, "x", "y"),
+    "x.reshape(4, 4, 16)": P("x", None, "y"),
+    "x[::-1]": P("x", "y"),
+}
+communicates = {name: name in ("x.T", "x[::-1]") for name in layouts}
+
+# %% the layout stays, so nothing moves exercise="2.1" score=0.6666666667 diagnoses=["not-turned", "not-shifted", "flip-stays"]
+layouts = dict.fromkeys(layouts, P("x", "y"))
+communicates = dict.fromkeys(layouts, False)
+
+# %% the smaller operand decides, the inner part is cut exercise="2.1" score=0.6666666667 diagnoses=["smaller-wins", "inner-part", "broadcast-moves", "split-moves"]
+layouts = {
+    "jnp.sin(x)": P("x", "y"),
+    "x + v": P("y"),
+    "x.T": P("y", "x"),
+    "x[None]": P(None, "x", "y"),
+    "x.reshape(4, 4, 16)": P(None, "x", "y"),
+    "x[::-1]": P("x", "y"),
+}
+communicates = {name: name in ("x + v", "x.reshape(4, 4, 16)", "x[::-1]") for name in layouts}
+
+# %% everything communicates exercise="2.1" score=0.0833333333 diagnoses=["other-prediction", "one-each", "elementwise-moves", "broadcast-moves", "transpose-moves", "split-moves"]
+layouts = dict.fromkeys(layouts, P(None, "y"))
+communicates = dict.fromkeys(layouts, True)
+
+# %% half of it filled in exercise="2.1" score=0.0833333333 diagnoses=["unanswered"]
+layouts["jnp.sin(x)"] = P("x", "y")
+
+# %% other meshes, other order exercise="2.2" score=1
+line = jax.make_mesh((8,), ("all",), axis_types=(AxisType.Explicit,))
+quiet = jax.device_put(x, NamedSharding(line, P(None, "all")))
+whole = NamedSharding(line, P("all"))
+bytes_reduced = {
+    "x.mean(0)": communication(lambda x: x.mean(0), block).bytes,
+    "x.mean(1)": communication(lambda x: x.mean(1), block).bytes,
+}
+
+# %% the two exchanged exercise="2.2" score=0 diagnoses=["all-reduce over x, y", "split-dimension", "other-axis"]
+quiet = on(grid, ("x", "y"))
+whole = on(grid, None, ("x", "y"))
+bytes_reduced = {"x.mean(0)": 16, "x.mean(1)": 32}
+
+# %% the blocks as they are exercise="2.2" score=0 diagnoses=["all-reduce over x", "split-dimension", "whole-result"]
+quiet = block
+whole = block
+bytes_reduced = {"x.mean(0)": 64, "x.mean(1)": 64}
+
+# %% one axis, the other copies exercise="2.2" score=0 diagnoses=["repeated-work", "elements"]
+quiet = on(grid, None, "x")
+whole = on(grid, "x")
+bytes_reduced = {"x.mean(0)": 8, "x.mean(1)": 4}
+
+# %% copies everywhere exercise="2.2" score=0 diagnoses=["repeated-work", "unanswered"]
+quiet = on(grid)
+whole = on(grid)
+
+# %% never placed, and numbers from the air exercise="2.2" score=0 diagnoses=["one-device", "other-prediction"]
+quiet = x
+whole = x
+bytes_reduced = {"x.mean(0)": 1, "x.mean(1)": 2}
+
+# %% specs without a mesh exercise="2.2" score=0 diagnoses=["spec-alone", "unanswered"]
+quiet = P(None, ("x", "y"))
+whole = P(("x", "y"))
+
+# %% half of the devices exercise="2.2" score=0.25 diagnoses=["devices-unused", "unanswered"]
+half = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices()[:4])
+quiet = on(half, None, "x")
+whole = on(grid, ("y", "x"))
+
+# %% meshes of eight in a line exercise="2.3" score=1
+line = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+into_blocks = [on(grid, "x", None), on(grid, None, "y")]
+into_rows = on(line, "i"), on(line)
+into_columns = (on(line, None, None), on(line, None, "i"))
+
+# %% blocks times blocks exercise="2.3" score=0 diagnoses=["all-gather over x"]
+into_blocks = on(grid, "x", "y"), on(grid, "x", "y")
+into_rows = on(grid, ("x", "y")), on(grid, "x")
+into_columns = on(grid, None, "x"), on(grid, None, "x")
+
+# %% the contracted dimension cut exercise="2.3" score=0.3333333333 diagnoses=["all-reduce over x", "all-gather over y"]
+into_blocks = on(grid, None, "x"), on(grid, "x")
+into_rows = on(grid, ("x", "y")), on(grid)
+into_columns = on(grid, "x", "y"), on(grid)
+
+# %% copies of everything exercise="2.3" score=0 diagnoses=["replicated"]
+into_blocks = into_rows = into_columns = on(grid), on(grid)
+
+# %% A and B exchanged exercise="2.3" score=0 diagnoses=["transposed"]
+into_blocks = on(grid, "y"), on(grid, None, "x")
+into_rows = on(grid), on(grid, None, ("x", "y"))
+into_columns = on(grid, ("x", "y")), on(grid)
+
+# %% one sharding for both exercise="2.3" score=0 diagnoses=["number-of-shardings", "unanswered"]
+into_blocks = on(grid, "x", "y")
+
+# %% specs, and a pair half filled in exercise="2.3" score=0 diagnoses=["spec-alone", "type", "unanswered"]
+into_blocks = P("x"), P(None, "y")
+into_rows = on(grid, ("x", "y")), ...
+
+# %% on meshes of other devices exercise="2.3" score=0.3333333333 diagnoses=["different-devices", "replicated-dimension"]
+backwards = Mesh(np.array(jax.devices())[::-1].reshape(4, 2), ("x", "y"))
+into_blocks = on(grid, "x"), on(backwards, None, "y")
+into_rows = on(grid, "x"), on(grid)
+into_columns = on(grid), on(grid, None, ("x", "y"))
+
+# %% asked of the compiler exercise="2.4" score=1
+for name in kinds:
+    found = row(*(eval(spec) for spec in name.split(" @ "))).collectives
+    kinds[name] = found[0].kind if found else "nothing"
+    sizes[name] = sum(c.bytes for c in found)
+
+# %% a gather wherever something is cut exercise="2.4" score=0.25 diagnoses=["moves-for-nothing", "gathered-not-added", "other-prediction"]
+kinds = dict.fromkeys(kinds, "all-gather")
+sizes = dict.fromkeys(kinds, 100)
+
+# %% a sum wherever something is cut exercise="2.4" score=0.375 diagnoses=["adds-for-nothing", "added-not-gathered", "other-prediction", "whole-array"]
+kinds = dict.fromkeys(kinds, "all-reduce")
+sizes = dict.fromkeys(kinds, 1024)
+
+# %% nothing moves anywhere, sizes of what is sent exercise="2.4" score=0.25 diagnoses=["thought-quiet", "sent-not-kept", "own-share", "only-other"]
+kinds = dict.fromkeys(kinds, "nothing")
+sizes = {
+    "P('x') @ P(None, 'y')": 0,
+    "P('x') @ P('x')": 256,
+    "P(None, 'x') @ P('x')": 256,
+    "P('x', 'y') @ P('y')": 256,
+    "P('x', 'y') @ P()": 128,
+    "P('x', 'y') @ P('x', 'y')": 256,
+    "P('x') @ P('y')": 256,
+    "P(None, 'x') @ P(None, 'x')": 256,
+}
+
+# %% one array of the two forgotten exercise="2.4" score=0.9375 diagnoses=["only-one"]
+kinds = dict(
+    zip(
+        kinds,
+        "nothing all-gather all-reduce all-reduce all-gather all-gather all-reduce all-gather".split(),
+    )
+)
+sizes = dict(zip(kinds, [0, 1024, 1024, 256, 256, 512, 256, 1024]))
+
+# %% everything moved onto all eight, then home exercise="2.5" score=1
+committed = {
+    "jnp.arange(16)": jnp.arange(16).committed,
+    "jax.device_put(x)": jax.device_put(x).committed,
+    "jax.device_put(x, jax.devices()[0])": jax.device_put(x, jax.devices()[0]).committed,
+    "jnp.sin(y)": jnp.sin(y).committed,
+    "jnp.ones_like(y)": jnp.ones_like(y).committed,
+    "jnp.zeros(y.shape)": jnp.zeros(y.shape).committed,
+    "y + x": (y + x).committed,
+}
+everywhere = 3 * jax.device_put(x, on(explicit_grid, ("x", "y")))
+here = jax.device_put(everywhere, y.sharding)
+there = jax.device_put(here, z.sharding)
+
+# %% by older texts, and through NumPy exercise="2.5" score=0.5 diagnoses=["put-nowhere", "like-means-where", "one-device"]
+committed = {
+    "jnp.arange(16)": False,
+    "jax.device_put(x)": True,
+    "jax.device_put(x, jax.devices()[0])": True,
+    "jnp.sin(y)": True,
+    "jnp.ones_like(y)": False,
+    "jnp.zeros(y.shape)": False,
+    "y + x": True,
+}
+here = there = everywhere = jnp.asarray(np.asarray(y) + np.asarray(z))
+
+# %% only what names all devices is committed exercise="2.5" score=0.5 diagnoses=["put-somewhere", "a-shape-is-no-place", "one-is-enough", "other-devices", "devices-unused"]
+committed = {
+    "jnp.arange(16)": False,
+    "jax.device_put(x)": False,
+    "jax.device_put(x, jax.devices()[0])": False,
+    "jnp.sin(y)": True,
+    "jnp.ones_like(y)": True,
+    "jnp.zeros(y.shape)": True,
+    "y + x": False,
+}
+here = y + jax.device_put(z, y.sharding)
+there = y + jax.device_put(z, y.sharding)
+everywhere = here
+
+# %% one array laid out, the other forgotten exercise="2.5" score=0 diagnoses=["unanswered", "values", "devices-extra", "transposed"]
+here = y
+there = jax.device_put(3 * x, on(grid, ("x", "y")))
+everywhere = jax.device_put(3 * x, on(grid, None, ("x", "y")))
+
+# %% the sum as it stands raises exercise="2.5" score=0 diagnoses=["unanswered"]
+here = y + z
+there = z + y
+
+# %% asked of JAX exercise="2.6" score=1
+for name, (one, other) in cases.items():
+    try:
+        jax.device_put(x, one) + (x if other is None else jax.device_put(x, other))
+        diagnosis[name] = "runs"
+    except Exception:
+        diagnosis[name] = "raises"
+
+# %% names must match exercise="2.6" score=0.7777777778 diagnoses=["names-must-match", "forms-must-match"]
+diagnosis = dict.fromkeys(diagnosis, "raises") | {"h": "runs"}
+
+# %% only devices count exercise="2.6" score=0.6666666667 diagnoses=["types-ignored", "modes-mixed"]
+diagnosis = dict.fromkeys(diagnosis, "runs") | dict.fromkeys("abi", "raises")
+
+# %% JAX moves what it needs exercise="2.6" score=0.3333333333 diagnoses=["disjoint-devices", "order-counts", "types-ignored", "modes-mixed", "committed-stays"]
+diagnosis = dict.fromkeys(diagnosis, "runs")
+
+# %% what was never placed is in the wrong place exercise="2.6" score=0.8888888889 diagnoses=["uncommitted-follows"]
+diagnosis = dict.fromkeys(diagnosis, "raises") | dict.fromkeys("cd", "runs")
+
+# %% another word exercise="2.6" score=0 diagnoses=["other-prediction"]
+diagnosis = dict.fromkeys(diagnosis, True)
+
+# %% columns exercise="2.7" score=1
+audit = {"bytes": 512 + 256 + 1024 + 1024, "spec": P(None, None)}
+cheap = NamedSharding(jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,)), P(None, "i"))
+
+# %% a transpose is free exercise="2.7" score=0 diagnoses=["free", "kept", "all-gather over x"]
+audit = {"bytes": 0, "spec": P("x", "y")}
+cheap = on(grid, "x", "y")
+
+# %% strips along one axis exercise="2.7" score=0 diagnoses=["one-line", "turned", "too-many-bytes"]
+audit = {"bytes": 1024, "spec": P("y", "x")}
+cheap = on(grid, "x")
+
+# %% copies exercise="2.7" score=0.6666666667 diagnoses=["repeated-work"]
+audit = {"bytes": 2816, "spec": P()}
+cheap = on(grid)
+
+# %% left on one device exercise="2.7" score=0 diagnoses=["other-prediction", "one-device"]
+audit = {"bytes": 4 * 2816, "spec": P("x")}
+cheap = x
