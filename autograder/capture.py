@@ -1,6 +1,7 @@
 """From answers to evidence, in the student's kernel."""
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -272,10 +273,34 @@ def _capture_program(requirement: Computes, answer: object) -> Piece:
 
     try:
         return Program(tuple(programs.export(filled_in, args) for args in requirement.arguments))
+    except programs.ProgramError as error:
+        return NotCaptured(error.diagnosis, str(error))
     except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
         if _is_stub(error):
             return Unanswered()
-        return NotCaptured("raised", f"Your function raised {their_error(error, answer)}")
+        why, meaning = _meaning(error)
+        return NotCaptured(
+            why, f"Your function raised {their_error(error, answer)}. {meaning}".strip()
+        )
+
+
+def _meaning(error: BaseException) -> tuple[str, str]:
+    """A diagnosis of an error that JAX raised on a function, and what it means in our words."""
+    if isinstance(
+        error, jax.errors.TracerArrayConversionError | jax.errors.ConcretizationTypeError
+    ):
+        return (
+            "asks-for-numbers",
+            "While a function is compiled there are no numbers yet: what asks an array for its "
+            "numbers (NumPy, float(), an `if`) cannot be part of a program for many devices.",
+        )
+    if re.search(r"incompatible devices.*device ids \[\d+\] on", str(error)):
+        return (
+            "one-device",
+            "Something in it was placed on one device alone, and the arguments are on eight: a "
+            "program runs on one list of devices.",
+        )
+    return "raised", ""
 
 
 def _is_stub(error: BaseException) -> bool:
@@ -284,7 +309,8 @@ def _is_stub(error: BaseException) -> bool:
 
 
 def _not_a_function(answer: object) -> NotCaptured:
+    kind = "an array" if isinstance(answer, jax.Array) else type(answer).__name__
     return NotCaptured(
         "not-a-function",
-        f"{type(answer).__name__} came, and a function was asked for: hand in its name, uncalled.",
+        f"A function was asked for, and {kind} came: hand in the function's name, uncalled.",
     )

@@ -2,6 +2,7 @@
 
 import html
 import inspect
+import io
 import linecache
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -89,10 +90,10 @@ class Report:
         """The table as text."""
         from rich.console import Console
 
-        console = Console(width=120)
-        with console.capture() as captured:
-            console.print(self.__rich__())
-        return captured.get().rstrip()
+        written = io.StringIO()
+        console = Console(file=written, width=120, color_system=None, force_jupyter=False)
+        console.print(self.__rich__())
+        return written.getvalue().strip("\n")
 
     __repr__ = __str__
 

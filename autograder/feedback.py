@@ -56,35 +56,37 @@ class _Group:
 
 
 def _groups(verdict: Verdict) -> list[_Group]:
-    said: list[_Group] = []
-    cells: dict[tuple[str, str], list[str]] = {}
+    """What is to be said, in the order of the answers; what is alike about an answer, once."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
     for finding in verdict.findings:
-        state = (
-            "right"
-            if finding.met
-            else "unanswered"
-            if finding.diagnosis == "unanswered"
-            else "wrong"
-        )
-        if finding.cell and state != "wrong":
-            cells.setdefault((finding.answer, state), []).append(finding.cell)
-            continue
-        name = f"{finding.answer}[{finding.cell!r}]" if finding.cell else finding.answer
-        said.append(_Group(name, state, _rows(finding)))
-    for (answer, state), names in cells.items():
+        state = _state(finding)
+        wrong = (finding.cell, finding.diagnosis, finding.difference) if state == "wrong" else ()
+        alike.setdefault((finding.answer, state, *wrong), []).append(finding)
+    order = {name: i for i, name in enumerate(f.answer for f in verdict.findings)}
+    groups = sorted(alike.values(), key=lambda findings: order[findings[0].answer])
+    return [_group(findings) for findings in groups]
+
+
+def _group(findings: list[Finding]) -> _Group:
+    """What is said of findings that are alike."""
+    first, state = findings[0], _state(findings[0])
+    if first.cell and state != "wrong":
         label = {"right": "Right", "unanswered": "Still to fill in"}[state]
-        said.append(_Group(answer, state, ((label, "; ".join(names)),)))
-    return said
+        return _Group(first.answer, state, ((label, "; ".join(f.cell for f in findings)),))
+    if state == "right":
+        return _Group(first.answer, state, (("Right", f"{'; '.join(f.came for f in findings)}."),))
+    heading = f"{first.answer}[{first.cell!r}]" if first.cell else first.answer
+    asked = tuple(("Asked", _stop(f.asked)) for f in findings)
+    if state == "unanswered":
+        return _Group(heading, state, (*asked, ("", first.difference)))
+    what = (("Came", _stop(first.came)), ("Difference", first.difference))
+    return _Group(heading, state, (*asked, *what))
 
 
-def _rows(finding: Finding) -> tuple[tuple[str, str], ...]:
-    """What is said of one finding, each with its label."""
+def _state(finding: Finding) -> str:
     if finding.met:
-        return (("Right", f"{finding.came}."),)
-    asked = ("Asked", _stop(finding.asked))
-    if finding.diagnosis == "unanswered":
-        return (asked, ("", finding.difference))
-    return (asked, ("Came", _stop(finding.came)), ("Difference", finding.difference))
+        return "right"
+    return "unanswered" if finding.diagnosis == "unanswered" else "wrong"
 
 
 def text(verdict: Verdict) -> str:

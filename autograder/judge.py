@@ -33,7 +33,7 @@ from autograder.judge_costs import judge_communication, judge_memory
 from autograder.judge_feeds import judge_feeds
 from autograder.judge_functions import judge_prediction, judge_results
 from autograder.judge_layouts import judge_placement
-from autograder.judge_programs import judge_output_layout, judge_values
+from autograder.judge_programs import asked_of, judge_output_layout, judge_values
 from autograder.programs import ProgramError
 from autograder.verdict import Finding, Verdict
 
@@ -57,19 +57,18 @@ def judge(exercise: Exercise, evidence: Evidence, seed: int) -> Verdict:
 
 
 def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
-    """The findings, where a cost counts only for a program that does what is asked.
+    """The findings, where what a program costs counts only once it does what is asked.
 
-    To do nothing is cheap: without this, a function that returns what it is given would earn the
-    points for communicating little.
+    To do nothing is cheap, and leaves things where they are: without this, a function that gives
+    back what it is given would earn points for it. Values come first, then places, then costs.
     """
-    costs = (CommunicatesAtMost, FitsIn)
-    undone = {
-        finding.answer
-        for requirement, finding in zip(exercise.requirements, findings, strict=True)
-        if not isinstance(requirement, costs) and not finding.met
-    }
+    unmet: dict[str, int] = {}
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
-        if isinstance(requirement, costs) and finding.met and finding.answer in undone:
+        if not finding.met:
+            rank = _rank(requirement)
+            unmet[finding.answer] = min(rank, unmet.get(finding.answer, rank))
+    for requirement, finding in zip(exercise.requirements, findings, strict=True):
+        if finding.met and _rank(requirement) > unmet.get(finding.answer, 2):
             yield finding.but(
                 met=False,
                 diagnosis="not-counted-yet",
@@ -77,6 +76,17 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
             )
         else:
             yield finding
+
+
+def _rank(requirement: Requirement) -> int:
+    """What has to be met before what, of one program: lower ranks first."""
+    match requirement:
+        case PlacedLike():
+            return 1
+        case CommunicatesAtMost() | FitsIn():
+            return 2
+        case _:
+            return 0
 
 
 def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
@@ -127,8 +137,9 @@ def _judged(
                 "unanswered", f"{requirement.answer} is still as it was handed out."
             )
         case _, NotCaptured(why, sentence):
-            return basis.problem(why or "not-captured", sentence, came="an answer of another kind")
-        case PlacedLike(), Placement():
+            came = "an error" if why == "raised" else "an answer of another kind"
+            return basis.problem(why or "not-captured", sentence, came=came)
+        case PlacedLike(), Placement() if not asked_of(exercise, requirement.answer):
             return judge_placement(requirement, piece, basis)
         case PlacedLike(), Program():
             return judge_output_layout(requirement, piece, basis, exercise, seed)

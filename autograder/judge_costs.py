@@ -6,8 +6,8 @@ from autograder import programs
 from autograder.collectives import Collective
 from autograder.communication import Report
 from autograder.evidence import Program
-from autograder.exercise import Budget, CommunicatesAtMost, Computes, Exercise, FitsIn
-from autograder.judge_programs import run_all
+from autograder.exercise import Budget, CommunicatesAtMost, Exercise, FitsIn
+from autograder.judge_programs import asked_of, run_all
 from autograder.layout import Layout
 from autograder.verdict import Finding
 
@@ -21,16 +21,10 @@ def judge_communication(
     requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for what a program communicates, against its budgets."""
-    runs = run_all(exercise, requirement.answer, piece, seed)
-    (computes,) = (
-        r
-        for r in exercise.requirements
-        if isinstance(r, Computes) and r.answer == requirement.answer
-    )
     found = basis
-    for (_, ran), budgets, arguments in zip(
-        runs, requirement.budgets, computes.arguments, strict=True
-    ):
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    lists = asked_of(exercise, requirement.answer)
+    for (_, ran), budgets, arguments in zip(runs, requirement.budgets, lists, strict=True):
         layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
         names = [f"argument {i}" for i in range(1, len(layouts) + 1)]
         found = within_budgets(ran.report, budgets, basis, names, layouts)

@@ -48,15 +48,27 @@ def judge_output_layout(
     requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for where a program leaves its result."""
-    runs = run_all(exercise, requirement.answer, piece, seed)
     found = basis
-    for _, ran in runs:
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    for (_, ran), arguments in zip(runs, asked_of(exercise, requirement.answer), strict=True):
         if len(ran.outputs) != 1:
             return basis.problem("shape", "One array was to be returned.")
-        found = judge_layout(requirement, Layout.of(ran.outputs[0]), basis)
+        made = Layout.of(ran.outputs[0])
+        found = judge_layout(requirement, made, basis)
+        came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
+        if not found.met and made in came and not ran.report.collectives:
+            return found.problem(
+                "nothing-moved", "The result is where the argument was: nothing moved."
+            )
         if not found.met:
             break
     return found
+
+
+def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
+    """The lists of arguments that a function is to be exported for; none where it is not."""
+    computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
+    return next((r.arguments for r in computes), ())
 
 
 def _identical(one: jax.Array, other: jax.Array) -> bool:
@@ -72,8 +84,7 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
     Raises:
         ProgramError: they cannot be judged.
     """
-    asked_for = [r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer]
-    arguments = asked_for[0].arguments if asked_for else ()
+    arguments = asked_of(exercise, answer)
     if not arguments or len(piece.artifacts) != len(arguments):
         raise programs.ProgramError(
             "malformed", "A program for each list of arguments was needed, and something else came."

@@ -73,13 +73,29 @@ def placed(argument: Argument) -> jax.NamedSharding:
 
 
 def export(function: Callable[..., Any], arguments: Sequence[Argument]) -> bytes:
-    """Export a function for one list of argument layouts; the learner's own errors come through."""
+    """Export a function for one list of argument layouts; the learner's own errors come through.
+
+    Raises:
+        ProgramError: it can be traced, but its results are none to hand in.
+    """
     from jax import export as jax_export
 
     structs = [
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
     ]
-    return bytes(jax_export.export(jax.jit(function))(*structs).serialize())
+    jitted = jax.jit(function)
+    _refuse_unreduced(jax.tree.leaves(jax.eval_shape(jitted, *structs)))
+    return bytes(jax_export.export(jitted)(*structs).serialize())
+
+
+def _refuse_unreduced(results: Sequence[Any]) -> None:
+    """What is still unreduced has no values: JAX neither prints nor, in part, exports it."""
+    if any(getattr(getattr(r.sharding, "spec", None), "unreduced", None) for r in results):
+        raise ProgramError(
+            "unreduced",
+            "The result is still unreduced: each device holds a part of every sum, and the parts "
+            "have to be added up before anybody can read it. jax.reshard does that.",
+        )
 
 
 @dataclass(frozen=True)
@@ -138,6 +154,7 @@ def execute(
             )
         compiled = lowered.compile()
         outputs = jax.tree.leaves(jax.block_until_ready(compiled(*values)))
+        _refuse_unreduced(outputs)
         return Ran(outputs, communication(compiled, mesh=mesh))
     except ProgramError:
         raise

@@ -67,7 +67,7 @@ def test_each_exercise_has_its_cells(path):
         answer = source[exercise.grade_id.removesuffix("-check")]
         assert "### BEGIN SOLUTION" in answer
         assert "### END SOLUTION" in answer
-        assert source[exercise.grade_id].startswith(f'check("{exercise.id}", ')
+        assert re.match(rf'check\(\s*"{exercise.id}",\s', source[exercise.grade_id])
         everything = "\n".join(c.source for c in cells(path))
         drawn = any(pictured(r) is not None for r in exercise.requirements)
         assert (f'target("{exercise.id}")' in everything) == drawn

@@ -47,17 +47,35 @@ def replicated(a, b):
     return jax.reshard(made, jax.NamedSharding(explicit, jax.P())) if len(a) == 16 else made
 
 
+WAITS = "not-counted-yet"
+VALUES = ("values", WAITS)
+ELSEWHERE = jax.sharding.SingleDeviceSharding(jax.devices()[3])
+
+
 @pytest.mark.parametrize(
     ("function", "score", "diagnoses", "says"),
     [
-        (lambda a, b: jnp.cos(a) * b, 0.5, ("values",), "the values are off by up to"),
-        (lambda a, b: jnp.sin(a), 0.5, ("values",), "On fresh inputs"),
+        (lambda a, b: jnp.cos(a) * b, 0, VALUES, "the values are off by up to"),
+        (lambda a, b: jnp.sin(a), 0, VALUES, "On fresh inputs"),
         (lambda a, b: jnp.sum(a), 0, ("shape",), "float32[16,8] was asked for"),
-        (lambda a, b: (jnp.sin(a) * b).astype(int), 0.5, ("dtype",), "float32 was asked for"),
+        (lambda a, b: (jnp.sin(a) * b).astype(int), 0, ("dtype", WAITS), "float32 was asked for"),
         (replicated, 0.5, ("replicated",), "copied, not cut"),
         (lambda a, b: undefined, 0, ("raised",), "NameError: name 'undefined'"),  # type: ignore[name-defined]  # noqa: F821
+        (lambda a, b: np.sin(np.asarray(a)) * b, 0, ("asks-for-numbers",), "no numbers yet"),
+        (
+            lambda a, b: a if a.sum() > 0 else b,
+            0,
+            ("asks-for-numbers",),
+            "(NumPy, float(), an `if`)",
+        ),
+        (
+            lambda a, b: jax.lax.with_sharding_constraint(jnp.sin(a) * b, ELSEWHERE),
+            0,
+            ("one-device",),
+            "placed on one device alone",
+        ),
         (lambda a, b: ..., 0, ("unanswered",), "as it was handed out"),
-        (3, 0, ("not-a-function",), "int came, and a function was asked for"),
+        (3, 0, ("not-a-function",), "A function was asked for, and int came"),
     ],
 )
 def test_wrong_programs_are_told_why(function, score, diagnoses, says):

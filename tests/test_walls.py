@@ -24,7 +24,11 @@ LAYERS = [
     ["difference"],
     ["exercise"],
     ["programs"],
-    ["exercises.computation_follows_data", "exercises.sharding_basics"],
+    [
+        "exercises.computation_follows_data",
+        "exercises.constraints",
+        "exercises.sharding_basics",
+    ],
     ["exercises"],
     ["evidence"],
     ["capture", "verdict"],

@@ -4,11 +4,12 @@ import reprlib
 from typing import Final
 
 from autograder.exercise import Exercise
-from autograder.exercises import computation_follows_data, sharding_basics
+from autograder.exercises import computation_follows_data, constraints, sharding_basics
 
 NOTEBOOKS: Final[dict[str, tuple[Exercise, ...]]] = {
     "01_sharding_basics": sharding_basics.EXERCISES,
     "02_computation_follows_data": computation_follows_data.EXERCISES,
+    "03_constraints": constraints.EXERCISES,
 }
 """The exercises of each notebook, by the notebook's nbgrader assignment id, in order."""
 
