@@ -79,8 +79,8 @@ def _group(findings: list[Finding]) -> _Group:
     asked = tuple(("Asked", _stop(f.asked)) for f in findings)
     if state == "unanswered":
         return _Group(heading, state, (*asked, ("", first.difference)))
-    what = (("Came", _stop(first.came)), ("Difference", first.difference))
-    return _Group(heading, state, (*asked, *what))
+    came = tuple(("Came", _stop(words)) for words in dict.fromkeys(f.came for f in findings))
+    return _Group(heading, state, (*asked, *came, ("Difference", first.difference)))
 
 
 def _state(finding: Finding) -> str:
