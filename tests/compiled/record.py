@@ -1,11 +1,12 @@
 """Record compiled programs: `python tests/compiled/record.py` under each supported version of JAX.
 
-Writes `<version>/<name>.hlo` beside itself. With the name of a TPU topology, and libtpu installed,
+Writes `<version>/<name>.hlo` beside itself, and `<version>/answers/<name>.hlo` of answers to the
+course's exercises that have a budget. With the name of a TPU topology, and libtpu installed,
 it writes what the TPU's own compiler makes of the same programs; no TPU is needed:
 
     JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 python tests/compiled/record.py v5e:2x4
 
-What must be read from them stands in `tests/test_collectives.py`.
+What must be read from them stands in `tests/test_collectives.py` and `tests/test_budgets.py`.
 """
 
 import re
@@ -35,9 +36,18 @@ EXPLICIT = Mesh(TABLE, ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 ONE = Mesh(TABLE[:1, :1], ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 
 
-def put(*spec, mesh=GRID):
-    """An array of sixteen by sixteen."""
-    return jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=NamedSharding(mesh, P(*spec)))
+LINE = Mesh(TABLE.reshape(8), ("x",), axis_types=(AxisType.Auto,))
+EXPLICIT_LINE = Mesh(TABLE.reshape(8), ("x",), axis_types=(AxisType.Explicit,))
+
+
+def put(*spec, mesh=GRID, shape=(16, 16)):
+    """An array, of sixteen by sixteen unless told otherwise."""
+    return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, P(*spec)))
+
+
+def on(mesh, *spec, **more):
+    """A sharding."""
+    return NamedSharding(mesh, P(*spec, **more))
 
 
 def manual(body, out, **options):
@@ -122,13 +132,97 @@ PROGRAMS = {
     "one_device": (jnp.sin, put(mesh=ONE)),
 }
 
+
+def together(a, b, c, d):
+    """Two products, added up once."""
+    later = on(EXPLICIT, None, None, unreduced={"x"})
+    parts = jnp.dot(a, b, out_sharding=later) + jnp.dot(c, d, out_sharding=later)
+    return jax.reshard(parts, on(EXPLICIT))
+
+
+def product_on(spec):
+    """A product that is to be laid out so."""
+    return lambda a, b: jnp.dot(a, b, out_sharding=on(EXPLICIT, *spec))
+
+
+def mapped(x, w, b):
+    """A layer with its communication written out."""
+    body = jax.shard_map(
+        lambda x, w, b: jax.nn.sigmoid(lax.psum(x @ w, "x") + b),
+        mesh=EXPLICIT_LINE,
+        in_specs=(P("x"), P("x", None), P()),
+        out_specs=P(),
+    )
+    return body(x, w, b)
+
+
+def layer_inputs(mesh):
+    """Features, weights and a bias."""
+    return (
+        put("x", mesh=mesh, shape=(32,)),
+        put("x", None, mesh=mesh, shape=(32, 4)),
+        put(mesh=mesh, shape=(4,)),
+    )
+
+
+STRIPS, WIDE_STRIPS = put(("x", "y")), put(None, ("x", "y"))
+TYPED = put("x", "y", mesh=EXPLICIT)
+CONTRACTED = put(None, "x", mesh=EXPLICIT), put("x", None, mesh=EXPLICIT)
+ANSWERS = {
+    "2.2 quiet": (lambda x: x.sum(0), WIDE_STRIPS),
+    "2.2 whole": (lambda x: x.sum(0), STRIPS),
+    "2.3 into_blocks": (jnp.dot, put("x"), put(None, "y")),
+    "2.3 into_rows": (jnp.dot, STRIPS, put()),
+    "2.3 into_columns": (jnp.dot, put(), WIDE_STRIPS),
+    "2.7 cheap": (lambda x: x + x.T, STRIPS),
+    "3.1 turned": (
+        lambda x: lax.with_sharding_constraint(jnp.sin(x), on(GRID, "y", "x")),
+        BLOCKS,
+    ),
+    "3.2 copied_auto": (lambda x: lax.with_sharding_constraint(2 * x, on(GRID)), BLOCKS),
+    "3.2 copied_explicit": (lambda x: jax.reshard(2 * x, on(EXPLICIT)), TYPED),
+    "3.3 whole": (product_on(()), *CONTRACTED),
+    "3.3 rows": (product_on(("x", None)), *CONTRACTED),
+    "3.3 columns": (product_on((None, "x")), *CONTRACTED),
+    "3.3 together": (together, *CONTRACTED, *CONTRACTED),
+    "3.4 spread_sum": (lambda x: jax.reshard(x.sum(0), on(EXPLICIT, ("y", "x"))), TYPED),
+    "3.5 differences": (
+        jax.sharding.auto_axes(
+            lambda x: x - jnp.roll(x, 1, axis=1), out_sharding=on(EXPLICIT, "x", "y")
+        ),
+        TYPED,
+    ),
+    "3.6 steered": (
+        lambda x: x + lax.with_sharding_constraint(x.T, on(GRID, "x", "y")),
+        BLOCKS,
+    ),
+    "3.7 layer_plain": (lambda x, w, b: jax.nn.sigmoid(x @ w + b), *layer_inputs(LINE)),
+    "3.7 layer_constrained": (
+        lambda x, w, b: jax.nn.sigmoid(lax.with_sharding_constraint(x @ w, on(LINE)) + b),
+        *layer_inputs(LINE),
+    ),
+    "3.7 layer_explicit": (
+        lambda x, w, b: jax.nn.sigmoid(jnp.dot(x, w, out_sharding=on(EXPLICIT_LINE)) + b),
+        *layer_inputs(EXPLICIT_LINE),
+    ),
+    "3.7 layer_mapped": (mapped, *layer_inputs(EXPLICIT_LINE)),
+}
+
 TUNING = re.compile(r", backend_config=\{.*\}$", re.MULTILINE)
 """What a TPU's compiler notes for itself at each instruction: long, and nothing that we read."""
 
-if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    for name, (function, *arguments) in PROGRAMS.items():
+
+def record(folder, programs):
+    """Write down what the compiler makes of each program."""
+    folder.mkdir(exist_ok=True)
+    for name, (function, *arguments) in programs.items():
         text = jax.jit(function).lower(*arguments).compile().as_text()
         assert text is not None
         text = text.replace(str(Path(__file__)), "record.py")
-        (FOLDER / f"{name}.hlo").write_text(text if TOPOLOGY is None else TUNING.sub("", text))
+        path = folder / f"{name.replace(' ', '-')}.hlo"
+        path.write_text(text if TOPOLOGY is None else TUNING.sub("", text))
+
+
+if __name__ == "__main__":
+    record(FOLDER, PROGRAMS)
+    record(FOLDER / "answers", ANSWERS)
