@@ -90,7 +90,8 @@ def test_a_submission_that_broke_since_has_no_score_of_old(graded):
     assert "bob [late]" in said
     assert "there is no 01_sharding_basics.ipynb in the folder" in said or "Rename it." in said
     assert "submitted/ann/01-sharding-basics was left alone" in said
-    assert "ben" not in (root / "grading" / "exercises.csv").read_text()
+    exercises = (root / "grading" / "exercises.csv").read_text()
+    assert f"ben-typical-mistakes,{ASSIGNMENT}," not in exercises
 
 
 def test_notebooks_that_cannot_be_made_are_one_sentence(graded, capsys):
