@@ -1,7 +1,6 @@
 """From answers to evidence, in the student's kernel."""
 
 import copy
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ import jax
 import numpy as np
 
 from autograder import programs
-from autograder.errors import first_line, their_error
+from autograder.errors import first_line, meaning_of, their_error
 from autograder.evidence import (
     Contents,
     Evidence,
@@ -30,8 +29,11 @@ from autograder.exercise import (
     FitsIn,
     PlacedLike,
     Predicts,
+    Requests,
     Requirement,
     Returns,
+    WorksAtMost,
+    described,
 )
 from autograder.layout import Layout, refusal
 from autograder.plain import plain
@@ -50,7 +52,7 @@ def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> Evi
     """
     first_to_ask: dict[str, Requirement] = {}
     # What exports a function decides how it is captured; the rest is read off the program.
-    read_off = (PlacedLike, CommunicatesAtMost, FitsIn)
+    read_off = (PlacedLike, CommunicatesAtMost, FitsIn, Requests, WorksAtMost)
     for requirement in sorted(exercise.requirements, key=lambda r: isinstance(r, read_off)):
         first_to_ask.setdefault(requirement.answer, requirement)
     return Evidence(
@@ -97,7 +99,7 @@ def _capture(requirement: Requirement, answer: object, generator: np.random.Gene
             return _capture_program(requirement, answer)
         case Predicts():
             return _capture_table(answer)
-        case CommunicatesAtMost() | FitsIn():
+        case CommunicatesAtMost() | FitsIn() | Requests() | WorksAtMost():
             raise TypeError(f"{type(requirement).__name__} goes with a Computes of the same answer")
 
 
@@ -115,7 +117,7 @@ def _capture_placement(requirement: PlacedLike, answer: object) -> Piece:
             return NotCaptured(
                 "sharding-for-array",
                 "The sharding alone came, and the array itself was asked for: "
-                "jax.device_put(x, sharding) lays x out by it.",
+                "jax.device_put(array, sharding) lays an array out by it.",
             )
         return _sharding(answer, requirement.shapes[0], None)
     return NotCaptured(*_misfit(answer))
@@ -126,10 +128,11 @@ def _capture_placements(requirement: Feeds, answer: object) -> Piece:
     several = isinstance(answer, tuple | list) and not isinstance(answer, jax.P)
     answers = list(answer) if several else [answer]  # type: ignore[call-overload]
     if len(answers) != len(names):
-        wanted = "one sharding" if len(names) == 1 else f"{len(names)} shardings"
+        one = len(names) == 1
         return NotCaptured(
             "number-of-shardings",
-            f"{len(answers)} came, and {wanted} was asked for: ({', '.join(names)}).",
+            f"{len(answers)} came, and {'one sharding was' if one else 'a pair of shardings was'} "
+            f"asked for: of {' and of '.join(names)}.",
         )
     if all(part is ... for part in answers):
         return Unanswered()
@@ -271,36 +274,23 @@ def _capture_program(requirement: Computes, answer: object) -> Piece:
             raise NotImplementedError
         return result
 
+    artifacts: list[bytes] = []
     try:
-        return Program(tuple(programs.export(filled_in, args) for args in requirement.arguments))
+        for arguments in requirement.arguments:
+            artifacts.append(programs.export(filled_in, arguments, requirement.under_mesh))
     except programs.ProgramError as error:
         return NotCaptured(error.diagnosis, str(error))
     except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
         if _is_stub(error):
             return Unanswered()
-        why, meaning = _meaning(error)
-        return NotCaptured(
-            why, f"Your function raised {their_error(error, answer)}. {meaning}".strip()
-        )
-
-
-def _meaning(error: BaseException) -> tuple[str, str]:
-    """A diagnosis of an error that JAX raised on a function, and what it means in our words."""
-    if isinstance(
-        error, jax.errors.TracerArrayConversionError | jax.errors.ConcretizationTypeError
-    ):
-        return (
-            "asks-for-numbers",
-            "While a function is compiled there are no numbers yet: what asks an array for its "
-            "numbers (NumPy, float(), an `if`) cannot be part of a program for many devices.",
-        )
-    if re.search(r"incompatible devices.*device ids \[\d+\] on", str(error)):
-        return (
-            "one-device",
-            "Something in it was placed on one device alone, and the arguments are on eight: a "
-            "program runs on one list of devices.",
-        )
-    return "raised", ""
+        why, meaning = meaning_of(error)
+        said = f"Your function raised {their_error(error, answer)}."
+        if artifacts:
+            arguments = requirement.arguments[len(artifacts)]
+            why = "only-the-first"
+            said = f"It serves the case in the prompt. Given {described(arguments)}: {said}"
+        return NotCaptured(why, f"{said} {meaning}".strip())
+    return Program(tuple(artifacts))
 
 
 def _is_stub(error: BaseException) -> bool:

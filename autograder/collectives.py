@@ -105,15 +105,11 @@ def read(text: str, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
                 continue
             collective = _collective(scope, instruction, kind, partitions)
             if collective is not None:
-                found.append(
-                    replace(
-                        collective,
-                        **_named(collective, mesh, ids),
-                        times=times,
-                        sometimes=sometimes,
-                        argument=argument_of(program, name, instruction),
-                    )
+                argument = argument_of(program, name, instruction)
+                collective = replace(
+                    collective, times=times, sometimes=sometimes, argument=argument
                 )
+                found.append(named(collective, mesh, ids))
     return found
 
 
@@ -238,10 +234,14 @@ def _rows(grid: np.ndarray[Any, Any]) -> Groups:
     return tuple(tuple(int(i) for i in row) for row in grid)
 
 
-def _named(
-    collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[int]
-) -> dict[str, Any]:
-    """Its groups, with devices in place of partitions, and its axes by name."""
+def named(collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[int]) -> Collective:
+    """The same, with devices in place of partitions, and the axes by name.
+
+    Args:
+        collective: one whose groups are of partition numbers.
+        mesh: the mesh that has the names, if there is one.
+        ids: the device of each partition.
+    """
     axes: tuple[str, ...] = ()
     if mesh is not None:
         shape = mesh.devices.shape
@@ -249,10 +249,8 @@ def _named(
             axes = _axes_moved(collective.groups, shape, mesh.axis_names)
         else:
             axes = _axes_of(collective.groups, shape, mesh.axis_names)
-    return {
-        "axes": axes,
-        "groups": tuple(tuple(ids[i] for i in group) for group in collective.groups),
-    }
+    groups = tuple(tuple(ids[i] for i in group) for group in collective.groups)
+    return replace(collective, axes=axes, groups=groups)
 
 
 def _axes_of(groups: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:

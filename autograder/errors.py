@@ -1,7 +1,70 @@
 """Errors that teach: sentences of ours without a traceback, and errors of the learner's."""
 
 import inspect
+import re
 from collections.abc import Callable
+from typing import Final
+
+import jax
+
+MEANINGS: Final = (
+    # what JAX's message has in it: a diagnosis, and what it usually means
+    (
+        r"incompatible devices.*device ids \[\d+\] on",
+        "one-device",
+        "Something in it was placed on one device alone, and the arguments are on several: a "
+        "program runs on one list of devices.",
+    ),
+    (
+        r"out_specs which require replication",
+        "not-replicated",
+        "out_specs leaves an axis out, which says that all devices along it return the same; and "
+        "what the body returns may differ from device to device. Often a psum is missing. To "
+        "switch the check off, as JAX proposes, is no help: they would still differ, unseen.",
+    ),
+    (
+        r"manual axis types do not match|varying manual axes",
+        "varying-mismatch",
+        "Two values that must have the same type differ in this: one is the same on all devices "
+        "along an axis, the other is not. A loop's carry that starts as a plain constant is the "
+        "usual case; jax.lax.pcast(value, axis_name, to='varying') makes it one that may vary.",
+    ),
+    (
+        r"not evenly divisible|does not evenly divide",
+        "does-not-divide",
+        "A dimension is to be cut into more parts than divide it. Look at which dimension each "
+        "entry of the spec speaks of.",
+    ),
+    (
+        r"does not match the specs of the input",
+        "other-specs",
+        "With Explicit axes in_specs must say how the argument is laid out already; jax.reshard "
+        "lays it out anew before.",
+    ),
+    (
+        r"which is too long to be compatible",
+        "rank",
+        "A spec has more entries than the array has dimensions. In the body, a dimension that was "
+        "indexed or summed away is gone, and out_specs needs one for each that it names.",
+    ),
+    (
+        r"unbound axis name|axis name .* not found|found an unbound",
+        "unbound-axis",
+        "The mesh has no axis of that name, or the call stands outside of shard_map's body.",
+    ),
+    (
+        r"should match the mesh passed to shard_map",
+        "other-mesh",
+        "A mesh of its own is written into it. Leave `mesh=` out: the current mesh is taken then, "
+        "whichever it is.",
+    ),
+)
+"""What JAX's errors on layouts usually mean: the first that fits."""
+
+DIAGNOSES: Final = frozenset(
+    {"raised", "asks-for-numbers", "only-the-first", *(name for _, name, _ in MEANINGS)}
+)
+"""What an answer that raised may be diagnosed with."""
 
 
 class ShortError(Exception):
@@ -23,6 +86,26 @@ def their_error(error: BaseException, function: Callable[..., object]) -> str:
             where = f" (line {step.tb_lineno - code.co_firstlineno + 1} of {code.co_name})"
         step = step.tb_next
     return f"{type(error).__name__}: {first_line(error)}{where}"
+
+
+def meaning_of(error: BaseException) -> tuple[str, str]:
+    """A diagnosis of an error that JAX raised in a learner's function, and what it usually means.
+
+    Returns:
+        `"raised"` and nothing where nothing is known of such an error.
+    """
+    if isinstance(
+        error, jax.errors.TracerArrayConversionError | jax.errors.ConcretizationTypeError
+    ):
+        return (
+            "asks-for-numbers",
+            "While a function is compiled there are no numbers yet: what asks an array for its "
+            "numbers (NumPy, float(), an `if`) cannot be part of a program for many devices.",
+        )
+    for pattern, diagnosis, meaning in MEANINGS:
+        if re.search(pattern, str(error), re.IGNORECASE):
+            return diagnosis, meaning
+    return "raised", ""
 
 
 def first_line(error: BaseException) -> str:

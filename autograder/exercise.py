@@ -79,6 +79,13 @@ class Argument:
     mode: Literal["explicit", "auto"] = "explicit"
 
 
+def described(arguments: Sequence[Argument]) -> str:
+    """Arguments in words: their shapes, and the mesh that they are on."""
+    shapes = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arguments)
+    axes = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
+    return f"{shapes} on a mesh of {axes}"
+
+
 @dataclass(frozen=True)
 class Computes:
     """A function computes what a NumPy reference does, on inputs drawn when judging.
@@ -88,12 +95,17 @@ class Computes:
         asks: what the function must compute, in a sentence.
         reference: the same on NumPy arrays.
         arguments: one list of arguments for each program that is to be judged.
+        mistakes: for each diagnosis, a function that makes that mistake and no other.
+        under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
+            function is traced, so that it may leave the mesh unsaid and serve several.
     """
 
     answer: str
     asks: str
     reference: Arrays
     arguments: tuple[tuple[Argument, ...], ...]
+    mistakes: Mapping[str, Arrays] = field(default_factory=dict)
+    under_mesh: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +178,78 @@ class FitsIn:
 
 
 @dataclass(frozen=True)
+class Ask:
+    """A collective that is to be asked for by hand.
+
+    Attributes:
+        kind: a canonical kind of collective, as `collectives.KINDS` has it.
+        times: how often, over all of the kind, loops counted.
+        axes: the mesh axes it is to run over; None for any.
+        bytes: at most so many in one buffer on each device; None for any number.
+    """
+
+    kind: str
+    times: int = 1
+    axes: tuple[str, ...] | None = None
+    bytes: int | None = None
+
+    def __str__(self) -> str:
+        """Such as `7 collective-permutes over x of at most 64 bytes`."""
+        number = f"{'a' if self.times == 1 else self.times} {self.kind}{'s' * (self.times != 1)}"
+        if number.startswith("a all"):
+            number = f"an{number[1:]}"
+        axes = f" over {', '.join(self.axes)}" if self.axes is not None else ""
+        return f"{number}{axes}" + (
+            f" of at most {self.bytes:,} bytes" if self.bytes is not None else ""
+        )
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The program asks for just these collectives by hand, and for no others.
+
+    Judged from what was written (the exported program), where `CommunicatesAtMost` is judged from
+    what a compiler made of it.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        wanted: for each program that is judged, what it is to ask for.
+    """
+
+    answer: str
+    wanted: tuple[tuple[Ask, ...], ...]
+
+    @property
+    def asks(self) -> str:
+        """What the first program is to ask for, in words."""
+        return f"by hand: {' and '.join(map(str, self.wanted[0])) or 'nothing'}"
+
+
+@dataclass(frozen=True)
+class WorksAtMost:
+    """No device does more than its share of the work.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        flops: for each program that is judged, the most floating-point operations on a device, by
+            XLA's own count.
+    """
+
+    answer: str
+    flops: tuple[int, ...]
+
+    @property
+    def asks(self) -> str:
+        """The first program's limit, in words."""
+        return (
+            f"a program in which each device does at most {self.flops[0]:,} floating-point "
+            f"operations"
+        )
+
+
+@dataclass(frozen=True)
 class Feeds:
     """Shardings for the arguments of a given function: laid out so, it runs as cheaply as is asked.
 
@@ -216,6 +300,7 @@ class Predicts:
         right: the right prediction: a number, a string, a `jax.P`, or a list of such.
         mistakes: for each diagnosis, the prediction that it explains.
         tolerance: how far off a number may be, as a share of the right one.
+        words: where a word is to be predicted, more of those that may be.
     """
 
     answer: str
@@ -224,9 +309,20 @@ class Predicts:
     right: Any
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = 0.0
+    words: tuple[str, ...] = ()
 
 
-Requirement = PlacedLike | Returns | Computes | CommunicatesAtMost | FitsIn | Feeds | Predicts
+Requirement = (
+    PlacedLike
+    | Returns
+    | Computes
+    | CommunicatesAtMost
+    | Requests
+    | FitsIn
+    | WorksAtMost
+    | Feeds
+    | Predicts
+)
 
 
 def pictured(requirement: Requirement) -> PlacedLike | None:

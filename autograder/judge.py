@@ -7,6 +7,7 @@ compiled and run here, cases are drawn here.
 
 from collections.abc import Iterator
 
+from autograder.errors import DIAGNOSES
 from autograder.evidence import (
     Evidence,
     NotCaptured,
@@ -25,15 +26,18 @@ from autograder.exercise import (
     FitsIn,
     PlacedLike,
     Predicts,
+    Requests,
     Requirement,
     Returns,
+    WorksAtMost,
     pictured,
 )
-from autograder.judge_costs import judge_communication, judge_memory
+from autograder.judge_costs import judge_communication, judge_memory, judge_work
 from autograder.judge_feeds import judge_feeds
 from autograder.judge_functions import judge_prediction, judge_results
 from autograder.judge_layouts import judge_placement
 from autograder.judge_programs import asked_of, judge_output_layout, judge_values
+from autograder.judge_requests import judge_requests
 from autograder.programs import ProgramError
 from autograder.verdict import Finding, Verdict
 
@@ -83,7 +87,7 @@ def _rank(requirement: Requirement) -> int:
     match requirement:
         case PlacedLike():
             return 1
-        case CommunicatesAtMost() | FitsIn():
+        case CommunicatesAtMost() | FitsIn() | Requests() | WorksAtMost():
             return 2
         case _:
             return 0
@@ -123,7 +127,8 @@ def _finding(
     except ProgramError as error:
         came = "a program that cannot be judged"
         found = basis.problem(error.diagnosis, str(error), came=came)
-    lesson = exercise.diagnoses.get(found.diagnosis, "")
+    kind = found.diagnosis.partition(" over ")[0]  # a lesson may be about any axes
+    lesson = exercise.diagnoses.get(found.diagnosis) or exercise.diagnoses.get(kind, "")
     return found.but(difference=f"{found.difference} {lesson}".strip())
 
 
@@ -137,8 +142,8 @@ def _judged(
                 "unanswered", f"{requirement.answer} is still as it was handed out."
             )
         case _, NotCaptured(why, sentence):
-            came = "an error" if why == "raised" else "an answer of another kind"
-            return basis.problem(why or "not-captured", sentence, came=came)
+            came = "an error" if why in DIAGNOSES else "an answer of another kind"
+            return basis.problem(why or "not-captured", sentence, came=came, cell="")
         case PlacedLike(), Placement() if not asked_of(exercise, requirement.answer):
             return judge_placement(requirement, piece, basis)
         case PlacedLike(), Program():
@@ -149,6 +154,10 @@ def _judged(
             return judge_values(requirement, piece, basis, exercise, seed)
         case CommunicatesAtMost(), Program():
             return judge_communication(requirement, piece, basis, exercise, seed)
+        case Requests(), Program():
+            return judge_requests(requirement, piece, basis, exercise, seed)
+        case WorksAtMost(), Program():
+            return judge_work(requirement, piece, basis, exercise, seed)
         case FitsIn(), Program():
             return judge_memory(requirement, piece, basis, exercise, seed)
         case Feeds(), Placements():

@@ -6,7 +6,7 @@ from autograder import programs
 from autograder.collectives import Collective
 from autograder.communication import Report
 from autograder.evidence import Program
-from autograder.exercise import Budget, CommunicatesAtMost, Exercise, FitsIn
+from autograder.exercise import Budget, CommunicatesAtMost, Exercise, FitsIn, WorksAtMost
 from autograder.judge_programs import asked_of, run_all
 from autograder.layout import Layout
 from autograder.verdict import Finding
@@ -21,7 +21,7 @@ def judge_communication(
     requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for what a program communicates, against its budgets."""
-    found = basis
+    first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
     lists = asked_of(exercise, requirement.answer)
     for (_, ran), budgets, arguments in zip(runs, requirement.budgets, lists, strict=True):
@@ -29,8 +29,9 @@ def judge_communication(
         names = [f"argument {i}" for i in range(1, len(layouts) + 1)]
         found = within_budgets(ran.report, budgets, basis, names, layouts)
         if not found.met:
-            break
-    return found
+            return found
+        first = first or found
+    return first or basis
 
 
 def within_budgets(
@@ -68,11 +69,13 @@ def within_budgets(
         worst = max(
             (c for c in report.collectives if (c.kind, c.axes) == pair), key=lambda c: c.total_bytes
         )
-        return basis.problem(
-            _name(*pair),
+        count = sum((c.kind, c.axes) == pair for c in report.collectives)
+        said = (
             f"{_a(_name(*pair))} of {moved:,} bytes was not asked for."
-            + _whose(worst, names, layouts),
+            if count == 1
+            else f"{_several(count, *pair)}, {moved:,} bytes together, were not asked for."
         )
+        return basis.problem(_name(*pair), said + _whose(worst, names, layouts, count > 1))
     if too_much is not None:
         return too_much
     return basis.but(met=True)
@@ -93,9 +96,28 @@ def judge_memory(
     return basis.but(met=True)
 
 
+def judge_work(
+    requirement: WorksAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for the operations that each device does."""
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    for (_, ran), most in zip(runs, requirement.flops, strict=True):
+        basis = basis.but(came=f"a program in which each device does {ran.report.flops:,.0f}")
+        if ran.report.flops > most:
+            over = ran.report.flops / most
+            return basis.problem(
+                "too-much-work",
+                f"Each device does {over:.3g} times its share: what one could compute, several do.",
+            )
+    return basis.but(met=True)
+
+
 def communicated(report: Report) -> str:
     """What a program communicates, in words."""
-    said = [f"{count:,} bytes by {_name(*pair)}" for pair, count in _spent(report).items()]
+    said = []
+    for pair, moved in _spent(report).items():
+        count = sum((c.kind, c.axes) == pair for c in report.collectives)
+        said.append(f"{moved:,} bytes by {_several(count, *pair)}")
     return " and ".join(said) or "nothing"
 
 
@@ -107,12 +129,15 @@ def _spent(report: Report) -> dict[Pair, int]:
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _whose(collective: Collective, names: Sequence[str], layouts: Sequence[Layout]) -> str:
+def _whose(
+    collective: Collective, names: Sequence[str], layouts: Sequence[Layout], several: bool
+) -> str:
     """Which argument a collective takes, how that was laid out, and what the collective adds."""
     if collective.argument is None or collective.kind not in VERBS:
         return ""
     name, layout = names[collective.argument], layouts[collective.argument]
-    said = f" It {VERBS[collective.kind]} {name}, which came as {layout.describe()}"
+    which = f"The largest, of {collective.total_bytes:,} bytes," if several else "It"
+    said = f" {which} {VERBS[collective.kind]} {name}, which came as {layout.describe()}"
     if collective.kind != "all-gather":
         return f"{said}."
     return f"{said}, and leaves {collective.bytes_out:,} bytes of it on each device."
@@ -120,6 +145,11 @@ def _whose(collective: Collective, names: Sequence[str], layouts: Sequence[Layou
 
 def _name(kind: str, axes: tuple[str, ...]) -> str:
     return f"{kind} over {', '.join(axes) or 'parts of axes'}"
+
+
+def _several(count: int, kind: str, axes: tuple[str, ...]) -> str:
+    """`all-gather over x`, or `2 all-gathers over x`."""
+    return _name(kind, axes) if count == 1 else f"{count} {_name(f'{kind}s', axes)}"
 
 
 def _a(name: str) -> str:

@@ -26,7 +26,7 @@ def judge_feeds(
     if len(piece.parts) != len(names):
         return basis.problem("malformed", "A placement for each argument was needed.")
     result = requirement.result()
-    found = basis
+    first: Finding | None = None
     for shapes, budgets in zip(requirement.shapes, requirement.budgets, strict=True):
         try:
             shardings = [rebuild(part) for part in piece.parts]
@@ -45,30 +45,33 @@ def judge_feeds(
             )
         ran = _run(requirement.function, piece.parts, shapes, seed)
         basis = basis.but(came=f"{laid_out}. Then it communicates {communicated(ran.report)}")
+        used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
+        if used < devices:
+            return basis.problem(
+                "one-device" if used == 1 else "devices-unused",
+                f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything, and "
+                f"{'does' if used == 1 else 'do'} all the work.",
+            )
         found = within_budgets(ran.report, budgets, basis, names, layouts)
         if not found.met:
             return found.but(came=basis.came)
         if result is not None:
             found = judge_layout(result, Layout.of(ran.outputs[0]), basis)
             if not found.met:
-                return found.but(came=f"{basis.came}; the result: {found.came}")
-        used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
-        if used < devices:
-            return basis.problem(
-                "one-device" if used == 1 else "devices-unused",
-                f"It is quiet, but {used} of {devices} devices {'does' if used == 1 else 'do'} "
-                f"all the work.",
-            )
+                return found.but(
+                    came=f"{basis.came}; the result: {found.came}",
+                    difference=f"Of the result: {found.difference}",
+                )
         share = ran.report.flops / _whole(requirement.function, shapes)
         if share > SLACK / devices:
             return basis.problem(
                 "repeated-work",
-                f"It is quiet, but each device does {_fraction(share)} of the work, and of "
-                f"{devices} devices each could do {_fraction(1 / devices)}: whoever holds the same "
-                f"blocks computes the same.",
+                f"It communicates no more than it may, but each device does {_fraction(share)} of "
+                f"the work, and of {devices} devices each could do {_fraction(1 / devices)}: "
+                f"whoever holds the same blocks computes the same.",
             )
-        found = basis.but(met=True, made=found.made)
-    return found
+        first = first or basis.but(met=True, made=found.made)
+    return first or basis
 
 
 @lru_cache(maxsize=16)

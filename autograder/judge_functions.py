@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import jax
+
 from autograder.evidence import Value
 from autograder.exercise import Exercise, Predicts, Returns
 from autograder.plain import plain
@@ -52,14 +54,45 @@ def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fin
     for diagnosis, mistake in requirement.mistakes.items():
         if _predicted(came, mistake, requirement.tolerance):
             return basis.problem(diagnosis, "That is not what happens.")
+    wanted = _form(requirement, came)
+    if wanted:
+        return basis.problem("other-form", f"{wanted} was asked for: what came is of another kind.")
     return basis.problem("other-prediction", "That is not what happens.")
 
 
 def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
-    numbers = isinstance(came, int | float) and isinstance(wanted, int | float)
-    if numbers and not isinstance(came, bool) and not isinstance(wanted, bool):
+    if _is_number(came) and _is_number(wanted):
         return math.isclose(came, wanted, rel_tol=max(tolerance, 1e-9))
+    if isinstance(came, str) and isinstance(wanted, str):
+        return _letters(came) == _letters(wanted)
     return _same(came, plain(wanted))
+
+
+def _form(requirement: Predicts, came: Any) -> str:
+    """What kind of thing is to be predicted, where something of another kind came."""
+    right = requirement.right
+    if isinstance(right, bool):
+        return "" if isinstance(came, bool) else "True or False, without quotes,"
+    if _is_number(right):
+        return "" if _is_number(came) else "A number, without quotes,"
+    if isinstance(right, str):
+        words = dict.fromkeys([right, *map(str, requirement.mistakes.values()), *requirement.words])
+        known = isinstance(came, str) and _letters(came) in map(_letters, words)
+        return "" if known else f"One of {', '.join(sorted(map(repr, words)))}"
+    if isinstance(right, jax.P):
+        entries = came if isinstance(came, list) else [0]
+        names = all(e is None or isinstance(e, str | list) for e in entries)
+        return "" if names else "A spec such as P('x', None), without quotes,"
+    return "" if isinstance(came, list) else "A tuple"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _letters(word: str) -> str:
+    """A word without its hyphens and capitals."""
+    return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
 def _which_mistake(requirement: Returns, cases: Any, results: Any) -> str:

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from autograder.difference import difference
-from autograder.evidence import Contents, Placement
+from autograder.evidence import Contents, MeshGrid, Placement
 from autograder.exercise import PlacedLike
 from autograder.layout import Layout, LayoutError
 from autograder.verdict import Finding
@@ -76,9 +76,17 @@ def mesh_of(placement: Placement) -> jax.sharding.Mesh:
         raise LayoutError("The mesh's devices do not fill its grid once each.")
     array = np.array([devices[i] for i in grid.ids]).reshape(grid.shape)
     try:
-        return jax.sharding.Mesh(array, grid.names)
+        return jax.sharding.Mesh(array, grid.names, axis_types=_modes(grid))
     except Exception as error:  # JAX has an error type for each way in which it can be wrong
         raise LayoutError(f"There is no such mesh: {error}") from error
+
+
+def _modes(grid: MeshGrid) -> tuple[jax.sharding.AxisType, ...] | None:
+    """The mode of each axis; Auto where the evidence says nothing that is one."""
+    kinds = {kind.name: kind for kind in jax.sharding.AxisType}
+    if len(grid.modes) != len(grid.names) or not set(grid.modes) <= {"Auto", "Explicit"}:
+        return None
+    return tuple(kinds[mode] for mode in grid.modes)
 
 
 def rebuild(placement: Placement) -> jax.NamedSharding:
@@ -117,6 +125,6 @@ def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str]
     place = tuple(int(i) for i in np.argwhere(came != wanted)[0])
     return (
         "values",
-        f"Every block is in its place, but the numbers changed: at {place} there is "
-        f"{came[place]}, and {wanted[place]} was to stay. Laying an array out computes nothing.",
+        f"Every block is in its place, but at {place} there is {came[place]}, and "
+        f"{wanted[place]} was asked for.",
     )

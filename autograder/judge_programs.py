@@ -18,6 +18,9 @@ from autograder.judge_layouts import judge_layout
 from autograder.layout import Layout
 from autograder.verdict import Finding
 
+Run = tuple[list[np.ndarray], programs.Ran]
+"""The inputs of a program, and what it made of them."""
+
 ROUNDING = 16
 """How many units in the last place, scaled by the largest value, a computation may be off."""
 
@@ -40,15 +43,28 @@ def judge_values(
                 "part of the program, and its arguments are not used.",
                 came=came,
             )
+        if wrong[0] == "values":
+            wrong = _known_mistake(requirement, runs) or wrong
         return basis.problem(*wrong, came=came)
     return basis.but(met=True, came="the right values on every input tried")
+
+
+def _known_mistake(requirement: Computes, runs: list[Run]) -> tuple[str, str] | None:
+    """The known mistake that explains what every program gave."""
+    for diagnosis, mistaken in requirement.mistakes.items():
+        if all(
+            _compare_outputs(ran.outputs, jax.tree.leaves(mistaken(*inputs))) is None
+            for inputs, ran in runs
+        ):
+            return diagnosis, "The values are not those asked for, but those of a known mistake."
+    return None
 
 
 def judge_output_layout(
     requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for where a program leaves its result."""
-    found = basis
+    first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
     for (_, ran), arguments in zip(runs, asked_of(exercise, requirement.answer), strict=True):
         if len(ran.outputs) != 1:
@@ -61,8 +77,9 @@ def judge_output_layout(
                 "nothing-moved", "The result is where the argument was: nothing moved."
             )
         if not found.met:
-            break
-    return found
+            return found
+        first = first or found
+    return first or basis
 
 
 def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
@@ -73,9 +90,6 @@ def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...
 
 def _identical(one: jax.Array, other: jax.Array) -> bool:
     return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=False)
-
-
-Run = tuple[list[np.ndarray], programs.Ran]
 
 
 def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:

@@ -10,8 +10,11 @@ import numpy as np
 def plain(value: object, depth: int = 4) -> Any:
     """Numbers, strings, booleans and lists of them; anything else as its type's name.
 
-    A partition spec is a list of its entries, without the `None`s at its end, which say nothing.
+    A partition spec is a list of its entries, without the `None`s at its end, which say nothing;
+    a sharding is its spec.
     """
+    if isinstance(value, jax.NamedSharding):
+        value = value.spec
     if isinstance(value, jax.P):
         value = tuple(value)
         while value and value[-1] is None:

@@ -6,13 +6,17 @@ calls; a call back into Python is not on the list.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
 import numpy as np
 
+from autograder import requested
+from autograder.collectives import Collective
 from autograder.communication import Report, communication
+from autograder.errors import first_line
 from autograder.exercise import Argument
 
 ALLOWED_CUSTOM_CALLS: Final = frozenset(
@@ -72,8 +76,15 @@ def placed(argument: Argument) -> jax.NamedSharding:
     return jax.NamedSharding(mesh_of(argument), jax.P(*argument.spec))
 
 
-def export(function: Callable[..., Any], arguments: Sequence[Argument]) -> bytes:
+def export(
+    function: Callable[..., Any], arguments: Sequence[Argument], under_mesh: bool = False
+) -> bytes:
     """Export a function for one list of argument layouts; the learner's own errors come through.
+
+    Args:
+        function: what to export.
+        arguments: what it is to be given.
+        under_mesh: whether their mesh is the current one while it is traced.
 
     Raises:
         ProgramError: it can be traced, but its results are none to hand in.
@@ -84,8 +95,9 @@ def export(function: Callable[..., Any], arguments: Sequence[Argument]) -> bytes
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
     ]
     jitted = jax.jit(function)
-    _refuse_unreduced(jax.tree.leaves(jax.eval_shape(jitted, *structs)))
-    return bytes(jax_export.export(jitted)(*structs).serialize())
+    with jax.set_mesh(mesh_of(arguments[0])) if under_mesh else nullcontext():
+        _refuse_unreduced(jax.tree.leaves(jax.eval_shape(jitted, *structs)))
+        return bytes(jax_export.export(jitted)(*structs).serialize())
 
 
 def _refuse_unreduced(results: Sequence[Any]) -> None:
@@ -105,10 +117,12 @@ class Ran:
     Attributes:
         outputs: what it returned, flattened.
         report: what it communicates, and what it takes on each device.
+        requested: the collectives that it asks for by hand.
     """
 
     outputs: list[jax.Array]
     report: Report
+    requested: tuple[Collective, ...]
 
 
 def run(artifact: bytes, arguments: Sequence[Argument], inputs: Sequence[np.ndarray]) -> Ran:
@@ -145,7 +159,8 @@ def execute(
     """
     try:
         lowered = jax.jit(function).lower(*values)
-        strange = custom_calls(lowered.compiler_ir("stablehlo")) - ALLOWED_CUSTOM_CALLS
+        module = lowered.compiler_ir("stablehlo")
+        strange = custom_calls(module) - ALLOWED_CUSTOM_CALLS
         if strange:
             raise ProgramError(
                 "custom-call",
@@ -155,13 +170,12 @@ def execute(
         compiled = lowered.compile()
         outputs = jax.tree.leaves(jax.block_until_ready(compiled(*values)))
         _refuse_unreduced(outputs)
-        return Ran(outputs, communication(compiled, mesh=mesh))
+        report = communication(compiled, mesh=mesh)
+        return Ran(outputs, report, tuple(requested.read(module, mesh)))
     except ProgramError:
         raise
     except Exception as error:  # the compiler's refusals come in many types
-        raise ProgramError(
-            "fails", f"The program does not run on its own: {str(error).splitlines()[0]}"
-        ) from error
+        raise ProgramError("fails", f"JAX refuses the program: {first_line(error)}") from error
 
 
 def custom_calls(module: Any) -> set[str]:

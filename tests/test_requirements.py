@@ -19,6 +19,7 @@ from autograder.exercise import (
     Predicts,
 )
 from autograder.judge import judge
+from tests.helpers import sharding
 
 GRID = (("x", 4), ("y", 2))
 
@@ -72,12 +73,13 @@ def test_the_innocent_program_is_told_what_it_gathers():
     said = feedback.text(found)
     assert "a program that communicates at most 128 bytes by all-to-all and 128 bytes by" in said
     assert (
-        "An all-gather over x of 1,536 bytes was not asked for. It collects argument 1, which came "
-        "as shape (16, 16) in 4 × 2 blocks of (4, 8), on devices 0 to 7, and leaves 1,024 bytes of "
-        "it on each device. Every device collects whole columns."
+        "2 all-gathers over x, 1,536 bytes together, were not asked for. The largest, of 1,024 "
+        "bytes, collects argument 1, which came as shape (16, 16) in 4 × 2 blocks of (4, 8), on "
+        "devices 0 to 7, and leaves 1,024 bytes of it on each device. Every device collects whole "
+        "columns."
     ) in said
     assert (
-        "Came: a program that communicates 1,536 bytes by all-gather over x and 1,280 bytes by"
+        "Came: a program that communicates 1,536 bytes by 2 all-gathers over x and 1,280 bytes by"
         in said
     )
     assert "holds at most 1,024 bytes on each device" in said
@@ -146,11 +148,14 @@ TABLE = Exercise(
             "table", "x.T", "the spec of x.T", jax.P("y", "x"), {"not-turned": jax.P("x", "y")}
         ),
         Predicts("table", "bytes", "bytes moved", 2816, {"forgot-twice": 1408}, tolerance=0.01),
-        Predicts("table", "kind", "the collective", "all-reduce"),
+        Predicts("table", "kind", "the collective", "all-reduce", words=("all-gather",)),
     ),
     hints=("Compile it.",),
     diagnoses={"not-turned": "A transpose turns the layout too."},
 )
+
+P_AS_TEXT = "P('y', 'x')"
+GRID_SHARDING = sharding("y", "x", x=4, y=2)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +169,9 @@ TABLE = Exercise(
             0,
             ("not-turned", "forgot-twice", "unanswered"),
         ),
-        ({"x.T": "P('y','x')", "bytes": True, "kind": "all-gather"}, 0, ("other-prediction",)),
+        ({"x.T": P_AS_TEXT, "bytes": True, "kind": "gather"}, 0, ("other-form",)),
+        ({"x.T": jax.P("x"), "bytes": 7, "kind": "All_Gather"}, 0, ("other-prediction",)),
+        ({"x.T": GRID_SHARDING, "bytes": 2816, "kind": "AllReduce"}, 1, ()),
         ({"x.T": jax.P("y", "x")}, 1 / 3, ("malformed",)),
         ({"x.T": ..., "bytes": ..., "kind": ...}, 0, ("unanswered",)),
         ([1, 2], 0, ("not-a-table",)),

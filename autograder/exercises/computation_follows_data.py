@@ -32,7 +32,7 @@ AFTER: Final = Exercise(
                     P("x", None, "y"),
                     {"not-shifted": P("x", "y"), "inner-part": P(None, "x", "y")},
                 ),
-                ("x[::-1]", P("x", "y"), {}),
+                ("x[::-1]", P("x", "y"), {"flip-turns": P("y", "x"), "flip-gathers": P()}),
             )
         ),
         *(
@@ -71,11 +71,14 @@ AFTER: Final = Exercise(
         "cut along x.",
         "broadcast-moves": "Each device holds the columns of v that go with its block of x: they "
         "are laid out along the same axis.",
-        "not-shifted": "A spec has an entry for each dimension, and there is a new one now. The "
-        "axes stay with the dimensions that they cut before.",
+        "not-shifted": "There is a new dimension now, and a spec speaks of dimensions in order. "
+        "The axes stay with the data that they cut before; what they do not cut needs a None.",
         "inner-part": "Sixteen rows cut into four are four groups of four: a cut of the outer of "
         "the two new dimensions.",
         "split-moves": "The first of the new dimensions is cut just where the old one was.",
+        "flip-turns": "No dimension changes its place: rows stay rows. What changes is which "
+        "numbers a block holds.",
+        "flip-gathers": "Nobody needs all of it: each block goes to one other device.",
         "flip-stays": "The layout before and after is the same, and so the blocks have to change "
         "places: what was last is first now. A layout alone does not tell you what an operation "
         "cost.",
@@ -113,8 +116,16 @@ REDUCTIONS: Final = Exercise(
                 mistakes,
             )
             for op, right, mistakes in (
-                ("x.mean(0)", 32, {"whole-result": 64, "other-axis": 16, "elements": 8}),
-                ("x.mean(1)", 16, {"whole-result": 64, "other-axis": 32, "elements": 4}),
+                (
+                    "x.mean(0)",
+                    32,
+                    {"whole-result": 64, "other-axis": 16, "elements": 8, "before-summing": 128},
+                ),
+                (
+                    "x.mean(1)",
+                    16,
+                    {"whole-result": 64, "other-axis": 32, "elements": 4, "before-summing": 128},
+                ),
             )
         ),
     ),
@@ -128,18 +139,20 @@ REDUCTIONS: Final = Exercise(
         "does it hold then? It is these that are added across devices, four bytes each.",
     ),
     diagnoses={
-        "all-reduce over x": "Columns that are cut have to be added across the devices that hold "
-        "their parts: the reduced dimension is dimension 0, and x cuts it.",
-        "all-reduce over x, y": "Every column is cut into eight here.",
-        "repeated-work": "Name both axes.",
-        "one-device": "One device has to hold everything, and seven wait.",
-        "split-dimension": "Each device ends up with a part of the sums only. For an all-reduce, "
-        "whose result everybody has, it is the columns that must be cut.",
+        "all-reduce": "Columns that are cut have to be added across the devices that hold their "
+        "parts: the dimension that is summed is dimension 0.",
+        "repeated-work": "An axis that the spec does not name makes copies: name both.",
+        "one-device": "Seven devices wait.",
+        "split-dimension": "What is cut in dimension 1 of x stays cut in the sums. For everybody "
+        "to have all sums, leave dimension 1 whole, and cut dimension 0, the one that is summed, "
+        "along both axes.",
         "whole-result": "These are the bytes of the whole result. Each device reduces only the "
         "part that its own columns or rows give.",
-        "other-axis": "x.mean(0) reduces rows: what is left of a block of 4 × 8 are 8 numbers. "
+        "other-axis": "x.mean(0) adds along dimension 0: of a block of 4 × 8, 8 numbers remain. "
         "x.mean(1) leaves 4.",
         "elements": "That is the number of elements; each takes four bytes.",
+        "before-summing": "That is the whole block. Each device adds up its own first, and only "
+        "what remains is added across devices.",
     },
 )
 
@@ -178,12 +191,12 @@ QUIET_PRODUCTS: Final = Exercise(
         "is laid out by P(): a copy for everybody.",
     ),
     diagnoses={
-        "all-reduce over x": "The contracted dimension is cut: each device gets only a part of "
-        "every sum, and the parts have to be added up.",
-        "all-gather over x": "A device needs whole rows of A and whole columns of B; what it does "
-        "not hold of them, it has to fetch.",
-        "all-gather over y": "A device needs whole rows of A; what it does not hold of them, it "
-        "has to fetch.",
+        "all-reduce": "The contracted dimension is cut: each device gets only a part of every sum, "
+        "and the parts have to be added up.",
+        "all-gather": "A device needs whole rows of A and whole columns of B; what it does not "
+        "hold of them, it has to fetch.",
+        "fails": "A product of an array on an Explicit mesh with one on an Auto mesh is refused, "
+        "and so is one whose Explicit types do not go together. Take one mesh for both.",
         "replicated": "Quiet it is, but everybody computes everything.",
         "transposed": "A's rows become the result's rows, and B's columns its columns.",
         "number-of-shardings": "An answer is a pair: a sharding for A, and one for B.",
@@ -195,10 +208,18 @@ ROWS_OF_BINGO: Final = {
     "P('x') @ P(None, 'y')": ("nothing", 0, {}),
     "P('x') @ P('x')": ("all-gather", 1024, {"sent-not-kept": 256}),
     "P(None, 'x') @ P('x')": ("all-reduce", 1024, {"own-share": 256}),
-    "P('x', 'y') @ P('y')": ("all-reduce", 256, {"whole-array": 1024}),
-    "P('x', 'y') @ P()": ("all-gather", 256, {"whole-array": 1024, "sent-not-kept": 128}),
-    "P('x', 'y') @ P('x', 'y')": ("all-gather", 768, {"only-one": 512, "only-other": 256}),
-    "P('x') @ P('y')": ("all-reduce", 256, {"whole-array": 1024}),
+    "P('x', 'y') @ P('y')": ("all-reduce", 256, {"whole-array": 1024, "elements": 64}),
+    "P('x', 'y') @ P(None, 'y')": (
+        "all-gather",
+        256,
+        {"whole-array": 1024, "sent-not-kept": 128, "elements": 64},
+    ),
+    "P('x', 'y') @ P('x', 'y')": (
+        "all-gather",
+        768,
+        {"only-one": 512, "only-other": 256, "elements": 192},
+    ),
+    "P('x') @ P('y')": ("all-reduce", 256, {"whole-array": 1024, "elements": 64}),
     "P(None, 'x') @ P(None, 'x')": ("all-gather", 1024, {"sent-not-kept": 256}),
 }
 
@@ -218,7 +239,14 @@ BINGO: Final = Exercise(
     title="Matmul bingo",
     requirements=(
         *(
-            Predicts("kinds", row, f"the kind of collective in {row}", kind, _mistaken(kind))
+            Predicts(
+                "kinds",
+                row,
+                f"the kind of collective in {row}",
+                kind,
+                _mistaken(kind),
+                words=("nothing", "all-gather", "all-reduce"),
+            )
             for row, (kind, _, _) in ROWS_OF_BINGO.items()
         ),
         *(
@@ -227,12 +255,12 @@ BINGO: Final = Exercise(
         ),
     ),
     hints=(
-        "Ask of each pair: is the contracted dimension (A's dimension 1, B's dimension 0) cut in "
-        "both along the same axis? Then each device can multiply what it has, and the parts are "
-        "added: an all-reduce. Is it cut in one only, or along different axes? Then something "
-        "must be gathered, or sliced, first.",
-        "To slice costs nothing: where a device holds more than it needs, it uses a part. That is "
-        "the trick of one row in which only B's contracted dimension is cut.",
+        "Ask of each pair: along which axis is the contracted dimension cut (A's dimension 1, B's "
+        "dimension 0)? By the same axis in both: each device multiplies what it has, and the parts "
+        "are added. By no axis: nothing moves.",
+        "If an axis cuts it in one of the two only: does the same axis cut a surviving dimension "
+        "of the other? Then gather. If not, the other can be sliced to fit, for free, and the "
+        "parts are added, if that moves fewer bytes.",
         "For the bytes of an all-gather, count what a device holds of the array afterwards; for "
         "those of an all-reduce, the block of the result that a device adds up.",
     ),
@@ -241,15 +269,17 @@ BINGO: Final = Exercise(
         "adds-for-nothing": "Nothing is cut that is added up.",
         "gathered-not-added": "Both are cut along the contracted dimension in the same way (or B "
         "is, and A's whole rows can be sliced to fit), so each device can compute its part of "
-        "every sum. To add up the parts is all that is left.",
-        "added-not-gathered": "The parts that a device holds of A and of B do not belong to the "
-        "same terms of the sum, so it has no part of the sum to add. It needs more data first.",
+        "every sum. To add up the parts is all that is left, and is fewer bytes.",
+        "added-not-gathered": "The axis that cuts the contracted dimension of the one cuts the "
+        "surviving dimension of the other, so the devices along it compute different parts of the "
+        "result: there is nothing that they could add to each other's. Each needs more data.",
         "thought-quiet": "Take device 0, write down which part of A and of B it holds, and try to "
         "compute its block of the result.",
-        "sent-not-kept": "That is what a device held before. What counts here is the buffer that "
-        "an all-gather leaves behind, larger by the size of the axis.",
+        "sent-not-kept": "That is what a device held before (or the elements, without their four "
+        "bytes each). What counts here is the buffer that an all-gather leaves behind.",
         "own-share": "Each device has a partial sum for every element of the result, 16 × 16 of "
-        "them, and all of these are added up.",
+        "them, of four bytes each, and all of these are added up.",
+        "elements": "That is the number of elements; each takes four bytes.",
         "whole-array": "Only a part of the array is needed on each device, or only a part of the "
         "result is added up there: the rest is cut along the other axis.",
         "only-one": "Both arrays have to be gathered: these are the bytes of B alone.",
@@ -298,11 +328,12 @@ COMMITTED: Final = Exercise(
         "argument too, whatever older texts say.",
         "a-shape-is-no-place": "A shape is two numbers; nothing in it says where y is.",
         "one-is-enough": "x goes to where y is, and the result is as committed as y.",
-        "one-device": "What goes through NumPy comes back uncommitted, on device 0.",
+        "one-device": "device_put to a single device spreads nothing; and what goes through NumPy "
+        "comes back on one device, too.",
         "devices-unused": "Half of the devices hold nothing.",
         "devices-extra": "It was to stay on the devices of one of the two arrays.",
         "other-devices": "Those are the devices of the other array.",
-        "values": "y holds x, and z holds 2 * x.",
+        "values": "It is the sum y + z that is asked for: move one of the two, then add.",
     },
 )
 
@@ -311,8 +342,8 @@ CASES: Final = {
     "b": ("raises", "order-counts"),
     "c": ("runs", "names-must-match"),
     "d": ("runs", "forms-must-match"),
-    "e": ("raises", "types-ignored"),
-    "f": ("raises", "types-ignored"),
+    "e": ("raises", "names-are-types"),
+    "f": ("raises", "same-axis-twice"),
     "g": ("raises", "modes-mixed"),
     "h": ("runs", "uncommitted-follows"),
     "i": ("raises", "committed-stays"),
@@ -349,9 +380,12 @@ CLINIC: Final = Exercise(
         "same blocks, on the same devices.",
         "forms-must-match": "With Auto axes any two meshes of the same devices in the same order "
         "go together; the compiler moves one array to fit the other.",
-        "types-ignored": "With Explicit axes, layouts are types: names, sizes and specs have to go "
-        "together, and JAX does not guess.",
-        "modes-mixed": "One program has one mesh, in one mode for each axis.",
+        "names-are-types": "The axis names differ, and on Explicit meshes they are part of the "
+        "arrays' types.",
+        "same-axis-twice": "The mesh is the same, but x cuts dimension 0 of the one and dimension "
+        "1 of the other; the type of the sum would have it twice. With Auto axes it would run.",
+        "modes-mixed": "An Explicit mesh is part of an array's type, so it goes only with itself. "
+        "Auto meshes are no part of it, which is why c and d run.",
         "uncommitted-follows": "The second array was never placed, so it goes where it is needed.",
         "committed-stays": "It was placed on device 0 on purpose, as far as JAX knows, and the "
         "other array is on eight.",
@@ -372,7 +406,7 @@ DISASTER: Final = Exercise(
             "bytes",
             "the bytes of all collectives in x + x.T on each device, where x has P('x', 'y')",
             2816,
-            {"free": 0, "one-line": 1024},
+            {"free": 0, "one-line": 1024, "one-axis": 1536, "other-axis": 1280},
         ),
         Predicts(
             "audit",
@@ -391,8 +425,8 @@ DISASTER: Final = Exercise(
         ),
     ),
     hints=(
-        "communication(symmetric, block) reads the program; add up the bytes of its collectives. "
-        "jax.jit(symmetric)(block).sharding tells where the result is.",
+        "communication(symmetric, block) reads the program, and its .bytes adds up what all "
+        "collectives move. symmetric(block).sharding.spec is the spec of the result.",
         "Where x is cut into strips, x.T is cut into strips the other way. To turn rows into "
         "columns each device sends a piece of its strip to each other: an all-to-all.",
         "Both axes of the mesh have to cut the same dimension; which one does not matter.",
@@ -401,10 +435,15 @@ DISASTER: Final = Exercise(
         "free": "A transpose is free and an addition is free, but here they want the same array in "
         "two layouts.",
         "one-line": "There are several collectives; add up all of them.",
+        "one-axis": "These are the collectives over x alone.",
+        "other-axis": "These are the collectives over y alone.",
         "kept": "Ask the result itself. Two layouts met, and the compiler chose neither.",
         "turned": "Ask the result itself. Two layouts met, and the compiler chose neither.",
-        "too-many-bytes": "Half the way: one axis is still left for copies.",
-        "all-gather over x": "Blocks and their mirror images lie on different devices, and the "
+        "too-many-bytes": "Strips are right, but there are fewer of them than devices: an axis "
+        "that is not named makes copies, and larger strips to exchange.",
+        "fails": "On an Explicit mesh the two types do not go together, and JAX does not guess. "
+        "Take an Auto mesh.",
+        "all-gather": "Blocks and their mirror images lie on different devices, and the "
         "compiler sees no better way than to bring everything everywhere.",
         "repeated-work": "Copies are quiet, but everybody adds the same numbers.",
     },

@@ -312,8 +312,8 @@ LAYERS: Final = Exercise(
         "values": "In the body of shard_map each device has its part of the sum. What is done to "
         "the part before psum is done eight times over: a bias is added eight times, and a "
         "sigmoid of a part is not a part of the sigmoid.",
-        "raised": "If it says ambiguous: out_sharding is the answer. If it speaks of out_specs and "
-        "replication: each device has another part, and the parts were not added up.",
+        "raised": "If it says ambiguous: out_sharding is the answer.",
+        "not-replicated": "Here each device has another part of the sum.",
         "all-gather over x": "The features are brought together, where a sum of parts, four "
         "numbers long, would do.",
     },

@@ -49,6 +49,7 @@ COLUMN_STRIPS: Final = Exercise(
         "replicated-dimension": REPLICATED,
         "one-device": ONE_DEVICE,
         "grid": "All eight devices must stand along the one dimension that is cut.",
+        "values": "Laying an array out computes nothing: x itself, as it is, is to be laid out.",
     },
 )
 

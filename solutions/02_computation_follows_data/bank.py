@@ -3,7 +3,6 @@
 # handed out with, so an answer that raises leaves the exercise unanswered.
 
 # %% asked of JAX itself exercise="2.1" score=1
-v = jax.device_put(jnp.arange(16.0), on(grid, "y"))
 operations = {
     "jnp.sin(x)": lambda x, v: jnp.sin(x),
     "x + v": lambda x, v: x + v,
@@ -47,6 +46,14 @@ communicates = {name: name in ("x + v", "x.reshape(4, 4, 16)", "x[::-1]") for na
 layouts = dict.fromkeys(layouts, P(None, "y"))
 communicates = dict.fromkeys(layouts, True)
 
+# %% a flip taken for a transpose, and forms that are none exercise="2.1" score=0 diagnoses=["other-form", "flip-turns"]
+layouts = dict.fromkeys(layouts, "P('x', 'y')") | {"x[::-1]": P("y", "x")}
+communicates = dict.fromkeys(communicates, "no")
+
+# %% a flip that gathers, and numbers for words exercise="2.1" score=0 diagnoses=["other-prediction", "flip-gathers", "other-form"]
+layouts = dict.fromkeys(layouts, P())
+communicates = dict.fromkeys(communicates, 0)
+
 # %% half of it filled in exercise="2.1" score=0.0833333333 diagnoses=["unanswered"]
 layouts["jnp.sin(x)"] = P("x", "y")
 
@@ -73,6 +80,11 @@ bytes_reduced = {"x.mean(0)": 64, "x.mean(1)": 64}
 quiet = on(grid, None, "x")
 whole = on(grid, "x")
 bytes_reduced = {"x.mean(0)": 8, "x.mean(1)": 4}
+
+# %% the whole block is added up exercise="2.2" score=0.5 diagnoses=["before-summing"]
+quiet = on(grid, None, ("y", "x"))
+whole = on(grid, ("x", "y"), None)
+bytes_reduced = {"x.mean(0)": 128, "x.mean(1)": 128}
 
 # %% copies everywhere exercise="2.2" score=0 diagnoses=["repeated-work", "unanswered"]
 quiet = on(grid)
@@ -110,6 +122,11 @@ into_columns = on(grid, "x", "y"), on(grid)
 
 # %% copies of everything exercise="2.3" score=0 diagnoses=["replicated"]
 into_blocks = into_rows = into_columns = on(grid), on(grid)
+
+# %% one mesh Explicit, the other Auto exercise="2.3" score=0 diagnoses=["fails"]
+into_blocks = on(explicit_grid, "x"), on(grid, None, "y")
+into_rows = on(explicit_grid, ("x", "y")), on(grid)
+into_columns = on(explicit_grid), on(grid, None, ("x", "y"))
 
 # %% A and B exchanged exercise="2.3" score=0 diagnoses=["transposed"]
 into_blocks = on(grid, "y"), on(grid, None, "x")
@@ -150,11 +167,16 @@ sizes = {
     "P('x') @ P('x')": 256,
     "P(None, 'x') @ P('x')": 256,
     "P('x', 'y') @ P('y')": 256,
-    "P('x', 'y') @ P()": 128,
+    "P('x', 'y') @ P(None, 'y')": 128,
     "P('x', 'y') @ P('x', 'y')": 256,
     "P('x') @ P('y')": 256,
     "P(None, 'x') @ P(None, 'x')": 256,
 }
+
+# %% elements in place of bytes, and another spelling exercise="2.4" score=0.5625 diagnoses=["sent-not-kept", "own-share", "elements"]
+words = "Nothing all_gather AllReduce all-reduce AllGather all_gather allreduce ALL-GATHER".split()
+kinds = dict(zip(kinds, words))
+sizes = dict(zip(sizes, [0, 256, 256, 64, 64, 192, 64, 256]))
 
 # %% one array of the two forgotten exercise="2.4" score=0.9375 diagnoses=["only-one"]
 kinds = dict(
@@ -225,16 +247,16 @@ for name, (one, other) in cases.items():
 # %% names must match exercise="2.6" score=0.7777777778 diagnoses=["names-must-match", "forms-must-match"]
 diagnosis = dict.fromkeys(diagnosis, "raises") | {"h": "runs"}
 
-# %% only devices count exercise="2.6" score=0.6666666667 diagnoses=["types-ignored", "modes-mixed"]
+# %% only devices count exercise="2.6" score=0.6666666667 diagnoses=["names-are-types", "same-axis-twice", "modes-mixed"]
 diagnosis = dict.fromkeys(diagnosis, "runs") | dict.fromkeys("abi", "raises")
 
-# %% JAX moves what it needs exercise="2.6" score=0.3333333333 diagnoses=["disjoint-devices", "order-counts", "types-ignored", "modes-mixed", "committed-stays"]
+# %% JAX moves what it needs exercise="2.6" score=0.3333333333 diagnoses=["disjoint-devices", "order-counts", "names-are-types", "same-axis-twice", "modes-mixed", "committed-stays"]
 diagnosis = dict.fromkeys(diagnosis, "runs")
 
 # %% what was never placed is in the wrong place exercise="2.6" score=0.8888888889 diagnoses=["uncommitted-follows"]
 diagnosis = dict.fromkeys(diagnosis, "raises") | dict.fromkeys("cd", "runs")
 
-# %% another word exercise="2.6" score=0 diagnoses=["other-prediction"]
+# %% another word exercise="2.6" score=0 diagnoses=["other-form"]
 diagnosis = dict.fromkeys(diagnosis, True)
 
 # %% columns exercise="2.7" score=1
@@ -252,6 +274,14 @@ cheap = on(grid, "x")
 # %% copies exercise="2.7" score=0.6666666667 diagnoses=["repeated-work"]
 audit = {"bytes": 2816, "spec": P()}
 cheap = on(grid)
+
+# %% the collectives of one axis, an Explicit mesh exercise="2.7" score=0.3333333333 diagnoses=["one-axis", "fails"]
+audit = {"bytes": 1536, "spec": jax.jit(symmetric)(block).sharding}
+cheap = on(explicit_grid, ("x", "y"))
+
+# %% the collectives of the other axis, four devices exercise="2.7" score=0 diagnoses=["other-axis", "other-form", "devices-unused"]
+audit = {"bytes": 1280, "spec": "P()"}
+cheap = NamedSharding(first_four, P("x"))
 
 # %% left on one device exercise="2.7" score=0 diagnoses=["other-prediction", "one-device"]
 audit = {"bytes": 4 * 2816, "spec": P("x")}

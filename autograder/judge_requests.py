@@ -1,0 +1,100 @@
+"""The judge's eye for what was written: the collectives that a program asks for by hand."""
+
+from collections.abc import Sequence
+
+from autograder.collectives import Collective
+from autograder.evidence import Program
+from autograder.exercise import Ask, Exercise, Requests, described
+from autograder.judge_programs import asked_of, run_all
+from autograder.verdict import Finding
+
+
+def judge_requests(
+    requirement: Requests, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for the collectives that programs ask for by hand."""
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    lists = asked_of(exercise, requirement.answer)
+    found = basis
+    for (_, ran), wanted, arguments in zip(runs, requirement.wanted, lists, strict=True):
+        case = f"Given {described(arguments)}: "
+        found = _compare(ran.requested, wanted, basis)
+        if not found.met:
+            return found.but(difference=case + found.difference)
+    return found
+
+
+def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Finding) -> Finding:
+    """The finding for one program."""
+    basis = basis.but(came=f"by hand: {_listed(requested)}")
+    left_over = list(requested)
+    for ask in wanted:
+        mine = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]
+        left_over = [c for c in left_over if c not in mine]
+        if not mine:
+            elsewhere = next((c for c in left_over if c.kind == ask.kind), None)
+            if elsewhere is not None:
+                return basis.problem(
+                    "other-axes",
+                    f"The {ask.kind} runs over {_axes(elsewhere)}, and {ask} was asked for.",
+                )
+            return basis.problem(f"no {ask.kind}", f"{_capital(str(ask))} was asked for.")
+        if any(c.times is None for c in mine):
+            return basis.problem("unknown-times", f"How often the {ask.kind} runs is left open.")
+        times = sum(c.times or 0 for c in mine)
+        if times != ask.times:
+            diagnosis = (
+                "one-too-many"
+                if times == ask.times + 1
+                else "too-often"
+                if times > ask.times
+                else "too-seldom"
+            )
+            return basis.problem(
+                diagnosis, f"{ask.times} {_plural(ask.kind, ask.times)} would do; it has {times}."
+            )
+        largest = max(c.bytes for c in mine)
+        if ask.bytes is not None and largest > ask.bytes:
+            return basis.problem(
+                "sends-too-much",
+                f"The {ask.kind} is of {largest:,} bytes, and {ask.bytes:,} would do.",
+            )
+    if left_over:
+        extra = left_over[0]
+        return basis.problem(
+            f"{extra.kind} by hand",
+            f"{_capital(_one(extra))} was not asked for.",
+        )
+    return basis.but(met=True)
+
+
+def _listed(requested: Sequence[Collective]) -> str:
+    """What is requested, in words; what is alike, once."""
+    counted: dict[str, int | None] = {}
+    for c in requested:
+        so_far = counted.get(_one(c), 0)
+        counted[_one(c)] = None if so_far is None or c.times is None else so_far + c.times
+    return (
+        ", ".join(
+            name if times == 1 else f"{name}, {'some' if times is None else times} times"
+            for name, times in counted.items()
+        )
+        or "nothing"
+    )
+
+
+def _one(collective: Collective) -> str:
+    article = "an" if collective.kind.startswith("a") else "a"
+    return f"{article} {collective.kind} over {_axes(collective)} of {collective.bytes:,} bytes"
+
+
+def _axes(collective: Collective) -> str:
+    return ", ".join(collective.axes) or "parts of axes"
+
+
+def _plural(kind: str, times: int) -> str:
+    return kind if times == 1 else f"{kind}s"
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,135 @@
+"""Requested collectives: what a program asks for by hand, before any compiler has seen it.
+
+Read from the operations of a StableHLO module, such as an exported program holds. What the compiler
+adds, to make layouts fit, is not among them; what it drops or merges still is.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.collectives import Collective, named
+
+KINDS: Final = {
+    "stablehlo.all_reduce": "all-reduce",
+    "stablehlo.all_gather": "all-gather",
+    "stablehlo.reduce_scatter": "reduce-scatter",
+    "stablehlo.all_to_all": "all-to-all",
+    "stablehlo.collective_permute": "collective-permute",
+    "stablehlo.collective_broadcast": "collective-broadcast",
+}
+
+
+def read(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
+    """The collectives that a StableHLO module asks for, in the order in which they stand.
+
+    Args:
+        module: the module, with a public function `main`.
+        mesh: what names the axes; its devices in order are the program's partitions.
+    """
+    functions = {
+        function.attributes["sym_name"].value: function
+        for function in module.body.operations
+        if function.operation.name == "func.func"
+    }
+    return [
+        named(collective, mesh, [device.id for device in mesh.devices.flat])
+        for collective in _within(functions["main"].operation, functions, 1, False)
+    ]
+
+
+def _within(
+    operation: Any, functions: dict[str, Any], times: int | None, sometimes: bool
+) -> Iterator[Collective]:
+    """The collectives within an operation that runs so many times."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from _of(inner.operation, functions, times, sometimes)
+
+
+def _of(
+    operation: Any, functions: dict[str, Any], times: int | None, sometimes: bool
+) -> Iterator[Collective]:
+    """The collectives that one operation is, or has in it."""
+    if operation.name in KINDS:
+        yield _collective(operation, times, sometimes)
+    elif operation.name == "func.call":
+        callee = operation.attributes["callee"].value
+        yield from _within(functions[callee].operation, functions, times, sometimes)
+    elif operation.name == "stablehlo.while":
+        count = trip_count(operation)
+        inner = None if times is None or count is None else times * count
+        yield from _within(operation, functions, inner, sometimes)
+    else:
+        branches = operation.name in ("stablehlo.case", "stablehlo.if")
+        yield from _within(operation, functions, times, sometimes or branches)
+
+
+def _collective(operation: Any, times: int | None, sometimes: bool) -> Collective:
+    kind = KINDS[operation.name]
+    pairs = kind == "collective-permute"
+    groups = np.array(operation.attributes["source_target_pairs" if pairs else "replica_groups"])
+    return Collective(
+        kind,
+        (),
+        tuple(tuple(int(i) for i in group if i >= 0) for group in groups),
+        sum(_bytes(operand.type) for operand in operation.operands),
+        sum(_bytes(result.type) for result in operation.results),
+        times,
+        sometimes,
+    )
+
+
+def _bytes(kind: Any) -> int:
+    from jax.extend.mlir import ir
+
+    tensor: Any = ir.RankedTensorType(kind)
+    element, parts = tensor.element_type, 1
+    if isinstance(element, ir.ComplexType):
+        element, parts = element.element_type, 2
+    return int(math.prod(tensor.shape)) * parts * max(int(element.width), 8) // 8
+
+
+def trip_count(loop: Any) -> int | None:
+    """How often the body of a StableHLO `while` runs; None where that is not written in it.
+
+    Every `scan` and `fori_loop` of known length counts from a constant to a constant.
+    """
+    condition, body = (region.blocks[0] for region in loop.regions)
+    test = condition.operations[len(condition.operations) - 1].operands[0].owner
+    if getattr(test, "name", "") != "stablehlo.compare" or "LT" not in str(
+        test.attributes["comparison_direction"]
+    ):
+        return None
+    counter = _place(test.operands[0], condition)
+    if counter is None:
+        return None
+    start, limit = _constant(loop.operands[counter]), _constant(test.operands[1])
+    grown = body.operations[len(body.operations) - 1].operands[counter].owner
+    if getattr(grown, "name", "") != "stablehlo.add":
+        return None
+    places = [_place(operand, body) for operand in grown.operands]
+    if counter not in places:
+        return None
+    step = _constant(grown.operands[1 - places.index(counter)])
+    if start is None or limit is None or not step or step < 0:
+        return None
+    return max(0, -((start - limit) // step))
+
+
+def _place(value: Any, block: Any) -> int | None:
+    """Which of a block's arguments a value is."""
+    return next((i for i, argument in enumerate(block.arguments) if argument == value), None)
+
+
+def _constant(value: Any) -> int | None:
+    """The number that a value is, if the program says so."""
+    owner = value.owner
+    if getattr(owner, "name", "") != "stablehlo.constant":
+        return None
+    numbers = np.array(owner.attributes["value"])
+    return int(numbers.reshape(-1)[0]) if numbers.size and numbers.dtype.kind in "iu" else None
