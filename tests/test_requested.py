@@ -1,0 +1,97 @@
+"""What a program asks for by hand is read exactly, whatever it stands in."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from autograder import requested
+from tests.helpers import mesh, sharding
+
+REDUCE, GATHER, SCATTER = "all-reduce", "all-gather", "reduce-scatter"
+SWAP, PERMUTE = "all-to-all", "collective-permute"
+X, Y, BOTH = ("x",), ("y",), ("x", "y")
+RING = [(i, (i + 1) % 4) for i in range(4)]
+
+
+def asked(body, out=jax.P("x", "y")):
+    """The requests of a body over blocks of 4 by 8 on a mesh of 4 by 2."""
+    grid = mesh(x=4, y=2)
+    function = jax.shard_map(
+        body, mesh=grid, in_specs=jax.P("x", "y"), out_specs=out, check_vma=False
+    )
+    argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
+    module = jax.jit(function).lower(argument).compiler_ir("stablehlo")
+    return [
+        (c.kind, c.axes, c.bytes_in, c.bytes_out, c.times, c.sometimes)
+        for c in requested.read(module, grid)
+    ]
+
+
+def psum_in_scan(a):
+    return lax.scan(lambda c, _: (lax.psum(c, "x"), None), a, None, length=5)[0]
+
+
+def nested(a):
+    def outer(c, _):
+        return psum_in_scan(lax.pmax(c, "y")), None
+
+    return lax.scan(outer, a, None, length=3)[0]
+
+
+def pcast(a):
+    """What says only that a value may vary sends nothing."""
+    return lax.pcast(jnp.zeros(a.shape), ("x", "y"), to="varying") + a
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (lambda a: lax.psum(a, "x"), [(REDUCE, X, 128, 128, 1, False)]),
+        (lambda a: lax.pmean(a, ("x", "y")), [(REDUCE, BOTH, 128, 128, 1, False)]),
+        (lambda a: lax.pmax(a, "y"), [(REDUCE, Y, 128, 128, 1, False)]),
+        (lambda a: lax.all_gather(a, "x"), [(GATHER, X, 128, 512, 1, False)]),
+        (lambda a: lax.all_gather(a, "y", tiled=True), [(GATHER, Y, 128, 256, 1, False)]),
+        (lambda a: lax.psum_scatter(a, "x")[None], [(SCATTER, X, 128, 32, 1, False)]),
+        (lambda a: lax.psum_scatter(a, "x", tiled=True), [(SCATTER, X, 128, 32, 1, False)]),
+        (lambda a: lax.all_to_all(a, "x", 1, 0, tiled=True), [(SWAP, X, 128, 128, 1, False)]),
+        (lambda a: lax.all_to_all(a, "x", 0, 0), [(SWAP, X, 128, 128, 1, False)]),
+        (lambda a: lax.ppermute(a, "x", RING), [(PERMUTE, X, 128, 128, 1, False)]),
+        (pcast, []),
+        (psum_in_scan, [(REDUCE, X, 128, 128, 5, False)]),
+        (nested, [(REDUCE, Y, 128, 128, 3, False), (REDUCE, X, 128, 128, 15, False)]),
+        (
+            lambda a: lax.fori_loop(2, 9, lambda i, c: lax.psum(c, "x"), a),
+            [(REDUCE, X, 128, 128, 7, False)],
+        ),
+        (
+            lambda a: lax.while_loop(lambda c: c.sum() < 3, lambda c: lax.psum(c, "x"), a),
+            [(REDUCE, X, 128, 128, None, False)],
+        ),
+        (
+            lambda a: lax.cond(a.sum() > 0, lambda c: lax.psum(c, "x"), lambda c: c, a),
+            [(REDUCE, X, 128, 128, 1, True)],
+        ),
+        (jax.vmap(lambda row: lax.psum(row, "x")), [(REDUCE, X, 128, 128, 1, False)]),
+        (
+            lambda a: jax.jit(psum_in_scan)(jax.jit(psum_in_scan)(a)),
+            [(REDUCE, X, 128, 128, 5, False)] * 2,
+        ),
+        (
+            lambda a: sum(lax.psum((a, a[0]), "x")),
+            [(REDUCE, X, 128, 128, 1, False), (REDUCE, X, 32, 32, 1, False)],
+        ),
+        (lambda a: lax.psum(a.astype(jnp.bfloat16), "x"), [(REDUCE, X, 64, 64, 1, False)]),
+        (lambda a: lax.psum(a.astype(jnp.complex64), "x"), [(REDUCE, X, 256, 256, 1, False)]),
+        (lambda a: lax.all_gather(a > 0, "x", tiled=True), [(GATHER, X, 32, 128, 1, False)]),
+        (lambda a: a + 1, []),
+    ],
+)  # fmt: skip
+def test_requests_are_read_exactly(body, wanted):
+    assert asked(body) == wanted
+
+
+def test_what_the_compiler_adds_was_not_asked_for():
+    argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
+    lowered = jax.jit(lambda x: x + x.T).lower(argument)
+    assert requested.read(lowered.compiler_ir("stablehlo"), mesh(x=4, y=2)) == []
