@@ -272,12 +272,16 @@ def _capture_program(requirement: Computes, answer: object) -> Piece:
         result = answer(*arguments)
         if result is ...:
             raise NotImplementedError
+        if callable(result) and not isinstance(result, jax.Array):
+            raise TypeError("it returns a function, and not what that function gives: call it")
         return result
 
+    # To jit what is jitted again would undo its out_shardings.
+    traced = answer if hasattr(answer, "lower") else filled_in
     artifacts: list[bytes] = []
     try:
         for arguments in requirement.arguments:
-            artifacts.append(programs.export(filled_in, arguments, requirement.under_mesh))
+            artifacts.append(programs.export(traced, arguments, requirement.under_mesh))
     except programs.ProgramError as error:
         return NotCaptured(error.diagnosis, str(error))
     except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs

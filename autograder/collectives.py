@@ -48,8 +48,8 @@ class Collective:
         times: how often it runs; None where a loop's count is unknown.
         sometimes: whether it stands in a branch that need not be taken.
         stack: the lines of source that caused it, the innermost first.
-        argument: the number of the program's argument that it takes as it came, moved at most;
-            None where it takes what was computed.
+        argument: the number of the compiled program's parameter that it takes as it came, moved at
+            most; None where it takes what was computed.
     """
 
     kind: str

@@ -280,7 +280,7 @@ def _groups(collective: Collective) -> str:
     """Groups that are no axes of the mesh: their number and size."""
     if collective.kind == "collective-permute":
         return "pairs"
-    return f"{len(collective.groups)} groups of {collective.size}"
+    return f"parts of axes ({len(collective.groups)} groups of {collective.size})"
 
 
 def _line(collective: Collective) -> str:

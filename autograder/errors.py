@@ -16,6 +16,51 @@ MEANINGS: Final = (
         "program runs on one list of devices.",
     ),
     (
+        r"Received incompatible devices",
+        "different-devices",
+        "Two meshes in it have their devices in different orders, or not the same devices: a "
+        "program runs on one list of devices.",
+    ),
+    (
+        r"can only refer to Auto axes|cannot contain axis names that are of type|acts as an assert",
+        "other-modes-verb",
+        "with_sharding_constraint speaks of Auto axes; jax.reshard and out_sharding of Explicit "
+        "ones. Look at the mode of the mesh that the argument is on.",
+    ),
+    (
+        r"ambiguous how the output should be sharded",
+        "ambiguous",
+        "JAX asks where the sum is to go: out_sharding is the answer.",
+    ),
+    (
+        r"not under a mesh context",
+        "bare-spec",
+        "A spec alone names no mesh: jax.NamedSharding(mesh, spec) joins the two.",
+    ),
+    (
+        r"is not found in mesh|not found in the mesh",
+        "unknown-axis",
+        "The spec names an axis that the mesh does not have.",
+    ),
+    (
+        r"Length of device assignment|should match the aval mesh|Mesh for all inputs should",
+        "from-outside",
+        "Something from outside of the function is used in it, which is on another mesh than its "
+        "argument. Use the argument.",
+    ),
+    (
+        r"unexpected keyword argument 'out_sharding'",
+        "no-out-sharding",
+        "This operation takes no out_sharding; jax.reshard lays its result out.",
+    ),
+    (
+        r"on sharded dims where out dim",
+        "untypable",
+        "Something in between has a size that does not divide over the devices, which an Explicit "
+        "type cannot say. On an island (jax.sharding.auto_axes) nobody asks for its type; the "
+        "island's out_sharding must name the Explicit mesh, or no axes are opened.",
+    ),
+    (
         r"out_specs which require replication",
         "not-replicated",
         "out_specs leaves an axis out, which says that all devices along it return the same; and "

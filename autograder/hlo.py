@@ -77,7 +77,7 @@ class Program:
     """A compiled program.
 
     Attributes:
-        computations: the instructions of each computation, by its name.
+        computations: the instructions of each computation, by its name; its root is the last.
         entry: the name of the computation that runs first.
         tables: the files, functions, locations and stack frames that instructions refer to.
     """
@@ -119,14 +119,19 @@ def parse(text: str) -> Program:
     program = Program()
     computation: dict[str, Instruction] | None = None
     table: dict[int, str] | None = None
+    root = ""
     for line in text.splitlines():
         if computation is not None:
             if line.startswith("}"):
-                computation = None
+                if root in computation:
+                    computation[root] = computation.pop(root)
+                computation, root = None, ""
             else:
                 instruction = _instruction(line)
                 if instruction is not None:
                     computation[instruction.name] = instruction
+                    if line.lstrip().startswith("ROOT "):
+                        root = instruction.name
         elif line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
             table = program.tables.setdefault(line, {})
         elif table is not None and (row := TABLE_ROW.match(line)):

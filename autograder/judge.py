@@ -42,19 +42,25 @@ from autograder.programs import ProgramError
 from autograder.verdict import Finding, Verdict
 
 
-def judge(exercise: Exercise, evidence: Evidence, seed: int) -> Verdict:
+def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None = None) -> Verdict:
     """Judge evidence against what an exercise asks.
 
     Args:
         exercise: what was asked.
         evidence: what left the student's kernel; it may be forged.
-        seed: what fresh inputs are drawn from. Where the kernel had cases to run, the same that
-            it was given.
+        seed: what the cases were drawn from that the kernel had to run.
+        fresh: what the inputs of programs are drawn from, where the judge alone is to know it.
     """
     if evidence.exercise != exercise.id:
         return no_evidence(exercise, "other-exercise", f"It speaks of {evidence.exercise!r}.")
     findings = [
-        _finding(exercise, requirement, evidence.answers.get(requirement.answer), seed)
+        _finding(
+            exercise,
+            requirement,
+            evidence.answers.get(requirement.answer),
+            # a function's results were made from the seed; programs are run here, on what is new
+            seed if fresh is None or isinstance(requirement, Returns) else fresh,
+        )
         for requirement in exercise.requirements
     ]
     return Verdict(exercise.id, exercise.title, tuple(_in_order(exercise, findings)))
@@ -127,6 +133,12 @@ def _finding(
     except ProgramError as error:
         came = "a program that cannot be judged"
         found = basis.problem(error.diagnosis, str(error), came=came)
+    except Exception as error:  # forged evidence must not take its neighbours' points with it
+        found = basis.problem(
+            "strange",
+            f"The judge cannot make sense of it: {type(error).__name__}.",
+            came="something strange",
+        )
     kind = found.diagnosis.partition(" over ")[0]  # a lesson may be about any axes
     lesson = exercise.diagnoses.get(found.diagnosis) or exercise.diagnoses.get(kind, "")
     return found.but(difference=f"{found.difference} {lesson}".strip())

@@ -51,18 +51,28 @@ def within_budgets(
         layouts: where each of them is.
     """
     basis = basis.but(came=f"a program that communicates {communicated(report)}")
-    left_over = _spent(report)
+    left_over = _reduced(_spent(report), budgets)
     too_much = None
     for budget in budgets:
         matching = [
             pair for pair in left_over if pair[0] == budget.kind and budget.axes in (None, pair[1])
         ]
+        unknown = [
+            c for c in report.collectives if (c.kind, c.axes) in matching and c.times is None
+        ]
         total = sum(left_over.pop(pair) for pair in matching)
+        if budget.bytes is not None and unknown:
+            return basis.problem(
+                "unknown-times",
+                f"How often the loop with the {budget.kind} runs is not known before it runs, so "
+                f"nobody can say what it costs.",
+            )
         if budget.bytes is not None and total > budget.bytes and too_much is None:
+            name = _name(*matching[0]) if len(matching) == 1 else budget.kind
             too_much = basis.problem(
                 "too-many-bytes",
-                f"{_a(_name(*matching[0]))} may move {budget.bytes:,} bytes at most, "
-                f"and it moves {total:,}.",
+                f"By {name} {budget.bytes:,} bytes may be moved on each device, and it is "
+                f"{total:,}.",
             )
     if left_over:  # what nobody asked for says more than how much there is of the rest
         pair, moved = next(iter(left_over.items()))
@@ -127,6 +137,23 @@ def _spent(report: Report) -> dict[Pair, int]:
     for c in report.collectives:
         total[c.kind, c.axes] = total.get((c.kind, c.axes), 0) + c.total_bytes
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _reduced(spent: dict[Pair, int], budgets: Sequence[Budget]) -> dict[Pair, int]:
+    """The same, with a reduce-scatter and an all-gather as the all-reduce that they make together.
+
+    Only where the budgets speak of an all-reduce and not of the two.
+    """
+    allowed = {budget.kind for budget in budgets}
+    if "all-reduce" not in allowed or allowed & {"reduce-scatter", "all-gather"}:
+        return spent
+    merged = dict(spent)
+    for _, axes in spent:
+        scattered = merged.get(("reduce-scatter", axes), 0)
+        if scattered and merged.get(("all-gather", axes)) == scattered:
+            del merged["reduce-scatter", axes], merged["all-gather", axes]
+            merged["all-reduce", axes] = merged.get(("all-reduce", axes), 0) + scattered
+    return merged
 
 
 def _whose(

@@ -1,5 +1,6 @@
 """The judge's eye for the layout of arguments: what does a given function make of them?"""
 
+import re
 from functools import lru_cache
 
 import jax
@@ -13,6 +14,9 @@ from autograder.judge_costs import communicated, within_budgets
 from autograder.judge_layouts import judge_layout, mesh_of, rebuild
 from autograder.layout import Layout, LayoutError, Shape
 from autograder.verdict import Finding
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a mesh axis may be called where a program is compiled for it."""
 
 SLACK = 1.5
 """How much more than its share a device may do: what communicates takes some operations too."""
@@ -37,6 +41,13 @@ def judge_feeds(
             f"{name}: {layout.describe()}" for name, layout in zip(names, layouts, strict=True)
         )
         basis = basis.but(came=laid_out)
+        strange = [n for part in piece.parts for n in part.mesh.names if not NAME.fullmatch(n)]
+        if strange:  # XLA's own parser aborts the process on some
+            return basis.problem(
+                "axis-names",
+                f"A mesh axis is called {strange[0]!r}: compilers read names of letters, digits "
+                f"and underscores.",
+            )
         if len({part.mesh.ids for part in piece.parts}) > 1:
             return basis.problem(
                 "different-devices",
@@ -56,7 +67,7 @@ def judge_feeds(
         if not found.met:
             return found.but(came=basis.came)
         if result is not None:
-            found = judge_layout(result, Layout.of(ran.outputs[0]), basis)
+            found = judge_layout(result, Layout.of(ran.outputs[0][0]), basis)
             if not found.met:
                 return found.but(
                     came=f"{basis.came}; the result: {found.came}",
@@ -81,18 +92,16 @@ def _run(
     """What the function makes of arguments laid out so, and of fresh values."""
     generator = np.random.default_rng(seed)
     shardings = [rebuild(part) for part in parts]
-    values = [
-        jax.device_put(generator.standard_normal(shape).astype(np.float32), sharding)
-        for shape, sharding in zip(shapes, shardings, strict=True)
-    ]
-    return programs.execute(function, values, mesh_of(parts[0]))
+    inputs = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+    return programs.execute(function, shardings, [inputs], mesh_of(parts[0]))
 
 
 @lru_cache(maxsize=64)
 def _whole(function: Arrays, shapes: tuple[Shape, ...]) -> float:
     """The floating-point operations of the function where one device does all of them."""
     arguments = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
-    return max(1.0, communication(function, *arguments).flops)
+    with programs.current(jax.sharding.Mesh(jax.devices()[:1], ("all",))):
+        return max(1.0, communication(function, *arguments).flops)
 
 
 def _fraction(share: float) -> str:

@@ -72,10 +72,11 @@ def mesh_of(placement: Placement) -> jax.sharding.Mesh:
             f"The mesh has device {missing[0]}, and this process has {len(devices)}: the first "
             f"cell's emulate_devices(8) must run before anything else."
         )
-    if len(set(grid.ids)) < len(grid.ids) or len(grid.ids) != math.prod(grid.shape):
+    once_each = len(set(grid.ids)) == len(grid.ids) == math.prod(grid.shape)
+    if not grid.ids or not once_each:
         raise LayoutError("The mesh's devices do not fill its grid once each.")
-    array = np.array([devices[i] for i in grid.ids]).reshape(grid.shape)
     try:
+        array = np.array([devices[i] for i in grid.ids]).reshape(grid.shape)
         return jax.sharding.Mesh(array, grid.names, axis_types=_modes(grid))
     except Exception as error:  # JAX has an error type for each way in which it can be wrong
         raise LayoutError(f"There is no such mesh: {error}") from error

@@ -18,8 +18,11 @@ from autograder.judge_layouts import judge_layout
 from autograder.layout import Layout
 from autograder.verdict import Finding
 
-Run = tuple[list[np.ndarray], programs.Ran]
-"""The inputs of a program, and what it made of them."""
+Run = tuple[list[list[np.ndarray]], programs.Ran]
+"""The inputs of a program, drawn more than once, and what it made of them."""
+
+DRAWS = 2
+"""How often inputs are drawn: what ignores them gives itself away."""
 
 ROUNDING = 16
 """How many units in the last place, scaled by the largest value, a computation may be off."""
@@ -30,21 +33,21 @@ def judge_values(
 ) -> Finding:
     """The finding for what a program computes."""
     runs = run_all(exercise, requirement.answer, piece, seed)
-    for i, (inputs, ran) in enumerate(runs):
-        wrong = _compare_outputs(ran.outputs, jax.tree.leaves(requirement.reference(*inputs)))
+    for draws, ran in runs:
+        wanted = [jax.tree.leaves(requirement.reference(*inputs)) for inputs in draws]
+        wrong = next(filter(None, map(_compare_outputs, ran.outputs, wanted)), None)
         if wrong is None:
             continue
-        came = ", ".join(map(_typed, ran.outputs)) or "nothing"
-        _, other = run_all(exercise, requirement.answer, piece, seed + 1)[i]
-        if wrong[0] == "values" and all(map(_identical, ran.outputs, other.outputs)):
-            return basis.problem(
-                "ignores-inputs",
-                "It returns the same whatever it is given: a result that was worked out before is "
-                "part of the program, and its arguments are not used.",
-                came=came,
-            )
+        came = ", ".join(map(_typed, ran.outputs[0])) or "nothing"
         if wrong[0] == "values":
             wrong = _known_mistake(requirement, runs) or wrong
+        if wrong[0] == "values" and all(map(_identical, *ran.outputs)):
+            return basis.problem(
+                "ignores-inputs",
+                "It returned the same for two different inputs. A result that was worked out "
+                "before is part of the program; its arguments are not used.",
+                came=came,
+            )
         return basis.problem(*wrong, came=came)
     return basis.but(met=True, came="the right values on every input tried")
 
@@ -53,8 +56,9 @@ def _known_mistake(requirement: Computes, runs: list[Run]) -> tuple[str, str] | 
     """The known mistake that explains what every program gave."""
     for diagnosis, mistaken in requirement.mistakes.items():
         if all(
-            _compare_outputs(ran.outputs, jax.tree.leaves(mistaken(*inputs))) is None
-            for inputs, ran in runs
+            _compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs))) is None
+            for draws, ran in runs
+            for inputs, outputs in zip(draws, ran.outputs, strict=True)
         ):
             return diagnosis, "The values are not those asked for, but those of a known mistake."
     return None
@@ -67,9 +71,9 @@ def judge_output_layout(
     first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
     for (_, ran), arguments in zip(runs, asked_of(exercise, requirement.answer), strict=True):
-        if len(ran.outputs) != 1:
+        if len(ran.outputs[0]) != 1:
             return basis.problem("shape", "One array was to be returned.")
-        made = Layout.of(ran.outputs[0])
+        made = Layout.of(ran.outputs[0][0])
         found = judge_layout(requirement, made, basis)
         came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
         if not found.met and made in came and not ran.report.collectives:
@@ -109,24 +113,37 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
 @lru_cache(maxsize=16)  # several requirements look at the same run
 def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
     generator = np.random.default_rng(seed)
-    inputs = [generator.standard_normal(a.shape).astype(a.dtype) for a in arguments]
-    return inputs, programs.run(artifact, arguments, inputs)
+    draws = [
+        [generator.standard_normal(a.shape).astype(a.dtype) for a in arguments]
+        for _ in range(DRAWS)
+    ]
+    return draws, programs.run(artifact, arguments, draws)
 
 
 def _compare_outputs(outputs: list[jax.Array], wanted: list[Any]) -> tuple[str, str] | None:
+    """What is wrong with outputs, as a short name and in words; every copy is looked at."""
     if [o.shape for o in outputs] != [w.shape for w in wanted]:
         return "shape", f"{', '.join(map(_typed, wanted))} was asked for."
     for output, value in zip(outputs, wanted, strict=True):
-        if jnp.issubdtype(output.dtype, jnp.inexact) != jnp.issubdtype(value.dtype, jnp.inexact):
+        # A coarser type would be let off with coarser values.
+        if output.dtype != value.dtype:
             return "dtype", f"The dtype is {output.dtype.name}; {value.dtype.name} was asked for."
-        came = np.asarray(output)
-        inexact = jnp.issubdtype(came.dtype, jnp.inexact)
+        inexact = jnp.issubdtype(value.dtype, jnp.inexact)
         scale = float(np.max(np.abs(value), initial=1)) * math.sqrt(max(value.size, 1))
-        eps = float(jnp.finfo(came.dtype).eps) if inexact else 0.0  # type: ignore[no-untyped-call]
-        allowed = ROUNDING * eps * scale
-        off = float(np.max(np.abs(came.astype(value.dtype) - value), initial=0))
-        if not off <= allowed:  # so that NaN is off
-            return "values", f"On fresh inputs the values are off by up to {off:.3g}."
+        eps = float(np.finfo(value.dtype).eps) if inexact else 0.0
+        off = [
+            float(np.max(np.abs(np.asarray(shard.data) - value[shard.index]), initial=0))
+            for shard in output.addressable_shards
+        ]
+        right = [each <= ROUNDING * eps * scale for each in off]  # so that NaN is off
+        if not any(right):
+            return "values", f"On fresh inputs the values are off by up to {max(off):.3g}."
+        if not all(right):
+            number = right.count(False)
+            return "values", (
+                f"On fresh inputs the values are off by up to {max(off):.3g}, on {number} of "
+                f"{len(right)} devices."
+            )
     return None
 
 

@@ -85,6 +85,8 @@ class Layout:
                 "A sharding has no shape of its own, and how large the blocks are depends on it. "
                 "Give the array's shape too, as in show(sharding, shape=(16, 16))."
             )
+        if len(getattr(thing, "spec", ())) > len(tuple(shape)):  # even where the rest is None
+            raise LayoutError(_does_not_fit(thing, tuple(shape)))
         try:
             indices = thing.devices_indices_map(tuple(shape))
         except (ValueError, IndexError) as error:

@@ -32,12 +32,13 @@ def trip_count(program: Program, computation: str, loop: Instruction) -> int | N
     if not condition or not body:
         return None
     test = list(condition.values())[-1]
-    if test.opcode != "compare" or test.attributes.get("direction") != "LT":
+    counts_up = test.opcode == "compare" and test.attributes.get("direction") == "LT"
+    if not counts_up or len(test.operands) != 2 or test.attributes.get("type") == "UNSIGNED":
         return None
     place, limit = _place(condition, test.operands[0]), _constant(condition, test.operands[1])
-    start = _constant(around, _element(around, loop.operands[0], place))
+    start = _constant(around, _element(around, "".join(loop.operands[:1]), place))
     step = _step(body, place)
-    if start is None or limit is None or not step or step < 0:
+    if start is None or limit is None or not step or step < 0 or limit + step >= 1 << 31:
         return None
     return max(0, -((start - limit) // step))
 
@@ -55,6 +56,9 @@ def _place(computation: Computation, name: str) -> str | None:
     taken = computation.get(name)
     if taken is None or taken.opcode != "get-tuple-element":
         return None
+    carried = computation.get(taken.operands[0]) if taken.operands else None
+    if carried is None or carried.opcode != "parameter":
+        return None
     return taken.attributes.get("index")
 
 
@@ -63,13 +67,13 @@ def _element(computation: Computation, name: str, place: str | None) -> str:
     made = computation.get(name)
     if made is None or made.opcode != "tuple" or place is None:
         return ""
-    return made.operands[int(place)]
+    return "".join(made.operands[int(place) :][:1])
 
 
 def _step(body: Computation, place: str | None) -> int | None:
     """What is added, each time round, to the value at a place."""
     added = body.get(_element(body, list(body)[-1], place))
-    if added is None or added.opcode != "add":
+    if added is None or added.opcode != "add" or len(added.operands) != 2:
         return None
     for one, other in (added.operands, added.operands[::-1]):
         if _place(body, one) == place:

@@ -11,7 +11,9 @@ MOVING = (
 
 
 def argument_of(program: Program, computation: str, instruction: Instruction) -> int | None:
-    """The number of the argument whose data an instruction takes as it came, moved at most.
+    """The number of the parameter whose data an instruction takes as it came, moved at most.
+
+    Parameters are those of the compiled program, from which unused arguments may be gone.
 
     Args:
         program: the compiled program.
@@ -25,7 +27,7 @@ def argument_of(program: Program, computation: str, instruction: Instruction) ->
     while taken is not None and taken.operands:
         if taken.opcode == "parameter":
             return int(taken.operands[0])
-        if not _only_moves(program, taken):
+        if not _only_moves(program, taken) or len(taken.operands) > 1:
             return None
         taken = names.get(taken.operands[0])
     return None

@@ -6,7 +6,7 @@ calls; a call back into Python is not on the list.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,6 +51,8 @@ ALLOWED_CUSTOM_CALLS: Final = frozenset(
 )
 """Custom calls that JAX's own functions make and that reach nothing outside the program."""
 
+Inputs = Sequence[np.ndarray]
+
 MAX_ARTIFACT_BYTES: Final = 1 << 20
 """An exported exercise takes a few kilobytes; what is much larger carries its answer in it."""
 
@@ -94,10 +96,14 @@ def export(
     structs = [
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
     ]
-    jitted = jax.jit(function)
-    with jax.set_mesh(mesh_of(arguments[0])) if under_mesh else nullcontext():
-        _refuse_unreduced(jax.tree.leaves(jax.eval_shape(jitted, *structs)))
-        return bytes(jax_export.export(jitted)(*structs).serialize())
+    jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
+    mesh = mesh_of(arguments[0])
+    with jax.set_mesh(mesh) if under_mesh else current(mesh):
+        results = jax.tree.leaves(jax.eval_shape(jitted, *structs))
+        _refuse_unreduced(results)
+        exported = jax_export.export(jitted)(*structs)
+        _refuse_other_mode(results, arguments[0].mode)  # after all that JAX itself refuses
+        return bytes(exported.serialize())
 
 
 def _refuse_unreduced(results: Sequence[Any]) -> None:
@@ -110,28 +116,55 @@ def _refuse_unreduced(results: Sequence[Any]) -> None:
         )
 
 
+def _refuse_other_mode(results: Sequence[Any], mode: str) -> None:
+    """A result whose type speaks the other mode's language is of no use to the program around it.
+
+    The blocks are where they were asked for, and an exported program does not tell the modes apart
+    on every version of JAX, so this is said here, where the function is traced, and nowhere else.
+    """
+    explicit = jax.sharding.AxisType.Explicit
+    typed = [
+        r.sharding is not None and explicit in (r.sharding.mesh.axis_types or ()) for r in results
+    ]
+    if any(t != (mode == "explicit") for t in typed):
+        came = "Auto" if mode == "explicit" else "Explicit"
+        raise ProgramError(
+            "other-mode",
+            f"The argument came on a mesh with {mode.title()} axes, and the result is on one with "
+            f"{came} axes: the language was changed on the way, and what comes after would not "
+            f"understand it. Take the mesh that the argument is on.",
+        )
+
+
+def current(mesh: jax.sharding.Mesh) -> AbstractContextManager[object]:
+    """Makes a mesh the current one, where another is: a learner may have set one for good."""
+    if jax.sharding.get_abstract_mesh().empty:
+        return nullcontext()
+    return jax.set_mesh(mesh)
+
+
 @dataclass(frozen=True)
 class Ran:
     """What an exported program did when it was compiled and run here.
 
     Attributes:
-        outputs: what it returned, flattened.
+        outputs: what it returned for each draw of its inputs, flattened.
         report: what it communicates, and what it takes on each device.
         requested: the collectives that it asks for by hand.
     """
 
-    outputs: list[jax.Array]
+    outputs: tuple[list[jax.Array], ...]
     report: Report
     requested: tuple[Collective, ...]
 
 
-def run(artifact: bytes, arguments: Sequence[Argument], inputs: Sequence[np.ndarray]) -> Ran:
+def run(artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs]) -> Ran:
     """Compile an exported program here and run it.
 
     Args:
         artifact: what `export` made; it may be forged, and is checked first.
         arguments: what the exercise gives the program.
-        inputs: their values.
+        draws: their values, once or several times.
 
     Raises:
         ProgramError: it is malformed, too large, made for other arguments, calls out, or fails.
@@ -140,25 +173,42 @@ def run(artifact: bytes, arguments: Sequence[Argument], inputs: Sequence[np.ndar
     wanted = [(a.shape, np.dtype(a.dtype)) for a in arguments]
     if [(aval.shape, aval.dtype) for aval in program.in_avals] != wanted:
         raise ProgramError("arguments", "The program was exported for other arguments than asked.")
-    values = [jax.device_put(v, placed(a)) for v, a in zip(inputs, arguments, strict=True)]
-    return execute(program.call, values, mesh_of(arguments[0]))
+    return execute(program.call, [placed(a) for a in arguments], draws, mesh_of(arguments[0]))
 
 
 def execute(
-    function: Callable[..., Any], values: Sequence[jax.Array], mesh: jax.sharding.Mesh
+    function: Callable[..., Any],
+    shardings: Sequence[jax.sharding.Sharding],
+    draws: Sequence[Inputs],
+    mesh: jax.sharding.Mesh,
 ) -> Ran:
     """Compile a function for arrays as they are laid out, and run it.
 
     Args:
         function: what to run: an exported program's `call`, or a function of an exercise.
-        values: its arguments.
+        shardings: how its arguments are laid out.
+        draws: their values, once or several times.
         mesh: what to name axes by.
 
     Raises:
         ProgramError: it calls out, or fails.
     """
+    with current(mesh):
+        return _execute(function, shardings, draws, mesh)
+
+
+def _execute(
+    function: Callable[..., Any],
+    shardings: Sequence[jax.sharding.Sharding],
+    draws: Sequence[Inputs],
+    mesh: jax.sharding.Mesh,
+) -> Ran:
     try:
-        lowered = jax.jit(function).lower(*values)
+        values = [
+            [jax.device_put(v, s) for v, s in zip(inputs, shardings, strict=True)]
+            for inputs in draws
+        ]
+        lowered = jax.jit(function).lower(*values[0])
         module = lowered.compiler_ir("stablehlo")
         strange = custom_calls(module) - ALLOWED_CUSTOM_CALLS
         if strange:
@@ -168,8 +218,8 @@ def execute(
                 f"here: it must compute its result with JAX's own operations.",
             )
         compiled = lowered.compile()
-        outputs = jax.tree.leaves(jax.block_until_ready(compiled(*values)))
-        _refuse_unreduced(outputs)
+        outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
+        _refuse_unreduced(outputs[0])
         report = communication(compiled, mesh=mesh)
         return Ran(outputs, report, tuple(requested.read(module, mesh)))
     except ProgramError:

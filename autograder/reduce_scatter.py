@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,10 @@ class Scope:
         return users
 
 
+Slices = tuple[tuple[int, ...], ...]
+"""Where the slice of each partition begins."""
+
+
 def keeps_own_slice(
     scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...]
 ) -> bool:
@@ -66,15 +71,21 @@ def keeps_own_slice(
 
     Args:
         scope: where the all-reduce stands.
-        reduced: the all-reduce, or what was only moved since.
+        reduced: the all-reduce.
         groups: the partitions that reduce together.
     """
-    users = scope.users(reduced.name)
-    if not users:
-        return False
-    for user in users:
+    slices = set(_slices(scope, reduced, groups))
+    return len(slices) == 1 and None not in slices
+
+
+def _slices(
+    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...]
+) -> list[Slices | None]:
+    """The slices that each use of a result takes; None for a use of another kind."""
+    found: list[Slices | None] = []
+    for user in scope.users(reduced.name):
         if user.opcode in MOVES:
-            kept = keeps_own_slice(scope, user, groups)
+            found += _slices(scope, user, groups)
         elif user.opcode == "fusion":
             within = scope.inside(user)
             place = str(user.operands.index(reduced.name))
@@ -83,32 +94,40 @@ def keeps_own_slice(
                 for i in within.computation.values()
                 if i.opcode == "parameter" and i.operands == (place,)
             ]
-            kept = bool(parameters) and keeps_own_slice(within, parameters[0], groups)
+            found += _slices(within, parameters[0], groups) if parameters else [None]
         elif user.opcode == "dynamic-slice" and user.operands[0] == reduced.name:
-            kept = _slices_differ(scope, user, sum(reduced.sizes), groups)
+            found.append(_own_slices(scope, user, reduced, groups))
         else:
-            kept = False
-        if not kept:
-            return False
-    return True
+            found.append(None)
+    return found or [None]
 
 
-def _slices_differ(
-    scope: Scope, cut: Instruction, size: int, groups: tuple[tuple[int, ...], ...]
-) -> bool:
-    """Whether the slices that the members of each group take are disjoint, and all of it."""
+def _own_slices(
+    scope: Scope, cut: Instruction, whole: Instruction, groups: tuple[tuple[int, ...], ...]
+) -> Slices | None:
+    """Where each partition's slice begins, if those of each group are apart, and all of it."""
     parts = max(map(len, groups))
-    if sum(cut.sizes) * parts != size:
-        return False
+    if sum(cut.sizes) * parts != sum(whole.sizes) or len(whole.arrays) != 1:
+        return None
     partitions = max(max(group) for group in groups) + 1
+    sizes, room = cut.arrays[0][1], whole.arrays[0][1]
     offsets = [_value(scope, name, partitions) for name in cut.operands[1:]]
-    if any(offset is None for offset in offsets):
-        return False
-    taken = [
-        tuple(int(np.ravel(o)[p if np.size(o) > 1 else 0]) for o in offsets if o is not None)
+    if any(offset is None for offset in offsets) or len(offsets) != len(room):
+        return None
+    begins = tuple(
+        tuple(
+            # a slice that would reach over the end begins earlier
+            min(max(int(np.ravel(o)[p if np.size(o) > 1 else 0]), 0), whole_size - size)
+            for o, size, whole_size in zip(offsets, sizes, room, strict=True)
+            if o is not None
+        )
         for p in range(partitions)
-    ]
-    return all(len({taken[p] for p in group}) == parts for group in groups)
+    )
+    for group in groups:
+        for one, other in combinations((begins[p] for p in group), 2):
+            if all(abs(a - b) < size for a, b, size in zip(one, other, sizes, strict=True)):
+                return None
+    return begins
 
 
 def _value(scope: Scope, name: str, partitions: int) -> npt.NDArray[Any] | None:

@@ -319,11 +319,43 @@ def test_constants_and_strings_do_not_confuse_the_reader():
     assert entry["a"].attributes["metadata"].startswith('{op_name="all-gather(')
 
 
+CUT = """HloModule cut, num_partitions=8
+
+ENTRY %main (a: f32[16]) -> (f32[2], f32[2]) {{
+  %a = f32[16] parameter(0)
+  %sum = f32[16] all-reduce(%a), replica_groups={{{{0,1,2,3,4,5,6,7}}}}, to_apply=%add
+  %id = u32[] partition-id()
+  %i = s32[] convert(%id)
+  %two = s32[] constant({factor})
+  %begin = s32[] multiply(%i, %two)
+  %last = s32[] constant(14)
+  %back = s32[] subtract(%last, %begin)
+  %one = f32[2] dynamic-slice(%sum, %begin), dynamic_slice_sizes={{2}}
+  %other = f32[2] dynamic-slice(%sum, {second}), dynamic_slice_sizes={{2}}
+  ROOT %both = (f32[2], f32[2]) tuple(%one, %other)
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "second", "kind"),
+    [
+        (2, "%begin", SCATTER),
+        (1, "%begin", REDUCE),  # slices that overlap
+        (16, "%begin", REDUCE),  # slices that would reach over the end, and are moved back
+        (2, "%back", REDUCE),  # two slices on each device
+    ],
+)
+def test_a_reduce_scatter_leaves_slices_apart_and_one_on_each_device(factor, second, kind):
+    (found,) = collectives.read(CUT.format(factor=factor, second=second))
+    assert found.kind == kind
+
+
 LOOP = """HloModule loop, num_partitions=8
 
 %body (p: (s32[], f32[4])) -> (s32[], f32[4]) {{
   %p = (s32[], f32[4]) parameter(0)
-  %i = s32[] get-tuple-element(%p), index=0
+  %i = s32[] get-tuple-element({i}), index=0
   %step = s32[] constant({step})
   %next = s32[] add(%i, %step)
   %v = f32[4] get-tuple-element(%p), index=1
@@ -359,12 +391,15 @@ ENTRY %main (a: f32[4]) -> f32[4] {{
         ({"noted": ', backend_config={"known_trip_count":{"n":"5"}}'}, 5),
         ({"direction": "NE"}, None),
         ({"step": 0}, None),
+        ({"limit": 2**31 - 1, "step": 2}, None),
+        ({"direction": "LT, type=UNSIGNED"}, None),
+        ({"i": "%loop"}, None),
         ({"limit": "inf"}, None),
     ],
 )
 def test_a_counted_loop_is_counted_where_the_compiler_does_not_say(changes, times):
     text = LOOP.format(
-        **{"start": 0, "step": 1, "limit": 7, "direction": "LT", "noted": "", **changes}
+        **{"start": 0, "step": 1, "limit": 7, "direction": "LT", "noted": "", "i": "%p", **changes}
     )
     (found,) = collectives.read(text)
     assert found.times == times

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder import evidence, judge, programs
+from autograder import evidence, exercises, judge, judge_programs, programs
 from autograder.capture import capture
-from autograder.exercise import Argument, Computes, Exercise, PlacedLike
+from autograder.exercise import Argument, Computes, Exercise, Feeds, PlacedLike
 from autograder.instructor.judge_process import Case, judge_apart
 
 GRID = (("x", 4), ("y", 2))
@@ -97,8 +97,42 @@ def test_inputs_are_drawn_when_judging():
     exercise = replace(EXERCISE, requirements=(replace(computes, arguments=ARGUMENTS[:1]),))
     wanted = np.sin(known[0][0]) * known[0][1]
     captured = capture(exercise, {"answer": lambda a, b: 0 * a + wanted}, seed=5)
-    assert judge.judge(exercise, captured, seed=5).score == 1
-    assert judge.judge(exercise, captured, seed=6).diagnoses == ("ignores-inputs",)
+    for seed in (5, 6):  # inputs are drawn twice, so that to know the first draw is of no use
+        assert judge.judge(exercise, captured, seed=seed).diagnoses == ("ignores-inputs",)
+
+
+def test_the_inputs_of_programs_are_drawn_from_what_the_kernel_does_not_know():
+    captured = capture(EXERCISE, {"answer": lambda a, b: jnp.sin(a) * b}, seed=5)
+    assert judge.judge(EXERCISE, captured, seed=5, fresh=77).score == 1
+    piece = captured.answers["answer"]
+    assert isinstance(piece, evidence.Program)
+    ran = judge_programs.run_all(EXERCISE, "answer", piece, 77)
+    assert not np.array_equal(ran[0][0][0][0], np.random.default_rng(5).standard_normal((16, 8)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_coarse_zeros_are_not_close_to_anything(dtype):
+    found = verdict(lambda a, b: (0 * a * b).astype(dtype))
+    assert found.score == 0
+    assert found.diagnoses == ("dtype", WAITS)
+
+
+def test_every_copy_is_looked_at():
+    """With check_vma off, devices may return different copies of what is said to be the same."""
+
+    def differ(a, b):
+        def body(a, b):
+            rest = jax.lax.axis_index("y") * 1.0
+            return jnp.sin(a) * b + rest
+
+        mesh = programs.mesh_of(ARGUMENTS[0][0])
+        return jax.shard_map(body, mesh=mesh, out_specs=jax.P("x"), check_vma=False)(a, b)
+
+    line = (Argument((16,), GRID, ("x",)), Argument((16,), GRID, ("x",)))
+    computes = Computes("answer", "It must return sin(a) * b.", lambda a, b: np.sin(a) * b, (line,))
+    found = verdict(differ, replace(EXERCISE, requirements=(computes,)))
+    assert found.diagnoses == ("values",)
+    assert "on 4 of 8 devices" in found.findings[0].difference
 
 
 def hostile_call(a, b):
@@ -158,7 +192,8 @@ def test_custom_calls_are_read_from_operations_and_not_from_names():
     lowered = jax.jit(hostile_named).lower(*values)
     assert "custom_call" in lowered.as_text(debug_info=True)
     assert programs.custom_calls(lowered.compiler_ir("stablehlo")) == set()
-    assert programs.run(artifact(hostile_named), ARGUMENTS[0], values).outputs[0].shape == (16, 8)
+    ran = programs.run(artifact(hostile_named), ARGUMENTS[0], [values])
+    assert ran.outputs[0][0].shape == (16, 8)
 
 
 def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
@@ -201,3 +236,21 @@ def test_the_judges_process_has_nothing_of_its_callers(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     case = Case("1.1", {"exercise": "1.1", "answers": {}}, 0)
     assert judge_apart([case])[0].diagnoses == ("malformed",)
+
+
+def test_a_mesh_that_a_learner_has_set_for_good_is_in_nobodys_way():
+    """`jax.set_mesh(mesh)` in a cell of the notebook, and then a check on another mesh."""
+    other = jax.make_mesh((8,), ("z",), axis_types=(jax.sharding.AxisType.Auto,))
+    with jax.set_mesh(other):
+        assert verdict(lambda a, b: jnp.sin(a) * b).score == 1
+        for exercise in ("2.2", "2.3"):
+            feeds = exercises.EXERCISES[exercise].requirements[0]
+            assert isinstance(feeds, Feeds)
+            grid = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+            specs = {"2.2": [jax.P(None, ("x", "y"))], "2.3": [jax.P("x"), jax.P(None, "y")]}[
+                exercise
+            ]
+            answer = [jax.NamedSharding(grid, spec) for spec in specs]
+            only = replace(exercises.EXERCISES[exercise], requirements=(feeds,))
+            captured = capture(only, {feeds.answer: answer}, seed=5)
+            assert judge.judge(only, captured, seed=5).score == 1

@@ -14,12 +14,11 @@ X, Y, BOTH = ("x",), ("y",), ("x", "y")
 RING = [(i, (i + 1) % 4) for i in range(4)]
 
 
-def asked(body, out=jax.P("x", "y")):
+def asked(body):
     """The requests of a body over blocks of 4 by 8 on a mesh of 4 by 2."""
     grid = mesh(x=4, y=2)
-    function = jax.shard_map(
-        body, mesh=grid, in_specs=jax.P("x", "y"), out_specs=out, check_vma=False
-    )
+    blocks = jax.P("x", "y")
+    function = jax.shard_map(body, mesh=grid, in_specs=blocks, out_specs=blocks, check_vma=False)
     argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
     module = jax.jit(function).lower(argument).compiler_ir("stablehlo")
     return [

@@ -188,3 +188,41 @@ def test_a_prediction_that_shows_a_misconception_is_told_so():
     said = feedback.text(found)
     assert "Asked: the spec of x.T." in said
     assert "That is not what happens. A transpose turns the layout too." in said
+
+
+def test_a_loop_of_unknown_length_has_no_price():
+    """Else whatever is put into a `while_loop` would count as once."""
+
+    def often(x):
+        def step(state):
+            count, total = state
+            return count + 1, total + (x * total[:, None]).sum(1)
+
+        rounds = jnp.where(jnp.isfinite(x[0, 0]), 1, 2)
+        return jax.lax.while_loop(lambda s: s[0] < rounds, step, (0, 0 * x.sum(1)))[1] + x.sum(1)
+
+    exercise = Exercise(
+        "9.5",
+        "A loop",
+        (
+            Computes("answer", "It must sum.", lambda x: x.sum(1), (block(16),)),
+            CommunicatesAtMost("answer", ((Budget("all-reduce", None, 64),),)),
+        ),
+        ("Count.",),
+    )
+    found = verdict(exercise, often)
+    assert found.diagnoses == ("unknown-times",)
+    assert "not known before it runs" in found.findings[1].difference
+
+
+def test_a_reduce_scatter_and_an_all_gather_are_an_all_reduce_where_one_is_allowed():
+    def by_parts(x):
+        grid = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+        body = lambda v: jax.lax.all_gather(  # noqa: E731
+            jax.lax.psum_scatter(v.sum(1), "y", tiled=True), "y", tiled=True
+        )
+        return jax.shard_map(
+            body, mesh=grid, in_specs=jax.P("x", "y"), out_specs=jax.P("x"), check_vma=False
+        )(x)
+
+    assert verdict(ROW_SUM, by_parts).score == 1

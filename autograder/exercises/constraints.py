@@ -13,11 +13,13 @@ import numpy as np
 
 from autograder.exercise import (
     Argument,
+    Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
     PlacedLike,
+    Requests,
 )
 
 GRID: Final = (("x", 4), ("y", 2))
@@ -62,9 +64,9 @@ TURN: Final = Exercise(
         "anyway, or it was no constraint: inside of jit, with Auto axes, jax.device_put does "
         "nothing, without a word.",
         "values": "A layout never changes values: x.T is another array, the constraint is not.",
-        "replicated": "The compiler was asked for copies.",
-        "raised": "If it says that the sharding can only refer to Auto axes: the constraint named "
-        "explicit_grid, and in this exercise x is on grid.",
+        "replicated": "The compiler made copies: either P() was asked for, or the constraint is on "
+        "another mesh than x. Here it is on(grid, …).",
+        "other-modes-verb": "In this exercise x is on grid.",
     },
 )
 
@@ -78,7 +80,9 @@ COPIES: Final = Exercise(
             Computes(answer, f"{answer}(x) must be 2 * x.", lambda x: 2 * x, _blocks(mode)),
             PlacedLike(answer, EVERYWHERE, SHAPES),
             CommunicatesAtMost(
-                answer, ((Budget("all-gather", bytes=1280),), (Budget("all-gather", bytes=10240),))
+                # along y and then x, or x and then y: on the wires it is the same
+                answer,
+                ((Budget("all-gather", bytes=1536),), (Budget("all-gather", bytes=12288),)),
             ),
         )
     ),
@@ -87,15 +91,14 @@ COPIES: Final = Exercise(
         "Two modes, two verbs. One of them constrains what the compiler may choose, the other "
         "changes a type.",
         "jax.lax.with_sharding_constraint speaks to the compiler about Auto axes; jax.reshard is "
-        "for Explicit ones. Each is silent on the other's.",
+        "for Explicit ones. With P(), each is silent on the other's.",
     ),
     diagnoses={
-        "nothing-moved": "No error, and no effect: that is what happens where "
-        "with_sharding_constraint meets Explicit axes, or jax.reshard Auto ones, and P() names "
-        "none of them. Each mode has its own verb.",
+        "nothing-moved": "Either nothing was asked, or what was asked had no effect, and no error: "
+        "that is what happens where with_sharding_constraint meets Explicit axes, or jax.reshard "
+        "Auto ones, and P() names none of them. Each mode has its own verb.",
         "split-dimension": "Some of it was copied, not all: a spec that names no axis at all is "
         "needed.",
-        "raised": "A verb of the one mode was used on a mesh of the other.",
         "values": "It is to hold 2 * x.",
     },
 )
@@ -115,13 +118,11 @@ OUT_SHARDING: Final = Exercise(
     title="Where the sum goes",
     requirements=tuple(
         requirement
-        for answer, asks, picture, kinds, arguments, reference in (
-            # an all-reduce is a reduce-scatter and then an all-gather, and may be written so
-            ("whole", "A @ B", EVERYWHERE, ("all-reduce", "reduce-scatter", "all-gather"), MATMULS,
-             np.matmul),
-            ("rows", "A @ B", "0,1\n2,3\n4,5\n6,7", ("reduce-scatter",), MATMULS, np.matmul),
-            ("columns", "A @ B", "0,1 2,3 4,5 6,7", ("reduce-scatter",), MATMULS, np.matmul),
-            ("together", "A @ B + C @ D", EVERYWHERE, ("all-reduce",),
+        for answer, asks, picture, kind, arguments, reference in (
+            ("whole", "A @ B", EVERYWHERE, "all-reduce", MATMULS, np.matmul),
+            ("rows", "A @ B", "0,1\n2,3\n4,5\n6,7", "reduce-scatter", MATMULS, np.matmul),
+            ("columns", "A @ B", "0,1 2,3 4,5 6,7", "reduce-scatter", MATMULS, np.matmul),
+            ("together", "A @ B + C @ D", EVERYWHERE, "all-reduce",
              tuple(pair * 2 for pair in MATMULS),
              lambda A, B, C, D: A @ B + C @ D),  # noqa: N803  as the notebook has them
         )
@@ -129,10 +130,7 @@ OUT_SHARDING: Final = Exercise(
             Computes(answer, f"{answer} must return {asks}.", reference, arguments),
             PlacedLike(answer, picture, PRODUCTS),
             CommunicatesAtMost(
-                answer,
-                tuple(
-                    tuple(Budget(kind, ("x",), count) for kind in kinds) for count in PRODUCT_BYTES
-                ),
+                answer, tuple((Budget(kind, ("x",), count),) for count in PRODUCT_BYTES)
             ),
         )
     ),
@@ -145,15 +143,17 @@ OUT_SHARDING: Final = Exercise(
         "be added to each other first, and jax.reshard(…, on(explicit_grid)) adds up the sum.",
     ),
     diagnoses={
-        "raised": "If it says that the output is ambiguous: that is JAX asking where the sum is to "
-        "go. Answer with out_sharding. A bare spec needs a mesh; on(explicit_grid, …) has one.",
+        "bare-spec": "Here that is on(explicit_grid, …).",
+        "all-gather": "The factors are brought to everybody before they are multiplied. Multiply "
+        "first: what is added up is the product's parts.",
         "too-many-bytes": "Two sums are added up over the devices, one after the other, where one "
         "would do: a + b of parts, then one all-reduce.",
         "replicated-dimension": "If it is cut along y: the contraction is over x, so to cut the "
         "result along y leaves each device with a part of every sum, all of which are added up.",
         "replicated": "Everybody gets the whole sum, where a part was asked for.",
         "unreduced": "That was the right way to begin.",
-        "split-dimension": "A part on each device, where the whole was asked for.",
+        "split-dimension": "Compare with the picture, dimension by dimension, what is cut and what "
+        "is whole.",
     },
 )  # fmt: skip
 
@@ -185,11 +185,14 @@ SPREAD: Final = Exercise(
         "ones that they are to keep, and have to change places.",
         "collective-permute over x, y": "The order of the axes in the tuple decides whether what a "
         "device has summed is what it keeps.",
-        "all-gather over x": "The whole array is brought to everybody before anything is summed. "
-        "Sum first: a sum is smaller than what it sums.",
+        "all-gather over x": "Something is brought together that is to stay apart. Sum first: a "
+        "sum is smaller than what it sums, and each device is to keep its part.",
+        "all-to-all": "The array is laid out anew before it is summed. Sum first: a sum is smaller "
+        "than what it sums.",
         "replicated-dimension": "The sum is there, but several devices hold the same part of it.",
         "replicated": "Everybody holds the whole sum.",
-        "raised": "with_sharding_constraint is for Auto axes; x is on explicit_grid.",
+        "other-modes-verb": "Here x is on explicit_grid.",
+        "no-out-sharding": "Sum, and then lay the sum out.",
     },
 )
 
@@ -218,8 +221,8 @@ ISLAND: Final = Exercise(
         "the blocks in the picture.",
     ),
     diagnoses={
-        "raised": "jnp.roll cuts the array into slices that do not divide over the devices, and an "
-        "Explicit type cannot say that. Inside an island with Auto axes nobody asks for the type.",
+        "untypable": "jnp.roll cuts off a strip of one column, and one column cannot be cut in "
+        "two.",
         "all-gather over y": "Whole rows are brought together, where each device lacks a single "
         "column.",
         "all-to-all over y": "The array is laid out anew and back again, where each device lacks a "
@@ -249,18 +252,18 @@ STEER: Final = Exercise(
         "x has the blocks of the picture already. What arrives in another layout is x.T.",
         "One constraint is enough, on an array that the compiler would otherwise bring together: "
         "say of it that it keeps the blocks.",
-        "Constrain x.T to P('x', 'y') before it is added; another array would do as well.",
+        "Constrain x.T to P('x', 'y') before it is added, or the sum after.",
     ),
     diagnoses={
-        "replicated": "The compiler chose copies, as it did before. Tell it where something is to "
-        "be.",
-        "all-gather over x": "Nothing keeps the compiler from bringing both arrays to everybody.",
+        "replicated": "At the addition two layouts still meet with equal claims, and the compiler "
+        "makes copies. A constraint on x itself says what holds anyway, and x.T turns it over: "
+        "constrain x.T, or the sum, to P('x', 'y').",
         "all-gather over y": "The way leads through strips of whole rows: half of each is fetched "
         "only to be sent on.",
         "all-gather over parts of axes": "The way leads through a layout with fewer blocks, which "
         "has to be gathered first.",
         "replicated-dimension": "The constraint decided for the result too: it took over the "
-        "layout that you gave to x.T.",
+        "layout that was given to x.T.",
         "values": "It is x.T that is added.",
     },
 )  # fmt: skip
@@ -281,21 +284,34 @@ def _inputs(mode: Any) -> tuple[tuple[Argument, ...], ...]:
     )
 
 
+def _biased(x: Any, w: Any, b: Any) -> Any:
+    """The bias added on each of eight devices, before the parts are added up."""
+    return _layer(x, w, 8 * b)
+
+
+def _sigmoids(x: Any, w: Any, b: Any) -> Any:
+    """The sigmoid of each device's part, and then the sum."""
+    parts = zip(np.split(x, 8), np.split(w, 8), strict=True)
+    return np.sum([_layer(x, w, b) for x, w in parts], axis=0)
+
+
 LAYERS: Final = Exercise(
     id="3.7",
     title="One layer, four ways",
     requirements=tuple(
         requirement
-        for answer, mode in (
-            ("layer_plain", "auto"),
-            ("layer_constrained", "auto"),
-            ("layer_explicit", "explicit"),
-            ("layer_mapped", "explicit"),
+        for answer, mode, by_hand, mistakes in (
+            ("layer_plain", "auto", (), {}),
+            ("layer_constrained", "auto", (), {}),
+            ("layer_explicit", "explicit", (), {}),
+            ("layer_mapped", "explicit", (Ask("all-reduce"),),
+             {"bias-eight-times": _biased, "sum-of-sigmoids": _sigmoids}),
         )
         for requirement in (
             Computes(
-                answer, f"{answer} must return sigmoid(x @ w + b).", _layer, _inputs(mode)
+                answer, f"{answer} must return sigmoid(x @ w + b).", _layer, _inputs(mode), mistakes
             ),
+            Requests(answer, (by_hand, by_hand)),
             CommunicatesAtMost(
                 answer, tuple((Budget("all-reduce", ("x",), count),) for count in (16, 64))
             ),
@@ -309,13 +325,15 @@ LAYERS: Final = Exercise(
         "up. What must happen after that, and only once?",
     ),
     diagnoses={
-        "values": "In the body of shard_map each device has its part of the sum. What is done to "
-        "the part before psum is done eight times over: a bias is added eight times, and a "
-        "sigmoid of a part is not a part of the sigmoid.",
-        "raised": "If it says ambiguous: out_sharding is the answer.",
+        "bias-eight-times": "Each device added the bias to its part, and then the parts were added "
+        "up: the bias is in the result eight times. Add it after psum.",
+        "sum-of-sigmoids": "Each device took the sigmoid of its part, and then these were added "
+        "up. A sigmoid of a part is no part of the sigmoid: psum first.",
         "not-replicated": "Here each device has another part of the sum.",
         "all-gather over x": "The features are brought together, where a sum of parts, four "
         "numbers long, would do.",
+        "no all-reduce": "layer_mapped is to be written with shard_map and psum.",
+        "all-reduce by hand": "Only layer_mapped is to be written by hand.",
     },
 )  # fmt: skip
 

@@ -22,11 +22,23 @@ SECONDS: Final = 120
 
 
 class Case(msgspec.Struct, frozen=True):
-    """What is to be judged: evidence as it came, and the seed that its kernel was given."""
+    """What is to be judged: evidence as it came, and what random numbers are drawn from.
+
+    Attributes:
+        exercise: the id of the exercise.
+        evidence: plain data, which may be anything.
+        seed: what the submission's kernel drew its cases from.
+        fresh: what the judge draws inputs from, where the kernel is not to have known them.
+    """
 
     exercise: str
     evidence: Any
     seed: int
+    fresh: int | None = None
+
+
+CONTROL: Final = Case("1.1", {}, 0)
+"""What any judge can judge: where this fails, it is the machine that is at fault."""
 
 
 class JudgeFailedError(RuntimeError):
@@ -36,12 +48,59 @@ class JudgeFailedError(RuntimeError):
 def judge_apart(cases: Sequence[Case], seconds: float = SECONDS) -> list[Verdict]:
     """Judge evidence in a process of its own.
 
+    Where that process dies or does not end, each case is judged in one of its own, so that a
+    program that kills its judge costs nobody else's points.
+
     Args:
         cases: what to judge.
-        seconds: the time after which the process is given up.
+        seconds: the time after which a process is given up.
 
     Raises:
-        JudgeFailedError: the process ended without verdicts.
+        JudgeFailedError: the process ended without verdicts, and it was not for what it was given.
+    """
+    sent = [(case, _encoded(case)) for case in cases]
+    readable = [case for case, encoded in sent if encoded is not None]
+    try:
+        verdicts = iter(_judged(readable, seconds))
+    except JudgeFailedError:
+        _judged([CONTROL], seconds)
+        verdicts = iter([_judged_alone(case, seconds) for case in readable])
+    return [
+        next(verdicts)
+        if encoded is not None
+        else no_evidence(
+            find(case.exercise), "malformed", "The evidence holds what cannot be written down."
+        )
+        for case, encoded in sent
+    ]
+
+
+def _encoded(case: Case) -> bytes | None:
+    """A case as JSON; None where it holds what JSON has no way to write."""
+    try:
+        return msgspec.json.encode(case)
+    except (UnicodeError, RecursionError, msgspec.MsgspecError):
+        return None
+
+
+def _judged_alone(case: Case, seconds: float) -> Verdict:
+    """The verdict on one case of several that no judge survived together."""
+    try:
+        return _judged([case], seconds)[0]
+    except JudgeFailedError as error:
+        return no_evidence(
+            find(case.exercise),
+            "kills-the-judge",
+            f"Judging it did not come to an end: {str(error).splitlines()[0]} Is there a loop "
+            f"that does not end, or an array that is far too large?",
+        )
+
+
+def _judged(cases: Sequence[Case], seconds: float) -> list[Verdict]:
+    """The verdicts of one process.
+
+    Raises:
+        JudgeFailedError: it died, took too long, or did not reply as it should.
     """
     if not cases:
         return []
@@ -74,7 +133,7 @@ def _verdict(case: Case) -> Verdict:
     except evidence.MalformedEvidenceError as error:
         return no_evidence(exercise, "malformed", str(error))
     try:
-        return judge(exercise, read, case.seed)
+        return judge(exercise, read, case.seed, case.fresh)
     except Exception as error:  # forged evidence must not take the others' verdicts with it
         return no_evidence(
             exercise, "strange", f"The judge cannot make sense of it: {type(error).__name__}."

@@ -1,9 +1,11 @@
 """Between running a submission and saving its grades: the verdicts, from the evidence."""
 
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from nbformat.v4 import new_output
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -41,9 +43,9 @@ class JudgeEvidence(NbGraderPreprocessor):
             for exercise in [BY_GRADE_ID.get(cell.metadata.get("nbgrader", {}).get("grade_id"))]
             if exercise is not None and exercise.grade_id in points and cell.cell_type == "code"
         }
-        seed = resources[RESOURCE]["seed"]
+        seed, fresh = resources[RESOURCE]["seed"], secrets.randbits(32)
         cases = [
-            Case(exercise.id, found, seed)
+            Case(exercise.id, found, seed, fresh)
             for exercise, cell in graded.values()
             for found in [_evidence(exercise, cell, nb)]
             if found is not None
@@ -65,7 +67,7 @@ class JudgeEvidence(NbGraderPreprocessor):
     def _keep(self, cases: list[Case], resources: Any) -> None:
         """Leave the evidence beside the graded notebook, so that it can be judged again."""
         folder = Path(resources["metadata"]["path"])
-        kept = [{"exercise": c.exercise, "seed": c.seed, "evidence": c.evidence} for c in cases]
+        kept = [msgspec.structs.asdict(case) for case in cases]
         path = folder / f"{resources['nbgrader']['notebook']}.evidence.json"
         path.unlink(missing_ok=True)
         path.write_text(json.dumps(kept))

@@ -29,9 +29,14 @@ def turned(x):
     return jnp.sin(x.T)
 
 
-# %% the Explicit mesh exercise="3.1" score=0 diagnoses=["raised"]
+# %% the Explicit mesh exercise="3.1" score=0 diagnoses=["other-modes-verb"]
 def turned(x):
     return with_sharding_constraint(jnp.sin(x), on(explicit_grid, "y", "x"))
+
+
+# %% a type given on the way exercise="3.1" score=0 diagnoses=["other-mode"]
+def turned(x):
+    return jax.reshard(jnp.sin(x), on(explicit_grid, "y", "x"))
 
 
 # %% copies exercise="3.1" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
@@ -67,6 +72,20 @@ def copied_explicit(x):
     return with_sharding_constraint(2 * x, on(explicit_grid))
 
 
+# %% out_shardings, jitted by itself exercise="3.2" score=1
+copied_auto = jax.jit(lambda x: 2 * x, out_shardings=on(grid))
+copied_explicit = jax.jit(lambda x: x + x, out_shardings=on(explicit_grid))
+
+
+# %% the meshes exchanged exercise="3.2" score=0 diagnoses=["other-mode"]
+def copied_auto(x):
+    return jax.reshard(2 * x, on(explicit_grid))
+
+
+def copied_explicit(x):
+    return with_sharding_constraint(2 * x, on(grid))
+
+
 # %% one verb for both exercise="3.2" score=0.6666666667 diagnoses=["nothing-moved", "not-counted-yet"]
 def copied_auto(x):
     return with_sharding_constraint(2 * x, on(grid))
@@ -85,7 +104,7 @@ def copied_explicit(x):
     return jax.reshard(2 * x, on(explicit_grid, None, "y"))
 
 
-# %% the verbs exchanged, and axes named exercise="3.2" score=0 diagnoses=["raised"]
+# %% the verbs exchanged, and axes named exercise="3.2" score=0 diagnoses=["other-modes-verb"]
 def copied_auto(x):
     return jax.reshard(2 * x, on(grid, "x"))
 
@@ -122,7 +141,27 @@ def together(A, B, C, D):
     return jnp.einsum("nij,njk->ik", left, right, out_sharding=on(explicit_grid))
 
 
-# %% JAX's question unanswered exercise="3.3" score=0 diagnoses=["raised"]
+# %% reduced and gathered, and the factors brought together exercise="3.3" score=0.9166666667 diagnoses=["all-gather over x"]
+def whole(A, B):
+    everywhere = on(explicit_grid)
+    return jax.reshard(A, everywhere) @ jax.reshard(B, everywhere)
+
+
+def rows(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, "x"))
+
+
+def columns(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, None, "x"))
+
+
+def together(A, B, C, D):
+    later = on(explicit_grid, unreduced={"x"})
+    parts = jnp.dot(A, B, out_sharding=later) + jnp.dot(C, D, out_sharding=later)
+    return jax.reshard(jax.reshard(parts, on(explicit_grid, "x")), on(explicit_grid))
+
+
+# %% JAX's question unanswered exercise="3.3" score=0 diagnoses=["ambiguous", "bare-spec"]
 def whole(A, B):
     return A @ B
 
@@ -175,7 +214,7 @@ def together(A, B, C, D):
     return jnp.dot(A, B, out_sharding=later) + jnp.dot(C, D, out_sharding=later)
 
 
-# %% parts where the whole was asked for exercise="3.3" score=0.8333333333 diagnoses=["split-dimension", "not-counted-yet"]
+# %% parts where the whole was asked for exercise="3.3" score=0.8333333333 diagnoses=["split-dimension", "reduce-scatter over x"]
 def whole(A, B):
     return jnp.dot(A, B, out_sharding=on(explicit_grid, "x"))
 
@@ -210,6 +249,16 @@ def spread_sum(x):
     return jax.reshard(jax.reshard(x, on(explicit_grid)).sum(0), on(explicit_grid, ("y", "x")))
 
 
+# %% out_sharding where there is none exercise="3.4" score=0 diagnoses=["no-out-sharding"]
+def spread_sum(x):
+    return jnp.sum(x, 0, out_sharding=on(explicit_grid, ("y", "x")))
+
+
+# %% in strips of columns first exercise="3.4" score=0.6666666667 diagnoses=["all-to-all over x"]
+def spread_sum(x):
+    return jax.reshard(x, on(explicit_grid, None, ("y", "x"))).sum(0)
+
+
 # %% the sum as it comes exercise="3.4" score=0.3333333333 diagnoses=["replicated-dimension", "all-reduce over x"]
 def spread_sum(x):
     return x.sum(0)
@@ -220,7 +269,7 @@ def spread_sum(x):
     return jax.reshard(x.sum(0), on(explicit_grid))
 
 
-# %% the other mode's verb exercise="3.4" score=0 diagnoses=["raised"]
+# %% the other mode's verb exercise="3.4" score=0 diagnoses=["other-modes-verb"]
 def spread_sum(x):
     return with_sharding_constraint(x.sum(0), on(explicit_grid, ("y", "x")))
 
@@ -233,9 +282,16 @@ def differences(x):
     return x - roll(x)
 
 
-# %% no island exercise="3.5" score=0 diagnoses=["raised"]
+# %% no island exercise="3.5" score=0 diagnoses=["untypable"]
 def differences(x):
     return x - jnp.roll(x, 1, axis=1)
+
+
+# %% an island that opens nothing exercise="3.5" score=0 diagnoses=["untypable"]
+def differences(x):
+    return jax.sharding.auto_axes(
+        lambda x: x - jnp.roll(x, 1, axis=1), out_sharding=on(grid, "x", "y")
+    )(x)
 
 
 # %% whole rows first exercise="3.5" score=0.6666666667 diagnoses=["all-gather over y"]
@@ -272,6 +328,12 @@ def steered(x):
 
 # %% nothing said exercise="3.6" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
 def steered(x):
+    return x + x.T
+
+
+# %% x held where it is exercise="3.6" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
+def steered(x):
+    x = with_sharding_constraint(x, on(grid, "x", "y"))
     return x + x.T
 
 
@@ -325,7 +387,7 @@ def layer_mapped(x, w, b):
     return jax.nn.sigmoid(summed + b)
 
 
-# %% the bias before the sum, a copy constrained exercise="3.7" score=0.375 diagnoses=["all-gather over x", "raised", "values", "not-counted-yet"]
+# %% the bias before the sum, a copy constrained exercise="3.7" score=0.4166666667 diagnoses=["all-gather over x", "ambiguous", "bias-eight-times", "not-counted-yet"]
 def layer_plain(x, w, b):
     return jax.nn.sigmoid(x @ w + b)
 
@@ -347,7 +409,27 @@ def layer_mapped(x, w, b):
     return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)
 
 
-# %% the sigmoid before the sum exercise="3.7" score=0 diagnoses=["unanswered", "values", "not-counted-yet"]
+# %% the ways exchanged exercise="3.7" score=0.8333333333 diagnoses=["all-reduce by hand", "no all-reduce"]
+def layer_plain(x, w, b):
+    return jax.nn.sigmoid(x @ w + b)
+
+
+layer_constrained = layer_plain
+
+
+def layer_explicit(x, w, b):
+    def body(x, w, b):
+        return jax.nn.sigmoid(jax.lax.psum(x @ w, "x") + b)
+
+    specs = (P("x"), P("x", None), P())
+    return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)
+
+
+def layer_mapped(x, w, b):
+    return jax.nn.sigmoid(jnp.dot(x, w, out_sharding=on(explicit_line)) + b)
+
+
+# %% the sigmoid before the sum exercise="3.7" score=0 diagnoses=["unanswered", "sum-of-sigmoids", "not-counted-yet"]
 def layer_mapped(x, w, b):
     def body(x, w, b):
         return jax.lax.psum(jax.nn.sigmoid(x @ w + b), "x")
