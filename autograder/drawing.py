@@ -37,6 +37,7 @@ class Panel:
         cuts: for each dimension, the intervals it is cut into.
         labels: for each place in the grid of blocks, the ids to write on it.
         description: the same in words, for those who cannot see it.
+        names: what to call the dimensions of a picture of rank 2.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Panel:
     cuts: tuple[tuple[tuple[int, int], ...], ...]
     labels: Mapping[tuple[int, ...], tuple[int, ...]]
     description: str
+    names: tuple[str, str] = ("dimension 0", "dimension 1")
 
     @property
     def planes(self) -> Iterator[tuple[tuple[int, ...], str]]:
@@ -229,10 +231,9 @@ def _draw_plane(
         scene.words.append(_Word(name, (x, y), "left"))
         y += 12
     elif len(panel.shape) == 2:
-        scene.words.append(_Word("dimension 1 →", (x, y - 2), "left"))
-        scene.words.append(
-            _Word("dimension 0 ↓", (x + cell_width * len(rows[0]) + 4, y + 14), "left")
-        )
+        scene.words.append(_Word(f"{panel.names[1]} →", (x, y - 2), "left"))
+        beside = x + cell_width * len(rows[0]) + 4
+        scene.words.append(_Word(f"{panel.names[0]} ↓", (beside, y + 14), "left"))
         y += 8
     for (i, row), j in product(enumerate(rows), range(len(rows[0]))):
         left, top = x + j * cell_width, y + i * cell_height

@@ -215,14 +215,18 @@ class Requests:
         answer: the name, in the notebook, of the answer that must meet this. Another requirement,
             `Computes`, has it exported.
         wanted: for each program that is judged, what it is to ask for.
+        never: where it may ask for what it likes, the kinds that it may not.
     """
 
     answer: str
-    wanted: tuple[tuple[Ask, ...], ...]
+    wanted: tuple[tuple[Ask, ...], ...] = ()
+    never: tuple[str, ...] = ()
 
     @property
     def asks(self) -> str:
         """What the first program is to ask for, in words."""
+        if self.never:
+            return f"by hand, no {' and no '.join(self.never)}"
         return f"by hand: {' and '.join(map(str, self.wanted[0])) or 'nothing'}"
 
 

@@ -15,13 +15,25 @@ def judge_requests(
     """The finding for the collectives that programs ask for by hand."""
     runs = run_all(exercise, requirement.answer, piece, seed)
     lists = asked_of(exercise, requirement.answer)
-    found = basis
-    for (_, ran), wanted, arguments in zip(runs, requirement.wanted, lists, strict=True):
-        case = f"Given {described(arguments)}: "
-        found = _compare(ran.requested, wanted, basis)
+    first: Finding | None = None
+    for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
+        if requirement.never:
+            found = _refrain(ran.requested, requirement.never, basis)
+        else:
+            found = _compare(ran.requested, requirement.wanted[i], basis)
         if not found.met:
-            return found.but(difference=case + found.difference)
-    return found
+            return found.but(difference=f"Given {described(arguments)}: {found.difference}")
+        first = first or found
+    return first or basis
+
+
+def _refrain(requested: Sequence[Collective], never: Sequence[str], basis: Finding) -> Finding:
+    """The finding for one program that may ask for anything but some kinds."""
+    basis = basis.but(came=f"by hand: {_listed(requested)}")
+    bad = next((c for c in requested if c.kind in never), None)
+    if bad is not None:
+        return basis.problem(f"{bad.kind} by hand", f"{_capital(_one(bad))} is off-limits here.")
+    return basis.but(met=True)
 
 
 def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Finding) -> Finding:

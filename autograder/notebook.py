@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import jax
+import numpy as np
 
-from autograder import drawing, evidence, feedback, journal
+from autograder import drawing, evidence, feedback, holdings, inside, journal
 from autograder.capture import capture
 from autograder.errors import ShortError
 from autograder.exercise import Exercise, pictured
@@ -138,24 +139,37 @@ def target(exercise: str) -> None:
 
 @overload
 def show(
-    *things: object, shape: tuple[int, ...] | None = None, figure: Literal[True], **named: object
+    *things: object,
+    shape: tuple[int, ...] | None = None,
+    figure: Literal[True],
+    values: bool = False,
+    **named: object,
 ) -> "Figure": ...
 @overload
 def show(
     *things: object,
     shape: tuple[int, ...] | None = None,
     figure: Literal[False] = False,
+    values: bool = False,
     **named: object,
 ) -> None: ...
 def show(
-    *things: object, shape: tuple[int, ...] | None = None, figure: bool = False, **named: object
+    *things: object,
+    shape: tuple[int, ...] | None = None,
+    figure: bool = False,
+    values: bool = False,
+    **named: object,
 ) -> "Figure | None":
     """Draw which device holds which block; several things side by side.
+
+    In the body of `jax.shard_map`, an array is what one device holds of it, and is drawn so: its
+    shape, and which devices hold the same.
 
     Args:
         *things: arrays, or shardings, or layouts, of rank 0 to 4.
         shape: the global shape, in elements, that shardings are drawn for.
         figure: return a matplotlib figure instead of showing.
+        values: write the numbers that each device holds, of small arrays, in place of a picture.
         **named: more of them, with a title each.
 
     Raises:
@@ -165,26 +179,46 @@ def show(
         raise UsageError("show draws an array, or a sharding and a shape; nothing came.")
     titled: list[tuple[str, object]] = [("", thing) for thing in things]
     titled += list(named.items())
-    try:
-        layouts = [(title, _layout(title, thing, shape)) for title, thing in titled]
-    except LayoutError as error:
-        raise UsageError(str(error)) from None
-    for _, layout in layouts:
-        if len(layout.shape) > 4:
-            raise UsageError(f"show draws up to rank 4; an array of shape {layout.shape} came.")
-    panels = [layout.panel(title) for title, layout in layouts]
+    if values:
+        _display_holdings(titled)
+        return None
+    panels = [_panel(title, thing, shape) for title, thing in titled]
     if figure:
         return drawing.figure(panels)
     _draw(panels)
     return None
 
 
-def _layout(title: str, thing: object, shape: tuple[int, ...] | None) -> Layout:
-    """The layout of one thing to show; what is wrong with it is said of its title."""
+def _panel(title: str, thing: object, shape: tuple[int, ...] | None) -> drawing.Panel:
+    """The picture of one thing to show; what is wrong with it is said of its title."""
+    if isinstance(thing, jax.core.Tracer):
+        drawn = inside.panel(title, thing)
+        if drawn is None:
+            raise UsageError(
+                "This is an array inside of jit, which is on no device yet: show it after the "
+                "program ran. (In the body of shard_map, show draws what a device holds of it.)"
+            )
+        return drawn
     try:
-        return Layout.of(thing, shape)
+        layout = Layout.of(thing, shape)
     except LayoutError as error:
-        raise LayoutError(f"{title}: {error}" if title else str(error)) from None
+        raise UsageError(f"{title}: {error}" if title else str(error)) from None
+    if len(layout.shape) > 4:
+        raise UsageError(f"show draws up to rank 4; an array of shape {layout.shape} came.")
+    return layout.panel(title)
+
+
+def _display_holdings(titled: list[tuple[str, object]]) -> None:
+    rows = []
+    for title, thing in titled:
+        if not isinstance(thing, jax.Array) or isinstance(thing, jax.core.Tracer):
+            raise UsageError(
+                f"show(…, values=True) writes the numbers that arrays hold; "
+                f"{type(thing).__name__} came."
+            )
+        blocks = {shard.device.id: np.asarray(shard.data) for shard in thing.addressable_shards}
+        rows.append((title, blocks))
+    _display(holdings.page(rows), holdings.plain(rows), lambda: holdings.renderable(rows))
 
 
 def _find(exercise: str) -> Exercise:

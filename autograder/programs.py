@@ -8,6 +8,7 @@ calls; a call back into Python is not on the list.
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import jax
@@ -217,6 +218,7 @@ def _execute(
                 f"The program calls {min(strange)!r}, which is outside of what a program may call "
                 f"here: it must compute its result with JAX's own operations.",
             )
+        _prepare_linear_algebra()
         compiled = lowered.compile()
         outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
         _refuse_unreduced(outputs[0])
@@ -226,6 +228,15 @@ def _execute(
         raise
     except Exception as error:  # the compiler's refusals come in many types
         raise ProgramError("fails", f"JAX refuses the program: {first_line(error)}") from error
+
+
+@cache
+def _prepare_linear_algebra() -> None:
+    """Have JAX find LAPACK, which it does when a program that needs it is lowered here.
+
+    One that was exported elsewhere is not, and to call what was never found kills the process.
+    """
+    jax.jit(jax.numpy.linalg.inv).lower(jax.ShapeDtypeStruct((1, 1), np.float32))
 
 
 def custom_calls(module: Any) -> set[str]:

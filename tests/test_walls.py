@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 # Each module may import those on the lines above it, and not those on its own line.
 LAYERS = [
     ["drawing", "errors", "hlo", "journal", "plain"],
-    ["flows"],
+    ["flows", "holdings", "inside"],
     ["loops", "reduce_scatter"],
     ["origins"],
     ["collectives"],
@@ -27,6 +27,7 @@ LAYERS = [
     [
         "exercises.computation_follows_data",
         "exercises.constraints",
+        "exercises.shard_map",
         "exercises.sharding_basics",
     ],
     ["exercises"],
