@@ -1,7 +1,7 @@
 """From answers to evidence, in the student's kernel."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import jax
@@ -32,6 +32,7 @@ from autograder.exercise import (
     Requests,
     Requirement,
     Returns,
+    Trades,
     WorksAtMost,
     described,
 )
@@ -92,7 +93,9 @@ def _capture(requirement: Requirement, answer: object, generator: np.random.Gene
         case PlacedLike():
             return _capture_placement(requirement, answer)
         case Feeds():
-            return _capture_placements(requirement, answer)
+            return _capture_placements(requirement.arguments, requirement.shapes[0], answer)
+        case Trades():
+            return _capture_placements(requirement.arguments, requirement.shapes, answer)
         case Returns():
             return _capture_results(requirement, answer, generator)
         case Computes():
@@ -123,21 +126,23 @@ def _capture_placement(requirement: PlacedLike, answer: object) -> Piece:
     return NotCaptured(*_misfit(answer))
 
 
-def _capture_placements(requirement: Feeds, answer: object) -> Piece:
-    names = requirement.arguments
+def _capture_placements(
+    names: Sequence[str], shapes: Sequence[tuple[int, ...]], answer: object
+) -> Piece:
     several = isinstance(answer, tuple | list) and not isinstance(answer, jax.P)
     answers = list(answer) if several else [answer]  # type: ignore[call-overload]
     if len(answers) != len(names):
-        one = len(names) == 1
+        wanted = {1: "one sharding was", 2: "a pair of shardings was"}.get(
+            len(names), f"{len(names)} shardings were"
+        )
         return NotCaptured(
             "number-of-shardings",
-            f"{len(answers)} came, and {'one sharding was' if one else 'a pair of shardings was'} "
-            f"asked for: of {' and of '.join(names)}.",
+            f"{len(answers)} came, and {wanted} asked for: of {' and of '.join(names)}.",
         )
     if all(part is ... for part in answers):
         return Unanswered()
     parts = []
-    for name, part, shape in zip(names, answers, requirement.shapes[0], strict=True):
+    for name, part, shape in zip(names, answers, shapes, strict=True):
         if not isinstance(part, jax.Array | jax.sharding.Sharding):
             why, sentence = _misfit(part)
             return NotCaptured(why, f"{name}: {sentence}")

@@ -294,6 +294,42 @@ class Feeds:
 
 
 @dataclass(frozen=True)
+class Trades:
+    """Shardings for the arguments of a given function, that hold little and move little.
+
+    There is no one right answer: holding more saves moving. Within a cap on what may be held,
+    credit is given by how near the answer comes to the least that is known to be moved.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be laid out, in a sentence.
+        function: what the arguments are given to.
+        shapes: the arguments' shapes, in elements.
+        cap: the most bytes of arguments that a device may hold.
+        frontier: pairs of bytes held and bytes moved on each device, the best that is known.
+        slack: so many bytes are as good as none, when answers are compared.
+    """
+
+    answer: str
+    asks: str
+    function: Arrays
+    shapes: tuple[Shape, ...]
+    cap: int
+    frontier: tuple[tuple[int, int], ...]
+    slack: int
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the function's arguments."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    @property
+    def best(self) -> int:
+        """The least that is known to be moved within the cap."""
+        return min(moved for held, moved in self.frontier if held <= self.cap)
+
+
+@dataclass(frozen=True)
 class Predicts:
     """One cell of a table of predictions, judged by itself.
 
@@ -325,6 +361,7 @@ Requirement = (
     | FitsIn
     | WorksAtMost
     | Feeds
+    | Trades
     | Predicts
 )
 

@@ -1,11 +1,12 @@
 """Verdicts as words and pictures: text, rich tables for a terminal, HTML for a notebook."""
 
 import html
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from autograder import drawing
-from autograder.verdict import Finding, Verdict
+from autograder import drawing, tradeoff
+from autograder.verdict import Finding, Trade, Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -113,8 +114,13 @@ def renderable(verdict: Verdict) -> "RenderableType":
     )
 
 
-def page(verdict: Verdict) -> str:
-    """The verdict as HTML, for a notebook and for nbgrader's feedback page."""
+def page(verdict: Verdict, earlier: Mapping[str, Sequence[Trade]] | None = None) -> str:
+    """The verdict as HTML, for a notebook and for nbgrader's feedback page.
+
+    Args:
+        verdict: what the judge says.
+        earlier: for each answer that trades one thing for another, the attempts before this one.
+    """
     colour = COLOURS[verdict.state]
     pictures = "".join(
         drawing.svg(_panels(finding, len(verdict.findings) > 1)) for finding in _to_draw(verdict)
@@ -123,6 +129,11 @@ def page(verdict: Verdict) -> str:
         f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px">'
         f'<div style="font-weight:600;color:{colour}">{html.escape(headline(verdict))}</div>'
         + "".join(_block(group, several=len(verdict.findings) > 1) for group in _groups(verdict))
+        + "".join(
+            tradeoff.plot(f.answer, [*(earlier or {}).get(f.answer, ()), f.trade])
+            for f in verdict.findings
+            if f.trade is not None
+        )
         + f"{pictures}</div>"
     )
 

@@ -29,11 +29,12 @@ from autograder.exercise import (
     Requests,
     Requirement,
     Returns,
+    Trades,
     WorksAtMost,
     pictured,
 )
 from autograder.judge_costs import judge_communication, judge_memory, judge_work
-from autograder.judge_feeds import judge_feeds
+from autograder.judge_feeds import judge_feeds, judge_trade
 from autograder.judge_functions import judge_prediction, judge_results
 from autograder.judge_layouts import judge_placement
 from autograder.judge_programs import asked_of, judge_output_layout, judge_values
@@ -173,7 +174,9 @@ def _judged(
         case FitsIn(), Program():
             return judge_memory(requirement, piece, basis, exercise, seed)
         case Feeds(), Placements():
-            return judge_feeds(requirement, piece, basis, exercise, seed)
+            return judge_feeds(requirement, piece, basis, seed)
+        case Trades(), Placements():
+            return judge_trade(requirement, piece, basis, seed)
         case Predicts(), Value():
             return judge_prediction(requirement, piece, basis)
         case _:

@@ -95,31 +95,35 @@ def judge_memory(
     requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the memory that a program takes on each device."""
+    first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
     for (_, ran), most in zip(runs, requirement.bytes, strict=True):
-        basis = basis.but(came=f"a program that holds {ran.report.peak_bytes:,} bytes")
+        found = basis.but(came=f"a program that holds {ran.report.peak_bytes:,} bytes")
         if ran.report.peak_bytes > most:
             over = ran.report.peak_bytes / most
-            return basis.problem(
+            return found.problem(
                 "too-much-memory", f"It holds {over:.3g} times what each device has room for."
             )
-    return basis.but(met=True)
+        first = first or found.but(met=True)
+    return first or basis
 
 
 def judge_work(
     requirement: WorksAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the operations that each device does."""
+    first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
     for (_, ran), most in zip(runs, requirement.flops, strict=True):
-        basis = basis.but(came=f"a program in which each device does {ran.report.flops:,.0f}")
+        found = basis.but(came=f"a program in which each device does {ran.report.flops:,.0f}")
         if ran.report.flops > most:
             over = ran.report.flops / most
-            return basis.problem(
+            return found.problem(
                 "too-much-work",
                 f"Each device does {over:.3g} times its share: what one could compute, several do.",
             )
-    return basis.but(met=True)
+        first = first or found.but(met=True)
+    return first or basis
 
 
 def communicated(report: Report) -> str:

@@ -1,6 +1,9 @@
 """The judge's eye for the layout of arguments: what does a given function make of them?"""
 
+import math
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import jax
@@ -9,11 +12,11 @@ import numpy as np
 from autograder import programs
 from autograder.communication import communication
 from autograder.evidence import Placement, Placements
-from autograder.exercise import Arrays, Exercise, Feeds
+from autograder.exercise import Arrays, Feeds, Trades
 from autograder.judge_costs import communicated, within_budgets
 from autograder.judge_layouts import judge_layout, mesh_of, rebuild
 from autograder.layout import Layout, LayoutError, Shape
-from autograder.verdict import Finding
+from autograder.verdict import Finding, Trade
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a mesh axis may be called where a program is compiled for it."""
@@ -22,67 +25,121 @@ SLACK = 1.5
 """How much more than its share a device may do: what communicates takes some operations too."""
 
 
-def judge_feeds(
-    requirement: Feeds, piece: Placements, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    """The finding for what a given function does with arguments laid out by the answer."""
-    names = requirement.arguments
+@dataclass(frozen=True)
+class Fed:
+    """A given function, compiled for arguments laid out by an answer, and run."""
+
+    layouts: tuple[Layout, ...]
+    came: str
+    ran: programs.Ran
+
+
+def feed(
+    function: Arrays,
+    names: Sequence[str],
+    shapes: tuple[Shape, ...],
+    piece: Placements,
+    basis: Finding,
+    seed: int,
+) -> Fed | Finding:
+    """Run a given function on arguments laid out by an answer; or what is wrong with the answer."""
     if len(piece.parts) != len(names):
         return basis.problem("malformed", "A placement for each argument was needed.")
+    try:
+        shardings = [rebuild(part) for part in piece.parts]
+        layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
+    except LayoutError as error:
+        return basis.problem("does-not-fit", str(error), came="a sharding that does not fit")
+    came = "; ".join(
+        f"{name}: {layout.describe()}" for name, layout in zip(names, layouts, strict=True)
+    )
+    basis = basis.but(came=came)
+    strange = [n for part in piece.parts for n in part.mesh.names if not NAME.fullmatch(n)]
+    if strange:  # XLA's own parser aborts the process on some
+        return basis.problem(
+            "axis-names",
+            f"A mesh axis is called {strange[0]!r}: compilers read names of letters, digits and "
+            f"underscores.",
+        )
+    if len({part.mesh.ids for part in piece.parts}) > 1:
+        return basis.problem(
+            "different-devices",
+            "A program runs on one list of devices, in one order, and these are not on the same.",
+        )
+    ran = _run(function, piece.parts, shapes, seed)
+    came = f"{came}. Then it communicates {communicated(ran.report)}"
+    used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
+    if used < devices:
+        return basis.problem(
+            "one-device" if used == 1 else "devices-unused",
+            f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything, and "
+            f"{'does' if used == 1 else 'do'} all the work.",
+            came=came,
+        )
+    return Fed(tuple(layouts), came, ran)
+
+
+def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:
+    """The finding for what a given function does with arguments laid out by the answer."""
+    names, function = requirement.arguments, requirement.function
     result = requirement.result()
     first: Finding | None = None
     for shapes, budgets in zip(requirement.shapes, requirement.budgets, strict=True):
-        try:
-            shardings = [rebuild(part) for part in piece.parts]
-            layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
-        except LayoutError as error:
-            return basis.problem("does-not-fit", str(error), came="a sharding that does not fit")
-        laid_out = "; ".join(
-            f"{name}: {layout.describe()}" for name, layout in zip(names, layouts, strict=True)
-        )
-        basis = basis.but(came=laid_out)
-        strange = [n for part in piece.parts for n in part.mesh.names if not NAME.fullmatch(n)]
-        if strange:  # XLA's own parser aborts the process on some
-            return basis.problem(
-                "axis-names",
-                f"A mesh axis is called {strange[0]!r}: compilers read names of letters, digits "
-                f"and underscores.",
-            )
-        if len({part.mesh.ids for part in piece.parts}) > 1:
-            return basis.problem(
-                "different-devices",
-                "A program runs on one list of devices, in one order, and these are not on the "
-                "same.",
-            )
-        ran = _run(requirement.function, piece.parts, shapes, seed)
-        basis = basis.but(came=f"{laid_out}. Then it communicates {communicated(ran.report)}")
-        used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
-        if used < devices:
-            return basis.problem(
-                "one-device" if used == 1 else "devices-unused",
-                f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything, and "
-                f"{'does' if used == 1 else 'do'} all the work.",
-            )
-        found = within_budgets(ran.report, budgets, basis, names, layouts)
+        fed = feed(function, names, shapes, piece, basis, seed)
+        if isinstance(fed, Finding):
+            return fed
+        found = within_budgets(fed.ran.report, budgets, basis, names, fed.layouts)
+        found = found.but(came=fed.came)
         if not found.met:
-            return found.but(came=basis.came)
+            return found
         if result is not None:
-            found = judge_layout(result, Layout.of(ran.outputs[0][0]), basis)
+            found = judge_layout(result, Layout.of(fed.ran.outputs[0][0]), found.but(met=False))
             if not found.met:
                 return found.but(
-                    came=f"{basis.came}; the result: {found.came}",
+                    came=f"{fed.came}; the result: {found.came}",
                     difference=f"Of the result: {found.difference}",
                 )
-        share = ran.report.flops / _whole(requirement.function, shapes)
-        if share > SLACK / devices:
+        share, fair = fed.ran.report.flops / _whole(function, shapes), 1 / jax.device_count()
+        if share > SLACK * fair:
             return basis.problem(
                 "repeated-work",
                 f"It communicates no more than it may, but each device does {_fraction(share)} of "
-                f"the work, and of {devices} devices each could do {_fraction(1 / devices)}: "
+                f"the work, and of {jax.device_count()} devices each could do {_fraction(fair)}: "
                 f"whoever holds the same blocks computes the same.",
+                came=fed.came,
             )
-        first = first or basis.but(met=True, made=found.made)
+        first = first or found.but(came=fed.came)
     return first or basis
+
+
+def judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: int) -> Finding:
+    """The finding for what an answer holds and moves, against the best that is known."""
+    fed = feed(requirement.function, requirement.arguments, requirement.shapes, piece, basis, seed)
+    if isinstance(fed, Finding):
+        return fed
+    held = sum(math.prod(s.shard_shape(shape)) * 4 for s, shape in zip(
+        map(rebuild, piece.parts), requirement.shapes, strict=True
+    ))  # fmt: skip
+    moved, best = fed.ran.report.bytes, requirement.best
+    basis = basis.but(
+        came=f"{held:,} bytes held, {moved:,} bytes moved on each device ({fed.came})",
+        trade=Trade(held, moved, requirement.cap, requirement.frontier),
+    )
+    if held > requirement.cap:
+        return basis.problem(
+            "over-the-cap",
+            f"A device may hold {requirement.cap:,} bytes of the arguments, and holds {held:,}.",
+        )
+    if any(c.times is None for c in fed.ran.report.collectives):
+        return basis.problem("unknown-times", "How often something is moved is not known.")
+    credit = min(1.0, (best + requirement.slack) / (moved + requirement.slack))
+    if credit < 1:
+        return basis.problem(
+            "could-move-less",
+            f"Within the cap it can be done with {best:,} bytes moved.",
+            credit=round(credit, 3),
+        )
+    return basis.but(met=True)
 
 
 @lru_cache(maxsize=16)

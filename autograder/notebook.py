@@ -16,7 +16,7 @@ from autograder.exercise import Exercise, pictured
 from autograder.exercises import NOTEBOOKS, UnknownExerciseError, find
 from autograder.judge import judge
 from autograder.layout import Layout, LayoutError
-from autograder.verdict import Verdict
+from autograder.verdict import Trade, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +29,7 @@ DEVICES: Final = 8
 """How many devices every notebook of the course has."""
 
 _hints_given: dict[str, int] = {}
+_attempts: dict[str, dict[str, list[Trade]]] = {}
 
 
 class UsageError(ShortError, TypeError):
@@ -76,7 +77,12 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
         return
     seed = secrets.randbits(32)
     verdict = judge(asked, capture(asked, named, seed), seed)
-    _display(feedback.page(verdict), feedback.text(verdict), lambda: feedback.renderable(verdict))
+    earlier = _attempts.setdefault(asked.id, {})
+    page = feedback.page(verdict, earlier)
+    _display(page, feedback.text(verdict), lambda: feedback.renderable(verdict))
+    for finding in verdict.findings:
+        if finding.trade is not None:
+            earlier.setdefault(finding.answer, []).append(finding.trade)
     if os.environ.get("NBGRADER_EXECUTION") in ("validate", "autograde"):
         if verdict.score < 1:
             raise NotYet(_without_pictures(verdict))

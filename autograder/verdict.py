@@ -8,6 +8,22 @@ from autograder.evidence import Struct
 from autograder.layout import Layout
 
 
+class Trade(Struct, frozen=True):
+    """Bytes held against bytes moved, on each device: what an answer chose, and what can be had.
+
+    Attributes:
+        held: what it holds.
+        moved: what it moves.
+        cap: the most that it may hold.
+        frontier: pairs of held and moved, such that nobody knows better in both.
+    """
+
+    held: int
+    moved: int
+    cap: int
+    frontier: tuple[tuple[int, int], ...]
+
+
 class Finding(Struct, frozen=True):
     """What became of one requirement.
 
@@ -21,6 +37,8 @@ class Finding(Struct, frozen=True):
         target: the layout asked for, where there is one to draw.
         made: the layout that came, where there is one to draw.
         cell: which cell it speaks of, where the answer is a table.
+        credit: the part of the requirement that is met, from 0 to 1, where there are degrees.
+        trade: where there are degrees, what they are measured by.
     """
 
     answer: str
@@ -32,6 +50,8 @@ class Finding(Struct, frozen=True):
     target: Layout | None = None
     made: Layout | None = None
     cell: str = ""
+    credit: float | None = None
+    trade: Trade | None = None
 
     def but(self, **changes: Any) -> Self:
         """The same finding with some of it changed."""
@@ -52,7 +72,8 @@ class Verdict(Struct, frozen=True):
     @property
     def score(self) -> float:
         """The share of the requirements that are met, from 0 to 1."""
-        return sum(finding.met for finding in self.findings) / len(self.findings)
+        earned = (f.met if f.credit is None else f.credit for f in self.findings)
+        return sum(earned) / len(self.findings)
 
     @property
     def diagnoses(self) -> tuple[str, ...]:

@@ -4,13 +4,20 @@ import reprlib
 from typing import Final
 
 from autograder.exercise import Exercise
-from autograder.exercises import computation_follows_data, constraints, shard_map, sharding_basics
+from autograder.exercises import (
+    computation_follows_data,
+    constraints,
+    shard_map,
+    shard_map_matmul,
+    sharding_basics,
+)
 
 NOTEBOOKS: Final[dict[str, tuple[Exercise, ...]]] = {
     "01_sharding_basics": sharding_basics.EXERCISES,
     "02_computation_follows_data": computation_follows_data.EXERCISES,
     "03_constraints": constraints.EXERCISES,
     "05_shard_map": shard_map.EXERCISES,
+    "06_shard_map_matmul": shard_map_matmul.EXERCISES,
 }
 """The exercises of each notebook, by the notebook's nbgrader assignment id, in order."""
 
