@@ -1,6 +1,7 @@
 """Errors that teach: sentences of ours without a traceback, and errors of the learner's."""
 
 import inspect
+import linecache
 import re
 from collections.abc import Callable
 from typing import Final
@@ -147,10 +148,25 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
             "While a function is compiled there are no numbers yet: what asks an array for its "
             "numbers (NumPy, float(), an `if`) cannot be part of a program for many devices.",
         )
+    if _is_jaxs_assertion(error):
+        return "unbound-axis", (
+            "JAX says nothing more here. It is what happens, most often, where a collective names "
+            "an axis that the mesh does not have."
+        )
     for pattern, diagnosis, meaning in MEANINGS:
         if re.search(pattern, str(error), re.IGNORECASE):
             return diagnosis, meaning
     return "raised", ""
+
+
+def _is_jaxs_assertion(error: BaseException) -> bool:
+    """Whether it is an assertion without a message that is not written in the learner's line."""
+    step = error.__traceback__
+    if not isinstance(error, AssertionError) or str(error) or step is None:
+        return False
+    while step.tb_next is not None:
+        step = step.tb_next
+    return "assert" not in linecache.getline(step.tb_frame.f_code.co_filename, step.tb_lineno)
 
 
 def first_line(error: BaseException) -> str:

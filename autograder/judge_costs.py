@@ -115,7 +115,7 @@ def judge_work(
     first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
     for (_, ran), most in zip(runs, requirement.flops, strict=True):
-        found = basis.but(came=f"a program in which each device does {ran.report.flops:,.0f}")
+        found = basis.but(came=f"{ran.report.flops:,.0f} operations on each device")
         if ran.report.flops > most:
             over = ran.report.flops / most
             return found.problem(

@@ -1,0 +1,69 @@
+"""JAX's errors on layouts, and what they usually mean, on the JAX that runs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from autograder.errors import DIAGNOSES, meaning_of
+from tests.helpers import mesh
+
+LINE = mesh(x=8)
+EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+
+
+def mapped(body, in_specs="x", out_specs="x"):
+    cut, join = (jax.P(*s) if isinstance(s, tuple) else jax.P(s) for s in (in_specs, out_specs))
+    return lambda x: jax.shard_map(body, mesh=LINE, in_specs=cut, out_specs=join)(x)
+
+
+def insists(x):
+    assert x is None
+
+
+def carried(mine):
+    return lax.fori_loop(0, 3, lambda i, c: c + mine.sum(), 0.0)[None]
+
+
+def typed(function):
+    blocks = jax.NamedSharding(EXPLICIT, jax.P("x", "y"))
+    return lambda x: jax.jit(function)(jax.device_put(x, blocks))
+
+
+@pytest.mark.parametrize(
+    ("function", "diagnosis"),
+    [
+        (mapped(lambda a: a.sum(), out_specs=()), "not-replicated"),
+        (mapped(lambda a: lax.all_gather(a, "x"), out_specs=()), "not-replicated"),
+        (mapped(carried), "varying-mismatch"),
+        (mapped(lambda a: a, in_specs=("x", None, None)), "rank"),
+        (mapped(lambda a: a.sum()), "rank"),
+        (mapped(lambda a: lax.psum(a, "y")), "unbound-axis"),
+        (mapped(lambda a: lax.all_gather(a, "y")), "unbound-axis"),
+        (mapped(lambda a: lax.axis_index("y") + a), "unbound-axis"),
+        (lambda x: lax.psum(x, "x"), "unbound-axis"),
+        (lambda x: mapped(lambda a: a)(x[:12]), "does-not-divide"),
+        (mapped(lambda a: np.asarray(a)), "asks-for-numbers"),
+        (mapped(lambda a: a if a.sum() > 0 else -a), "asks-for-numbers"),
+        (typed(lambda x: x + x.T), "raised"),
+        (typed(lambda x: x.T @ x[:, ::-1]), "ambiguous"),
+        (typed(lambda x: jax.reshard(x, jax.P("x"))), "bare-spec"),
+        (typed(lambda x: jnp.roll(x, 1, axis=1)), "untypable"),
+        (typed(lambda x: jnp.sum(x, 0, out_sharding=jax.P())), "no-out-sharding"),  # type: ignore[call-arg]
+        (typed(lambda x: lax.with_sharding_constraint(x, jax.NamedSharding(EXPLICIT, jax.P("y")))),
+         "other-modes-verb"),
+        (insists, "raised"),
+        (lambda x: undefined, "raised"),  # type: ignore[name-defined]  # noqa: F821
+    ],
+)  # fmt: skip
+def test_an_error_is_told_by_what_it_means(function, diagnosis):
+    with pytest.raises(Exception) as raised:  # noqa: PT011  each is of another type
+        jax.jit(function)(jnp.ones((16, 16))) if diagnosis == "asks-for-numbers" else function(
+            jnp.ones((16, 16))
+        )
+    name, meaning = meaning_of(raised.value)
+    assert name == diagnosis, raised.value
+    assert name in DIAGNOSES
+    assert bool(meaning) == (name != "raised")
+    assert not meaning or meaning.endswith(".")
