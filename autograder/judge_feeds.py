@@ -114,13 +114,23 @@ def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int
 
 def judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: int) -> Finding:
     """The finding for what an answer holds and moves, against the best that is known."""
-    fed = feed(requirement.function, requirement.arguments, requirement.shapes, piece, basis, seed)
-    if isinstance(fed, Finding):
-        return fed
-    held = sum(math.prod(s.shard_shape(shape)) * 4 for s, shape in zip(
-        map(rebuild, piece.parts), requirement.shapes, strict=True
-    ))  # fmt: skip
-    moved, best = fed.ran.report.bytes, requirement.best
+    first: Finding | None = None
+    for scale in (1, 2):  # what was found for one size must hold for another
+        shapes = tuple(tuple(scale * size for size in shape) for shape in requirement.shapes)
+        fed = feed(requirement.function, requirement.arguments, shapes, piece, basis, seed)
+        if isinstance(fed, Finding):
+            return fed
+        found = _traded(requirement, fed, scale ** len(shapes[0]), basis)
+        first = first or found
+        if (found.credit or found.met) < (first.credit or first.met):
+            return found
+    return first or basis
+
+
+def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Finding:
+    """The finding for arguments that are so many times as large as the exercise's."""
+    held = sum(4 * math.prod(layout.block_shape) for layout in fed.layouts) // factor
+    moved, best = fed.ran.report.bytes // factor, requirement.best
     basis = basis.but(
         came=f"{held:,} bytes held, {moved:,} bytes moved on each device ({fed.came})",
         trade=Trade(held, moved, requirement.cap, requirement.frontier),

@@ -200,6 +200,11 @@ class Layout:
             {device: tuple(block[axis] for axis in order) for device, block in self.blocks},
         )
 
+    @property
+    def block_shape(self) -> Shape:
+        """The shape, in elements, of the block that each device holds."""
+        return tuple(stop - start for start, stop in self.blocks[0][1])
+
     def describe(self) -> str:
         """The layout in words: `shape (16, 16) in 1 × 8 blocks of (16, 2)`, and who holds them."""
         if not self.blocks:
@@ -208,8 +213,7 @@ class Layout:
             return f"a scalar on {devices_in_words(self.devices)}"
         if math.prod(self.counts) == 1:
             return f"shape {self.shape}, whole on {devices_in_words(self.devices)}"
-        block = tuple(stop - start for start, stop in self.blocks[0][1])
-        cut = f"shape {self.shape} in {_by(self.counts)} blocks of {block}"
+        cut = f"shape {self.shape} in {_by(self.counts)} blocks of {self.block_shape}"
         if self.copies > 1:
             return f"{cut}, {self.copies} copies of each, on {devices_in_words(self.devices)}"
         in_order = tuple(device for holders in self.grid.values() for device in holders)
