@@ -95,35 +95,48 @@ def judge_memory(
     requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the memory that a program takes on each device."""
-    first: Finding | None = None
-    runs = run_all(exercise, requirement.answer, piece, seed)
-    for (_, ran), most in zip(runs, requirement.bytes, strict=True):
-        found = basis.but(came=f"a program that holds {ran.report.peak_bytes:,} bytes")
-        if ran.report.peak_bytes > most:
-            over = ran.report.peak_bytes / most
-            return found.problem(
-                "too-much-memory", f"It holds {over:.3g} times what each device has room for."
-            )
-        first = first or found.but(met=True)
-    return first or basis
+    reports = [ran.report for _, ran in run_all(exercise, requirement.answer, piece, seed)]
+    return _at_most(
+        requirement.bytes,
+        [report.peak_bytes for report in reports],
+        basis,
+        "{:,.0f} bytes on each device",
+        ("too-much-memory", "It holds {:.3g} times what each device has room for."),
+    )
 
 
 def judge_work(
     requirement: WorksAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the operations that each device does."""
-    first: Finding | None = None
-    runs = run_all(exercise, requirement.answer, piece, seed)
-    for (_, ran), most in zip(runs, requirement.flops, strict=True):
-        found = basis.but(came=f"{ran.report.flops:,.0f} operations on each device")
-        if ran.report.flops > most:
-            over = ran.report.flops / most
-            return found.problem(
-                "too-much-work",
-                f"Each device does {over:.3g} times its share: what one could compute, several do.",
+    reports = [ran.report for _, ran in run_all(exercise, requirement.answer, piece, seed)]
+    return _at_most(
+        requirement.flops,
+        [report.flops for report in reports],
+        basis,
+        "{:,.0f} operations on each device",
+        (
+            "too-much-work",
+            "Each device does {:.3g} times its share: what one could compute, several do.",
+        ),
+    )
+
+
+def _at_most(
+    limits: Sequence[int],
+    amounts: Sequence[float],
+    basis: Finding,
+    came: str,
+    problem: tuple[str, str],
+) -> Finding:
+    """The finding for amounts of which each has a limit; of those within, the first is told."""
+    for limit, amount in zip(limits, amounts, strict=True):
+        if amount > limit:
+            diagnosis, sentence = problem
+            return basis.problem(
+                diagnosis, sentence.format(amount / limit), came=came.format(amount)
             )
-        first = first or found.but(met=True)
-    return first or basis
+    return basis.but(met=True, came=came.format(amounts[0]))
 
 
 def communicated(report: Report) -> str:

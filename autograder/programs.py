@@ -194,40 +194,35 @@ def execute(
     Raises:
         ProgramError: it calls out, or fails.
     """
-    with current(mesh):
-        return _execute(function, shardings, draws, mesh)
-
-
-def _execute(
-    function: Callable[..., Any],
-    shardings: Sequence[jax.sharding.Sharding],
-    draws: Sequence[Inputs],
-    mesh: jax.sharding.Mesh,
-) -> Ran:
     try:
-        values = [
-            [jax.device_put(v, s) for v, s in zip(inputs, shardings, strict=True)]
-            for inputs in draws
-        ]
-        lowered = jax.jit(function).lower(*values[0])
-        module = lowered.compiler_ir("stablehlo")
-        strange = custom_calls(module) - ALLOWED_CUSTOM_CALLS
-        if strange:
-            raise ProgramError(
-                "custom-call",
-                f"The program calls {min(strange)!r}, which is outside of what a program may call "
-                f"here: it must compute its result with JAX's own operations.",
-            )
-        _prepare_linear_algebra()
-        compiled = lowered.compile()
-        outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
-        _refuse_unreduced(outputs[0])
-        report = communication(compiled, mesh=mesh)
-        return Ran(outputs, report, tuple(requested.read(module, mesh)))
+        with current(mesh):
+            values = [
+                [jax.device_put(v, s) for v, s in zip(inputs, shardings, strict=True)]
+                for inputs in draws
+            ]
+            lowered = jax.jit(function).lower(*values[0])
+            module = lowered.compiler_ir("stablehlo")
+            _refuse_calls(module)
+            _prepare_linear_algebra()
+            compiled = lowered.compile()
+            outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
+            _refuse_unreduced(outputs[0])
+            report = communication(compiled, mesh=mesh)
+            return Ran(outputs, report, tuple(requested.read(module, mesh)))
     except ProgramError:
         raise
     except Exception as error:  # the compiler's refusals come in many types
         raise ProgramError("fails", f"JAX refuses the program: {first_line(error)}") from error
+
+
+def _refuse_calls(module: Any) -> None:
+    strange = custom_calls(module) - ALLOWED_CUSTOM_CALLS
+    if strange:
+        raise ProgramError(
+            "custom-call",
+            f"The program calls {min(strange)!r}, which is outside of what a program may call "
+            f"here: it must compute its result with JAX's own operations.",
+        )
 
 
 @cache
