@@ -65,8 +65,28 @@ MEANINGS: Final = (
         r"out_specs which require replication",
         "not-replicated",
         "out_specs leaves an axis out, which says that all devices along it return the same; and "
-        "what the body returns may differ from device to device. Often a psum is missing. To "
-        "switch the check off, as JAX proposes, is no help: they would still differ, unseen.",
+        "as far as JAX can tell, what the body returns may differ. Often a psum is missing. (After "
+        "an all_gather all have the same, but its type does not say so.) The check is the only one "
+        "to notice: leave it on.",
+    ),
+    (
+        r"scatter dimension size",
+        "untiled",
+        "Without tiled=True the dimension that is scattered must be as long as there are devices, "
+        "and it goes away; with it, it must be a multiple. It is dimension 0, unless "
+        "scatter_dimension says otherwise.",
+    ),
+    (
+        r"contracting dimensions to have the same shape",
+        "blocks-do-not-fit",
+        "The two blocks do not go together: of the contracted dimension, a device has more of the "
+        "one than of the other. Gather what is missing, or slice what is too much.",
+    ),
+    (
+        r"sources and destinations must be unique",
+        "wrong-pairs",
+        "Each device of this mesh may send once and receive once. If the pairs are for another "
+        "number of devices: lax.axis_size tells it.",
     ),
     (
         r"manual axis types do not match|varying manual axes",

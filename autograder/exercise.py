@@ -70,6 +70,7 @@ class Argument:
         spec: for each dimension the axes it is split over, as `jax.P` takes them.
         dtype: the NumPy name of its type.
         mode: the mode of every mesh axis.
+        scale: how large its values are: they are drawn from a normal distribution, times this.
     """
 
     shape: Shape
@@ -77,6 +78,7 @@ class Argument:
     spec: tuple[str | tuple[str, ...] | None, ...] = ()
     dtype: str = "float32"
     mode: Literal["explicit", "auto"] = "explicit"
+    scale: float = 1.0
 
 
 def described(arguments: Sequence[Argument]) -> str:
@@ -216,11 +218,13 @@ class Requests:
             `Computes`, has it exported.
         wanted: for each program that is judged, what it is to ask for.
         never: where it may ask for what it likes, the kinds that it may not.
+        mapped: whether it has to be written with `shard_map`, so that the compiler adds nothing.
     """
 
     answer: str
     wanted: tuple[tuple[Ask, ...], ...] = ()
     never: tuple[str, ...] = ()
+    mapped: bool = True
 
     @property
     def asks(self) -> str:

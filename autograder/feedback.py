@@ -27,7 +27,10 @@ COLOURS: Final = {
 def headline(verdict: Verdict) -> str:
     """One line: the mark, the exercise and how it stands."""
     met = sum(finding.met for finding in verdict.findings)
-    share = f" ({met} of {len(verdict.findings)})" if verdict.state == "partly" else ""
+    share = f" ({met} of {len(verdict.findings)})"
+    if any(f.credit is not None for f in verdict.findings):
+        share = f" ({verdict.score:.0%})"
+    share = share if verdict.state == "partly" else ""
     return (
         f"{MARKS[verdict.state]} {verdict.exercise} {verdict.title}: "
         f"{HEADLINES[verdict.state]}{share}"

@@ -114,7 +114,7 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
 def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
     generator = np.random.default_rng(seed)
     draws = [
-        [generator.standard_normal(a.shape).astype(a.dtype) for a in arguments]
+        [(a.scale * generator.standard_normal(a.shape)).astype(a.dtype) for a in arguments]
         for _ in range(DRAWS)
     ]
     return draws, programs.run(artifact, arguments, draws)

@@ -6,6 +6,7 @@ from autograder.collectives import Collective
 from autograder.evidence import Program
 from autograder.exercise import Ask, Exercise, Requests, described
 from autograder.judge_programs import asked_of, run_all
+from autograder.programs import Ran
 from autograder.verdict import Finding
 
 
@@ -17,14 +18,35 @@ def judge_requests(
     lists = asked_of(exercise, requirement.answer)
     first: Finding | None = None
     for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
+        if requirement.mapped and not ran.mapped:
+            return basis.problem(
+                "no-shard-map",
+                "There is no shard_map in it: the compiler cut it up. Write what one device does.",
+                came="a program for all devices at once",
+            )
         if requirement.never:
             found = _refrain(ran.requested, requirement.never, basis)
         else:
             found = _compare(ran.requested, requirement.wanted[i], basis)
+        if found.met and requirement.mapped:
+            found = _nothing_added(ran, found)
         if not found.met:
             return found.but(difference=f"Given {described(arguments)}: {found.difference}")
         first = first or found
     return first or basis
+
+
+def _nothing_added(ran: Ran, found: Finding) -> Finding:
+    """The finding, unless the compiler had to add what was not asked for."""
+    asked = {c.kind for c in ran.requested}
+    added = next((c for c in ran.report.collectives if c.kind not in asked), None)
+    if added is None:
+        return found
+    return found.but(met=False).problem(
+        "added-by-the-compiler",
+        f"The compiler adds {_one(added)}: an argument or the result is laid out otherwise than "
+        f"in_specs or out_specs say, or something is done outside of the body.",
+    )
 
 
 def _refrain(requested: Sequence[Collective], never: Sequence[str], basis: Finding) -> Finding:
@@ -48,9 +70,9 @@ def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Find
             if elsewhere is not None:
                 return basis.problem(
                     "other-axes",
-                    f"The {ask.kind} runs over {_axes(elsewhere)}, and {ask} was asked for.",
+                    f"The {ask.kind} runs over {_axes(elsewhere)}; asked for: {ask}.",
                 )
-            return basis.problem(f"no {ask.kind}", f"{_capital(str(ask))} was asked for.")
+            return basis.problem(f"no {ask.kind}", f"Asked for, and missing: {ask}.")
         if any(c.times is None for c in mine):
             return basis.problem("unknown-times", f"How often the {ask.kind} runs is left open.")
         times = sum(c.times or 0 for c in mine)
@@ -63,7 +85,7 @@ def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Find
                 else "too-seldom"
             )
             return basis.problem(
-                diagnosis, f"{ask.times} {_plural(ask.kind, ask.times)} would do; it has {times}."
+                diagnosis, f"{ask.times} {_plural(ask.kind, ask.times)} wanted; it has {times}."
             )
         largest = max(c.bytes for c in mine)
         if ask.bytes is not None and largest > ask.bytes:

@@ -152,11 +152,13 @@ class Ran:
         outputs: what it returned for each draw of its inputs, flattened.
         report: what it communicates, and what it takes on each device.
         requested: the collectives that it asks for by hand.
+        mapped: whether there is a `shard_map` in it.
     """
 
     outputs: tuple[list[jax.Array], ...]
     report: Report
     requested: tuple[Collective, ...]
+    mapped: bool
 
 
 def run(artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs]) -> Ran:
@@ -208,7 +210,8 @@ def execute(
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
             _refuse_unreduced(outputs[0])
             report = communication(compiled, mesh=mesh)
-            return Ran(outputs, report, tuple(requested.read(module, mesh)))
+            by_hand = tuple(requested.read(module, mesh))
+            return Ran(outputs, report, by_hand, requested.is_mapped(module))
     except ProgramError:
         raise
     except Exception as error:  # the compiler's refusals come in many types

@@ -41,6 +41,21 @@ def read(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
     ]
 
 
+def is_mapped(module: Any) -> bool:
+    """Whether a part of the module is written for one device, as `shard_map` has it."""
+    from jax.extend.mlir import ir
+
+    found = []
+
+    def visit(operation: Any) -> Any:
+        if operation.name == "sdy.manual_computation":
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return bool(found)
+
+
 def _within(
     operation: Any, functions: dict[str, Any], times: int | None, sometimes: bool
 ) -> Iterator[Collective]:

@@ -311,7 +311,7 @@ LAYERS: Final = Exercise(
             Computes(
                 answer, f"{answer} must return sigmoid(x @ w + b).", _layer, _inputs(mode), mistakes
             ),
-            Requests(answer, (by_hand, by_hand)),
+            Requests(answer, (by_hand, by_hand), mapped=bool(by_hand)),
             CommunicatesAtMost(
                 answer, tuple((Budget("all-reduce", ("x",), count),) for count in (16, 64))
             ),
@@ -332,7 +332,7 @@ LAYERS: Final = Exercise(
         "not-replicated": "Here each device has another part of the sum.",
         "all-gather over x": "The features are brought together, where a sum of parts, four "
         "numbers long, would do.",
-        "no all-reduce": "layer_mapped is to be written with shard_map and psum.",
+        "no-shard-map": "layer_mapped is to be written with shard_map and psum.",
         "all-reduce by hand": "Only layer_mapped is to be written by hand.",
     },
 )  # fmt: skip

@@ -6,6 +6,7 @@ and of four devices (`jax.set_mesh`), so they must not have a mesh written into 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -51,7 +52,12 @@ SHAPES: Final = Exercise(
                 (
                     "P(None, ('x', 'y'))",
                     (16, 2),
-                    {"global": (16, 16), "like-vmap": (16,), "other-dimension": (2, 16)},
+                    {
+                        "global": (16, 16),
+                        "like-vmap": (16,),
+                        "other-dimension": (2, 16),
+                        "one-axis": (16, 8),
+                    },
                 ),
                 ("P()", (16, 16), {"both-cut": (4, 8)}),
             )
@@ -65,7 +71,12 @@ SHAPES: Final = Exercise(
                 (
                     "P(('x', 'y'), None)",
                     (32, 8),
-                    {"still-inside": (4, 8), "as-before": (16, 16), "other-dimension": (4, 64)},
+                    {
+                        "still-inside": (4, 8),
+                        "as-before": (16, 16),
+                        "other-dimension": (4, 64),
+                        "one-axis": (16, 8),
+                    },
                 ),
                 (
                     "P('y', 'x')",
@@ -89,6 +100,7 @@ SHAPES: Final = Exercise(
         "gets a copy.",
         "other-dimension": "An entry of the spec speaks of the dimension in its place: the first "
         "of dimension 0.",
+        "one-axis": "The entry names two axes: their sizes multiply.",
         "still-inside": "That is one device's block. Outside, the blocks are put together.",
         "as-before": "What comes out need not have the shape of what went in: out_specs alone "
         "decides how the blocks are put together.",
@@ -99,6 +111,12 @@ SHAPES: Final = Exercise(
 def _softmax(x: Any) -> Any:
     e = np.exp(x - x.max())
     return e / e.sum()
+
+
+def _large(arguments: Any) -> Any:
+    """The same arguments, with values on the last mesh that exp cannot take as they are."""
+    *rest, last = arguments
+    return (*rest, tuple(replace(a, scale=100.0) for a in last))
 
 
 def _blocks(x: Any) -> list[Any]:
@@ -149,8 +167,8 @@ REDUCTIONS: Final = Exercise(
         )
         for requirement in (
             Computes(
-                answer, f"{answer} must return {asks}.", reference, _on_lines(_vector), mistakes,
-                under_mesh=True,
+                answer, f"{answer} must return {asks}.", reference,
+                _large(_on_lines(_vector)), mistakes, under_mesh=True,
             ),
             Requests(
                 answer,
@@ -181,6 +199,8 @@ REDUCTIONS: Final = Exercise(
         "first.",
         "all-gather by hand": "The blocks are brought together. A number of each is enough.",
         "one-too-many": "What one all-reduce gives, everybody has: a second adds it up again.",
+        "values": "If it is nan for large x, exp overflows: take away the largest element of "
+        "all of x before exp.",
         "too-seldom": "A softmax needs two numbers of all of x: its largest element and the sum.",
     },
 )  # fmt: skip
@@ -327,8 +347,7 @@ PARTS: Final = Exercise(
         "no reduce-scatter": "The sum is to be made by a reduce-scatter.",
         "no all-gather": "The pieces are to be brought together by an all-gather.",
         "by-pieces": "The columns of one row were added up, not the rows.",
-        "raised": "A reduce-scatter cuts dimension 0 unless told otherwise, and here that has "
-        "size 1: take the row as a vector, or say scatter_dimension=1.",
+        "untiled": "Here dimension 0 has size 1: take the row as a vector, or cut dimension 1.",
     },
 )
 
@@ -408,6 +427,7 @@ HALO: Final = Exercise(
                     np.roll(b, 1) - 2 * b + np.roll(b, -1) for b in _blocks(x)
                 ]),
                 "halos-exchanged": lambda x: _with_halos(x, exchanged=True),
+                "wrong-end": lambda x: _with_halos(x, ends=(0, -1)),
             },
             under_mesh=True,
         ),
@@ -427,6 +447,8 @@ HALO: Final = Exercise(
         "open-ends": "The vector is a ring: its last element is the first one's neighbour. Let the "
         "permutation close it.",
         "blocks-alone": "Each device made a ring of its own block.",
+        "wrong-end": "The wrong ends were sent: the next device needs your last element, the one "
+        "before your first.",
         "halos-exchanged": "What came from the device before stands behind, and the other way "
         "round.",
         "sends-too-much": "A single element is enough of each neighbour.",
@@ -436,12 +458,13 @@ HALO: Final = Exercise(
 )  # fmt: skip
 
 
-def _with_halos(x: Any, exchanged: bool) -> Any:
-    """The second difference by halos, put on the wrong sides if exchanged."""
+def _with_halos(x: Any, exchanged: bool = False, ends: tuple[int, int] = (-1, 0)) -> Any:
+    """The second difference by halos: on the wrong sides, or of the wrong ends."""
     blocks = _blocks(x)
     made = []
     for i, block in enumerate(blocks):
-        before, after = blocks[i - 1][-1:], blocks[(i + 1) % len(blocks)][:1]
+        before = blocks[i - 1][ends[0]].reshape(1)
+        after = blocks[(i + 1) % len(blocks)][ends[1]].reshape(1)
         if exchanged:
             before, after = after, before
         wide = np.concatenate([before, block, after])
@@ -504,7 +527,7 @@ CHECKED: Final = Exercise(
             under_mesh=True,
         ),
         PlacedLike("everywhere", "0,1,2,3,4,5,6,7", ((16,), (64,))),
-        Requests("everywhere", never=("all-gather",)),
+        Requests("everywhere", never=("all-gather",), mapped=False),
     ),
     hints=(
         "JAX cannot prove that what all_gather gives is the same everywhere, though it is. What "
@@ -516,9 +539,10 @@ CHECKED: Final = Exercise(
     ),
     diagnoses={
         "not-replicated": "That is the check, and it is right to ask: find what it can prove.",
-        "all-gather by hand": "What an all-gather by hand gives can leave as P() only with the "
-        "check switched off (or by a function that JAX does not publish).",
-        "nothing-moved": "x is still cut.",
+        "all-gather by hand": "No all_gather here: of what it gives JAX does not know that it is "
+        "the same everywhere. Find something of which it does.",
+        "nothing-moved": "x is still cut. On an Auto mesh jax.reshard and device_put inside of jit "
+        "do nothing; with_sharding_constraint does.",
     },
 )
 

@@ -157,12 +157,13 @@ BY_COPY: Final = Exercise(
         "Two ways: bring A's columns together (all_gather over y along dimension 1, tiled), or "
         "take the rows of B that go with yours, and add up.",
         "For the second: lax.dynamic_slice_in_dim(B, lax.axis_index('y') * size, size), then psum "
-        "over y. For the first, psum is one too many, unless what you add up has been divided.",
+        "over y. For the first, JAX does not know that both devices along y end up with the same: "
+        "finish with lax.pmean over y, or have in_specs bring A's columns together.",
     ),
     diagnoses={
         "counted-twice": "Each of the two devices along y has the whole sum already, and then the "
         "two are added up.",
-        "raised": "A's block has half of the columns, and B all rows. Gather, or slice.",
+        "blocks-do-not-fit": "A's block has half of the columns, and B all rows.",
         "not-replicated": "Along y each device has a part of the sum, or JAX cannot tell that both "
         "have the same.",
         "all-gather": "More is brought together than A's own columns along y.",
@@ -189,11 +190,10 @@ SCATTERED: Final = Exercise(
         "lax.psum_scatter(A @ B, 'x', tiled=True), and out_specs that put rows together.",
     ),
     diagnoses={
-        "raised": "Without tiled, the dimension that is scattered must be as long as there are "
-        "devices, and it goes away.",
-        "shape": "The columns were cut, and put together as rows.",
-        "no reduce-scatter": "To add everything up everywhere and then take a piece costs twice as "
-        "much.",
+        "shape": "Either the columns were scattered, and put together as rows; or nothing was "
+        "scattered, and the copies were stacked; or in_specs cut other dimensions.",
+        "no reduce-scatter": "To add everything up everywhere, and then take a piece, would cost "
+        "twice as much.",
         "not-replicated": "The parts of the sums were not added up.",
     },
 )
@@ -226,10 +226,9 @@ BY_BLOCKS: Final = Exercise(
     diagnoses={
         "one-too-many": "Two are enough: the rows of A and the columns of B that the device needs.",
         "too-much-work": "Each device computes more than its own block of the result.",
-        "no all-gather": "Something is missing on every device: fetch it.",
         "values": "Blocks that do not belong together were multiplied.",
-        "raised": "The block of A has fewer columns than B's block has rows, or the other way "
-        "round.",
+        "blocks-do-not-fit": "A's block has half of the columns, B's a quarter of the rows; both "
+        "must be whole along that dimension. A's columns lie along y, B's rows along x.",
     },
 )
 
@@ -286,7 +285,8 @@ CANNON: Final = Exercise(
         "without-skew": "The blocks do not go together: before the first product, row 1 of A's "
         "blocks has to move one to the left, and column 1 of B's one up.",
         "first-step-only": "That is the first of two rounds.",
-        "values": "Draw the four devices, and what each has in each round.",
+        "values": "Draw the four devices, and what each has in each round. Who keeps its own block "
+        "needs a pair too, such as (0, 0), or it holds zeros.",
         "all-gather by hand": "Only neighbours exchange blocks here.",
         "too-many-bytes": "Two moves of A's blocks and two of B's are enough.",
     },

@@ -31,6 +31,10 @@ outside = dict.fromkeys(outside, (16, 16))
 inside = dict(zip(inside, [(4, 8), (4, 8), (2, 16), (4, 8)]))
 outside = dict(zip(outside, [(8, 32), (4, 64), (4, 64)]))
 
+# %% one axis of two exercise="5.1" score=0.7142857143 diagnoses=["one-axis"]
+inside = dict(zip(inside, [(4, 8), (4, 16), (16, 8), (16, 16)]))
+outside = dict(zip(outside, [(16, 16), (16, 8), (8, 32)]))
+
 # %% text for shapes exercise="5.1" score=0 diagnoses=["other-form", "unanswered"]
 inside = dict.fromkeys(inside, "4 x 8")
 
@@ -118,6 +122,20 @@ def largest(x):
         return lax.pmax(lax.all_gather(mine, "x").max(), "x")
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% a mean taken away, not the largest exercise="5.2" score=0 diagnoses=["unanswered", "values", "not-counted-yet"]
+def softmax(x):
+    def body(mine):
+        e = jnp.exp(mine - lax.pmean(mine.mean(), "x"))
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% left to the compiler exercise="5.2" score=0.125 diagnoses=["no-shard-map", "unanswered"]
+def total(x):
+    return x.sum()
 
 
 # %% a mesh written in exercise="5.2" score=0 diagnoses=["only-the-first", "unanswered"]
@@ -236,7 +254,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the dimension of size one cut exercise="5.4" score=0 diagnoses=["raised"]
+# %% the dimension of size one cut exercise="5.4" score=0 diagnoses=["untiled"]
 def sum_by_parts(x):
     def body(mine):
         return lax.all_gather(lax.psum_scatter(mine, "x", tiled=True), "x", tiled=True)
@@ -437,6 +455,29 @@ def second_difference(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
+# %% the wrong ends sent exercise="5.6" score=0 diagnoses=["wrong-end", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        before = lax.ppermute(mine[:1], "x", [(i, (i + 1) % n) for i in range(n)])
+        after = lax.ppermute(mine[-1:], "x", [((i + 1) % n, i) for i in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% pairs for eight exercise="5.6" score=0 diagnoses=["only-the-first"]
+def second_difference(x):
+    def body(mine):
+        before = lax.ppermute(mine[-1:], "x", [(i, (i + 1) % 8) for i in range(8)])
+        after = lax.ppermute(mine[:1], "x", [((i + 1) % 8, i) for i in range(8)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
 # %% whole blocks sent exercise="5.6" score=0.5 diagnoses=["sends-too-much"]
 def second_difference(x):
     def body(mine):
@@ -487,7 +528,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
 
 
-# %% all of them on every device exercise="5.7" score=0.6666666667 diagnoses=["all-gather over x"]
+# %% all of them on every device exercise="5.7" score=0.3333333333 diagnoses=["added-by-the-compiler", "all-gather over x"]
 def solve_all(A, b):
     def body(A, b):
         all_solved = jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])[..., 0]

@@ -45,7 +45,7 @@ def copy_by_columns(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P(), P(None, "y")), out_specs=P("x"))(A, B)
 
 
-# %% everything asked for whole exercise="6.1" score=0.1666666667 diagnoses=["replicated", "not-counted-yet", "all-gather over x", "unanswered"]
+# %% everything asked for whole exercise="6.1" score=0.1666666667 diagnoses=["replicated", "added-by-the-compiler", "all-gather over x", "unanswered"]
 def rows_by_columns(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P(), P()), out_specs=P())(A, B)
 
@@ -165,7 +165,7 @@ def block_by_copy(A, B):
     return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x"))(A, B)
 
 
-# %% not sliced exercise="6.3" score=0 diagnoses=["raised"]
+# %% not sliced exercise="6.3" score=0 diagnoses=["blocks-do-not-fit"]
 def block_by_copy(A, B):
     def body(a, b):
         return lax.psum(a @ b, "y")
@@ -203,7 +203,7 @@ def scattered(A, B):
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x")), out_specs=P("x"))(A, B)
 
 
-# %% untiled exercise="6.4" score=0 diagnoses=["raised"]
+# %% untiled exercise="6.4" score=0 diagnoses=["untiled"]
 def scattered(A, B):
     def body(a, b):
         return lax.psum_scatter(a @ b, "x")
@@ -229,7 +229,7 @@ def scattered(A, B):
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x")), out_specs=P("x"))(A, B)
 
 
-# %% left to the compiler exercise="6.4" score=0.6666666667 diagnoses=["no reduce-scatter"]
+# %% left to the compiler exercise="6.4" score=0.6666666667 diagnoses=["no-shard-map"]
 def scattered(A, B):
     return lax.with_sharding_constraint(A @ B, on(grid, "x"))
 
@@ -261,12 +261,12 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% left to the compiler exercise="6.5" score=0.75 diagnoses=["no all-gather"]
+# %% left to the compiler exercise="6.5" score=0.75 diagnoses=["no-shard-map"]
 def block_by_block(A, B):
     return lax.with_sharding_constraint(A @ B, on(grid, "x", "y"))
 
 
-# %% along the wrong axes exercise="6.5" score=0 diagnoses=["raised"]
+# %% along the wrong axes exercise="6.5" score=0 diagnoses=["blocks-do-not-fit"]
 def block_by_block(A, B):
     def body(a, b):
         rows = lax.all_gather(a, "x", axis=1, tiled=True)
@@ -493,7 +493,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% all columns for everybody exercise="6.9" score=0.6666666667 diagnoses=["all-gather over x"]
+# %% all columns for everybody exercise="6.9" score=0.3333333333 diagnoses=["added-by-the-compiler", "all-gather over x"]
 def iterate(A, V):
     def body(a, v):
         v = lax.fori_loop(0, 5, lambda _, v: jnp.tanh(a @ v / 4), v)
