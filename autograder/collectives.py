@@ -18,7 +18,7 @@ import numpy as np
 
 from autograder import hlo
 from autograder.loops import trip_count
-from autograder.origins import argument_of
+from autograder.origins import arguments_of
 from autograder.reduce_scatter import Scope, keeps_own_slice
 
 KINDS: Final = (
@@ -99,13 +99,15 @@ def read(text: str, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
     found = []
     for name, times, sometimes in _runs(program):
         scope = Scope(program, program.computations[name])
+        arguments = arguments_of(program, name)
         for instruction in scope.computation.values():
             kind = instruction.opcode.removesuffix("-start")
             if kind not in KINDS:
                 continue
             collective = _collective(scope, instruction, kind, partitions)
             if collective is not None:
-                argument = argument_of(program, name, instruction)
+                alone = len(instruction.operands) == 1
+                argument = arguments.get(instruction.operands[0]) if alone else None
                 collective = replace(
                     collective, times=times, sometimes=sometimes, argument=argument
                 )

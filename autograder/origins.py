@@ -10,27 +10,25 @@ MOVING = (
 )  # fmt: skip
 
 
-def argument_of(program: Program, computation: str, instruction: Instruction) -> int | None:
-    """The number of the parameter whose data an instruction takes as it came, moved at most.
+def arguments_of(program: Program, computation: str) -> dict[str, int | None]:
+    """For each instruction, the number of the parameter whose data it gives as it came, if any.
 
-    Parameters are those of the compiled program, from which unused arguments may be gone.
+    Parameters are those of the compiled program, from which unused arguments may be gone. Each
+    instruction is looked at once: operands stand before what takes them.
 
     Args:
         program: the compiled program.
-        computation: the name of the computation in which the instruction stands.
-        instruction: the collective.
+        computation: the name of the computation whose instructions are asked about.
     """
-    names = program.computations[computation]
-    if computation != program.entry or len(instruction.operands) != 1:
-        return None
-    taken = names.get(instruction.operands[0])
-    while taken is not None and taken.operands:
-        if taken.opcode == "parameter":
-            return int(taken.operands[0])
-        if not _only_moves(program, taken) or len(taken.operands) > 1:
-            return None
-        taken = names.get(taken.operands[0])
-    return None
+    found: dict[str, int | None] = {}
+    if computation != program.entry:
+        return found
+    for name, instruction in program.computations[computation].items():
+        if instruction.opcode == "parameter":
+            found[name] = int(instruction.operands[0])
+        elif len(instruction.operands) == 1 and _only_moves(program, instruction):
+            found[name] = found.get(instruction.operands[0])
+    return found
 
 
 def _only_moves(program: Program, instruction: Instruction) -> bool:

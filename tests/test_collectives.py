@@ -86,6 +86,22 @@ def test_a_collective_leads_to_the_line_that_caused_it():
     assert "lax.psum" in lines[1]
 
 
+def test_a_collective_tells_whose_data_it_takes():
+    grid = mesh(x=4, y=2)
+
+    def argument(*spec):
+        sharding = jax.NamedSharding(grid, jax.P(*spec))
+        return jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding)
+
+    def arguments(function, *specs):
+        text = compiled(function, *(argument(*spec) for spec in specs))
+        return [c.argument for c in collectives.read(text, grid)]
+
+    assert arguments(lambda x: x + x.T, ("x", "y")) == [0, 0, 0, 0]
+    assert sorted(filter(None, arguments(jnp.dot, ("x", "y"), ("x", "y")))) == [1]
+    assert arguments(lambda x: x.sum(0), ("x", "y")) == [None]
+
+
 BODIES = {
     "psum": (lambda a, n: lax.psum(a, n), REDUCE),
     "pmax": (lambda a, n: lax.pmax(a, n), REDUCE),
