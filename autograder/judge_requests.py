@@ -1,5 +1,6 @@
 """The judge's eye for what was written: the collectives that a program asks for by hand."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from autograder.collectives import Collective
@@ -8,6 +9,9 @@ from autograder.exercise import Ask, Exercise, Requests, described
 from autograder.judge_programs import asked_of, run_all
 from autograder.programs import Ran
 from autograder.verdict import Finding
+
+FAMILY = {"reduce-scatter": "all-reduce"}
+"""Kinds between which a compiler chooses: of an all-reduce it may keep a slice."""
 
 
 def judge_requests(
@@ -37,15 +41,24 @@ def judge_requests(
 
 
 def _nothing_added(ran: Ran, found: Finding) -> Finding:
-    """The finding, unless the compiler had to add what was not asked for."""
-    asked = {c.kind for c in ran.requested}
-    added = next((c for c in ran.report.collectives if c.kind not in asked), None)
-    if added is None:
+    """The finding, unless the compiler had to add what was not asked for.
+
+    A compiler merges what was asked for, and may keep a slice of an all-reduce; it never moves more
+    than was asked for unless something outside of the body has to be moved.
+    """
+    asked, moved = Counter[str](), Counter[str]()
+    for c in ran.requested:
+        asked[FAMILY.get(c.kind, c.kind)] += c.total_bytes
+    for c in ran.report.collectives:
+        moved[FAMILY.get(c.kind, c.kind)] += c.total_bytes
+    more = {kind for kind, count in moved.items() if count > asked[kind]}
+    added = [c for c in ran.report.collectives if FAMILY.get(c.kind, c.kind) in more]
+    if not added:
         return found
     return found.but(met=False).problem(
         "added-by-the-compiler",
-        f"The compiler adds {_one(added)}: an argument or the result is laid out otherwise than "
-        f"in_specs or out_specs say, or something is done outside of the body.",
+        f"The compiler adds {_one(added[-1])}: an argument or the result is laid out otherwise "
+        f"than in_specs or out_specs say, or something is done outside of the body.",
     )
 
 

@@ -6,6 +6,9 @@ import pytest
 from jax import lax
 
 from autograder import requested
+from autograder.capture import capture
+from autograder.exercise import Argument, Ask, Computes, Exercise, Requests
+from autograder.judge import judge
 from tests.helpers import mesh, sharding
 
 REDUCE, GATHER, SCATTER = "all-reduce", "all-gather", "reduce-scatter"
@@ -88,6 +91,39 @@ def pcast(a):
 )  # fmt: skip
 def test_requests_are_read_exactly(body, wanted):
     assert asked(body) == wanted
+
+
+REDUCED = Exercise(
+    "9.6",
+    "By hand",
+    (
+        Computes(
+            "answer", "It must return 2 * x.sum().", lambda x: x.sum() + x.sum(),
+            ((Argument((16,), (("x", 8),), ("x",), mode="auto"),),), under_mesh=True,
+        ),
+        Requests("answer", ((Ask("all-reduce", 1, X, 4),),)),
+    ),
+    ("Ask once.",),
+)  # fmt: skip
+
+
+def by_hand(x):
+    return jax.shard_map(lambda a: lax.psum(a.sum(), "x"), in_specs=jax.P("x"), out_specs=jax.P())(
+        x
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "diagnoses"),
+    [
+        (lambda x: 2 * by_hand(x), ()),
+        (lambda x: by_hand(x) + x.sum(), ("added-by-the-compiler",)),  # of the same kind
+        (lambda x: 2 * x.sum(), ("no-shard-map",)),
+    ],
+)
+def test_what_stands_beside_the_body_is_not_by_hand(function, diagnoses):
+    found = judge(REDUCED, capture(REDUCED, {"answer": function}, 1), 1)
+    assert found.diagnoses == diagnoses
 
 
 def test_what_the_compiler_adds_was_not_asked_for():

@@ -59,12 +59,12 @@ def judge_apart(cases: Sequence[Case], seconds: float = SECONDS) -> list[Verdict
         JudgeFailedError: the process ended without verdicts, and it was not for what it was given.
     """
     sent = [(case, _encoded(case)) for case in cases]
-    readable = [case for case, encoded in sent if encoded is not None]
+    readable = [(case, encoded) for case, encoded in sent if encoded is not None]
     try:
-        verdicts = iter(_judged(readable, seconds))
+        verdicts = iter(_judged([encoded for _, encoded in readable], seconds))
     except JudgeFailedError:
-        _judged([CONTROL], seconds)
-        verdicts = iter([_judged_alone(case, seconds) for case in readable])
+        _judged([msgspec.json.encode(CONTROL)], seconds)
+        verdicts = iter([_judged_alone(case, encoded, seconds) for case, encoded in readable])
     return [
         next(verdicts)
         if encoded is not None
@@ -83,10 +83,10 @@ def _encoded(case: Case) -> bytes | None:
         return None
 
 
-def _judged_alone(case: Case, seconds: float) -> Verdict:
+def _judged_alone(case: Case, encoded: bytes, seconds: float) -> Verdict:
     """The verdict on one case of several that no judge survived together."""
     try:
-        return _judged([case], seconds)[0]
+        return _judged([encoded], seconds)[0]
     except JudgeFailedError as error:
         return no_evidence(
             find(case.exercise),
@@ -96,8 +96,8 @@ def _judged_alone(case: Case, seconds: float) -> Verdict:
         )
 
 
-def _judged(cases: Sequence[Case], seconds: float) -> list[Verdict]:
-    """The verdicts of one process.
+def _judged(cases: Sequence[bytes], seconds: float) -> list[Verdict]:
+    """The verdicts of one process, on cases as JSON.
 
     Raises:
         JudgeFailedError: it died, took too long, or did not reply as it should.
@@ -108,7 +108,7 @@ def _judged(cases: Sequence[Case], seconds: float) -> list[Verdict]:
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-m", "autograder.instructor.judge_process"],
-            input=msgspec.json.encode(cases),
+            input=b"[" + b",".join(cases) + b"]",
             capture_output=True,
             timeout=seconds,
             env={**kept, **devices.environment()},
