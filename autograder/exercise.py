@@ -29,12 +29,21 @@ class PlacedLike:
         picture: as `Layout.parse` reads it.
         shapes: the array's shape in elements, and further shapes to try the same sharding on.
         values: makes the values that the array must hold, of the first shape.
+        elsewhere: where a function is judged on other meshes too, the pictures there, for each of
+            the further shapes.
     """
 
     answer: str
     picture: str
     shapes: tuple[Shape, ...]
     values: Callable[[], np.ndarray] | None = None
+    elsewhere: tuple[str, ...] = ()
+
+    def of_program(self, number: int) -> "PlacedLike":
+        """What is asked of a function's result when it is run on the arguments of this number."""
+        if not self.elsewhere or number == 0:
+            return self
+        return PlacedLike(self.answer, self.elsewhere[number - 1], (self.shapes[number],))
 
     def target(self, shape: Shape | None = None) -> Layout:
         """The layout that is asked for, on the first shape or on another."""

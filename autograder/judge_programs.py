@@ -13,7 +13,7 @@ import numpy as np
 
 from autograder import programs
 from autograder.evidence import Program
-from autograder.exercise import Argument, Computes, Exercise, PlacedLike
+from autograder.exercise import Argument, Computes, Exercise, PlacedLike, described
 from autograder.judge_layouts import judge_layout
 from autograder.layout import Layout
 from autograder.verdict import Finding
@@ -70,15 +70,22 @@ def judge_output_layout(
     """The finding for where a program leaves its result."""
     first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
-    for (_, ran), arguments in zip(runs, asked_of(exercise, requirement.answer), strict=True):
+    asked = asked_of(exercise, requirement.answer)
+    for number, ((_, ran), arguments) in enumerate(zip(runs, asked, strict=True)):
         if len(ran.outputs[0]) != 1:
             return basis.problem("shape", "One array was to be returned.")
         made = Layout.of(ran.outputs[0][0])
-        found = judge_layout(requirement, made, basis)
+        found = judge_layout(requirement.of_program(number), made, basis)
         came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
         if not found.met and made in came and not ran.report.collectives:
             return found.problem(
                 "nothing-moved", "The result is where the argument was: nothing moved."
+            )
+        if not found.met and first is not None:
+            return found.problem(
+                "only-the-first",
+                f"It serves the case in the prompt. Given {described(arguments)}: "
+                f"{found.difference}",
             )
         if not found.met:
             return found

@@ -24,20 +24,36 @@ from autograder.exercise import (
 
 Axes = tuple[tuple[str, int], ...]
 GRID: Final[Axes] = (("x", 4), ("y", 2))
+WIDE: Final[Axes] = (("x", 2), ("y", 4))
+GRIDS: Final = (GRID, WIDE)
 SIZES: Final = ((16, 16, 16), (32, 8, 64))
-"""Rows of A, columns of A and rows of B, columns of B."""
+"""Rows of A, columns of A and rows of B, columns of B: the first on GRID, the second on WIDE."""
 
-BLOCKS: Final = "0 1\n2 3\n4 5\n6 7"
-ROWS: Final = "0,1\n2,3\n4,5\n6,7"
-COLUMNS: Final = "0,2,4,6 1,3,5,7"
+CASES: Final = tuple(
+    (*size, *(length for _, length in axes)) for size, axes in zip(SIZES, GRIDS, strict=True)
+)
+"""The same, with the lengths of x and y."""
+
+BLOCKS: Final = ("0 1\n2 3\n4 5\n6 7", "0 1 2 3\n4 5 6 7")
+ROWS: Final = ("0,1\n2,3\n4,5\n6,7", "0,1,2,3\n4,5,6,7")
+COLUMNS: Final = ("0,2,4,6 1,3,5,7", "0,4 1,5 2,6 3,7")
 
 
-def _pairs(a: Any, b: Any, axes: Axes = GRID, sizes: Any = SIZES) -> Any:
-    """For each size, A and B laid out by specs."""
+def _pairs(a: Any, b: Any, meshes: Any = GRIDS, sizes: Any = SIZES) -> Any:
+    """For each size and mesh, A and B laid out by specs."""
     return tuple(
         (Argument((m, k), axes, a, mode="auto"), Argument((k, n), axes, b, mode="auto"))
-        for m, k, n in sizes
+        for axes, (m, k, n) in zip(meshes, sizes, strict=True)
     )
+
+
+def _placed(answer: str, pictures: tuple[str, str]) -> PlacedLike:
+    return PlacedLike(answer, pictures[0], _shapes(), elsewhere=pictures[1:])
+
+
+def _lengths(A: Any) -> tuple[int, int]:  # noqa: N803  as the notebook has them
+    """The lengths of x and y where this A is laid out."""
+    return next((x, y) for m, _, _, x, y in CASES if m == len(A))
 
 
 def _shapes(sizes: Any = SIZES) -> tuple[tuple[int, int], ...]:
@@ -65,14 +81,14 @@ QUIET: Final = Exercise(
     title="Three products by hand",
     requirements=tuple(
         requirement
-        for answer, a, b, picture in (
+        for answer, a, b, pictures in (
             ("rows_by_columns", ("x", None), (None, "y"), BLOCKS),
             ("rows_by_copy", ("x", None), (), ROWS),
             ("copy_by_columns", (), (None, "y"), COLUMNS),
         )
         for requirement in (
             _product(answer, _pairs(a, b)),
-            PlacedLike(answer, picture, _shapes()),
+            _placed(answer, pictures),
             Requests(answer, ((), ())),
             CommunicatesAtMost(answer, ((), ())),
         )
@@ -96,10 +112,10 @@ QUIET: Final = Exercise(
 )
 
 
-def _over_rows(A: Any, B: Any) -> Any:  # noqa: N803  as the notebook has them
-    """What comes of adding up over x too: the sum of the four blocks of rows, four times."""
-    product = A @ B
-    return np.tile(product.reshape(4, -1, product.shape[1]).sum(0), (4, 1))
+def _over_rows(A: Any, B: Any) -> Any:  # noqa: N803
+    """What comes of adding up over x too: in every block of rows, the sum of all of them."""
+    product, (x, _) = A @ B, _lengths(A)
+    return np.tile(product.reshape(x, -1, product.shape[1]).sum(0), (x, 1))
 
 
 BY_ROWS: Final = Exercise(
@@ -107,10 +123,10 @@ BY_ROWS: Final = Exercise(
     title="Blocks by rows",
     requirements=(
         _product("block_by_rows", _pairs(("x", "y"), ("y", None)), over_both=_over_rows),
-        PlacedLike("block_by_rows", ROWS, _shapes()),
+        _placed("block_by_rows", ROWS),
         Requests(
             "block_by_rows",
-            tuple((Ask("all-reduce", 1, ("y",), m * n),) for m, _, n in SIZES),
+            tuple((Ask("all-reduce", 1, ("y",), 4 * m * n // x),) for m, _, n, x, _ in CASES),
         ),
         WorksAtMost("block_by_rows", _share()),
     ),
@@ -138,17 +154,17 @@ BY_COPY: Final = Exercise(
         _product(
             "block_by_copy",
             _pairs(("x", "y"), ()),
-            counted_twice=lambda A, B: np.float32(2) * (A @ B),  # noqa: N803
+            counted_twice=lambda A, B: np.float32(_lengths(A)[1]) * (A @ B),  # noqa: N803
         ),
-        PlacedLike("block_by_copy", ROWS, _shapes()),
+        _placed("block_by_copy", ROWS),
         CommunicatesAtMost(
             "block_by_copy",
             tuple(
                 (
-                    Budget("all-gather", ("y",), m * k),
-                    Budget("all-reduce", ("y",), m * n),
+                    Budget("all-gather", ("y",), 4 * m * k // x),
+                    Budget("all-reduce", ("y",), 4 * m * n // x),
                 )
-                for m, k, n in SIZES
+                for m, k, n, x, _ in CASES
             ),
         ),
     ),
@@ -157,14 +173,14 @@ BY_COPY: Final = Exercise(
         "Two ways: bring A's columns together (all_gather over y along dimension 1, tiled), or "
         "take the rows of B that go with yours, and add up.",
         "For the second: lax.dynamic_slice_in_dim(B, lax.axis_index('y') * size, size), then psum "
-        "over y. For the first, JAX does not know that both devices along y end up with the same: "
+        "over y. For the first, JAX does not know that all devices along y end up with the same: "
         "finish with lax.pmean over y, or have in_specs bring A's columns together.",
     ),
     diagnoses={
-        "counted-twice": "Each of the two devices along y has the whole sum already, and then the "
-        "two are added up.",
-        "blocks-do-not-fit": "A's block has half of the columns, and B all rows.",
-        "not-replicated": "Along y each device has a part of the sum, or JAX cannot tell that both "
+        "counted-twice": "Each of the devices along y has the whole sum already, and then these "
+        "are added up.",
+        "blocks-do-not-fit": "A's block has some of the columns, and B all rows.",
+        "not-replicated": "Along y each device has a part of the sum, or JAX cannot tell that all "
         "have the same.",
         "all-gather": "More is brought together than A's own columns along y.",
         "all-to-all": "in_specs should say how the arguments are laid out.",
@@ -176,7 +192,7 @@ SCATTERED: Final = Exercise(
     title="Keep your piece",
     requirements=(
         _product("scattered", _pairs((None, "x"), ("x", None))),
-        PlacedLike("scattered", ROWS, _shapes()),
+        _placed("scattered", ROWS),
         Requests(
             "scattered",
             tuple((Ask("reduce-scatter", 1, ("x",), 4 * m * n),) for m, _, n in SIZES),
@@ -203,15 +219,15 @@ BY_BLOCKS: Final = Exercise(
     title="Blocks by blocks",
     requirements=(
         _product("block_by_block", _pairs(("x", "y"), ("x", "y"))),
-        PlacedLike("block_by_block", BLOCKS, _shapes()),
+        _placed("block_by_block", BLOCKS),
         Requests(
             "block_by_block",
             tuple(
                 (
-                    Ask("all-gather", 1, ("y",), m * k),
-                    Ask("all-gather", 1, ("x",), 2 * k * n),
+                    Ask("all-gather", 1, ("y",), 4 * m * k // x),
+                    Ask("all-gather", 1, ("x",), 4 * k * n // y),
                 )
-                for m, k, n in SIZES
+                for m, k, n, x, y in CASES
             ),
         ),
         WorksAtMost("block_by_block", _share()),
@@ -227,7 +243,7 @@ BY_BLOCKS: Final = Exercise(
         "one-too-many": "Two are enough: the rows of A and the columns of B that the device needs.",
         "too-much-work": "Each device computes more than its own block of the result.",
         "values": "Blocks that do not belong together were multiplied.",
-        "blocks-do-not-fit": "A's block has half of the columns, B's a quarter of the rows; both "
+        "blocks-do-not-fit": "A's block has some of the columns, B's some of the rows; both "
         "must be whole along that dimension. A's columns lie along y, B's rows along x.",
     },
 )
@@ -257,7 +273,7 @@ CANNON: Final = Exercise(
     title="Cannon",
     requirements=(
         _product(
-            "cannon", _pairs(("x", "y"), ("x", "y"), SQUARE, CANNON_SIZES),
+            "cannon", _pairs(("x", "y"), ("x", "y"), (SQUARE,) * 2, CANNON_SIZES),
             without_skew=_unskewed, first_step_only=_first_step,
         ),
         PlacedLike("cannon", "0 1\n2 3", _shapes(CANNON_SIZES)),

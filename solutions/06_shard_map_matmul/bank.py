@@ -95,6 +95,16 @@ def block_by_rows(A, B):
     return jax.shard_map(body, in_specs=(P("x", "y"), P("y")), out_specs=P("x"))(A, B)
 
 
+# %% a mesh written in exercise="6.2" score=0 diagnoses=["only-the-first"]
+def block_by_rows(A, B):
+    return jax.shard_map(
+        lambda a, b: lax.psum(a @ b, "y"),
+        mesh=grid,
+        in_specs=(P("x", "y"), P("y")),
+        out_specs=P("x"),
+    )(A, B)
+
+
 # %% the sum forgotten exercise="6.2" score=0 diagnoses=["not-replicated"]
 def block_by_rows(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P("x", "y"), P("y")), out_specs=P("x"))(A, B)
@@ -156,6 +166,16 @@ def block_by_copy(A, B):
     return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x"), check_vma=False)(A, B)
 
 
+# %% the number of devices along y written in exercise="6.3" score=0 diagnoses=["values", "not-counted-yet"]
+def block_by_copy(A, B):
+    def body(a, b):
+        half = b.shape[0] // 2
+        mine = lax.dynamic_slice_in_dim(b, lax.axis_index("y") * half, a.shape[1])
+        return lax.psum(a @ mine, "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x"))(A, B)
+
+
 # %% counted twice exercise="6.3" score=0 diagnoses=["counted-twice", "not-counted-yet"]
 def block_by_copy(A, B):
     def body(a, b):
@@ -190,9 +210,9 @@ def block_by_copy(A, B):
 
 # %% relaid before the body exercise="6.3" score=0.6666666667 diagnoses=["all-to-all over y"]
 def block_by_copy(A, B):
-    relaid = lax.with_sharding_constraint(A, on(grid, ("x", "y")))
+    relaid = lax.with_sharding_constraint(A, P(("x", "y")))
     made = jax.shard_map(jnp.dot, in_specs=(P(("x", "y")), P()), out_specs=P(("x", "y")))(relaid, B)
-    return lax.with_sharding_constraint(made, on(grid, "x"))
+    return lax.with_sharding_constraint(made, P("x"))
 
 
 # %% the product transposed, and cut along its columns exercise="6.4" score=1
@@ -231,7 +251,7 @@ def scattered(A, B):
 
 # %% left to the compiler exercise="6.4" score=0.6666666667 diagnoses=["no-shard-map"]
 def scattered(A, B):
-    return lax.with_sharding_constraint(A @ B, on(grid, "x"))
+    return lax.with_sharding_constraint(A @ B, P("x"))
 
 
 # %% the sum forgotten exercise="6.4" score=0 diagnoses=["not-replicated"]
@@ -263,7 +283,7 @@ def block_by_block(A, B):
 
 # %% left to the compiler exercise="6.5" score=0.75 diagnoses=["no-shard-map"]
 def block_by_block(A, B):
-    return lax.with_sharding_constraint(A @ B, on(grid, "x", "y"))
+    return lax.with_sharding_constraint(A @ B, P("x", "y"))
 
 
 # %% along the wrong axes exercise="6.5" score=0 diagnoses=["blocks-do-not-fit"]
@@ -284,6 +304,11 @@ def block_by_block(A, B):
         return rows[:, ::-1] @ columns
 
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% a mesh in the constraint exercise="6.5" score=0.25 diagnoses=["only-the-first", "no-shard-map", "not-counted-yet"]
+def block_by_block(A, B):
+    return lax.with_sharding_constraint(A @ B, on(grid, "x", "y"))
 
 
 # %% twice over exercise="6.5" score=0.75 diagnoses=["one-too-many"]
