@@ -80,6 +80,7 @@ class Argument:
         dtype: the NumPy name of its type.
         mode: the mode of every mesh axis.
         scale: how large its values are: they are drawn from a normal distribution, times this.
+            Integers are drawn from 0 up to it.
     """
 
     shape: Shape
@@ -88,6 +89,12 @@ class Argument:
     dtype: str = "float32"
     mode: Literal["explicit", "auto"] = "explicit"
     scale: float = 1.0
+
+    def draw(self, generator: np.random.Generator) -> np.ndarray:
+        """Fresh values for it."""
+        if np.issubdtype(self.dtype, np.integer):
+            return generator.integers(0, int(self.scale), self.shape).astype(self.dtype)
+        return np.asarray(self.scale * generator.standard_normal(self.shape)).astype(self.dtype)
 
 
 def described(arguments: Sequence[Argument]) -> str:
@@ -281,6 +288,7 @@ class Feeds:
         shapes: the arguments' shapes, in elements, for each time that it is to be tried.
         budgets: for each of these, what the program may communicate.
         picture: where the result is to be, as `Layout.parse` reads it; empty for anywhere.
+        caps: for each, the most bytes of arguments that a device may hold; empty for any number.
     """
 
     answer: str
@@ -289,6 +297,7 @@ class Feeds:
     shapes: tuple[tuple[Shape, ...], ...]
     budgets: tuple[tuple[Budget, ...], ...]
     picture: str = ""
+    caps: tuple[int, ...] = ()
 
     @property
     def arguments(self) -> tuple[str, ...]:

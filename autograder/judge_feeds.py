@@ -33,6 +33,11 @@ class Fed:
     came: str
     ran: programs.Ran
 
+    @property
+    def held(self) -> int:
+        """The bytes of its arguments that a device holds."""
+        return sum(4 * math.prod(layout.block_shape) for layout in self.layouts)
+
 
 def feed(
     function: Arrays,
@@ -84,10 +89,13 @@ def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int
     names, function = requirement.arguments, requirement.function
     result = requirement.result()
     first: Finding | None = None
-    for shapes, budgets in zip(requirement.shapes, requirement.budgets, strict=True):
+    caps = requirement.caps or (math.inf,) * len(requirement.shapes)
+    for shapes, budgets, cap in zip(requirement.shapes, requirement.budgets, caps, strict=True):
         fed = feed(function, names, shapes, piece, basis, seed)
         if isinstance(fed, Finding):
             return fed
+        if fed.held > cap:
+            return _over(cap, fed.held, basis.but(came=fed.came))
         found = within_budgets(fed.ran.report, budgets, basis, names, fed.layouts)
         found = found.but(came=fed.came)
         if not found.met:
@@ -129,17 +137,13 @@ def judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: in
 
 def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Finding:
     """The finding for arguments that are so many times as large as the exercise's."""
-    held = sum(4 * math.prod(layout.block_shape) for layout in fed.layouts) // factor
-    moved, best = fed.ran.report.bytes // factor, requirement.best
+    held, moved, best = fed.held // factor, fed.ran.report.bytes // factor, requirement.best
     basis = basis.but(
         came=f"{held:,} bytes held, {moved:,} bytes moved on each device ({fed.came})",
         trade=Trade(held, moved, requirement.cap, requirement.frontier),
     )
     if held > requirement.cap:
-        return basis.problem(
-            "over-the-cap",
-            f"A device may hold {requirement.cap:,} bytes of the arguments, and holds {held:,}.",
-        )
+        return _over(requirement.cap, held, basis)
     if any(c.times is None for c in fed.ran.report.collectives):
         return basis.problem("unknown-times", "How often something is moved is not known.")
     credit = min(1.0, (best + requirement.slack) / (moved + requirement.slack))
@@ -150,6 +154,13 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
             credit=round(credit, 3),
         )
     return basis.but(met=True)
+
+
+def _over(cap: float, held: int, basis: Finding) -> Finding:
+    return basis.problem(
+        "over-the-cap",
+        f"A device may hold {cap:,} bytes of the arguments, and holds {held:,}.",
+    )
 
 
 @lru_cache(maxsize=16)

@@ -41,6 +41,13 @@ def judge_values(
         came = ", ".join(map(_typed, ran.outputs[0])) or "nothing"
         if wrong[0] == "values":
             wrong = _known_mistake(requirement, runs) or wrong
+        if wrong[0] == "values" and not all(map(_finite, ran.outputs[0])):
+            return basis.problem(
+                "not-finite",
+                "There are infinities or NaNs in it: on the way, a number became too large for its "
+                "type, or zero was divided by.",
+                came=came,
+            )
         if wrong[0] == "values" and all(map(_identical, *ran.outputs)):
             return basis.problem(
                 "ignores-inputs",
@@ -81,7 +88,7 @@ def judge_output_layout(
             return found.problem(
                 "nothing-moved", "The result is where the argument was: nothing moved."
             )
-        if not found.met and first is not None:
+        if not found.met and first is not None and requirement.elsewhere:
             return found.problem(
                 "only-the-first",
                 f"It serves the case in the prompt. Given {described(arguments)}: "
@@ -97,6 +104,10 @@ def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...
     """The lists of arguments that a function is to be exported for; none where it is not."""
     computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
     return next((r.arguments for r in computes), ())
+
+
+def _finite(output: jax.Array) -> bool:
+    return bool(np.isfinite(np.asarray(output, np.float64)).all())
 
 
 def _identical(one: jax.Array, other: jax.Array) -> bool:
@@ -120,10 +131,7 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
 @lru_cache(maxsize=16)  # several requirements look at the same run
 def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
     generator = np.random.default_rng(seed)
-    draws = [
-        [(a.scale * generator.standard_normal(a.shape)).astype(a.dtype) for a in arguments]
-        for _ in range(DRAWS)
-    ]
+    draws = [[argument.draw(generator) for argument in arguments] for _ in range(DRAWS)]
     return draws, programs.run(artifact, arguments, draws)
 
 

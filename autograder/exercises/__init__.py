@@ -7,6 +7,7 @@ from autograder.exercise import Exercise
 from autograder.exercises import (
     computation_follows_data,
     constraints,
+    neural_networks,
     shard_map,
     shard_map_matmul,
     sharding_basics,
@@ -18,6 +19,7 @@ NOTEBOOKS: Final[dict[str, tuple[Exercise, ...]]] = {
     "03_constraints": constraints.EXERCISES,
     "05_shard_map": shard_map.EXERCISES,
     "06_shard_map_matmul": shard_map_matmul.EXERCISES,
+    "08_neural_networks": neural_networks.EXERCISES,
 }
 """The exercises of each notebook, by the notebook's nbgrader assignment id, in order."""
 

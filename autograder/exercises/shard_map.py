@@ -199,8 +199,8 @@ REDUCTIONS: Final = Exercise(
         "first.",
         "all-gather by hand": "The blocks are brought together. A number of each is enough.",
         "one-too-many": "What one all-reduce gives, everybody has: a second adds it up again.",
-        "values": "If it is nan for large x, exp overflows: take away the largest element of "
-        "all of x before exp.",
+        "not-finite": "For large x, exp overflows: take away the largest element of all of x "
+        "before exp.",
         "too-seldom": "A softmax needs two numbers of all of x: its largest element and the sum.",
     },
 )  # fmt: skip

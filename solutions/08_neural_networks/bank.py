@@ -1,0 +1,679 @@
+# %% [markdown]
+# Known answers to the exercises of notebook 08. A cell stands below what the exercise's cell was
+# handed out with.
+
+# %% a mesh of two axes, both for the examples exercise="8.1" score=1
+folded = jax.make_mesh((2, 4), ("host", "chip"), axis_types=(AUTO,) * 2)
+data_parallel = [on(folded)] * 4 + [on(folded, ("host", "chip"), None)] * 2
+
+# %% nothing cut exercise="8.1" score=0 diagnoses=["repeated-work"]
+data_parallel = (on(data),) * 6
+
+# %% the features cut exercise="8.1" score=0 diagnoses=["all-gather over data"]
+whole, features = on(data), on(data, None, "data")
+data_parallel = (whole, whole, whole, whole, features, features)
+
+# %% the features cut, and the weights with them exercise="8.1" score=0 diagnoses=["too-many-bytes"]
+data_parallel = (
+    on(data, "data"),
+    on(data),
+    on(data, None, "data"),
+    on(data, "data"),
+    on(data, None, "data"),
+    on(data, None, "data"),
+)
+
+# %% the answers cut along classes exercise="8.1" score=0 diagnoses=["all-gather over data"]
+data_parallel = (*(on(data),) * 4, on(data, "data"), on(data, None, "data"))
+
+# %% a sharding for the parameters and one for the examples exercise="8.1" score=0 diagnoses=["number-of-shardings"]
+data_parallel = (on(data), on(data, "data"))
+
+# %% turned about: the mesh in another order exercise="8.2" score=1
+turned = jax.sharding.Mesh(np.array(jax.devices())[::-1].reshape(4, 2), ("a", "b"))
+both = ("a", "b")
+tensor_parallel = (on(turned), on(turned, None, both), on(turned, both))
+
+# %% rows, then columns exercise="8.2" score=0 diagnoses=["all-gather over model"]
+tensor_parallel = (on(model), on(model, "model"), on(model, None, "model"))
+
+# %% columns, then columns exercise="8.2" score=0 diagnoses=["all-gather over model"]
+tensor_parallel = (on(model), on(model, None, "model"), on(model, None, "model"))
+
+# %% rows, then rows exercise="8.2" score=0 diagnoses=["all-to-all over model"]
+tensor_parallel = (on(model), on(model, "model"), on(model, "model"))
+
+# %% the examples cut in place of the weights exercise="8.2" score=0 diagnoses=["over-the-cap"]
+tensor_parallel = (on(model, "model"), on(model), on(model))
+
+# %% matmul, and the spec by name exercise="8.3" score=1
+second, third = P(None, "model"), P("model")
+both_ways = [
+    on(grid, "data"),
+    on(grid),
+    on(grid),
+    NamedSharding(grid, second),
+    on(grid, "model"),
+    NamedSharding(grid, third),
+    on(grid),
+]
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jnp.maximum(X @ W1 + b1, 0)
+    h = jnp.maximum(h @ W2 + b2, 0)
+    parts = jnp.einsum("ij,jk->ik", h, W3, out_sharding=P("data", None))
+    return parts + b3
+
+
+# %% data parallel only, and the product left open exercise="8.3" score=0 diagnoses=["over-the-cap", "ambiguous"]
+both_ways = (on(grid, ("data", "model")), *(on(grid),) * 6)
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    return three_layers(X, W1, b1, W2, b2, W3, b3)
+
+
+# %% the last bias cut, and the last weights collected exercise="8.3" score=0.5 diagnoses=["reduce-scatter over model", "all-gather over model"]
+both_ways = (
+    on(grid, "data", None),
+    on(grid),
+    on(grid),
+    on(grid, None, "model"),
+    on(grid, "model"),
+    on(grid, "model", None),
+    on(grid, "model"),
+)
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return jax.reshard(h, P("data", None)) @ jax.reshard(W3, P()) + b3
+
+
+# %% the first two layers as the pair, and a copy for everybody exercise="8.3" score=0.25 diagnoses=["all-gather over model", "replicated", "all-gather over data"]
+both_ways = (
+    on(grid, "data", None),
+    on(grid, None, "model"),
+    on(grid, "model"),
+    on(grid, None, "model"),
+    on(grid, "model"),
+    on(grid, "model", None),
+    on(grid),
+)
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return jnp.dot(h, W3, out_sharding=P()) + b3
+
+
+# %% the bias left out exercise="8.3" score=0 diagnoses=["unanswered", "values", "not-counted-yet"]
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return jnp.dot(h, W3, out_sharding=P("data", None))
+
+
+# %% the way back by hand exercise="8.4" score=1
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        def fetch(mine):
+            return lax.all_gather(mine, "data", axis=0, tiled=True)
+
+        def forward(h, mine):
+            return jnp.tanh(h @ fetch(mine)), h
+
+        def backward(slope, layer):
+            mine, before = layer
+            whole = fetch(mine)
+            inner = slope * (1 - jnp.tanh(before @ whole) ** 2)
+            return inner @ whole.T, lax.psum_scatter(before.T @ inner, "data", tiled=True)
+
+        made, inputs = lax.scan(forward, x, w)
+        slope = 2 * (made - y) / y.size / lax.axis_size("data")
+        return lax.scan(backward, slope, (w, inputs), reverse=True)[1]
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% a Python loop exercise="8.4" score=0.6666666667 diagnoses=["too-much-memory"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(mine, h):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True))
+
+        def own_part(w):
+            h = x
+            for mine in w:
+                h = layer(mine, h)
+            return jnp.mean((h - y) ** 2) / lax.axis_size("data")
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% kept for the way back exercise="8.4" score=0.6666666667 diagnoses=["too-much-memory"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def own_part(w):
+            made, _ = lax.scan(layer, x, w)
+            return jnp.mean((made - y) ** 2) / lax.axis_size("data")
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% all gathered first exercise="8.4" score=0.6666666667 diagnoses=["too-much-memory"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, whole):
+            return jnp.tanh(h @ whole), None
+
+        def own_part(w):
+            everything = lax.all_gather(w, "data", axis=1, tiled=True)
+            made, _ = lax.scan(layer, x, everything)
+            return jnp.mean((made - y) ** 2) / lax.axis_size("data")
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% each device's own mean exercise="8.4" score=0 diagnoses=["as-many-times", "not-counted-yet"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def own_part(w):
+            return jnp.mean((lax.scan(layer, x, w)[0] - y) ** 2)
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% gradients added up whole exercise="8.4" score=0.3333333333 diagnoses=["all-reduce over data", "too-much-memory"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        everything = lax.all_gather(w, "data", axis=1, tiled=True)
+
+        def own_part(everything):
+            made, _ = lax.scan(lambda h, whole: (jnp.tanh(h @ whole), None), x, everything)
+            return jnp.mean((made - y) ** 2)
+
+        whole = lax.pmean(jax.grad(own_part)(everything), "data")
+        size = w.shape[1]
+        return lax.dynamic_slice_in_dim(whole, lax.axis_index("data") * size, size, axis=1)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% a copy of the gradient for everybody exercise="8.4" score=0 diagnoses=["not-replicated"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        def own_part(w):
+            everything = lax.all_gather(w, "data", axis=1, tiled=True)
+            made, _ = lax.scan(lambda h, whole: (jnp.tanh(h @ whole), None), x, everything)
+            return jnp.mean((made - y) ** 2) / lax.axis_size("data")
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=P())(W, X, Y)
+
+
+# %% fetched three times exercise="8.4" score=0.6666666667 diagnoses=["too-many-bytes"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def own_part(w):
+            return jnp.mean((lax.scan(layer, x, w)[0] - y) ** 2) / lax.axis_size("data")
+
+        gradient = jax.grad(own_part)(w)
+        return gradient + 0 * jnp.minimum(own_part(w), 1)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% untiled, and joined exercise="8.5" score=1
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = jnp.concatenate(list(lax.all_gather(x, "model")))
+        parts = jax.nn.relu(tokens @ w1) @ w2
+        return lax.psum_scatter(parts.reshape(-1, *x.shape), "model")
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% all tokens, and then one's own exercise="8.5" score=0.6666666667 diagnoses=["no reduce-scatter"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        total = lax.psum(jax.nn.relu(tokens @ w1) @ w2, "model")
+        return lax.dynamic_slice_in_dim(total, lax.axis_index("model") * len(x), len(x))
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% left to in_specs exercise="8.5" score=0.6666666667 diagnoses=["no all-gather"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        return lax.psum_scatter(jax.nn.relu(x @ w1) @ w2, "model", tiled=True)
+
+    specs = (P(), P(None, "model"), P("model"))
+    return jax.shard_map(body, in_specs=specs, out_specs=P("model"))(X, W1, W2)
+
+
+# %% the weights brought together exercise="8.5" score=0.6666666667 diagnoses=["one-too-many"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        first = lax.all_gather(w1, "model", axis=1, tiled=True)
+        second = lax.all_gather(w2, "model", tiled=True)
+        return jax.nn.relu(x @ first) @ second
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% the parts not added up exercise="8.5" score=0 diagnoses=["not-replicated"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        return jax.nn.relu(lax.all_gather(x, "model", tiled=True) @ w1) @ w2
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=P())(X, W1, W2)
+
+
+# %% untiled exercise="8.5" score=0 diagnoses=["untiled"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        return lax.psum_scatter(jax.nn.relu(tokens @ w1) @ w2, "model")
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% columns scattered exercise="8.5" score=0 diagnoses=["shape", "not-counted-yet"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        parts = jax.nn.relu(tokens @ w1) @ w2
+        return lax.psum_scatter(parts, "model", scatter_dimension=1, tiled=True)
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% one's own tokens only exercise="8.5" score=0 diagnoses=["values", "not-counted-yet", "no all-gather"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        return lax.psum(jax.nn.relu(x @ w1) @ w2, "model")
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% a mesh written in exercise="8.5" score=0 diagnoses=["only-the-first"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        return lax.psum_scatter(jax.nn.relu(tokens @ w1) @ w2, "model", tiled=True)
+
+    rows = P("model")
+    return jax.shard_map(body, mesh=model, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(
+        X, W1, W2
+    )
+
+
+# %% the max by a constant, and one-hot labels exercise="8.6" score=1
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        shifted = logits - lax.pmax(logits.max(1), "model")[:, None]
+        total = jnp.exp(shifted).sum(1)
+        label = jnp.where(labels[:, None] == mine, shifted, 0).sum(1)
+        total, label = lax.psum((total, label), "model")
+        return (jnp.log(total) - label).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% all words brought together exercise="8.6" score=0.3333333333 diagnoses=["all-gather by hand", "all-gather over model"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        everything = lax.all_gather(logits, "model", axis=1, tiled=True)
+        label = jnp.take_along_axis(everything, labels[:, None], axis=1)[:, 0]
+        mean = jnp.mean(jax.nn.logsumexp(everything, axis=1) - label)
+        return lax.pmax(mean, "model")
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% asked for whole exercise="8.6" score=0.3333333333 diagnoses=["added-by-the-compiler", "all-gather over model"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        label = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
+        return jnp.mean(jax.nn.logsumexp(logits, axis=1) - label)
+
+    return jax.shard_map(body, in_specs=(P(), P()), out_specs=P())(logits, labels)
+
+
+# %% left to the compiler exercise="8.6" score=0.6666666667 diagnoses=["no-shard-map"]
+def cross_entropy(logits, labels):
+    label = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
+    return jnp.mean(jax.nn.logsumexp(logits, axis=1) - label)
+
+
+# %% the largest not taken off exercise="8.6" score=0 diagnoses=["not-finite", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)[:, 0]
+        total = lax.psum(jnp.exp(logits).sum(axis=1), "model")
+        return jnp.mean(jnp.log(total) - lax.psum(jnp.where(here, chosen, 0), "model"))
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% every device counts the label exercise="8.6" score=0 diagnoses=["values", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        chosen = jnp.take_along_axis(logits, labels[:, None] % words, axis=1)[:, 0]
+        return jnp.mean(jnp.log(total) + largest - lax.psum(chosen, "model"))
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% the largest of one's own words exercise="8.6" score=0 diagnoses=["not-replicated"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = logits.max(axis=1)
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)[:, 0]
+        label = lax.psum(jnp.where(here, chosen, 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% the exponentials added up over the devices first exercise="8.6" score=0.6666666667 diagnoses=["too-many-bytes"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        shifted = logits - lax.pmax(logits.max(1), "model")[:, None]
+        hit = jnp.where(labels[:, None] == mine, shifted, 0)
+        total, label = lax.psum((jnp.exp(shifted), hit), "model")
+        return (jnp.log(total.sum(1)) - label.sum(1)).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% all rounds at once, the loss divided exercise="8.7" score=1
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        def own_share(w):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2) / lax.axis_size("data")
+
+        return jax.grad(own_share)(w)
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% the sum in every round exercise="8.7" score=0.5 diagnoses=["too-often"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def one_round(total, examples):
+            return total + jax.grad(error)(w, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return total / len(x) / lax.axis_size("data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% the idiom of pmap exercise="8.7" score=0 diagnoses=["as-many-times", "too-often"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def one_round(total, examples):
+            return total + jax.grad(error)(w, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return lax.pmean(total / len(x), "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% psum for pmean exercise="8.7" score=0 diagnoses=["as-many-times", "not-counted-yet"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def one_round(total, examples):
+            return total + jax.grad(error)(w, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return lax.psum(total / len(x), "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% the rounds added up exercise="8.7" score=0 diagnoses=["rounds-added-up", "not-counted-yet"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def one_round(total, examples):
+            return total + jax.grad(error)(w, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return lax.pmean(total, "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% plain zeros exercise="8.7" score=0 diagnoses=["varying-mismatch"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        varying = lax.pcast(w, "data", to="varying")
+
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def one_round(total, examples):
+            return total + jax.grad(error)(varying, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return lax.pmean(total / len(x), "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% never added up over the devices exercise="8.7" score=0 diagnoses=["not-replicated"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def one_round(total, examples):
+            return total + jax.grad(error)(w, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return total / len(x)
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% unrolled, round the ring exercise="8.8" score=1
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s, (s + 1) % n) for s in range(n)])
+        mine = jnp.stack(kept[n - 1 :])
+        return lax.psum(jnp.where(i == n - 1, mine, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% one step too few exercise="8.8" score=0 diagnoses=["one-step-short", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), jnp.zeros_like(x)
+        for t in range(n + len(x) - 2):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            if t >= n - 1:
+                kept = kept.at[t - n + 1].set(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return lax.psum(jnp.where(i == n - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% kept a step late exercise="8.8" score=0 diagnoses=["one-step-late", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), jnp.zeros_like(x)
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            if t >= n:
+                kept = kept.at[t - n].set(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return lax.psum(jnp.where(i == n - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% the weights brought together exercise="8.8" score=0.3333333333 diagnoses=["all-gather by hand", "all-gather over stage"]
+def pipeline(W, X):
+    def body(w, x):
+        everything = lax.all_gather(w, "stage", tiled=True)
+        for whole in everything:
+            x = jnp.tanh(x @ whole)
+        return lax.pmax(x, "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% everything at once, stage after stage exercise="8.8" score=0.6666666667 diagnoses=["too-many-bytes"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        for s in range(n):
+            made = jnp.tanh(x @ w[0])
+            x = lax.psum(jnp.where(i == s, made, 0), "stage")
+        return x
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% results of the last stage alone exercise="8.8" score=0 diagnoses=["not-replicated"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return jnp.stack(kept[n - 1 :])
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% a loop that begins with plain zeros exercise="8.8" score=0 diagnoses=["varying-mismatch"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+
+        def one_step(came, t):
+            taken = jnp.where(i == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken @ w[0])
+            return lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)]), made
+
+        _, kept = lax.scan(one_step, jnp.zeros_like(x[0]), jnp.arange(n + len(x) - 1))
+        return lax.psum(jnp.where(i == n - 1, kept[n - 1 :], 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% nothing handed on exercise="8.8" score=0 diagnoses=["values", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        made = jnp.tanh(x @ w[0])
+        return lax.psum(jnp.where(i == n - 1, made, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% asked for whole exercise="8.8" score=0.3333333333 diagnoses=["added-by-the-compiler", "all-gather over stage"]
+def pipeline(W, X):
+    def body(w, x):
+        return lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)[0]
+
+    return jax.shard_map(body, in_specs=(P(), P()), out_specs=P())(W, X)
