@@ -39,7 +39,7 @@ def judge_values(
         if wrong is None:
             continue
         came = ", ".join(map(_typed, ran.outputs[0])) or "nothing"
-        if wrong[0] == "values":
+        if wrong[0] in ("values", "shape"):
             wrong = _known_mistake(requirement, runs) or wrong
         if wrong[0] == "values" and not all(map(_finite, ran.outputs[0])):
             return basis.problem(

@@ -11,6 +11,7 @@ from autograder.exercises import (
     shard_map,
     shard_map_matmul,
     sharding_basics,
+    sharp_bits,
 )
 
 NOTEBOOKS: Final[dict[str, tuple[Exercise, ...]]] = {
@@ -20,6 +21,7 @@ NOTEBOOKS: Final[dict[str, tuple[Exercise, ...]]] = {
     "05_shard_map": shard_map.EXERCISES,
     "06_shard_map_matmul": shard_map_matmul.EXERCISES,
     "08_neural_networks": neural_networks.EXERCISES,
+    "09_sharp_bits": sharp_bits.EXERCISES,
 }
 """The exercises of each notebook, by the notebook's nbgrader assignment id, in order."""
 
