@@ -13,7 +13,7 @@ import jax
 
 from autograder import collectives
 from autograder.collectives import Collective
-from autograder.cost import MACHINES, seconds
+from autograder.cost import MACHINES, seconds, wire_bytes
 from autograder.errors import ShortError, first_line, their_error
 from autograder.flows import Flow, bars, flows
 
@@ -45,6 +45,14 @@ class Report:
     flops: float
     peak_bytes: int
     machine: str = MACHINE
+
+    @property
+    def sent(self) -> int:
+        """The bytes that each device puts on its links, by the ring formulas of `autograder.cost`.
+
+        An all-reduce's buffer goes round twice, where the others' go once.
+        """
+        return round(sum((c.times or 1) * wire_bytes(c) for c in self.collectives))
 
     @property
     def bytes(self) -> int:

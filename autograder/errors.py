@@ -39,7 +39,7 @@ MEANINGS: Final = (
         "A spec alone names no mesh: jax.NamedSharding(mesh, spec) joins the two.",
     ),
     (
-        r"is not found in mesh|not found in the mesh",
+        r"is not found in mesh|not found in the mesh|must refer to an axis marked as manual",
         "unknown-axis",
         "The spec names an axis that the mesh does not have.",
     ),
@@ -80,7 +80,8 @@ MEANINGS: Final = (
         r"contracting dimensions to have the same shape",
         "blocks-do-not-fit",
         "The two blocks do not go together: of the contracted dimension, a device has more of the "
-        "one than of the other. Gather what is missing, or slice what is too much.",
+        "one than of the other. Gather what is missing (axis= says along which dimension, "
+        "tiled=True joins the blocks), or slice what is too much.",
     ),
     (
         r"sources and destinations must be unique",

@@ -6,8 +6,16 @@ from autograder import programs
 from autograder.collectives import Collective
 from autograder.communication import Report
 from autograder.evidence import Program
-from autograder.exercise import Budget, CommunicatesAtMost, Exercise, FitsIn, WorksAtMost
-from autograder.judge_programs import asked_of, run_all
+from autograder.exercise import (
+    Argument,
+    Budget,
+    CommunicatesAtMost,
+    Exercise,
+    FitsIn,
+    WorksAtMost,
+    described,
+)
+from autograder.judge_programs import asked_of, parameters, run_all
 from autograder.layout import Layout
 from autograder.verdict import Finding
 
@@ -22,16 +30,21 @@ def judge_communication(
 ) -> Finding:
     """The finding for what a program communicates, against its budgets."""
     first: Finding | None = None
+    names = parameters(exercise, requirement.answer)
     runs = run_all(exercise, requirement.answer, piece, seed)
     lists = asked_of(exercise, requirement.answer)
     for (_, ran), budgets, arguments in zip(runs, requirement.budgets, lists, strict=True):
         layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
-        names = [f"argument {i}" for i in range(1, len(layouts) + 1)]
         found = within_budgets(ran.report, budgets, basis, names, layouts)
         if not found.met:
-            return found
+            return found if first is None else found.but(difference=_given(arguments, found))
         first = first or found
     return first or basis
+
+
+def _given(arguments: Sequence[Argument], found: Finding) -> str:
+    """What is wrong, and with which arguments: where it was right with the first."""
+    return f"Given {described(arguments)}: {found.difference}"
 
 
 def within_budgets(
@@ -51,7 +64,9 @@ def within_budgets(
         layouts: where each of them is.
     """
     basis = basis.but(came=f"a program that communicates {communicated(report)}")
-    left_over = _reduced(_spent(report), budgets)
+    spent = _spent(report)
+    left_over = _reduced(spent, budgets)
+    counted_as_one = " (a reduce-scatter and an all-gather make one)" * (left_over != spent)
     too_much = None
     for budget in budgets:
         matching = [
@@ -72,7 +87,7 @@ def within_budgets(
             too_much = basis.problem(
                 "too-many-bytes",
                 f"By {name} {budget.bytes:,} bytes may be moved on each device, and it is "
-                f"{total:,}.",
+                f"{total:,}{counted_as_one}.",
             )
     if left_over:  # what nobody asked for says more than how much there is of the rest
         pair, moved = next(iter(left_over.items()))
@@ -99,9 +114,10 @@ def judge_memory(
     return _at_most(
         requirement.bytes,
         [report.peak_bytes for report in reports],
+        asked_of(exercise, requirement.answer),
         basis,
         "{:,.0f} bytes on each device",
-        ("too-much-memory", "It holds {:.3g} times what each device has room for."),
+        ("too-much-memory", "It holds {:,.0f} bytes at once, and each device has room for {:,}."),
     )
 
 
@@ -113,11 +129,13 @@ def judge_work(
     return _at_most(
         requirement.flops,
         [report.flops for report in reports],
+        asked_of(exercise, requirement.answer),
         basis,
         "{:,.0f} operations on each device",
         (
             "too-much-work",
-            "Each device does {:.3g} times its share: what one could compute, several do.",
+            "Each device does {:,.0f} operations, and its share is {:,}: what one could compute, "
+            "several do.",
         ),
     )
 
@@ -125,17 +143,21 @@ def judge_work(
 def _at_most(
     limits: Sequence[int],
     amounts: Sequence[float],
+    lists: Sequence[Sequence[Argument]],
     basis: Finding,
     came: str,
     problem: tuple[str, str],
 ) -> Finding:
     """The finding for amounts of which each has a limit; of those within, the first is told."""
-    for limit, amount in zip(limits, amounts, strict=True):
-        if amount > limit:
+    for number, limit in enumerate(limits):
+        if amounts[number] > limit:
             diagnosis, sentence = problem
-            return basis.problem(
-                diagnosis, sentence.format(amount / limit), came=came.format(amount)
+            found = basis.problem(
+                diagnosis,
+                sentence.format(amounts[number], limit),
+                came=came.format(amounts[number]),
             )
+            return found.but(difference=_given(lists[number], found)) if number else found
     return basis.but(met=True, came=came.format(amounts[0]))
 
 

@@ -3,6 +3,7 @@
 Each of these raises `programs.ProgramError` for a program that cannot be judged.
 """
 
+import inspect
 import math
 from functools import lru_cache
 from typing import Any
@@ -27,6 +28,9 @@ DRAWS = 2
 ROUNDING = 16
 """How many units in the last place, scaled by the largest value, a computation may be off."""
 
+LENIENT = 100 * ROUNDING
+"""The same, where a mistake is to be recognised: it may be the difference of two large numbers."""
+
 
 def judge_values(
     requirement: Computes, piece: Program, basis: Finding, exercise: Exercise, seed: int
@@ -48,6 +52,13 @@ def judge_values(
                 "type, or zero was divided by.",
                 came=came,
             )
+        if wrong[0] == "values" and not any(np.asarray(o).any() for o in ran.outputs[0]):
+            return basis.problem(
+                "nothing-but-zeros",
+                "Nothing but zeros came back. Who is sent nothing by a ppermute holds zeros, and "
+                "so does what was never filled in.",
+                came=came,
+            )
         if wrong[0] == "values" and all(map(_identical, *ran.outputs)):
             return basis.problem(
                 "ignores-inputs",
@@ -63,7 +74,7 @@ def _known_mistake(requirement: Computes, runs: list[Run]) -> tuple[str, str] | 
     """The known mistake that explains what every program gave."""
     for diagnosis, mistaken in requirement.mistakes.items():
         if all(
-            _compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs))) is None
+            _compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs)), LENIENT) is None
             for draws, ran in runs
             for inputs, outputs in zip(draws, ran.outputs, strict=True)
         ):
@@ -98,6 +109,21 @@ def judge_output_layout(
             return found
         first = first or found
     return first or basis
+
+
+def parameters(exercise: Exercise, answer: str) -> list[str]:
+    """What the arguments of a function are called, where its reference has names for them."""
+    computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
+    arguments = asked_of(exercise, answer)[0]
+    try:
+        names = list(inspect.signature(next(computes).reference).parameters)
+    except ValueError:  # NumPy's own have none
+        names = []
+    return (
+        names
+        if len(names) == len(arguments)
+        else [f"argument {i}" for i in range(1, len(arguments) + 1)]
+    )
 
 
 def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
@@ -135,7 +161,9 @@ def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
     return draws, programs.run(artifact, arguments, draws)
 
 
-def _compare_outputs(outputs: list[jax.Array], wanted: list[Any]) -> tuple[str, str] | None:
+def _compare_outputs(
+    outputs: list[jax.Array], wanted: list[Any], rounding: float = ROUNDING
+) -> tuple[str, str] | None:
     """What is wrong with outputs, as a short name and in words; every copy is looked at."""
     if [o.shape for o in outputs] != [w.shape for w in wanted]:
         return "shape", f"{', '.join(map(_typed, wanted))} was asked for."
@@ -150,7 +178,7 @@ def _compare_outputs(outputs: list[jax.Array], wanted: list[Any]) -> tuple[str, 
             float(np.max(np.abs(np.asarray(shard.data) - value[shard.index]), initial=0))
             for shard in output.addressable_shards
         ]
-        right = [each <= ROUNDING * eps * scale for each in off]  # so that NaN is off
+        right = [each <= rounding * eps * scale for each in off]  # so that NaN is off
         if not any(right):
             return "values", f"On fresh inputs the values are off by up to {max(off):.3g}."
         if not all(right):

@@ -74,7 +74,7 @@ def test_the_innocent_program_is_told_what_it_gathers():
     assert "a program that communicates at most 128 bytes by all-to-all and 128 bytes by" in said
     assert (
         "2 all-gathers over x, 1,536 bytes together, were not asked for. The largest, of 1,024 "
-        "bytes, collects argument 1, which came as shape (16, 16) in 4 × 2 blocks of (4, 8), on "
+        "bytes, collects x, which came as shape (16, 16) in 4 × 2 blocks of (4, 8), on "
         "devices 0 to 7, and leaves 1,024 bytes of it on each device. Every device collects whole "
         "columns."
     ) in said
@@ -103,7 +103,9 @@ ROW_SUM = Exercise(
         (lambda x: x.sum(0), 0, ("values", "all-reduce over x")),
         (lambda x: jnp.stack([x, 2 * x]).sum(2)[0], 0.5, ("too-many-bytes",)),
         (lambda x: x.sum(1) + 0 * x.max(0)[0], 0.5, ("all-reduce over x",)),
-        (lambda x: jnp.zeros(16), 0, ("ignores-inputs", "not-counted-yet")),
+        (lambda x: jnp.ones(16), 0, ("ignores-inputs", "not-counted-yet")),
+        (lambda x: jnp.zeros(16), 0, ("nothing-but-zeros", "not-counted-yet")),
+        (lambda x: x.sum(1) / 0, 0, ("not-finite", "not-counted-yet")),
     ],
 )
 def test_budgets_are_by_kind_axes_and_bytes(function, score, diagnoses):

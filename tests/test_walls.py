@@ -27,9 +27,11 @@ LAYERS = [
     [
         "exercises.computation_follows_data",
         "exercises.constraints",
+        "exercises.neural_networks",
         "exercises.shard_map",
         "exercises.shard_map_matmul",
         "exercises.sharding_basics",
+        "exercises.sharp_bits",
     ],
     ["exercises"],
     ["evidence"],

@@ -22,6 +22,7 @@ from autograder.exercise import (
     FitsIn,
     PlacedLike,
     Requests,
+    WorksAtMost,
 )
 
 LINES: Final = (8, 4)
@@ -63,11 +64,12 @@ DATA_PARALLEL: Final = Exercise(
     requirements=(
         Feeds(
             "data_parallel",
-            "shardings (of W1, of b1, of W2, of b2, of X, of Y) for which each device works out "
-            "the gradients of its own examples, and all that moves is these gradients, once",
+            "shardings (of W1, of b1, of W2, of b2, of X, of Y) for which each device holds, and "
+            "works on, its own examples, and all that moves is the gradients, once",
             gradients,
             tuple(_network(*sizes) for sizes in NETWORKS),
             tuple((Budget("all-reduce", bytes=_parameters(h)),) for _, h in NETWORKS),
+            caps=tuple(_parameters(h) + 4 * b * (WIDTH + 8) // 8 for b, h in NETWORKS),
         ),
     ),
     hints=(
@@ -77,7 +79,7 @@ DATA_PARALLEL: Final = Exercise(
         "Parameters have on(data): a copy for everybody. X and Y have on(data, 'data').",
     ),
     diagnoses={
-        "repeated-work": "X and Y are whole somewhere: examples are cut, or nothing is gained.",
+        "over-the-cap": "Of X and of Y, each device is to hold its own examples alone.",
         "all-gather": "A parameter or the features of the examples are cut, and who needs them "
         "whole has to collect them first; or X and Y are cut differently, and an example and its "
         "answer belong together.",
@@ -118,11 +120,11 @@ TENSOR_PARALLEL: Final = Exercise(
         "W1 into columns, W2 into rows, X whole.",
     ),
     diagnoses={
-        "all-gather": "The nonlinearity needs whole sums, and rows of W1 give parts of sums, so "
-        "they are collected first; or columns of W2 need all hidden units, and each device has "
-        "made some.",
-        "all-to-all": "Rows of W1 give parts of sums, and the nonlinearity needs whole ones: the "
-        "devices exchange pieces until each has columns of it. It could have come so.",
+        "all-gather": "If W1 came as rows: they would give parts of sums, and relu needs whole "
+        "ones, so W1 is collected first. If W2 came as columns: they need all hidden units, and "
+        "each device has made some, so these are collected.",
+        "all-to-all": "Rows of W1 give parts of sums, and relu needs whole ones: before the "
+        "product, the devices exchange pieces of W1 until each has columns.",
         "over-the-cap": "Both weights are to be cut into eight.",
     },
 )
@@ -188,7 +190,7 @@ BOTH: Final = Exercise(
         ),
         Computes(
             "predict_explicit",
-            "predict_explicit must compute what predict does, with Explicit axes.",
+            "predict_explicit must compute what three_layers does, with Explicit axes.",
             _predicted,
             tuple(_explicit(*s, *mesh) for s, mesh in zip(THREE, MESHES, strict=True)),
             under_mesh=True,
@@ -218,13 +220,13 @@ BOTH: Final = Exercise(
     diagnoses={
         "ambiguous": "It is the last product: its contracted dimension is cut along model on both "
         "sides.",
-        "over-the-cap": "The weights of layers two and three are to be cut into two, and the "
-        "examples into four.",
+        "over-the-cap": "W2, b2 and W3 are to be cut into two, and the examples into four.",
         "all-gather": "W2 is cut into columns, W3 into the rows that go with them, b2 as W2's "
         "columns; nothing needs to be collected.",
-        "reduce-scatter": "The last bias goes with the result, which is to be whole along model.",
+        "reduce-scatter": "Sums are cut that were to stay whole: by a last bias that is cut along "
+        "model, by an out_sharding that names model, or because a layer before is cut into rows.",
         "replicated": "The examples are to stay where they are.",
-        "values": "Is each bias added once, and the maximum taken twice?",
+        "values": "Is each bias added once, the last one too, and relu taken twice?",
     },
 )
 
@@ -248,11 +250,11 @@ def _deep(n: int) -> tuple[Argument, ...]:
 
 
 def _deep_gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
-    """The gradient of mean((f(X) - Y)²) by W, where f is tanh(… @ w) for each w of W in turn."""
+    """The gradient by W of the examples' mean of sum((f(X) - Y)²): f is tanh(h @ w) for each w."""
     seen = [X]
     for w in W:
         seen.append(np.tanh(seen[-1] @ w))
-    back = 2 * (seen[-1] - Y) / np.float32(Y.size)
+    back = 2 * (seen[-1] - Y) / np.float32(len(Y))
     grads = []
     for w, before, after in zip(W[::-1], seen[-2::-1], seen[:0:-1], strict=True):
         inner = back * (1 - after**2)
@@ -268,11 +270,15 @@ FSDP: Final = Exercise(
     requirements=(
         Computes(
             "fsdp_gradient",
-            "fsdp_gradient(W, X, Y) must be the gradient of mean((f(X) - Y)²) by W, over all "
-            "examples.",
+            "fsdp_gradient(W, X, Y) must be the gradient by W of the mean, over all examples, of "
+            "sum((f(X) - Y)²).",
             _deep_gradient,
             tuple(_deep(n) for n in LINES),
-            {"as-many-times": lambda W, X, Y: _devices(X) * _deep_gradient(W, X, Y)},  # noqa: N803
+            {
+                "as-many-times": lambda W, X, Y: _devices(X) * _deep_gradient(W, X, Y),  # noqa: N803
+                "sum-for-mean": lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),  # noqa: N803
+                "mean-of-everything": lambda W, X, Y: _deep_gradient(W, X, Y) / np.float32(SIDE),  # noqa: N803
+            },
             under_mesh=True,
         ),
         CommunicatesAtMost(
@@ -297,12 +303,16 @@ FSDP: Final = Exercise(
         "around the function of a layer, has it forget them and fetch them once more.",
     ),
     diagnoses={
-        "too-much-memory": "Whole layers are kept: either all are gathered before the first is "
-        "used, or each is kept for the way back. jax.checkpoint is for the latter, in a lax.scan: "
-        "where a Python loop writes out all layers, the compiler sees that each is fetched twice, "
-        "and makes it once.",
-        "as-many-times": "It is as many times too large as there are devices: their gradients are "
-        "added up, and each is of the mean of a device's own examples.",
+        "too-much-memory": "Whole layers are kept. Gather within the function of one layer, and "
+        "not before the loop; put jax.checkpoint around that function, and not around the loss; "
+        "and let lax.scan run it: where a Python loop writes all layers out, the compiler sees "
+        "that each is fetched twice, and makes it once.",
+        "as-many-times": "It is as many times too large as there are devices. What they have is "
+        "added up (the way back through an all-gather does), and each divided by the number of its "
+        "own examples: divide by the number of all.",
+        "sum-for-mean": "That is the gradient of the sum over all examples: their mean is meant.",
+        "mean-of-everything": "The squares of one example are to be added up, and the examples' "
+        "sums to be averaged.",
         "all-reduce": "Each device adds up all of the gradient, and keeps a part.",
         "too-many-bytes": "Twice for each layer is enough: forward, and back.",
         "not-replicated": "Each device has its own part of the gradient: it is cut as W is.",
@@ -329,9 +339,13 @@ SEQUENCE: Final = Exercise(
     requirements=(
         Computes(
             "sequence_parallel",
-            "sequence_parallel(X, W1, W2) must return maximum(X @ W1, 0) @ W2.",
+            "sequence_parallel(X, W1, W2) must return relu(X @ W1) @ W2.",
             _block,
             tuple(_sequence(n) for n in LINES),
+            {
+                "no-relu": lambda X, W1, W2: X @ W1 @ W2,  # noqa: N803
+                "relu-last": lambda X, W1, W2: np.maximum(X @ W1 @ W2, 0),  # noqa: N803
+            },
             under_mesh=True,
         ),
         PlacedLike("sequence_parallel", STRIPS[0], ((2 * WIDTH, WIDTH),) * 2, elsewhere=STRIPS[1:]),
@@ -344,6 +358,9 @@ SEQUENCE: Final = Exercise(
                 ),
             )
             * 2,
+        ),
+        WorksAtMost(
+            "sequence_parallel", tuple(5 * 2 * WIDTH * WIDTH * 4 * WIDTH // n for n in LINES)
         ),
     ),
     hints=(
@@ -361,8 +378,11 @@ SEQUENCE: Final = Exercise(
         "untiled": "Here the tokens are scattered: dimension 0, tiled.",
         "one-too-many": "One of each: the weights stay where they are.",
         "not-replicated": "What is not added up yet differs from device to device.",
+        "no-relu": "relu stands between the two products.",
+        "relu-last": "relu stands between the two products, and not after them.",
         "values": "Along model, different devices have different hidden units, and add them up: "
         "for one and the same token, or the sums make no sense.",
+        "too-much-work": "Each device multiplies what another does, too.",
     },
 )
 
@@ -380,7 +400,7 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
     return (np.log(np.exp(shifted).sum(1)) - chosen).mean()
 
 
-WORDS: Final = ((8, 16, 64), (4, 32, 32))
+WORDS: Final = ((8, 16, 64), (4, 32, 64))
 """The devices, the examples and the words."""
 
 CROSS_ENTROPY: Final = Exercise(
@@ -393,6 +413,11 @@ CROSS_ENTROPY: Final = Exercise(
             "of the sum of exp(logits), minus the label's logit.",
             _cross_entropy,
             tuple(_vocabulary(*sizes) for sizes in WORDS),
+            {
+                "largest-forgotten": lambda z, t: _cross_entropy(z, t) - z.max(1).mean(),
+                "largest-left-in": lambda z, t: _cross_entropy(z, t) + z.max(1).mean(),
+                "sum-for-mean": lambda z, t: np.float32(len(t)) * _cross_entropy(z, t),
+            },
             under_mesh=True,
         ),
         Requests("cross_entropy", never=("all-gather", "all-to-all", "collective-permute")),
@@ -404,26 +429,33 @@ CROSS_ENTROPY: Final = Exercise(
     hints=(
         "Three numbers for each example are needed from everybody: its largest logit, the sum of "
         "the exponentials, and the logit of its label. pmax, psum, psum.",
-        "The logits reach into the hundreds, and exp(100) does not fit into float32: take the "
-        "largest of all words off before.",
+        "The logits reach into the hundreds, and exp(100) does not fit into float32: take each "
+        "example's largest, over all words, off before.",
         "A label counts all words; a device has some of them, from axis_index * (its number of "
         "words) on. Where a label is not among its own, the device adds 0.",
     ),
     diagnoses={
-        "not-finite": "exp(100) does not fit into float32: take the largest logit off first.",
-        "values": "A label counts all words. One that is not among a device's own words must count "
-        "for nothing there.",
+        "not-finite": "Two things do that here. exp(100) does not fit into float32, so each "
+        "example's own largest logit has to come off first, of all words; and take_along_axis "
+        "gives NaN where the index is outside of the block.",
+        "values": "Does a label that is not among a device's own words count for nothing there, "
+        "and is the same largest logit taken off on all devices?",
+        "largest-forgotten": "The largest logit was taken off, and not put back.",
+        "largest-left-in": "The largest logit was put back, and the label's still lacks it.",
+        "sum-for-mean": "The examples' mean is meant, and not their sum.",
         "all-gather by hand": "The logits are the largest thing in the model. Three numbers for "
         "each example do.",
-        "all-gather": "The logits are brought together before the body begins: look at in_specs.",
+        "all-gather": "Something is brought together: by hand, or before the body begins, because "
+        "in_specs ask for more than a device has.",
         "too-many-bytes": "Reduce to a number for each example first, and then over the devices.",
         "not-replicated": "Each device knows its own words only: something is not added up yet.",
-        "no-shard-map": "(The compiler would find it here too, if you let it; write it once "
-        "yourself.)",
+        "no-shard-map": "The compiler finds it here too, if you let it. Write it once yourself.",
     },
 )
 
-ROUNDS: Final = 4
+ROUNDS: Final = 64
+IN_ROUND: Final = 4 * OWN * WIDTH
+"""The bytes of one device's examples in one round."""
 
 
 def _microbatches(n: int) -> tuple[Argument, ...]:
@@ -458,6 +490,8 @@ ACCUMULATION: Final = Exercise(
             under_mesh=True,
         ),
         Requests("accumulated", ((Ask("all-reduce", 1, ("data",), 4 * WIDTH * WIDTH),),) * 2),
+        # the examples, W and its gradient, as much again, and what some rounds are made into
+        FitsIn("accumulated", ((2 * ROUNDS + 24) * IN_ROUND + 6 * 4 * WIDTH * WIDTH,) * 2),
     ),
     hints=(
         "Gradients are sums, and sums can wait: add up the rounds' gradients on each device, and "
@@ -469,6 +503,8 @@ ACCUMULATION: Final = Exercise(
         "(jnp.zeros_like of the varying w does), and lax.pmean comes after the loop.",
     ),
     diagnoses={
+        "too-much-memory": "What is made of the examples is held for more than one round at a "
+        "time: work on one round, add its gradient up, and go on.",
         "too-often": "There is an all-reduce in the loop. jax.grad puts it there where the weights "
         "are the same on all devices; or you did.",
         "as-many-times": "It is as many times too large as there are devices: each device's mean "
@@ -552,11 +588,15 @@ PIPELINE: Final = Exercise(
         "too-many-bytes": "One microbatch moves in each step, to the next stage, and at the end "
         "the results, once.",
         "all-gather by hand": "The weights stay where they are.",
-        "all-gather": "The weights stay where they are: look at in_specs.",
+        "all-gather": "The weights are brought together: by hand, or before the body begins, "
+        "because in_specs ask for more than a stage has.",
+        "nothing-but-zeros": "What stage s made goes to stage s + 1; and the last stage has its "
+        "first result in step n - 1.",
         "not-replicated": "Only the last stage has the results; everybody is to have them.",
         "varying-mismatch": "What the loop begins with is the same everywhere, and what it goes on "
         "with is not.",
-        "values": "Does each stage work on what its neighbour made one step ago?",
+        "values": "Follow microbatch 0 through your steps: which stage has it when, is its result "
+        "kept in place 0, and are only the last stage's results added up?",
     },
 )
 

@@ -47,7 +47,11 @@ AUDIT: Final = Exercise(
                 "moved", case, f"the bytes that noisy moves on each device, {case}", right, mistakes
             )
             for case, right, mistakes in (
-                ("rows, flag off", 21504, {"only-permutes": 5120, "only-gathers": 16384}),
+                (
+                    "rows, flag off",
+                    21504,
+                    {"only-permutes": 5120, "only-gathers": 16384, "on-all-devices": 8 * 21504},
+                ),
                 ("rows, flag on", 0, {"still-moves": 21504}),
                 ("columns, flag off", 0, {"any-layout": 21504}),
             )
@@ -70,6 +74,7 @@ AUDIT: Final = Exercise(
     diagnoses={
         "only-permutes": "These are the permutations alone: there are all-gathers besides.",
         "only-gathers": "These are the all-gathers alone: there are permutations besides.",
+        "on-all-devices": "That is what all devices move together. On each it is an eighth.",
         "still-moves": "With the flag on each device draws its own numbers, and no others.",
         "any-layout": "It depends on the layout: each row is drawn whole.",
         "flag-harmless": "The two ways of drawing give other numbers from the same key.",
@@ -141,6 +146,7 @@ NOISE: Final = Exercise(
             _noisy,
             tuple((_seed(n), _argument((OWN * n, 4), n, "x")) for n in LINES),
             {
+                "x-forgotten": lambda seed, x: _noisy(seed, np.zeros_like(x)),
                 "same-key": lambda seed, x: _noisy(seed, x, one_key=True),
                 "drawn-whole": lambda seed, x: (
                     x + np.asarray(jax.random.normal(jax.random.key(seed), x.shape))
@@ -161,14 +167,18 @@ NOISE: Final = Exercise(
         "same-key": "All devices add the same noise: they all draw from the same key.",
         "drawn-whole": "That is one drawing for all of x, as the compiler would cut it up. Here "
         "each device is to have a key of its own.",
-        "values": "The number folded in is the device's place along x, from 0 on.",
+        "x-forgotten": "The noise is right, and x is to be added to it.",
+        "values": "Is the number folded in the device's place along x, counted from 0, and is the "
+        "noise of jax.random.normal?",
         "ignores-inputs": "A seed written into the function gives the same noise every time.",
         "replicated": "out_specs is to put the rows together as they came.",
     },
 )
 
-VOCABULARIES: Final = ((8, 17), (4, 30))
-"""The devices, and the words."""
+VOCABULARIES: Final = ((8, 17, 1.0), (4, 33, 1.0), (8, 24, 30.0))
+"""The devices, the words, and how large what is hidden is: with the last, exp overflows."""
+
+PADDED: Final = (24, 40, 24)
 
 
 def _logits(hidden: Any, table: Any) -> Any:
@@ -201,30 +211,38 @@ UNEVEN: Final = Exercise(
             "spread",
             "spread(table) must be the table, with rows of zeros up to the next multiple of 8.",
             lambda table: np.pad(table, ((0, -len(table) % 8), (0, 0))),
-            tuple((_argument((v, 16), n),) for n, v in VOCABULARIES),
+            tuple((_argument((v, 16), n),) for n, v, _ in VOCABULARIES),
             {"silently-copied": lambda table: table},
             under_mesh=True,
         ),
-        PlacedLike("spread", ROWS[0], ((24, 16), (32, 16)), elsewhere=ROWS[1:]),
-        CommunicatesAtMost("spread", ((),) * 2),
+        PlacedLike("spread", ROWS[0], tuple((p, 16) for p in PADDED), elsewhere=(ROWS[1], ROWS[0])),
+        CommunicatesAtMost("spread", ((),) * 3),
         Computes(
             "probabilities",
             "probabilities(hidden, table) must be softmax(hidden @ table.T), with columns of zeros "
             "up to the next multiple of 8.",
             _probabilities,
-            tuple((_argument((8, 16), n), _argument((v, 16), n)) for n, v in VOCABULARIES),
+            tuple(
+                (_argument((8, 16), n, scale=scale), _argument((v, 16), n))
+                for n, v, scale in VOCABULARIES
+            ),
             {
                 "padding-counts": lambda hidden, table: _softmax(_logits(hidden, table)),
                 "masked-too-late": _masked_after,
             },
             under_mesh=True,
         ),
-        PlacedLike("probabilities", COLUMNS[0], ((8, 24), (8, 32)), elsewhere=COLUMNS[1:]),
-        CommunicatesAtMost("probabilities", ((Budget("all-reduce", ("x",), 2 * 4 * 8),),) * 2),
+        PlacedLike(
+            "probabilities",
+            COLUMNS[0],
+            tuple((8, p) for p in PADDED),
+            elsewhere=(COLUMNS[1], COLUMNS[0]),
+        ),
+        CommunicatesAtMost("probabilities", ((Budget("all-reduce", ("x",), 2 * 4 * 8),),) * 3),
     ),
     hints=(
         "17 does not divide by 8, and 24 does: jnp.pad the table with rows of zeros, and ask for "
-        "it along x then. (-17 % 8 is 7.)",
+        "it along x then. In Python, -17 % 8 is 7.",
         "A row of zeros has the logit 0, and exp(0) is 1: the padding would take its part. What "
         "logit has no part at all?",
         "jnp.where(jnp.arange(padded) < words, logits, -jnp.inf), before the softmax; and a "
@@ -237,13 +255,17 @@ UNEVEN: Final = Exercise(
         "padding-counts": "The padding has a logit of 0, and gets a part of the probability.",
         "masked-too-late": "The padding took its part before it was set to zero: the rest does "
         "not add up to 1.",
-        "not-finite": "All of a row may be minus infinity, on a device that has nothing but "
-        "padding: take the largest over all devices.",
+        "not-finite": "exp overflows where the row's largest logit is not taken off first; and on "
+        "a device that has nothing but padding the largest is minus infinity: take it over all "
+        "devices.",
+        "collective-permute": "Rows were cut into uneven blocks, and padded then: the blocks' "
+        "borders had to move. Pad first.",
         "all-gather": "The words are brought together: constrain the table or the logits to lie "
         "along x, and leave the softmax to the compiler.",
         "does-not-divide": "shard_map and jit's own shardings refuse what does not divide: pad "
         "first.",
-        "shape": "The next multiple of 8, whatever the number of words.",
+        "shape": "The next multiple of 8, whatever the number of words and of devices; 24 words "
+        "need no padding.",
     },
 )
 
@@ -350,7 +372,7 @@ INDEXING: Final = Exercise(
         "mask or with .at.",
     ),
     diagnoses={
-        "all-gather": "To look one row up, everybody gets all rows.",
+        "all-gather": "Everybody gets all rows, to look one of them up, or to move them by one.",
         "too-many-bytes": "One row is enough.",
         "all-to-all": "A concatenation of blocks of odd sizes lays all rows out anew.",
         "collective-permute": "Rows are handed about, where only row i is wanted.",
@@ -393,6 +415,8 @@ PATHS: Final = Exercise(
         "collective-permute": "The two axes arrive in the other order, and blocks have to change "
         "places.",
         "nothing-moved": "Nothing was asked for, or it had no effect.",
+        "values": "All blocks are there, in other places: where you move axes by hand, the order "
+        "in which you do decides the order in which they lie.",
         "grid": "Dimension 1 is to be cut along x and along y.",
     },
 )
@@ -437,6 +461,9 @@ def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, t
         ((mixed, ("x",), ("x",)), (wide, ("a", "b"), (("b", "a"),))),
         # copies on all devices, whatever their order
         ((plain, ("x",), ()), (mixed, ("x",), (None, None))),
+        # the same copies, on fewer devices
+        ((plain[:4], ("x",), ()), (plain, ("x",), ())),
+        ((plain, ("x",), ()), (plain[:4], ("x",), ())),
         # copies, and none
         ((grid, ("x", "y"), ("x", None)), (grid, ("x", "y"), ("x", "y"))),
     ]
@@ -449,8 +476,8 @@ SAME: Final = Exercise(
     requirements=(
         Returns(
             "same_layout",
-            "same_layout(one, other, shape) must say whether both put the same blocks of an array "
-            "of that shape on the same devices.",
+            "same_layout(one, other, shape) must return True or False: whether both put the same "
+            "blocks of an array of that shape on the same devices.",
             cases=_pairs,
             reference=_same,
             mistakes={
@@ -473,12 +500,12 @@ SAME: Final = Exercise(
         "can be compared with ==.",
     ),
     diagnoses={
-        "specs": "The specs were compared. The same spec on another mesh is another layout, and "
-        "other specs may be the same one.",
-        "equal": "The shardings were compared with ==: that asks for the same mesh, the same names "
-        "and the same spelling of the spec.",
-        "equivalent": "is_equivalent_to does not look at names, but it asks for the devices in the "
-        "same order, even where the blocks end up in the same places.",
+        "specs": "That is what comes of comparing the specs. The same spec on another mesh is "
+        "another layout, and other specs may be the same one.",
+        "equal": "That is what comes of comparing shardings with ==. It asks for the same mesh, "
+        "the same names and the same spelling of the spec.",
+        "equivalent": "That is what comes of is_equivalent_to. It does not look at names, but asks "
+        "for the devices in the same order, even where the blocks end up in the same places.",
         "block-shapes": "Blocks of the same shape may be on other devices, or other blocks.",
     },
 )

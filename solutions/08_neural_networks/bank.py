@@ -6,8 +6,11 @@
 folded = jax.make_mesh((2, 4), ("host", "chip"), axis_types=(AUTO,) * 2)
 data_parallel = [on(folded)] * 4 + [on(folded, ("host", "chip"), None)] * 2
 
-# %% nothing cut exercise="8.1" score=0 diagnoses=["repeated-work"]
+# %% nothing cut exercise="8.1" score=0 diagnoses=["over-the-cap"]
 data_parallel = (on(data),) * 6
+
+# %% the answers not cut exercise="8.1" score=0 diagnoses=["over-the-cap"]
+data_parallel = (*(on(data),) * 4, on(data, "data"), on(data))
 
 # %% the features cut exercise="8.1" score=0 diagnoses=["all-gather over data"]
 whole, features = on(data), on(data, None, "data")
@@ -133,7 +136,7 @@ def fsdp_gradient(W, X, Y):
             return inner @ whole.T, lax.psum_scatter(before.T @ inner, "data", tiled=True)
 
         made, inputs = lax.scan(forward, x, w)
-        slope = 2 * (made - y) / y.size / lax.axis_size("data")
+        slope = 2 * (made - y) / len(y) / lax.axis_size("data")
         return lax.scan(backward, slope, (w, inputs), reverse=True)[1]
 
     rows = P(None, "data")
@@ -151,7 +154,7 @@ def fsdp_gradient(W, X, Y):
             h = x
             for mine in w:
                 h = layer(mine, h)
-            return jnp.mean((h - y) ** 2) / lax.axis_size("data")
+            return jnp.sum((h - y) ** 2) / len(y) / lax.axis_size("data")
 
         return jax.grad(own_part)(w)
 
@@ -167,7 +170,7 @@ def fsdp_gradient(W, X, Y):
 
         def own_part(w):
             made, _ = lax.scan(layer, x, w)
-            return jnp.mean((made - y) ** 2) / lax.axis_size("data")
+            return jnp.sum((made - y) ** 2) / len(y) / lax.axis_size("data")
 
         return jax.grad(own_part)(w)
 
@@ -185,7 +188,39 @@ def fsdp_gradient(W, X, Y):
         def own_part(w):
             everything = lax.all_gather(w, "data", axis=1, tiled=True)
             made, _ = lax.scan(layer, x, everything)
-            return jnp.mean((made - y) ** 2) / lax.axis_size("data")
+            return jnp.sum((made - y) ** 2) / len(y) / lax.axis_size("data")
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% the sum over all examples exercise="8.4" score=0 diagnoses=["sum-for-mean", "not-counted-yet"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def own_part(w):
+            return jnp.sum((lax.scan(layer, x, w)[0] - y) ** 2)
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% the mean over everything exercise="8.4" score=0 diagnoses=["mean-of-everything", "not-counted-yet"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def own_part(w):
+            return jnp.mean((lax.scan(layer, x, w)[0] - y) ** 2) / lax.axis_size("data")
 
         return jax.grad(own_part)(w)
 
@@ -201,7 +236,7 @@ def fsdp_gradient(W, X, Y):
             return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
 
         def own_part(w):
-            return jnp.mean((lax.scan(layer, x, w)[0] - y) ** 2)
+            return jnp.sum((lax.scan(layer, x, w)[0] - y) ** 2) / len(y)
 
         return jax.grad(own_part)(w)
 
@@ -216,7 +251,7 @@ def fsdp_gradient(W, X, Y):
 
         def own_part(everything):
             made, _ = lax.scan(lambda h, whole: (jnp.tanh(h @ whole), None), x, everything)
-            return jnp.mean((made - y) ** 2)
+            return jnp.sum((made - y) ** 2) / len(y)
 
         whole = lax.pmean(jax.grad(own_part)(everything), "data")
         size = w.shape[1]
@@ -232,7 +267,7 @@ def fsdp_gradient(W, X, Y):
         def own_part(w):
             everything = lax.all_gather(w, "data", axis=1, tiled=True)
             made, _ = lax.scan(lambda h, whole: (jnp.tanh(h @ whole), None), x, everything)
-            return jnp.mean((made - y) ** 2) / lax.axis_size("data")
+            return jnp.sum((made - y) ** 2) / len(y) / lax.axis_size("data")
 
         return jax.grad(own_part)(w)
 
@@ -248,13 +283,33 @@ def fsdp_gradient(W, X, Y):
             return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
 
         def own_part(w):
-            return jnp.mean((lax.scan(layer, x, w)[0] - y) ** 2) / lax.axis_size("data")
+            return jnp.sum((lax.scan(layer, x, w)[0] - y) ** 2) / len(y) / lax.axis_size("data")
 
         gradient = jax.grad(own_part)(w)
         return gradient + 0 * jnp.minimum(own_part(w), 1)
 
     rows = P(None, "data")
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% no relu exercise="8.5" score=0 diagnoses=["no-relu", "not-counted-yet"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        return lax.psum_scatter(tokens @ w1 @ w2, "model", tiled=True)
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% relu at the end exercise="8.5" score=0 diagnoses=["relu-last", "not-counted-yet"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        return jax.nn.relu(lax.psum_scatter(tokens @ w1 @ w2, "model", tiled=True))
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
 # %% untiled, and joined exercise="8.5" score=1
@@ -268,7 +323,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% all tokens, and then one's own exercise="8.5" score=0.6666666667 diagnoses=["no reduce-scatter"]
+# %% all tokens, and then one's own exercise="8.5" score=0.75 diagnoses=["no reduce-scatter"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
@@ -279,7 +334,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% left to in_specs exercise="8.5" score=0.6666666667 diagnoses=["no all-gather"]
+# %% left to in_specs exercise="8.5" score=0.75 diagnoses=["no all-gather"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         return lax.psum_scatter(jax.nn.relu(x @ w1) @ w2, "model", tiled=True)
@@ -288,7 +343,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=specs, out_specs=P("model"))(X, W1, W2)
 
 
-# %% the weights brought together exercise="8.5" score=0.6666666667 diagnoses=["one-too-many"]
+# %% the weights brought together exercise="8.5" score=0.75 diagnoses=["one-too-many"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         first = lax.all_gather(w1, "model", axis=1, tiled=True)
@@ -333,6 +388,19 @@ def sequence_parallel(X, W1, W2):
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         return lax.psum(jax.nn.relu(x @ w1) @ w2, "model")
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% all the work on every device exercise="8.5" score=0.75 diagnoses=["too-much-work"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        place = lax.axis_index("model") * w1.shape[1]
+        first = lax.dynamic_update_slice(jnp.zeros((16, 64)) * tokens[0, 0], w1, (0, place))
+        second = lax.dynamic_update_slice(jnp.zeros((64, 16)) * tokens[0, 0], w2, (place, 0))
+        return lax.psum_scatter(jax.nn.relu(tokens @ first) @ second, "model", tiled=True)
 
     rows = P("model")
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
@@ -430,6 +498,57 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
+# %% the largest not put back exercise="8.6" score=0 diagnoses=["largest-forgotten", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        largest = lax.pmax(logits.max(1), "model")[:, None]
+        total = lax.psum(jnp.exp(logits - largest).sum(1), "model")
+        label = lax.psum(jnp.where(labels[:, None] == mine, logits, 0).sum(1), "model")
+        return (jnp.log(total) - label).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% the largest put back once too often exercise="8.6" score=0 diagnoses=["largest-left-in", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        largest = lax.pmax(logits.max(1), "model")
+        shifted = logits - largest[:, None]
+        total = lax.psum(jnp.exp(shifted).sum(1), "model")
+        label = lax.psum(jnp.where(labels[:, None] == mine, shifted, 0).sum(1), "model")
+        return (jnp.log(total) + largest - label).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% labels out of the block exercise="8.6" score=0 diagnoses=["not-finite", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        shifted = logits - lax.pmax(logits.max(1), "model")[:, None]
+        total = lax.psum(jnp.exp(shifted).sum(1), "model")
+        label = lax.psum(jnp.take_along_axis(shifted, labels[:, None], axis=1)[:, 0], "model")
+        return (jnp.log(total) - label).sum()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% the sum over the examples exercise="8.6" score=0 diagnoses=["sum-for-mean", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        shifted = logits - lax.pmax(logits.max(1), "model")[:, None]
+        total = lax.psum(jnp.exp(shifted).sum(1), "model")
+        label = lax.psum(jnp.where(labels[:, None] == mine, shifted, 0).sum(1), "model")
+        return (jnp.log(total) - label).sum()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
 # %% the exponentials added up over the devices first exercise="8.6" score=0.6666666667 diagnoses=["too-many-bytes"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
@@ -443,7 +562,24 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% all rounds at once, the loss divided exercise="8.7" score=1
+# %% the loss divided, and a fori_loop exercise="8.7" score=1
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        own = lax.pcast(w, "data", to="varying")
+
+        def share(w, i):
+            return jnp.mean((jnp.tanh(x[i] @ w) - y[i]) ** 2) / len(x) / lax.axis_size("data")
+
+        def add(i, total):
+            return total + jax.grad(share)(own, i)
+
+        return lax.psum(lax.fori_loop(0, len(x), add, 0 * own), "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% all rounds at once, the loss divided exercise="8.7" score=0.6666666667 diagnoses=["too-much-memory"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         def own_share(w):
@@ -455,7 +591,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% the sum in every round exercise="8.7" score=0.5 diagnoses=["too-often"]
+# %% the sum in every round exercise="8.7" score=0.6666666667 diagnoses=["too-often"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         def error(w, x, y):
@@ -471,7 +607,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% the idiom of pmap exercise="8.7" score=0 diagnoses=["as-many-times", "too-often"]
+# %% the idiom of pmap exercise="8.7" score=0 diagnoses=["as-many-times", "too-often", "not-counted-yet"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         def error(w, x, y):
@@ -657,6 +793,21 @@ def pipeline(W, X):
 
         _, kept = lax.scan(one_step, jnp.zeros_like(x[0]), jnp.arange(n + len(x) - 1))
         return lax.psum(jnp.where(i == n - 1, kept[n - 1 :], 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% handed the wrong way exercise="8.8" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s + 1, s) for s in range(n - 1)])
+        return lax.psum(jnp.where(i == n - 1, jnp.stack(kept[n - 1 :]), 0), "stage")
 
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 

@@ -10,6 +10,10 @@ same |= dict(zip(same, np.array([False, True, True]), strict=True))
 moved |= dict(zip(moved, [5120, 0, 0], strict=True))
 same |= dict(zip(same, [False, True, True], strict=True))
 
+# %% over all devices exercise="9.1" score=0.8333333333 diagnoses=["on-all-devices"]
+moved |= dict(zip(moved, [8 * 21504, 0, 0], strict=True))
+same |= dict(zip(same, [False, True, True], strict=True))
+
 # %% the gathers only, and the same flag in all exercise="9.1" score=0.3333333333 diagnoses=["only-gathers", "still-moves", "any-layout", "flag-harmless"]
 moved |= dict(zip(moved, [16384, 21504, 21504], strict=True))
 same |= dict(zip(same, [True, True, True], strict=True))
@@ -75,6 +79,15 @@ def noisy_rows(seed, x):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(keys, x)
 
 
+# %% the noise alone exercise="9.3" score=0 diagnoses=["x-forgotten", "not-counted-yet"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        return jax.random.normal(key, mine.shape)
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
 # %% one key for all exercise="9.3" score=0 diagnoses=["same-key", "not-counted-yet"]
 def noisy_rows(seed, x):
     def body(seed, mine):
@@ -135,7 +148,7 @@ def probabilities(hidden, table):
     return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P(None, "x"))(hidden, padded)
 
 
-# %% the result padded: within a program rows may be uneven exercise="9.4" score=1
+# %% cut, and padded then: within a program rows may be uneven exercise="9.4" score=0.6666666667 diagnoses=["collective-permute over x"]
 def spread(table):
     table = with_sharding_constraint(table, P("x"))
     return jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
@@ -154,6 +167,27 @@ def spread(table):
 def probabilities(hidden, table):
     padded = jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
     return jax.nn.softmax(hidden @ with_sharding_constraint(padded, P("x")).T)
+
+
+# %% a multiple for ever; exp of large numbers exercise="9.4" score=0 diagnoses=["shape", "only-the-first", "not-counted-yet", "not-finite"]
+def spread(table):
+    padded = jnp.pad(table, ((0, 8 - len(table) % 8), (0, 0)))
+    return with_sharding_constraint(padded, P("x"))
+
+
+def probabilities(hidden, table):
+    words = len(table)
+    padded = with_sharding_constraint(jnp.pad(table, ((0, -words % 8), (0, 0))), P("x"))
+    parts = jnp.exp(hidden @ padded.T) * (jnp.arange(len(padded)) < words)
+    return parts / parts.sum(1, keepdims=True)
+
+
+# %% a multiple of the devices exercise="9.4" score=0 diagnoses=["unanswered", "shape", "only-the-first", "not-counted-yet"]
+def probabilities(hidden, table):
+    words, devices = len(table), jax.sharding.get_abstract_mesh().size
+    padded = with_sharding_constraint(jnp.pad(table, ((0, -words % devices), (0, 0))), P("x"))
+    logits = hidden @ padded.T
+    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, -jnp.inf))
 
 
 # %% padded, and no more; zeros in place of minus infinity exercise="9.4" score=0.1666666667 diagnoses=["replicated", "not-counted-yet", "padding-counts"]
@@ -302,6 +336,16 @@ def rearranged(x):
     for spec in (P("y", "x", None), P("y", None, "x"), P("y", "x", None), P(None, ("x", "y"))):
         x = with_sharding_constraint(x, spec)
     return x
+
+
+# %% by hand, in the other order exercise="9.7" score=0 diagnoses=["values", "not-counted-yet"]
+def rearranged(x):
+    def body(mine):
+        once = lax.all_to_all(mine, "y", split_axis=1, concat_axis=0, tiled=True)
+        return lax.all_to_all(once, "x", split_axis=1, concat_axis=2, tiled=True)
+
+    specs = P("y", None, "x"), P(None, ("x", "y"), None)
+    return jax.shard_map(body, in_specs=specs[0], out_specs=specs[1])(x)
 
 
 # %% put exercise="9.7" score=0.3333333333 diagnoses=["nothing-moved", "not-counted-yet"]
