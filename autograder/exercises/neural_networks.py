@@ -74,7 +74,7 @@ DATA_PARALLEL: Final = Exercise(
     ),
     hints=(
         "Each example can be worked on without the others: forward, and back.",
-        "So X and Y are cut along their first dimension, the examples. What does every example "
+        "So X and Y are cut in dimension 0, the examples. What does every example "
         "need? All parameters.",
         "Parameters have on(data): a copy for everybody. X and Y have on(data, 'data').",
     ),
@@ -90,7 +90,7 @@ DATA_PARALLEL: Final = Exercise(
 )
 
 
-def block(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+def pair(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
     """Two layers without biases, as transformers have many of."""
     return jnp.maximum(X @ W1, 0) @ W2
 
@@ -106,7 +106,7 @@ TENSOR_PARALLEL: Final = Exercise(
             "tensor_parallel",
             "shardings (of X, of W1, of W2) that leave an eighth of the weights on each device, "
             "and for which the two layers cost one all-reduce of their result",
-            block,
+            pair,
             tuple(((b, WIDTH), (WIDTH, h), (h, WIDTH)) for b, h in BLOCKS),
             tuple((Budget("all-reduce", bytes=4 * b * WIDTH),) for b, _ in BLOCKS),
             caps=tuple(4 * (b * WIDTH + 2 * WIDTH * h // 8) for b, h in BLOCKS),
@@ -328,7 +328,7 @@ def _sequence(n: int) -> tuple[Argument, ...]:
     )
 
 
-def _block(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+def _pair(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
     return np.maximum(X @ W1, 0) @ W2
 
 
@@ -340,7 +340,7 @@ SEQUENCE: Final = Exercise(
         Computes(
             "sequence_parallel",
             "sequence_parallel(X, W1, W2) must return relu(X @ W1) @ W2.",
-            _block,
+            _pair,
             tuple(_sequence(n) for n in LINES),
             {
                 "no-relu": lambda X, W1, W2: X @ W1 @ W2,  # noqa: N803
