@@ -110,14 +110,15 @@ def hint(exercise: str) -> None:
 
 
 def progress() -> None:
-    """Show which exercises are done and which are left, in every notebook of the course."""
+    """Show how many exercises are done; and of the notebooks that were begun, which are left."""
     states = journal.load()
     lines = []
     for notebook, exercises in NOTEBOOKS.items():
         marks = [(e, feedback.MARKS[states.get(e.id, "unanswered")]) for e in exercises]
         done = sum(states.get(e.id) == "right" for e in exercises)
         lines.append(f"{notebook}: {done} of {len(exercises)} done")
-        lines += [f"  {mark} {e.id} {e.title}" for e, mark in marks]
+        if done < len(exercises) and any(e.id in states for e in exercises):
+            lines += [f"  {mark} {e.id} {e.title}" for e, mark in marks]
     _say("\n".join(lines))
 
 

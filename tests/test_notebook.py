@@ -28,7 +28,9 @@ def test_right_is_said_and_remembered(said):
     )
     assert journal.load() == {"1.1": "right"}
     progress()
-    assert "01_sharding_basics: 1 of 8 done ✓ 1.1 Column strips ○ 1.2" in said()
+    words = said()
+    assert "01_sharding_basics: 1 of 8 done ✓ 1.1 Column strips ○ 1.2" in words
+    assert "02_computation_follows_data: 0 of 7 done 03_constraints" in words, "not begun: one line"
 
 
 def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
