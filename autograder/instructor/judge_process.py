@@ -4,7 +4,6 @@
 writes a list of verdicts. It starts without the caller's environment, user packages or folder.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import msgspec
 
 from autograder import devices, evidence
 from autograder.exercises import find
+from autograder.instructor.sandbox import Sandbox, environment
 from autograder.judge import judge, no_evidence
 from autograder.verdict import Verdict
 
@@ -45,7 +45,9 @@ class JudgeFailedError(RuntimeError):
     """The judge's process failed. This is no verdict: the submission is to be graded again."""
 
 
-def judge_apart(cases: Sequence[Case], seconds: float = SECONDS) -> list[Verdict]:
+def judge_apart(
+    cases: Sequence[Case], seconds: float = SECONDS, sandbox: Sandbox | None = None
+) -> list[Verdict]:
     """Judge evidence in a process of its own.
 
     Where that process dies or does not end, each case is judged in one of its own, so that a
@@ -54,17 +56,19 @@ def judge_apart(cases: Sequence[Case], seconds: float = SECONDS) -> list[Verdict
     Args:
         cases: what to judge.
         seconds: the time after which a process is given up.
+        sandbox: what it runs in.
 
     Raises:
         JudgeFailedError: the process ended without verdicts, and it was not for what it was given.
     """
+    room = sandbox or Sandbox()
     sent = [(case, _encoded(case)) for case in cases]
     readable = [(case, encoded) for case, encoded in sent if encoded is not None]
     try:
-        verdicts = iter(_judged([encoded for _, encoded in readable], seconds))
+        verdicts = iter(_judged([encoded for _, encoded in readable], seconds, room))
     except JudgeFailedError:
-        _judged([msgspec.json.encode(CONTROL)], seconds)
-        verdicts = iter([_judged_alone(case, encoded, seconds) for case, encoded in readable])
+        _judged([msgspec.json.encode(CONTROL)], seconds, room)
+        verdicts = iter([_judged_alone(case, encoded, seconds, room) for case, encoded in readable])
     return [
         next(verdicts)
         if encoded is not None
@@ -83,10 +87,10 @@ def _encoded(case: Case) -> bytes | None:
         return None
 
 
-def _judged_alone(case: Case, encoded: bytes, seconds: float) -> Verdict:
+def _judged_alone(case: Case, encoded: bytes, seconds: float, room: Sandbox) -> Verdict:
     """The verdict on one case of several that no judge survived together."""
     try:
-        return _judged([encoded], seconds)[0]
+        return _judged([encoded], seconds, room)[0]
     except JudgeFailedError as error:
         return no_evidence(
             find(case.exercise),
@@ -96,7 +100,7 @@ def _judged_alone(case: Case, encoded: bytes, seconds: float) -> Verdict:
         )
 
 
-def _judged(cases: Sequence[bytes], seconds: float) -> list[Verdict]:
+def _judged(cases: Sequence[bytes], seconds: float, room: Sandbox) -> list[Verdict]:
     """The verdicts of one process, on cases as JSON.
 
     Raises:
@@ -104,14 +108,15 @@ def _judged(cases: Sequence[bytes], seconds: float) -> list[Verdict]:
     """
     if not cases:
         return []
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
+    variables = {**environment(), **devices.environment()}
+    command = [sys.executable, "-I", "-m", "autograder.instructor.judge_process"]
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-m", "autograder.instructor.judge_process"],
+            room.command(command, variables),
             input=b"[" + b",".join(cases) + b"]",
             capture_output=True,
             timeout=seconds,
-            env={**kept, **devices.environment()},
+            env=variables,
             check=True,
         )
         return msgspec.json.decode(done.stdout, type=list[Verdict])

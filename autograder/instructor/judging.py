@@ -14,8 +14,9 @@ from traitlets import Float
 from autograder import feedback
 from autograder.exercise import Exercise
 from autograder.exercises import EXERCISES
-from autograder.instructor.capturing import RESOURCE, published
+from autograder.instructor.capturing import RESOURCE, Died, published
 from autograder.instructor.judge_process import SECONDS, Case, judge_apart
+from autograder.instructor.sandbox import Sandbox
 from autograder.judge import no_evidence
 from autograder.verdict import Verdict
 
@@ -50,10 +51,10 @@ class JudgeEvidence(NbGraderPreprocessor):
             for found in [_evidence(exercise, cell, nb)]
             if found is not None
         ]
-        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds)}
+        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds, Sandbox(parent=self))}
         for exercise, cell in graded.values():
             verdict = verdicts.get(exercise.id) or _nothing_handed_in(
-                exercise, cell, resources[RESOURCE]["kernel_died"]
+                exercise, cell, resources[RESOURCE]["died"]
             )
             _write(cell, verdict, points[exercise.grade_id])
         self._keep(cases, resources)
@@ -82,7 +83,7 @@ def _evidence(exercise: Exercise, cell: Any, nb: Any) -> Any:
     return None
 
 
-def _nothing_handed_in(exercise: Exercise, cell: Any, kernel_died: bool) -> Verdict:
+def _nothing_handed_in(exercise: Exercise, cell: Any, died: Died | None) -> Verdict:
     errors = [o for o in cell.outputs if o.output_type == "error"]
     if errors and errors[0].ename in ("KeyboardInterrupt", "CellTimeoutError"):
         return no_evidence(
@@ -94,11 +95,13 @@ def _nothing_handed_in(exercise: Exercise, cell: Any, kernel_died: bool) -> Verd
         return no_evidence(
             exercise, "check-failed", f"{why}. Often the cell above raised an error of its own."
         )
-    if kernel_died:
+    if died is not None:
+        why = f" (it was killed: {died.ended})" * bool(died.ended)
         return no_evidence(
-            exercise, "kernel-died", "The kernel died before this check ran, so nothing was "
-            "handed in from here on.",
-        )  # fmt: skip
+            exercise,
+            "kernel-died",
+            f"The kernel died before this check ran{why}, so nothing was handed in from here on.",
+        )
     return no_evidence(
         exercise, "no-evidence", f'check("{exercise.id}", …) did not run, so nothing was handed in.'
     )

@@ -1,0 +1,145 @@
+"""A place to run strangers' code in: bubblewrap where there is one, limits everywhere.
+
+What runs in it sees the system and Python's packages, read-only, a folder of its own that is gone
+afterwards, and nothing else: no network, no other files, no other processes. It is nobody there,
+with no capabilities, and all it starts dies with it.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from traitlets import Bool, Int
+from traitlets.config import LoggingConfigurable
+
+import autograder
+
+HOME: Final = "/home/student"
+"""Where what runs in a sandbox finds itself."""
+
+UNPROTECTED: Final = (
+    "There is no working bubblewrap here (`bwrap`), so submissions run as you do, with limits but "
+    "without walls: they can read and change your files. Install bubblewrap, or grade where it "
+    "does no harm. (Scores are safe: they come from evidence alone.)"
+)
+"""What is said, loudly, where there are no walls."""
+
+
+class NoSandboxError(RuntimeError):
+    """There is no bubblewrap, and without one nothing is to run."""
+
+
+class Sandbox(LoggingConfigurable):
+    """How strangers' code is run. The defaults are safe for a notebook of this course."""
+
+    required = Bool(False, help="Refuse to run anything where there is no bubblewrap.").tag(
+        config=True
+    )
+    memory = Int(
+        8 * 2**30, help="The most bytes that a process may address, and that all may hold."
+    ).tag(config=True)
+    seconds = Int(600, help="How long a whole notebook may run.").tag(config=True)
+    scratch = Int(256 * 2**20, help="The most bytes that may be written to files.").tag(config=True)
+    processes = Int(64, help="The most processes.").tag(config=True)
+    open_files = Int(1024, help="The most files open at once.").tag(config=True)
+    cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
+
+    def command(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path | None = None,
+        shared: Path | None = None,
+    ) -> list[str]:
+        """A command that runs another one within limits, and within walls where there are such.
+
+        Args:
+            command: what to run.
+            environment: all the variables that it is to have.
+            folder: what it is to find, as a copy, in its home.
+            shared: a folder that it shares with who starts it.
+
+        Raises:
+            NoSandboxError: there is no bubblewrap, and `required` is set.
+        """
+        if not works():
+            if self.required:
+                raise NoSandboxError(f"{UNPROTECTED} Sandbox.required says not to go on.")
+            return self._limited(command)
+        walls = _walls(self.scratch)
+        if shared is not None:
+            walls += ["--bind", str(shared), str(shared)]
+        walls += ["--chdir", HOME, "--clearenv"]
+        for name, value in {**environment, "HOME": HOME, "TMPDIR": "/tmp"}.items():
+            walls += ["--setenv", name, value]
+        if folder is None:
+            return self._limited([*walls, "--", *command])
+        copied = ["/bin/sh", "-c", 'cp -R /submission/. . 2>/dev/null; exec "$@"', "sh"]
+        walls += ["--ro-bind", str(folder), "/submission", "--"]
+        return self._limited([*walls, *copied, *command])
+
+    def _limited(self, command: Sequence[str]) -> list[str]:
+        """The same command under a shell's limits, where there is a shell; no limit is required.
+
+        A function to call between fork and exec would do it without a shell, and JAX, which has
+        threads, warns of every fork.
+        """
+        if not Path("/bin/sh").exists():
+            return list(command)
+        wanted = {
+            "v": self.memory // 1024,
+            "f": self.scratch // 512,
+            "n": self.open_files,
+            "t": self.cpu_seconds,
+            "c": 0,
+        }
+        set_each = " ".join(f"ulimit -{kind} {most} 2>/dev/null;" for kind, most in wanted.items())
+        return ["/bin/sh", "-c", f'{set_each} exec "$@"', "sh", *command]
+
+
+@functools.cache
+def works() -> bool:
+    """Whether there is a bubblewrap here that may make a sandbox in which this Python starts."""
+    if shutil.which("bwrap") is None:
+        return False
+    tried = [*_walls(2**20), "--", sys.executable, "-c", "import msgspec"]
+    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+def _walls(scratch: int) -> list[str]:
+    """The beginning of a command that is to run within walls, with so many bytes to write to."""
+    size = ["--size", str(scratch), "--tmpfs"]
+    return [
+        "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--hostname", "sandbox",
+        "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
+        "--proc", "/proc", "--dev", "/dev", *size, "/tmp", *size, HOME, *_system(),
+    ]  # fmt: skip
+
+
+def _system() -> list[str]:
+    """The system's files and Python's, read-only; of a checkout, the package alone."""
+    binds = ["--ro-bind", "/usr", "/usr"]
+    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):
+        if path.is_symlink():
+            binds += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            binds += ["--ro-bind", str(path), str(path)]
+    for file in ("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts"):
+        binds += ["--ro-bind-try", file, file]
+    package = str(Path(autograder.__file__).parent)
+    python = str(Path(sys.executable).resolve().parent.parent)
+    for folder in dict.fromkeys([sys.base_prefix, python, sys.prefix, package]):
+        if not folder.startswith("/usr/") and folder != "/usr":
+            binds += ["--ro-bind", folder, folder]
+    return binds
+
+
+def environment() -> dict[str, str]:
+    """The variables that what runs in a sandbox needs of one's own."""
+    kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+    return {name: os.environ[name] for name in kept if name in os.environ}

@@ -1,0 +1,57 @@
+"""A kernel that dies is tried again; what the machine did is no verdict on an answer."""
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbgrader.preprocessors import Execute
+
+from autograder.instructor.capturing import DEEP, RESOURCE, CaptureEvidence, MachineError, _depth
+
+
+class Provisioner:
+    """What is left of a kernel."""
+
+    ended = ""
+
+
+def capture(monkeypatch, *ends):
+    """Run a notebook whose kernel ends so: in which cell, and with which error."""
+    left = iter(ends)
+
+    def run(self, nb, resources, km=None):
+        cell, error = next(left)
+        self.at, self.provisioner = cell, Provisioner()
+        if error is not None:
+            raise error
+        return nb, resources
+
+    monkeypatch.setattr(Execute, "preprocess", run)
+    _, resources = CaptureEvidence().preprocess(nbformat.v4.new_notebook(), {})
+    return resources[RESOURCE]["died"]
+
+
+def test_who_dies_once_is_forgiven(monkeypatch):
+    assert capture(monkeypatch, (3, DeadKernelError()), (9, None)) is None
+
+
+def test_who_dies_twice_in_one_cell_died_of_it(monkeypatch):
+    died = capture(monkeypatch, (3, DeadKernelError()), (3, DeadKernelError()))
+    assert (died.cell, died.ended) == (3, "")
+
+
+def test_who_dies_here_and_then_there_is_not_graded(monkeypatch):
+    with pytest.raises(MachineError, match="died twice, in cell 4 and then in cell 8"):
+        capture(monkeypatch, (3, DeadKernelError()), (7, DeadKernelError()))
+
+
+def test_a_cell_that_heeds_nothing_is_not_tried_again(monkeypatch):
+    died = capture(monkeypatch, (3, CellTimeoutError("late")))
+    assert died.ended == "a cell did not end in its time, and heeded no interrupt"
+
+
+def test_how_deep_is_found_without_going_there():
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert _depth(deep) == DEEP + 1
+    assert _depth({"a": [1, {"b": 2}]}) == 3
