@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
@@ -16,8 +17,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor import demonstration
+from autograder.instructor import demonstration, sandbox
 from autograder.instructor.course import Course, reason
+
+MOST_BYTES: Final = 20 * 2**20
+"""How large a notebook is taken: with all its outputs, one of this course has less than 1 MB."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,13 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
         for student, assignment in course.submissions():
             bar.update(task, description=escape(f"Grading {student}, {assignment}"))
             failure = _broken(course, student, assignment)
-            if again or _is_new(course, student, assignment):
-                failure = _grade(course, student, assignment, failure)
+            if failure is None and (again or _is_new(course, student, assignment)):
+                failure = _grade(course, student, assignment)
             failures += [failure] if failure else []
             bar.advance(task)
         bar.update(task, description="Grading")
+    if not sandbox.works():
+        console.print(sandbox.UNPROTECTED, style="bold yellow")
     with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
         rows = list(_rows(course, gradebook, failures))
     for assignment in dict.fromkeys(row.assignment for row in rows):
@@ -104,16 +110,14 @@ def _shown(course: Course, path: Path) -> Path:
     return path.relative_to(course.root)
 
 
-def _grade(course: Course, student: str, assignment: str, broken: Failure | None) -> Failure | None:
+def _grade(course: Course, student: str, assignment: str) -> Failure | None:
     """Grade one submission, and remember what was graded; what went wrong, if anything did."""
     if any(character in student for character in "*?[]"):
         why = "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it. Rename it."
         return Failure(student, assignment, why, theirs=True)
     done = course.api.autograde(assignment, student, force=True, create=True)
     if not done["success"]:
-        return broken or Failure(
-            student, assignment, f"grading failed. {reason(done)}", theirs=False
-        )
+        return Failure(student, assignment, f"grading failed. {reason(done)}", theirs=False)
     feedback = course.api.generate_feedback(assignment, student, force=True)
     if not feedback["success"]:
         return Failure(student, assignment, f"no feedback page. {reason(feedback)}", theirs=False)
@@ -143,11 +147,18 @@ def _fingerprint(course: Course, student: str, assignment: str) -> str:
 
 def _broken(course: Course, student: str, assignment: str) -> Failure | None:
     """What is wrong with a submission's file itself, if anything."""
-    path = course.submitted / student / assignment / f"{assignment}.ipynb"
+    folder = course.submitted / student / assignment
+    path = folder / f"{assignment}.ipynb"
+    why = _cannot_be_taken(folder, path)
+    if why:
+        return Failure(student, assignment, why, theirs=True)
     try:
         nbformat.read(path, 4)
-    except FileNotFoundError:
-        why = f"there is no {path.name} in the folder that was handed in."
+    except UnicodeDecodeError as error:
+        why = (
+            f"{path.name} cannot be read as a notebook: it is not UTF-8 text from byte "
+            f"{error.start} on. Save it as UTF-8."
+        )
     except nbformat.reader.NotJSONError:
         why = f"{path.name} cannot be read as a notebook: {_where_json_breaks(path)}."
     except Exception as error:  # nbformat raises many kinds
@@ -158,12 +169,33 @@ def _broken(course: Course, student: str, assignment: str) -> Failure | None:
     return Failure(student, assignment, why, theirs=True)
 
 
+def _cannot_be_taken(folder: Path, path: Path) -> str:
+    """What is wrong with the files that were handed in, before any is read; empty for nothing."""
+    links = [p for p in (folder, *folder.rglob("*")) if p.is_symlink()]
+    if links:  # nbgrader would follow it, and copy what it points to
+        return f"{links[0].name} is a link. Hand in the file itself, and remove the link."
+    if path.is_dir():
+        return f"{path.name} is a folder. Hand in the notebook's own file."
+    others = sorted(p.name for p in folder.glob("*.ipynb") if p != path)
+    if not path.exists() and others:
+        return (
+            f"there is no {path.name} in the folder that was handed in, but {', '.join(others)}. "
+            f"If that is it, rename it to {path.name}."
+        )
+    if not path.exists():
+        return f"there is no {path.name} in the folder that was handed in."
+    if path.stat().st_size > MOST_BYTES:
+        return (
+            f"{path.name} has {path.stat().st_size / 2**20:.0f} MB, and {MOST_BYTES // 2**20} are "
+            f"taken. Clear its outputs, and hand it in again."
+        )
+    return ""
+
+
 def _where_json_breaks(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
         json.loads(text)
-    except UnicodeDecodeError as error:
-        return f"it is not UTF-8 text from byte {error.start} on"
     except json.JSONDecodeError as error:
         if text.startswith("\ufeff"):
             return "it starts with a byte order mark; save it as UTF-8 without one"
