@@ -7,13 +7,16 @@ OLDEST := .venv-oldest/bin
 LOCK := requirements/lock.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help grade test test-oldest lab release sync format lock benchmarks clean
+.PHONY: help grade regrade test test-oldest lab release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 grade: .venv/installed ## Grade what is new in grading/submitted/ (AGAIN=1: everything)
 	@$(BIN)/python -m autograder.instructor grade $(if $(AGAIN),--again)
+
+regrade: .venv/installed ## Judge a class again from the evidence that was kept, after exercises changed
+	@$(BIN)/python -m autograder.instructor regrade
 
 test: .venv/installed ## Lint, format, types, and every test, on the newest supported JAX
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""`python -m autograder.instructor`: release the notebooks, grade a class."""
+"""`python -m autograder.instructor`: release the notebooks, grade a class, judge it again."""
 
 import argparse
 import sys
@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from sqlalchemy.exc import SAWarning
 
-from autograder.instructor.course import Course, ReleaseError
+from autograder.instructor.course import BusyError, Course, ReleaseError
 from autograder.instructor.grading import grade_class
+from autograder.instructor.regrading import regrade_class
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("release", help="make course/ from solutions/")
     grade = commands.add_parser("grade", help="grade what is new in grading/submitted/")
     grade.add_argument("--again", action="store_true", help="grade everything again")
+    commands.add_parser("regrade", help="judge again what was handed in, from kept evidence")
     chosen = parser.parse_args(arguments)
     if not (chosen.root / "nbgrader_config.py").exists():
         parser.error(f"{chosen.root} has no nbgrader_config.py; give the course's folder as --root")
@@ -28,11 +30,15 @@ def main(arguments: list[str] | None = None) -> int:
     course, console = Course(chosen.root), Console()
     try:
         if chosen.command == "grade":
-            return grade_class(course, console, again=chosen.again)
+            with course.alone():
+                return grade_class(course, console, again=chosen.again)
+        if chosen.command == "regrade":
+            with course.alone():
+                return regrade_class(course, console)
         for assignment in course.assignments():
             course.release(assignment)
             console.print(f"course/{assignment}/{assignment}.ipynb")
-    except ReleaseError as error:
+    except (ReleaseError, BusyError) as error:
         console.print(str(error), markup=False)
         return 1
     return 0

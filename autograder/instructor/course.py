@@ -1,5 +1,9 @@
 """The course's folders, and nbgrader's own interface to them."""
 
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -8,9 +12,16 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
+if sys.platform != "win32":
+    import fcntl
+
 
 class ReleaseError(RuntimeError):
     """A notebook cannot be made from its source; the message says which and why."""
+
+
+class BusyError(RuntimeError):
+    """Somebody else is grading here."""
 
 
 class Course:
@@ -69,6 +80,35 @@ class Course:
         place = self._memory(student, assignment)
         place.unlink(missing_ok=True)
         place.write_text(fingerprint)
+
+    def back_up(self) -> None:
+        """Copy the gradebook, as it is, to `gradebook.backup.db` beside it."""
+        book = self.grading / "gradebook.db"
+        if book.exists():
+            with (
+                closing(sqlite3.connect(book)) as kept,
+                closing(sqlite3.connect(book.with_name("gradebook.backup.db"))) as copy,
+            ):
+                kept.backup(copy)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the course's grades, so that no other grading writes them meanwhile.
+
+        Raises:
+            BusyError: another process holds them.
+        """
+        self.grading.mkdir(exist_ok=True)
+        with (self.grading / ".lock").open("w") as lock:
+            try:
+                if sys.platform != "win32":  # which has no such locks
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BusyError(
+                    "Another grading is at work in this folder. Wait for its end; if it was "
+                    "killed, its lock went with it."
+                ) from None
+            yield
 
     def _memory(self, student: str, assignment: str) -> Path:
         return self.autograded / student / assignment / f"{assignment}.graded"

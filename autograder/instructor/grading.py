@@ -64,6 +64,7 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
         The exit status: 0, or 1 where grading itself failed. A broken submission is a row in the
         table, and no failure.
     """
+    course.back_up()
     failures: list[Failure] = []
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -84,6 +85,18 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
             failures += [failure] if failure else []
             bar.advance(task)
         bar.update(task, description="Grading")
+    report(course, console, failures)
+    return 0 if all(failure.theirs for failure in failures) else 1
+
+
+def broken(course: Course) -> list[Failure]:
+    """The submissions whose files cannot be graded."""
+    found = (_broken(course, *submission) for submission in course.submissions())
+    return [failure for failure in found if failure is not None]
+
+
+def report(course: Course, console: Console, failures: list[Failure]) -> None:
+    """Show the gradebook, say what failed, and write the CSVs."""
     if not sandbox.works():
         console.print(sandbox.UNPROTECTED, style="bold yellow")
     with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
@@ -103,7 +116,6 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
     console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
     console.print(f"Grades: {_shown(course, course.grading / 'grades.csv')}")
     console.print(f"Grades by exercise: {_shown(course, course.grading / 'exercises.csv')}")
-    return 0 if all(failure.theirs for failure in failures) else 1
 
 
 def _shown(course: Course, path: Path) -> Path:

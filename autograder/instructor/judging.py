@@ -56,7 +56,7 @@ class JudgeEvidence(NbGraderPreprocessor):
             verdict = verdicts.get(exercise.id) or _nothing_handed_in(
                 exercise, cell, resources[RESOURCE]["died"]
             )
-            _write(cell, verdict, points[exercise.grade_id])
+            write(cell, verdict, points[exercise.grade_id])
         self._keep(cases, resources)
         return nb, resources
 
@@ -107,7 +107,7 @@ def _nothing_handed_in(exercise: Exercise, cell: Any, died: Died | None) -> Verd
     )
 
 
-def _write(cell: Any, verdict: Verdict, points: float) -> None:
+def write(cell: Any, verdict: Verdict, points: float) -> None:
     """Replace a graded cell's outputs: what it printed, the verdict, the score."""
     printed = "".join(o.text for o in cell.outputs if o.output_type == "stream")
     score = round(verdict.score * points, 4)

@@ -1,0 +1,103 @@
+"""Judge a class again, from the evidence that was kept: nobody's code is run in a kernel again."""
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import nbformat
+from nbgrader.api import Gradebook
+from rich.console import Console
+
+from autograder.exercises import EXERCISES
+from autograder.instructor.course import Course, reason
+from autograder.instructor.grading import broken, report
+from autograder.instructor.judge_process import SECONDS, Case, judge_apart
+from autograder.instructor.judging import write
+from autograder.verdict import Verdict
+
+AT_ONCE: Final = 16
+"""How many submissions one judge's process takes: to start it is most of what a small one costs."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A graded submission, and what was handed in."""
+
+    student: str
+    assignment: str
+    folder: Path
+    cases: tuple[Case, ...]
+
+    @property
+    def notebook(self) -> Path:
+        """The graded notebook."""
+        return self.folder / f"{self.assignment}.ipynb"
+
+
+def regrade_class(course: Course, console: Console) -> int:
+    """Judge all kept evidence anew, and write what has changed.
+
+    Exercises that handed in no evidence keep what they have. The inputs are the same as before, so
+    where neither exercises nor judge have changed, no score does.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        JudgeFailedError: no judge could be had; nothing of its batch is changed.
+    """
+    graded = list(_kept(course))
+    changed = 0
+    course.back_up()
+    with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
+        for batch in _batches(graded):
+            cases = [case for one in batch for case in one.cases]
+            verdicts = iter(judge_apart(cases, SECONDS * len(batch)))
+            for one in batch:
+                mine = {case.exercise: next(verdicts) for case in one.cases}
+                if _write(gradebook, one, mine):
+                    changed += 1
+                    done = course.api.generate_feedback(one.assignment, one.student, force=True)
+                    if not done["success"]:
+                        console.print(
+                            f"{one.student}, {one.assignment}: no feedback page. {reason(done)}",
+                            markup=False,
+                        )
+    report(course, console, broken(course))
+    console.print(f"{len(graded)} submissions were judged again; {changed} have changed.")
+    return 0
+
+
+def _kept(course: Course) -> Iterator[Graded]:
+    """Every graded submission whose evidence is there."""
+    for path in sorted(course.autograded.glob("*/*/*.evidence.json")):
+        folder = path.parent
+        cases = msgspec.json.decode(path.read_bytes(), type=tuple[Case, ...])
+        known = tuple(case for case in cases if case.exercise in EXERCISES)
+        yield Graded(folder.parent.name, folder.name, folder, known)
+
+
+def _batches(graded: list[Graded]) -> Iterable[list[Graded]]:
+    return (graded[i : i + AT_ONCE] for i in range(0, len(graded), AT_ONCE))
+
+
+def _write(gradebook: Any, one: Graded, verdicts: dict[str, Verdict]) -> bool:
+    """Enter verdicts into a graded notebook and into the gradebook; whether any is another."""
+    notebook = nbformat.read(one.notebook, 4)
+    before = copy.deepcopy(notebook)
+    cells = {c.metadata.get("nbgrader", {}).get("grade_id"): c for c in notebook.cells}
+    for exercise, verdict in verdicts.items():
+        name = EXERCISES[exercise].grade_id
+        grade = gradebook.find_grade(name, one.assignment, one.assignment, one.student)
+        write(cells[name], verdict, grade.cell.max_score)
+        grade.auto_score = round(verdict.score * grade.cell.max_score, 4)
+    if notebook == before:
+        gradebook.db.rollback()
+        return False
+    one.notebook.unlink()  # nbgrader leaves it read-only
+    nbformat.write(notebook, one.notebook)
+    gradebook.db.commit()
+    return True

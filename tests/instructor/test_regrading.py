@@ -1,0 +1,122 @@
+"""A class judged again from its evidence; a grading that was killed; two at once."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from rich.console import Console
+
+from autograder.instructor import capturing, grading, regrading
+from autograder.instructor.__main__ import main
+from autograder.instructor.course import BusyError, Course
+from autograder.instructor.judge_process import judge_apart
+from tests.instructor.classroom import ASSIGNMENT, RIGHT, Classroom
+
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+WRONG = {**RIGHT, "1.1": "columns = x"}
+
+
+def say():
+    return Console(file=io.StringIO(), width=200)
+
+
+def classroom(root, **students):
+    """A class that has one assignment only, to be quick."""
+    room = Classroom.at(root)
+    for folder in (room.root / "solutions").iterdir():
+        if folder.name != ASSIGNMENT:
+            for path in sorted(folder.rglob("*"), reverse=True):
+                path.unlink()
+            folder.rmdir()
+    for student, answers in students.items():
+        room.hand_in(student, answers)
+    return room
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """A class of four, graded, and how long that took."""
+    room = classroom(
+        tmp_path_factory.mktemp("course"), right=RIGHT, wrong=WRONG, half={"1.1": RIGHT["1.1"]},
+        none={},
+    )  # fmt: skip
+    grading.grade_class(Course(room.root), say())
+    return room
+
+
+def test_the_same_evidence_gives_the_same_scores_and_runs_nobodys_code(graded, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a notebook was run")
+
+    monkeypatch.setattr(capturing.CaptureEvidence, "preprocess", refuse)
+    before, books = graded.scores(), graded.root / "grading"
+    csv = (books / "exercises.csv").read_text()
+    said = say()
+    assert regrading.regrade_class(Course(graded.root), said) == 0
+    assert "4 submissions were judged again; 0 have changed." in said.file.getvalue()
+    assert graded.scores() == before
+    assert (books / "exercises.csv").read_text() == csv
+    assert before["wrong"]["1.1"] == 0
+    assert before["right"]["1.1"] == 1
+
+
+def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypatch):
+    def lenient(cases, seconds):
+        verdicts = judge_apart(cases, seconds)
+        return [
+            type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
+            if v.exercise == "1.1"
+            else v
+            for v in verdicts
+        ]
+
+    monkeypatch.setattr(regrading, "judge_apart", lenient)
+    said = say()
+    regrading.regrade_class(Course(graded.root), said)
+    assert "have changed" in said.file.getvalue()
+    assert graded.scores()["wrong"] == graded.scores()["right"]
+    books = graded.root / "grading"
+    assert f"wrong,{ASSIGNMENT},graded,13.0,13.0" in (books / "grades.csv").read_text()
+    page = books / "feedback" / "wrong" / ASSIGNMENT / f"{ASSIGNMENT}.html"
+    assert "1.1 Column strips: right" in page.read_text()
+    assert (books / "gradebook.backup.db").exists()
+    monkeypatch.undo()
+    regrading.regrade_class(Course(graded.root), say())
+    assert graded.scores()["wrong"]["1.1"] == 0
+
+
+def test_two_gradings_at_once_are_one(graded, capsys):
+    course = Course(graded.root)
+    with course.alone():
+        assert main(["--root", str(graded.root), "grade"]) == 1
+        assert "Another grading is at work in this folder." in capsys.readouterr().out
+        with pytest.raises(BusyError), Course(graded.root).alone():
+            pass
+    with course.alone():
+        pass
+
+
+def test_a_grading_that_is_killed_goes_on_where_it_was(tmp_path):
+    students = {f"student-{i}": RIGHT if i % 2 else WRONG for i in range(4)}
+    room = classroom(tmp_path, **students)
+    command = [sys.executable, "-m", "autograder.instructor", "--root", str(room.root), "grade"]
+    first = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    done = room.root / "grading" / "autograded"
+    while not list(done.glob(f"student-1/*/{ASSIGNMENT}.ipynb")):
+        assert first.poll() is None, "it ended before it could be killed"
+        time.sleep(0.05)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    kept = (done / "student-0" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").stat().st_mtime_ns
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert {name: scores["1.1"] for name, scores in room.scores().items()} == {
+        "student-0": 0, "student-1": 1, "student-2": 0, "student-3": 1,
+    }  # fmt: skip
+    assert (done / "student-0" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").stat().st_mtime_ns == kept
