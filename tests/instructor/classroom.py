@@ -13,31 +13,38 @@ from typing import Any
 import nbformat
 from nbgrader.api import Gradebook
 
+from autograder.exercises import NOTEBOOKS
 from autograder.instructor import bank
 from tests.conftest import ROOT
 
 ASSIGNMENT = "01_sharding_basics"
-RIGHT = {entry.exercise: entry.code
-         for entry in reversed(bank.load(ROOT / "solutions" / ASSIGNMENT / "bank.py"))
-         if entry.score == 1}  # fmt: skip
-"""A right answer to each exercise."""
+
+
+def right_answers(assignment: str) -> dict[str, str]:
+    """A right answer to each exercise of a notebook."""
+    known = bank.load(ROOT / "solutions" / assignment / "bank.py")
+    return {entry.exercise: entry.code for entry in reversed(known) if entry.score == 1}
+
+
+RIGHT = right_answers(ASSIGNMENT)
 
 
 @dataclass
 class Classroom:
-    """A checkout with submissions and a gradebook."""
+    """A checkout with submissions of one assignment, and a gradebook."""
 
     root: Path
+    assignment: str = ASSIGNMENT
 
     @classmethod
-    def at(cls, root: Path) -> "Classroom":
+    def at(cls, root: Path, assignment: str = ASSIGNMENT) -> "Classroom":
         """Copy what a checkout has; nothing of a class."""
         for folder in ("course", "solutions"):
             shutil.copytree(ROOT / folder, root / folder)
         for file in ("nbgrader_config.py", "pyproject.toml"):
             shutil.copy(ROOT / file, root / file)
         (root / "grading").mkdir()
-        return cls(root)
+        return cls(root, assignment)
 
     def nbgrader(self, *arguments: str, check: bool = True) -> str:
         """Run one of nbgrader's commands, as an instructor types it; what it says."""
@@ -57,7 +64,7 @@ class Classroom:
 
     def released(self) -> Any:
         """The notebook that students get."""
-        return nbformat.read(self.root / "course" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", 4)
+        return nbformat.read(self.root / "course" / self.assignment / f"{self.assignment}.ipynb", 4)
 
     def hand_in(self, student: str, answers: dict[str, str], *, first: str = "") -> Path:
         """Submit the released notebook with answers, and code in a cell of its own at the top."""
@@ -68,15 +75,15 @@ class Classroom:
 
     def hand_in_notebook(self, student: str, notebook: Any) -> Path:
         """Submit a notebook as it is."""
-        folder = self.root / "grading" / "submitted" / student / ASSIGNMENT
+        folder = self.root / "grading" / "submitted" / student / self.assignment
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{ASSIGNMENT}.ipynb"
+        path = folder / f"{self.assignment}.ipynb"
         nbformat.write(notebook, path)
         return path
 
     def scores(self) -> dict[str, dict[str, float]]:
         """What the gradebook holds: for each student, the score of each exercise."""
-        names = {f"ex-{i.replace('.', '-')}-check": i for i in RIGHT}
+        names = {exercise.grade_id: exercise.id for exercise in NOTEBOOKS[self.assignment]}
         with Gradebook(f"sqlite:///{self.root / 'grading' / 'gradebook.db'}") as gradebook:
             return {
                 submission.student.id: {
@@ -84,12 +91,13 @@ class Classroom:
                     for notebook in submission.notebooks
                     for grade in notebook.grades
                 }
-                for submission in gradebook.assignment_submissions(ASSIGNMENT)
+                for submission in gradebook.assignment_submissions(self.assignment)
             }
 
     def verdicts(self, student: str) -> dict[str, str]:
         """What a graded notebook says below each check, as plain text."""
-        path = self.root / "grading" / "autograded" / student / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+        graded = self.root / "grading" / "autograded"
+        path = graded / student / self.assignment / f"{self.assignment}.ipynb"
         said = {}
         for cell in nbformat.read(path, 4).cells:
             grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
