@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import html
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,8 +86,25 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
             failures += [failure] if failure else []
             bar.advance(task)
         bar.update(task, description="Grading")
+    for failure in failures:
+        if failure.theirs:
+            _tell(course, failure)
     report(course, console, failures)
     return 0 if all(failure.theirs for failure in failures) else 1
+
+
+def _tell(course: Course, failure: Failure) -> None:
+    """A feedback page for what could not be graded, where the student looks for one."""
+    folder = course.feedback / failure.student / failure.assignment
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / f"{failure.assignment}.html"
+    page.unlink(missing_ok=True)  # nbgrader leaves it read-only
+    why = f"{failure.why[:1].upper()}{failure.why[1:]}"
+    page.write_text(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{failure.assignment}</title>'
+        f"<h1>{failure.assignment} could not be graded</h1><p>{html.escape(why)}</p></html>",
+        encoding="utf-8",
+    )
 
 
 def broken(course: Course) -> list[Failure]:

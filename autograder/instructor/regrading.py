@@ -1,7 +1,9 @@
 """Judge a class again, from the evidence that was kept: nobody's code is run in a kernel again."""
 
 import copy
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +20,7 @@ from autograder.instructor.judge_process import SECONDS, Case, judge_apart
 from autograder.instructor.judging import write
 from autograder.verdict import Verdict
 
-AT_ONCE: Final = 16
+AT_ONCE: Final = 8
 """How many submissions one judge's process takes: to start it is most of what a small one costs."""
 
 
@@ -53,9 +55,9 @@ def regrade_class(course: Course, console: Console) -> int:
     changed = 0
     course.back_up()
     with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
-        for batch in _batches(graded):
-            cases = [case for one in batch for case in one.cases]
-            verdicts = iter(judge_apart(cases, SECONDS * len(batch)))
+        batches = [graded[i : i + AT_ONCE] for i in range(0, len(graded), AT_ONCE)]
+        for batch, judged in zip(batches, _judged(batches), strict=True):
+            verdicts = iter(judged)
             for one in batch:
                 mine = {case.exercise: next(verdicts) for case in one.cases}
                 if _write(gradebook, one, mine):
@@ -80,8 +82,14 @@ def _kept(course: Course) -> Iterator[Graded]:
         yield Graded(folder.parent.name, folder.name, folder, known)
 
 
-def _batches(graded: list[Graded]) -> Iterable[list[Graded]]:
-    return (graded[i : i + AT_ONCE] for i in range(0, len(graded), AT_ONCE))
+def _judged(batches: list[list[Graded]]) -> Iterator[list[Verdict]]:
+    """The verdicts on each batch, as many judges at work as there are cores."""
+
+    def judge(batch: list[Graded]) -> list[Verdict]:
+        return judge_apart([case for one in batch for case in one.cases], SECONDS * len(batch))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(judge, batches)
 
 
 def _write(gradebook: Any, one: Graded, verdicts: dict[str, Verdict]) -> bool:

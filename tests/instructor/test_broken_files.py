@@ -1,5 +1,6 @@
 """What arrives in place of a notebook: each is a row, and a sentence that says what to do."""
 
+import html
 import io
 import json
 
@@ -135,30 +136,32 @@ FORGIVEN = [
 def graded(tmp_path_factory):
     """One class of all of these: the exit status, what was said, the table by student."""
     room = Classroom.at(tmp_path_factory.mktemp("course"))
-    for folder in (room.root / "solutions").iterdir():
-        if folder.name != ASSIGNMENT:  # to be quick
-            for path in sorted(folder.rglob("*"), reverse=True):
-                path.unlink()
-            folder.rmdir()
+    room.forget_the_others()
     for spoil in [*SENTENCES, *FORGIVEN]:
         spoil(room.hand_in(spoil.__name__, RIGHT))
     said = io.StringIO()
     status = grading.grade_class(Course(room.root), Console(file=said, width=400))
     rows = (room.root / "grading" / "grades.csv").read_text().splitlines()[1:]
-    return status, said.getvalue(), {row.split(",")[0]: row.split(",")[2:] for row in rows}
+    pages = {
+        path.parts[-3]: html.unescape(path.read_text(encoding="utf-8"))
+        for path in (room.root / "grading" / "feedback").glob("*/*/*.html")
+    }
+    return status, said.getvalue(), pages, {row.split(",")[0]: row.split(",")[2:] for row in rows}
 
 
 @pytest.mark.parametrize("spoil", SENTENCES, ids=lambda spoil: spoil.__name__)
 def test_what_cannot_be_graded_is_a_row_and_a_sentence(graded, spoil):
-    _, said, rows = graded
+    _, said, pages, rows = graded
     assert rows[spoil.__name__] == ["broken", "", ""]
+    assert "could not be graded" in pages[spoil.__name__]
+    assert SENTENCES[spoil].casefold() in pages[spoil.__name__].casefold()
     line = next(line for line in said.splitlines() if line.startswith(f"{spoil.__name__}, "))
     assert SENTENCES[spoil] in line
 
 
 @pytest.mark.parametrize("spoil", FORGIVEN, ids=lambda spoil: spoil.__name__)
 def test_what_editors_do_costs_nothing(graded, spoil):
-    _, _, rows = graded
+    rows = graded[-1]
     assert rows[spoil.__name__] == ["graded", "13.0", "13.0"]
 
 
