@@ -13,12 +13,11 @@ from nbgrader.preprocessors import Execute
 from traitlets import Int
 
 from autograder import devices, evidence
-from autograder.instructor import provisioner
+from autograder.instructor import provisioner, sandbox
 from autograder.notebook import SEED_VARIABLE
 
 RESOURCE: Final = "shardlings"
 """Where, in nbconvert's resources, one preprocessor leaves what the next needs."""
-
 
 DEEP: Final = 64
 """How deep what a kernel says may be nested: Python's own copying ends somewhere."""
@@ -72,12 +71,12 @@ class CaptureEvidence(Execute):
         resources[RESOURCE] = {"seed": self.seed, "died": died}
         return nb, resources
 
-    def _run(self, nb: Any, resources: Any) -> "Died | None":
+    def _run(self, nb: Any, resources: Any) -> Died | None:
         """Run a notebook in a kernel of its own; where and why that died, if it did."""
         for cell in nb.cells:
             cell.get("outputs", []).clear()  # evidence is what this run publishes
         self.said = defaultdict[int, int](int)
-        self.at = 0
+        self.at, self.provisioner = 0, None
         with tempfile.TemporaryDirectory(prefix="shardlings-") as shared:
             self.shared = Path(shared)
             try:
@@ -95,14 +94,14 @@ class CaptureEvidence(Execute):
         return done
 
     def create_kernel_manager(self) -> Any:
-        """A manager of a kernel behind walls: it is spoken to through files, not over a network."""
+        """A manager of a kernel behind walls, where there are any."""
         manager = super().create_kernel_manager()
-        manager.transport = "ipc"
         manager.connection_file = str(self.shared / "kernel.json")
-        manager.ip = str(self.shared / "socket")
         spec = manager.kernel_spec
-        spec.interrupt_mode = "message"  # a signal would reach the walls, not the kernel
         spec.metadata["kernel_provisioner"] = {"provisioner_name": provisioner.NAME}
+        if sandbox.works():
+            manager.transport, manager.ip = "ipc", str(self.shared / "socket")  # no network
+            spec.interrupt_mode = "message"  # a signal would reach the walls, not the kernel
         return manager
 
     def setup_kernel(self, **kwargs: Any) -> Any:
