@@ -52,6 +52,12 @@ ALLOWED_CUSTOM_CALLS: Final = frozenset(
 )
 """Custom calls that JAX's own functions make and that reach nothing outside the program."""
 
+QUICKLY: Final[dict[str, str | bool]] = {"xla_backend_optimization_level": "0"}
+"""How programs are compiled that run twice and never again.
+
+Collectives, layouts and memory are settled before machine code is made, so that need not be good.
+"""
+
 Inputs = Sequence[np.ndarray]
 
 MAX_ARTIFACT_BYTES: Final = 1 << 20
@@ -206,7 +212,7 @@ def execute(
             module = lowered.compiler_ir("stablehlo")
             _refuse_calls(module)
             _prepare_linear_algebra()
-            compiled = lowered.compile()
+            compiled = lowered.compile(compiler_options=QUICKLY)
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
             _refuse_unreduced(outputs[0])
             report = communication(compiled, mesh=mesh)

@@ -20,7 +20,7 @@ from autograder.instructor.judge_process import SECONDS, Case, judge_apart
 from autograder.instructor.judging import write
 from autograder.verdict import Verdict
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 16
 """How many submissions one judge's process takes: to start it is most of what a small one costs."""
 
 
