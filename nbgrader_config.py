@@ -76,9 +76,6 @@ c.GenerateAssignment.preprocessors = [
 ]
 c.Publish.pyproject = str(root / "pyproject.toml")
 
-# nbgrader's own default, and: kernels need not warn that they listen on the loopback.
-c.Execute.extra_arguments = ["--HistoryManager.hist_file=:memory:", "--Application.log_level=ERROR"]
-
 c.Autograde.sanitize_preprocessors = [
     ClearOutput,
     OverwriteKernelspec,

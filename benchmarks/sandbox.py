@@ -28,7 +28,7 @@ def seconds(walls: bool) -> float:
         sandbox.works = lambda: False  # type: ignore[assignment]
     try:
         start = time.perf_counter()
-        done, _ = CaptureEvidence(extra_arguments=["--log-level=ERROR"]).preprocess(
+        done, _ = CaptureEvidence().preprocess(
             nbformat.from_dict(NOTEBOOK), {"metadata": {"path": str(Path.cwd())}}
         )
         taken = time.perf_counter() - start

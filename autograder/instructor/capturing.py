@@ -2,25 +2,32 @@
 
 import os
 import secrets
+import shutil
+import subprocess
 import tempfile
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from nbclient.client import CellExecutionComplete
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbgrader.preprocessors import Execute
 from traitlets import Int
 
 from autograder import devices, evidence
 from autograder.instructor import provisioner, sandbox
+from autograder.instructor.listening import Allowance, Client, bound, heard, shorten_error
 from autograder.notebook import SEED_VARIABLE
 
 RESOURCE: Final = "shardlings"
 """Where, in nbconvert's resources, one preprocessor leaves what the next needs."""
 
-DEEP: Final = 64
-"""How deep what a kernel says may be nested: Python's own copying ends somewhere."""
+
+FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.append('')"
+"""Files beside a notebook can be imported, but never in place of what others import."""
+
+NOWHERE: Final = -1
+"""Where a notebook is before its first cell: nobody's code has run."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +82,26 @@ class CaptureEvidence(Execute):
         """Run a notebook in a kernel of its own; where and why that died, if it did."""
         for cell in nb.cells:
             cell.get("outputs", []).clear()  # evidence is what this run publishes
-        self.said = defaultdict[int, int](int)
-        self.at, self.provisioner = 0, None
-        with tempfile.TemporaryDirectory(prefix="shardlings-") as shared:
-            self.shared = Path(shared)
-            try:
-                super().preprocess(nb, resources)
-            except DeadKernelError:
-                return Died(self.at, getattr(self.provisioner, "ended", ""))
-            except CellTimeoutError:
-                return Died(self.at, "a cell did not end in its time, and heeded no interrupt")
+        self.allowance = Allowance(self.cell_output, self.notebook_output)
+        self.at, self.provisioner = NOWHERE, None
+        self.shared = Path(tempfile.mkdtemp(prefix="shardlings-"))
+        try:
+            super().preprocess(nb, resources)
+        except DeadKernelError:
+            return Died(self.at, getattr(self.provisioner, "ended", ""))
+        except CellTimeoutError:
+            return Died(
+                self.at,
+                "a cell did not end in its time and heeded no interrupt, or it said "
+                "more at once than can be heard",
+            )
+        except Exception as error:
+            if self.at == NOWHERE:
+                raise
+            said = f"it said what no kernel says, and raised {type(error).__name__} here"
+            return Died(self.at, getattr(self.provisioner, "ended", "") or said)
+        finally:
+            _remove(self.shared)
         return None
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
@@ -102,39 +119,40 @@ class CaptureEvidence(Execute):
         if sandbox.works():
             manager.transport, manager.ip = "ipc", str(self.shared / "socket")  # no network
             spec.interrupt_mode = "message"  # a signal would reach the walls, not the kernel
+            manager.client_factory = Client
+            bound(manager.context)
         return manager
 
     def setup_kernel(self, **kwargs: Any) -> Any:
         """Start the kernel in an environment of its own."""
         environment = {**os.environ, **devices.environment(), SEED_VARIABLE: str(self.seed)}
+        self.extra_arguments = [FILES_BESIDE]
         return super().setup_kernel(env=environment, **kwargs)
 
     def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
-        """Take a kernel's message, unless too much has been said, or nothing that can be kept."""
-        if msg["msg_type"] == "status":
-            return super().process_message(msg, cell, cell_index)
-        if _depth(msg["content"]) > DEEP:
-            return None
-        size = len(str(msg["content"]))
-        if (
-            self.said[cell_index] + size > self.cell_output
-            or sum(self.said.values()) + size > self.notebook_output
-        ):
-            return None
-        self.said[cell_index] += size
-        return super().process_message(msg, cell, cell_index)
+        """Add what a kernel says to a cell's outputs, or see that the cell is done."""
+        if msg["msg_type"] != "status":
+            output = heard(msg, cell_index, self.allowance)
+            cell.outputs += [output] if output else []
+        elif msg["content"].get("execution_state") == "idle":
+            raise CellExecutionComplete
+
+    def on_cell_executed(self, **kwargs: Any) -> None:
+        """See whether the kernel says that the cell has failed."""
+        content = kwargs["execute_reply"]["content"]
+        if content["status"] == "error":
+            shorten_error(content)
+        super().on_cell_executed(**kwargs)
 
 
-def _depth(content: Any) -> int:
-    """How deep plain data is nested; of what is too deep to keep, one more than that."""
-    depth, level = 0, [content]
-    while depth <= DEEP:
-        level = [each for each in level if isinstance(each, dict | list)]
-        if not level:
-            break
-        depth += 1
-        level = [i for each in level for i in (each.values() if isinstance(each, dict) else each)]
-    return depth
+def _remove(folder: Path) -> None:
+    """Remove a folder that a stranger could write to: however deep, and whatever is forbidden."""
+    shell = shutil.which("sh")
+    if shell is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    command = 'chmod -R u+rwx "$1" 2>/dev/null; rm -rf "$1"'  # Python's own way ends in the depths
+    subprocess.run([shell, "-c", command, "sh", str(folder)], check=False)
 
 
 def published(cell: Any) -> list[dict[str, Any]]:

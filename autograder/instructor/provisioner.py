@@ -1,14 +1,18 @@
-"""Kernels in a sandbox, for whoever starts them through Jupyter."""
+"""Kernels in a sandbox, for whoever starts them through Jupyter.
 
-import time
+A kernel's connection file has to lie in a folder of its own: it is shared with the kernel.
+"""
+
+import asyncio
+import subprocess
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 from jupyter_client.provisioning import LocalProvisioner
 
 from autograder import devices
 from autograder.instructor import sandbox
+from autograder.instructor.watching import Watch
 from autograder.notebook import SEED_VARIABLE
 
 NAME: Final = "shardlings-sandbox"
@@ -19,59 +23,53 @@ PASSED_ON: Final = (*devices.environment(), SEED_VARIABLE, "NBGRADER_EXECUTION")
 
 
 class SandboxedKernel(LocalProvisioner):
-    """A local kernel behind walls and within limits; its sockets are files in a shared folder.
+    """A local kernel behind walls and within limits; its sockets are files in a shared folder."""
 
-    Attributes:
-        ended: why it was killed, in a sentence, where a limit was passed.
-    """
+    watch: Watch | None = None
 
-    ended = ""
+    @property
+    def ended(self) -> str:
+        """The limit that it was killed for, in words; empty where it was not."""
+        return self.watch.ended if self.watch else ""
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Wrap the kernel's command."""
         kwargs = await super().pre_launch(**kwargs)
         self.sandbox = sandbox.Sandbox(parent=self.parent)
-        self.started = time.monotonic()
+        self.shared = Path(self.parent.connection_file).parent
         given = kwargs.get("env") or {}
         variables = {
             **sandbox.environment(),
             **{name: given[name] for name in PASSED_ON if name in given},
             "MPLCONFIGDIR": "/tmp/matplotlib",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONSAFEPATH": "1",  # what lies beside the notebook is not to be what Jupyter starts
         }
         folder = Path(kwargs["cwd"]) if kwargs.get("cwd") else None
-        shared = Path(self.parent.connection_file).parent
-        kwargs["cmd"] = self.sandbox.command(kwargs["cmd"], variables, folder, shared)
+        kwargs["cmd"] = self.sandbox.command(kwargs["cmd"], variables, folder, self.shared)
+        # else it would have the grader's own, and with them, perhaps, a log that it could write to
+        kwargs.update(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if sandbox.works():
             kwargs.update(cwd="/", env=sandbox.environment())
         else:
             self.sandbox.log.warning(sandbox.UNPROTECTED)
         return kwargs
 
-    async def poll(self) -> int | None:
-        """Whether it lives; what has passed a limit that no system call keeps is killed here."""
-        if self.process is not None and self.process.poll() is None:
-            self.ended = self.ended or self._too_much()
-            if self.ended:
-                await self.kill()
-        status: int | None = await super().poll()
-        return status
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        """Start the kernel, and somebody who watches it."""
+        about = await super().launch_kernel(cmd, **kwargs)
+        self.watch = Watch(self.process, self.sandbox, self.shared)
+        self.watch.start()
+        await self._sockets()
+        return about
 
-    def _too_much(self) -> str:
-        """What it and all that it has started take too much of, in a sentence."""
-        limits = self.sandbox
-        if time.monotonic() - self.started > limits.seconds:
-            return f"the notebook took more than {limits.seconds} seconds"
-        family = [psutil.Process(self.process.pid)]
-        family += family[0].children(recursive=True)
-        if len(family) > limits.processes:
-            return f"it started more than {limits.processes} processes"
-        held = 0
-        for process in family:
-            try:
-                held += process.memory_info().rss
-            except psutil.NoSuchProcess:
-                continue
-        if held > limits.memory:
-            return f"its processes held more than {limits.memory / 2**30:.0f} GiB"
-        return ""
+    async def _sockets(self) -> None:
+        """Wait for a kernel's sockets, which are there before it runs anybody's code.
+
+        Whoever connects now need never look there again, where a stranger may have been since.
+        """
+        ports = [port for name, port in self.connection_info.items() if name.endswith("_port")]
+        sockets = [Path(f"{self.parent.ip}-{port}") for port in ports]
+        if self.parent.transport == "ipc":
+            while self.process.poll() is None and not all(s.is_socket() for s in sockets):
+                await asyncio.sleep(0.01)

@@ -43,6 +43,9 @@ class Sandbox(LoggingConfigurable):
     memory = Int(
         8 * 2**30, help="The most bytes that a process may address, and that all may hold."
     ).tag(config=True)
+    heard = Int(
+        2**30, help="The most bytes that the grading process may hold of what a kernel says."
+    ).tag(config=True)
     seconds = Int(600, help="How long a whole notebook may run.").tag(config=True)
     scratch = Int(256 * 2**20, help="The most bytes that may be written to files.").tag(config=True)
     processes = Int(64, help="The most processes.").tag(config=True)
@@ -71,17 +74,15 @@ class Sandbox(LoggingConfigurable):
             if self.required:
                 raise NoSandboxError(f"{UNPROTECTED} Sandbox.required says not to go on.")
             return self._limited(command)
-        walls = _walls(self.scratch)
-        if shared is not None:
-            walls += ["--bind", str(shared), str(shared)]
-        walls += ["--chdir", HOME, "--clearenv"]
-        for name, value in {**environment, "HOME": HOME, "TMPDIR": "/tmp"}.items():
-            walls += ["--setenv", name, value]
-        if folder is None:
-            return self._limited([*walls, "--", *command])
-        copied = ["/bin/sh", "-c", 'cp -R /submission/. . 2>/dev/null; exec "$@"', "sh"]
-        walls += ["--ro-bind", str(folder), "/submission", "--"]
-        return self._limited([*walls, *copied, *command])
+        seen = ["--bind", str(shared), str(shared)] if shared is not None else []
+        if folder is not None:
+            seen += ["--ro-bind", str(folder), "/submission"]
+            copy = 'cp -R /submission/* . 2>/dev/null; exec "$@"'  # no start-up files: not .ipython
+            command = ["/bin/sh", "-c", copy, "sh", *command]
+        variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp"}
+        known = [part for pair in variables.items() for part in ("--setenv", *pair)]
+        walls = _walls(self.scratch, seen)
+        return self._limited([*walls, "--chdir", HOME, "--clearenv", *known, "--", *command])
 
     def _limited(self, command: Sequence[str]) -> list[str]:
         """The same command under a shell's limits, where there is a shell; no limit is required.
@@ -99,7 +100,21 @@ class Sandbox(LoggingConfigurable):
             "c": 0,
         }
         set_each = " ".join(f"ulimit -{kind} {most} 2>/dev/null;" for kind, most in wanted.items())
-        return ["/bin/sh", "-c", f'{set_each} exec "$@"', "sh", *command]
+        limited = ["/bin/sh", "-c", f'{set_each} exec "$@"', "sh", *command]
+        return _while_this_lives(limited)
+
+
+def _while_this_lives(command: Sequence[str]) -> list[str]:
+    """A command that is killed soon after this process is, whenever that happens.
+
+    bubblewrap dies with who started it, but for its first few milliseconds; so somebody looks.
+    """
+    look = f"while kill -0 {os.getpid()}; do sleep 1; done; kill -9 $child"
+    run = (
+        f'exec 3<&0; "$@" <&3 3<&- & child=$!; exec 3<&-; ({look}) <&- >&- 2>&- & '
+        f"wait $child; status=$?; kill $!; exit $status"
+    )
+    return ["/bin/sh", "-c", run, "sh", *command]
 
 
 @functools.cache
@@ -107,17 +122,46 @@ def works() -> bool:
     """Whether there is a bubblewrap here that may make a sandbox in which this Python starts."""
     if shutil.which("bwrap") is None:
         return False
-    tried = [*_walls(2**20), "--", sys.executable, "-c", "import msgspec"]
+    return _starts(_walls(2**20, []))
+
+
+@functools.cache
+def _no_further() -> list[str]:
+    """That there are no sandboxes in the sandbox, where bubblewrap can say so: it is 0.8 or newer.
+
+    In one of its own, a process has capabilities, and can mount a disk in memory of any size.
+    """
+    option = ["--unshare-user", "--disable-userns"]
+    return option if _starts(["bwrap", *option, "--ro-bind", "/", "/"]) else []
+
+
+def _starts(walls: Sequence[str]) -> bool:
+    """Whether this Python starts within walls."""
+    tried = [*walls, "--", sys.executable, "-c", "import msgspec"]
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
-def _walls(scratch: int) -> list[str]:
-    """The beginning of a command that is to run within walls, with so many bytes to write to."""
-    size = ["--size", str(scratch), "--tmpfs"]
+def _walls(scratch: int, seen: Sequence[str]) -> list[str]:
+    """The beginning of a command that is to run within walls.
+
+    Args:
+        scratch: the bytes that there is room for in each place that can be written to.
+        seen: what is to be seen besides the system.
+    """
+    room = [
+        part for place in ("/tmp", "/dev/shm", HOME)
+        for part in ("--size", str(scratch), "--tmpfs", place)
+    ]  # fmt: skip
+    settings = [
+        part for place in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+        for part in ("--ro-bind-try", place, place)
+    ]  # fmt: skip
     return [
-        "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--hostname", "sandbox",
-        "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
-        "--proc", "/proc", "--dev", "/dev", *size, "/tmp", *size, HOME, *_system(),
+        "bwrap", "--unshare-all", *_no_further(), "--die-with-parent", "--new-session",
+        "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
+        "--proc", "/proc", *settings,  # the machine's: whoever grades as root could change them
+        "--dev", "/dev", *room, *_system(), *seen,
+        "--remount-ro", "/dev", "--remount-ro", "/",  # they are memory, and of any size
     ]  # fmt: skip
 
 

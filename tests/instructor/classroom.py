@@ -54,11 +54,17 @@ class Classroom:
 
     def nbgrader(self, *arguments: str, check: bool = True) -> str:
         """Run one of nbgrader's commands, as an instructor types it; what it says."""
+        (self.root / "tmp").mkdir(exist_ok=True)
         done = subprocess.run(
             [sys.executable, "-m", "nbgrader", *arguments],
             cwd=self.root,
             # without the environment's own scripts, as where nobody has activated it
-            env={**os.environ, "PATH": os.defpath, "SHARDLINGS_STATE": str(self.root / "state")},
+            env={
+                **os.environ,
+                "PATH": os.defpath,
+                "SHARDLINGS_STATE": str(self.root / "state"),
+                "TMPDIR": str(self.root / "tmp"),
+            },
             capture_output=True,
             text=True,
             timeout=800,

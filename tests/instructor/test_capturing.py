@@ -1,11 +1,15 @@
 """A kernel that dies is tried again; what the machine did is no verdict on an answer."""
 
+import os
+import signal
+
 import nbformat
 import pytest
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbgrader.preprocessors import Execute
 
-from autograder.instructor.capturing import DEEP, RESOURCE, CaptureEvidence, MachineError, _depth
+from autograder.instructor.capturing import RESOURCE, CaptureEvidence, MachineError
+from autograder.instructor.listening import DEEP, depth
 
 
 class Provisioner:
@@ -44,14 +48,44 @@ def test_who_dies_here_and_then_there_is_not_graded(monkeypatch):
         capture(monkeypatch, (3, DeadKernelError()), (7, DeadKernelError()))
 
 
+class Unlucky(CaptureEvidence):
+    """Runs notebooks on a machine that kills a kernel before the given cells, one a run."""
+
+    def preprocess_cell(self, cell, resources, index):
+        if self.unlucky and index == self.unlucky[0]:
+            self.unlucky.pop(0)
+            os.killpg(self.km.provisioner.process.pid, signal.SIGKILL)
+        return super().preprocess_cell(cell, resources, index)
+
+
+def run_for_real(tmp_path, *unlucky):
+    """What three cells say, of which the last counts how often the first two have run."""
+    cells = ["ran = []", "ran.append(1)", "print(len(ran))"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    runner = Unlucky()
+    runner.unlucky = list(unlucky)
+    runner.preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+    return notebook.cells[2].outputs[0].text
+
+
+def test_a_real_kernel_that_dies_once_is_run_anew_from_the_beginning(tmp_path):
+    assert run_for_real(tmp_path) == "1\n"
+    assert run_for_real(tmp_path, 1) == "1\n"
+
+
+def test_a_real_kernel_that_dies_here_and_there_is_the_machines(tmp_path):
+    with pytest.raises(MachineError, match="died twice, in cell 2 and then in cell 3"):
+        run_for_real(tmp_path, 1, 2)
+
+
 def test_a_cell_that_heeds_nothing_is_not_tried_again(monkeypatch):
     died = capture(monkeypatch, (3, CellTimeoutError("late")))
-    assert died.ended == "a cell did not end in its time, and heeded no interrupt"
+    assert died.ended.startswith("a cell did not end in its time and heeded no interrupt")
 
 
 def test_how_deep_is_found_without_going_there():
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    assert _depth(deep) == DEEP + 1
-    assert _depth({"a": [1, {"b": 2}]}) == 3
+    assert depth(deep) == DEEP + 1
+    assert depth({"a": [1, {"b": 2}]}) == 3

@@ -188,12 +188,6 @@ ATTACKS = {
         import ipykernel.zmqshell
         ipykernel.zmqshell.ZMQDisplayPublisher.validate_data = lambda *_, **__: None
     """,
-    "moves_the_sockets": """
-        import glob
-        for path in glob.glob("/tmp/shardlings-*/socket-5"):
-            os.rename(path, path + ".old")
-            os.symlink("/dev/null", path)
-    """,
     "oversized_evidence": """
         from IPython.display import display
         display({{"application/vnd.shardlings.evidence+json":
@@ -234,8 +228,8 @@ DEADLY = {
 }
 WHY = {
     "kills_itself": "The kernel died before this check ran, so",
-    "stops_itself": "a cell did not end in its time, and heeded no interrupt",
-    "ignores_interrupts": "a cell did not end in its time, and heeded no interrupt",
+    "stops_itself": "a cell did not end in its time and heeded no interrupt",
+    "ignores_interrupts": "a cell did not end in its time and heeded no interrupt",
     "drags": "the notebook took more than 25 seconds",
     "fork_bomb": "it started more than 48 processes",
 }
@@ -374,12 +368,3 @@ def test_limits_were_met(room):
     assert len(printed(room, "floods")) < 300_000
     graded = room.root / "grading" / "autograded"
     assert all(p.stat().st_size < 3_000_000 for p in graded.rglob("*.ipynb"))
-
-
-def test_without_walls_it_says_so_or_refuses(monkeypatch):
-    monkeypatch.setattr(sandbox, "works", lambda: False)
-    here = sandbox.Sandbox().command(["true"], {})
-    assert here[-1] == "true"
-    assert "bwrap" not in here
-    with pytest.raises(sandbox.NoSandboxError, match="Install bubblewrap, or grade where it does"):
-        sandbox.Sandbox(required=True).command(["true"], {})
