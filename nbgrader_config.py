@@ -26,6 +26,7 @@ from nbgrader.preprocessors import (
     SaveCells,
 )
 
+from autograder.instructor import careful
 from autograder.instructor.capturing import CaptureEvidence
 from autograder.instructor.judging import JudgeEvidence
 from autograder.instructor.publishing import Publish
@@ -35,6 +36,8 @@ c = get_config()
 
 # nbgrader runs `alembic` by name; it stands beside nbgrader, which may not be on the path.
 os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+
+careful.install()
 
 root = Path(__file__).resolve().parent
 c.CourseDirectory.root = str(root)

@@ -30,11 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     course, console = Course(chosen.root), Console()
     try:
         if chosen.command == "grade":
-            with course.alone():
-                return grade_class(course, console, again=chosen.again)
+            return grade_class(course, console, again=chosen.again)
         if chosen.command == "regrade":
-            with course.alone():
-                return regrade_class(course, console)
+            return regrade_class(course, console)
         for assignment in course.assignments():
             course.release(assignment)
             console.print(f"course/{assignment}/{assignment}.ipynb")

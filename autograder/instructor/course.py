@@ -20,6 +20,10 @@ class ReleaseError(RuntimeError):
     """A notebook cannot be made from its source; the message says which and why."""
 
 
+HELD: set[Path] = set()
+"""The roots of the courses whose grades this process holds."""
+
+
 class BusyError(RuntimeError):
     """Somebody else is grading here."""
 
@@ -81,23 +85,18 @@ class Course:
         place.unlink(missing_ok=True)
         place.write_text(fingerprint)
 
-    def back_up(self) -> None:
-        """Copy the gradebook, as it is, to `gradebook.backup.db` beside it."""
-        book = self.grading / "gradebook.db"
-        if book.exists():
-            with (
-                closing(sqlite3.connect(book)) as kept,
-                closing(sqlite3.connect(book.with_name("gradebook.backup.db"))) as copy,
-            ):
-                kept.backup(copy)
-
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the course's grades, so that no other grading writes them meanwhile.
+        """Hold the course's grades, so that no other grading writes them, and keep a copy.
+
+        Within it, the same process may hold them again.
 
         Raises:
             BusyError: another process holds them.
         """
+        if self.root in HELD:
+            yield
+            return
         self.grading.mkdir(exist_ok=True)
         with (self.grading / ".lock").open("w") as lock:
             try:
@@ -108,7 +107,22 @@ class Course:
                     "Another grading is at work in this folder. Wait for its end; if it was "
                     "killed, its lock went with it."
                 ) from None
-            yield
+            HELD.add(self.root)
+            try:
+                self._back_up()
+                yield
+            finally:
+                HELD.remove(self.root)
+
+    def _back_up(self) -> None:
+        """Copy the gradebook, as it is, to `gradebook.backup.db` beside it."""
+        book = self.grading / "gradebook.db"
+        if book.exists():
+            with (
+                closing(sqlite3.connect(book)) as kept,
+                closing(sqlite3.connect(book.with_name("gradebook.backup.db"))) as copy,
+            ):
+                kept.backup(copy)
 
     def _memory(self, student: str, assignment: str) -> Path:
         return self.autograded / student / assignment / f"{assignment}.graded"

@@ -3,13 +3,10 @@
 import csv
 import hashlib
 import html
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -20,9 +17,7 @@ from rich.table import Table
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor import demonstration, sandbox
 from autograder.instructor.course import Course, reason
-
-MOST_BYTES: Final = 20 * 2**20
-"""How large a notebook is taken: with all its outputs, one of this course has less than 1 MB."""
+from autograder.instructor.handed_in import readable, why_not
 
 
 @dataclass(frozen=True)
@@ -65,8 +60,17 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
         The exit status: 0, or 1 where grading itself failed. A broken submission is a row in the
         table, and no failure.
     """
-    course.back_up()
-    failures: list[Failure] = []
+    with course.alone():
+        failures = list(_grade_all(course, console, again))
+        for failure in failures:
+            if failure.theirs:
+                _tell(course, failure)
+        report(course, console, failures)
+    return 0 if all(failure.theirs for failure in failures) else 1
+
+
+def _grade_all(course: Course, console: Console, again: bool) -> Iterator[Failure]:
+    """Grade what is to be graded; whatever cannot be."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
     )  # fmt: skip
@@ -79,18 +83,19 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
             console.print("No submissions yet: grading a demonstration class of five.")
         task = bar.add_task("Grading", total=len(course.submissions()))
         for student, assignment in course.submissions():
-            bar.update(task, description=escape(f"Grading {student}, {assignment}"))
-            failure = _broken(course, student, assignment)
-            if failure is None and (again or _is_new(course, student, assignment)):
-                failure = _grade(course, student, assignment)
-            failures += [failure] if failure else []
+            about = readable(f"Grading {student}, {assignment}")
+            bar.update(task, description=escape(about))
+            try:
+                failure = _broken(course, student, assignment)
+                if failure is None and (again or _is_new(course, student, assignment)):
+                    failure = _grade(course, student, assignment)
+            except Exception as error:  # one submission's failure is its own
+                why = f"grading failed. {type(error).__name__}: {error}"
+                failure = Failure(student, assignment, why, theirs=False)
+            if failure is not None:
+                yield failure
             bar.advance(task)
         bar.update(task, description="Grading")
-    for failure in failures:
-        if failure.theirs:
-            _tell(course, failure)
-    report(course, console, failures)
-    return 0 if all(failure.theirs for failure in failures) else 1
 
 
 def _tell(course: Course, failure: Failure) -> None:
@@ -104,6 +109,7 @@ def _tell(course: Course, failure: Failure) -> None:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{failure.assignment}</title>'
         f"<h1>{failure.assignment} could not be graded</h1><p>{html.escape(why)}</p></html>",
         encoding="utf-8",
+        errors="backslashreplace",
     )
 
 
@@ -123,11 +129,12 @@ def report(course: Course, console: Console, failures: list[Failure]) -> None:
         console.print(_table(assignment, [row for row in rows if row.assignment == assignment]))
     for failure in failures:
         about = f"{failure.student}, {failure.assignment}: {failure.why}"
-        console.print(about, markup=False)
+        console.print(readable(about), markup=False)
     for folder in course.unknown_submissions():
+        where = readable(str(folder.relative_to(course.root)))
         console.print(
-            f"{folder.relative_to(course.root)} was left alone: there is no assignment of that "
-            f"name. There are {', '.join(course.assignments())}.",
+            f"{where} was left alone: there is no assignment of that name. There are "
+            f"{', '.join(course.assignments())}.",
             markup=False,
         )
     _write(course, rows)
@@ -142,8 +149,11 @@ def _shown(course: Course, path: Path) -> Path:
 
 def _grade(course: Course, student: str, assignment: str) -> Failure | None:
     """Grade one submission, and remember what was graded; what went wrong, if anything did."""
-    if any(character in student for character in "*?[]"):
-        why = "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it. Rename it."
+    if any(character in student for character in "*?[]") or readable(student) != student:
+        why = (
+            "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, or is not UTF-8. "
+            "Rename it."
+        )
         return Failure(student, assignment, why, theirs=True)
     done = course.api.autograde(assignment, student, force=True, create=True)
     if not done["success"]:
@@ -176,64 +186,9 @@ def _fingerprint(course: Course, student: str, assignment: str) -> str:
 
 
 def _broken(course: Course, student: str, assignment: str) -> Failure | None:
-    """What is wrong with a submission's file itself, if anything."""
-    folder = course.submitted / student / assignment
-    path = folder / f"{assignment}.ipynb"
-    why = _cannot_be_taken(folder, path)
-    if why:
-        return Failure(student, assignment, why, theirs=True)
-    try:
-        nbformat.read(path, 4)
-    except UnicodeDecodeError as error:
-        why = (
-            f"{path.name} cannot be read as a notebook: it is not UTF-8 text from byte "
-            f"{error.start} on. Save it as UTF-8."
-        )
-    except nbformat.reader.NotJSONError:
-        why = f"{path.name} cannot be read as a notebook: {_where_json_breaks(path)}."
-    except Exception as error:  # nbformat raises many kinds
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        why = f"{path.name} cannot be read as a notebook: {first[:120]}."
-    else:
-        return None
-    return Failure(student, assignment, why, theirs=True)
-
-
-def _cannot_be_taken(folder: Path, path: Path) -> str:
-    """What is wrong with the files that were handed in, before any is read; empty for nothing."""
-    links = [p for p in (folder, *folder.rglob("*")) if p.is_symlink()]
-    if links:  # nbgrader would follow it, and copy what it points to
-        return f"{links[0].name} is a link. Hand in the file itself, and remove the link."
-    if path.is_dir():
-        return f"{path.name} is a folder. Hand in the notebook's own file."
-    others = sorted(p.name for p in folder.glob("*.ipynb") if p != path)
-    if not path.exists() and others:
-        return (
-            f"there is no {path.name} in the folder that was handed in, but {', '.join(others)}. "
-            f"If that is it, rename it to {path.name}."
-        )
-    if not path.exists():
-        return f"there is no {path.name} in the folder that was handed in."
-    if path.stat().st_size > MOST_BYTES:
-        return (
-            f"{path.name} has {path.stat().st_size / 2**20:.0f} MB, and {MOST_BYTES // 2**20} are "
-            f"taken. Clear its outputs, and hand it in again."
-        )
-    return ""
-
-
-def _where_json_breaks(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8")
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        if text.startswith("\ufeff"):
-            return "it starts with a byte order mark; save it as UTF-8 without one"
-        return (
-            f"its JSON breaks off at line {error.lineno}. It was probably cut off on the way, "
-            f"and has to be handed in again"
-        )
-    return "it is not a notebook's JSON"
+    """What is wrong with a submission's files themselves, if anything."""
+    why = why_not(course.submitted / student / assignment, assignment)
+    return Failure(student, assignment, why, theirs=True) if why else None
 
 
 def _rows(course: Course, gradebook: Gradebook, failures: list[Failure]) -> Iterator[Row]:
@@ -241,7 +196,7 @@ def _rows(course: Course, gradebook: Gradebook, failures: list[Failure]) -> Iter
     for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
         failure = failed.get((student, assignment))
         if failure is not None:
-            yield Row(student, assignment, "broken" if failure.theirs else "failed", {})
+            yield Row(readable(student), assignment, "broken" if failure.theirs else "failed", {})
             continue
         try:
             submission = gradebook.find_submission_notebook(assignment, assignment, student)

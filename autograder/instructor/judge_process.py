@@ -62,7 +62,7 @@ def judge_apart(
         JudgeFailedError: the process ended without verdicts, and it was not for what it was given.
     """
     room = sandbox or Sandbox()
-    sent = [(case, _encoded(case)) for case in cases]
+    sent = [(case, encode(case)) for case in cases]
     readable = [(case, encoded) for case, encoded in sent if encoded is not None]
     try:
         verdicts = iter(_judged([encoded for _, encoded in readable], seconds, room))
@@ -79,8 +79,8 @@ def judge_apart(
     ]
 
 
-def _encoded(case: Case) -> bytes | None:
-    """A case as JSON; None where it holds what JSON has no way to write."""
+def encode(case: Case) -> bytes | None:
+    """A case as JSON, as it is sent and kept; None where it holds what JSON has no way to write."""
     try:
         return msgspec.json.encode(case)
     except (UnicodeError, RecursionError, msgspec.MsgspecError):
@@ -90,7 +90,7 @@ def _encoded(case: Case) -> bytes | None:
 def _judged_alone(case: Case, encoded: bytes, seconds: float, room: Sandbox) -> Verdict:
     """The verdict on one case of several that no judge survived together."""
     try:
-        return _judged([encoded], seconds, room)[0]
+        return _judged([encoded], min(seconds, SECONDS), room)[0]
     except JudgeFailedError as error:
         return no_evidence(
             find(case.exercise),

@@ -1,11 +1,9 @@
 """Between running a submission and saving its grades: the verdicts, from the evidence."""
 
-import json
 import secrets
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from nbformat.v4 import new_output
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -15,7 +13,7 @@ from autograder import feedback
 from autograder.exercise import Exercise
 from autograder.exercises import EXERCISES
 from autograder.instructor.capturing import RESOURCE, Died, published
-from autograder.instructor.judge_process import SECONDS, Case, judge_apart
+from autograder.instructor.judge_process import SECONDS, Case, encode, judge_apart
 from autograder.instructor.sandbox import Sandbox
 from autograder.judge import no_evidence
 from autograder.verdict import Verdict
@@ -68,10 +66,10 @@ class JudgeEvidence(NbGraderPreprocessor):
     def _keep(self, cases: list[Case], resources: Any) -> None:
         """Leave the evidence beside the graded notebook, so that it can be judged again."""
         folder = Path(resources["metadata"]["path"])
-        kept = [msgspec.structs.asdict(case) for case in cases]
         path = folder / f"{resources['nbgrader']['notebook']}.evidence.json"
         path.unlink(missing_ok=True)
-        path.write_text(json.dumps(kept))
+        encoded = [case for case in map(encode, cases) if case is not None]
+        path.write_bytes(b"[" + b",".join(encoded) + b"]")
 
 
 def _evidence(exercise: Exercise, cell: Any, nb: Any) -> Any:

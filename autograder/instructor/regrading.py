@@ -18,6 +18,7 @@ from autograder.instructor.course import Course, reason
 from autograder.instructor.grading import broken, report
 from autograder.instructor.judge_process import SECONDS, Case, judge_apart
 from autograder.instructor.judging import write
+from autograder.instructor.sandbox import Sandbox
 from autograder.verdict import Verdict
 
 AT_ONCE: Final = 16
@@ -51,12 +52,17 @@ def regrade_class(course: Course, console: Console) -> int:
     Raises:
         JudgeFailedError: no judge could be had; nothing of its batch is changed.
     """
-    graded = list(_kept(course))
+    with course.alone():
+        return _regrade_all(course, console)
+
+
+def _regrade_all(course: Course, console: Console) -> int:
+    graded = list(_kept(course, console))
     changed = 0
-    course.back_up()
+    room = Sandbox(config=course.api.config)
     with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
         batches = [graded[i : i + AT_ONCE] for i in range(0, len(graded), AT_ONCE)]
-        for batch, judged in zip(batches, _judged(batches), strict=True):
+        for batch, judged in zip(batches, _judged(batches, room), strict=True):
             verdicts = iter(judged)
             for one in batch:
                 mine = {case.exercise: next(verdicts) for case in one.cases}
@@ -73,20 +79,25 @@ def regrade_class(course: Course, console: Console) -> int:
     return 0
 
 
-def _kept(course: Course) -> Iterator[Graded]:
+def _kept(course: Course, console: Console) -> Iterator[Graded]:
     """Every graded submission whose evidence is there."""
     for path in sorted(course.autograded.glob("*/*/*.evidence.json")):
         folder = path.parent
-        cases = msgspec.json.decode(path.read_bytes(), type=tuple[Case, ...])
+        try:
+            cases = msgspec.json.decode(path.read_bytes(), type=tuple[Case, ...])
+        except msgspec.MsgspecError as error:
+            console.print(f"{path.relative_to(course.root)} cannot be read: {error}", markup=False)
+            continue
         known = tuple(case for case in cases if case.exercise in EXERCISES)
         yield Graded(folder.parent.name, folder.name, folder, known)
 
 
-def _judged(batches: list[list[Graded]]) -> Iterator[list[Verdict]]:
+def _judged(batches: list[list[Graded]], room: Sandbox) -> Iterator[list[Verdict]]:
     """The verdicts on each batch, as many judges at work as there are cores."""
 
     def judge(batch: list[Graded]) -> list[Verdict]:
-        return judge_apart([case for one in batch for case in one.cases], SECONDS * len(batch))
+        cases = [case for one in batch for case in one.cases]
+        return judge_apart(cases, SECONDS * len(batch), room)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(judge, batches)

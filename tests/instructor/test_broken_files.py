@@ -3,6 +3,7 @@
 import html
 import io
 import json
+import os
 
 import nbformat
 import pytest
@@ -67,7 +68,63 @@ def no_cells(path):
     path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
 
 
+def a_long_number(path):
+    digits = "1" * 5000
+    path.write_text(f'{{"nbformat": 4, "nbformat_minor": 5, "metadata": {digits}, "cells": []}}')
+
+
+def no_text(path):
+    path.write_text('{"nbformat": "\\ud800", "cells": []}')
+
+
+def brackets(path):
+    path.write_text("[" * 200_000)
+
+
+def another_alphabet(path):
+    path.rename(path.with_name(os.fsdecode(b"devoir_\xe9.ipynb")))
+
+
+def a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_hole_beside(path):
+    with path.with_name("data.bin").open("wb") as file:
+        file.truncate(2**43)
+
+
+def deep_folders(path):
+    here = os.getcwd()
+    os.chdir(path.parent)
+    for _ in range(900):
+        os.mkdir("d" * 50)
+        os.chdir("d" * 50)
+    os.chdir(here)
+
+
+def many_files(path):
+    for number in range(1001):
+        path.with_name(f"{number}").touch()
+
+
+def a_novel(path):
+    notebook = json.loads(path.read_text())
+    notebook["cells"].append({**notebook["cells"][0], "id": "novel", "source": "word " * 2**18})
+    path.write_text(json.dumps(notebook))
+
+
 SENTENCES = {
+    a_long_number: f"{FILE} cannot be read as a notebook: it is not a notebook's JSON.",
+    no_text: f"{FILE} cannot be read as a notebook:",
+    brackets: f"{FILE} cannot be read as a notebook: it is not a notebook's JSON.",
+    another_alphabet: rf"but devoir_\udce9.ipynb. If that is it, rename it to {FILE}.",
+    a_pipe: f"{FILE} is neither a file nor a folder. Remove it.",
+    a_hole_beside: "what was handed in has more than 100 MB. Hand in the notebook alone.",
+    deep_folders: "the folders that were handed in are too deep. Hand in the notebook alone.",
+    many_files: "more than 1,000 files were handed in. Hand in the notebook alone.",
+    a_novel: "characters, and 1,048,576 are taken.",
     missing: f"there is no {FILE} in the folder that was handed in.",
     renamed: f"but my homework (2).ipynb. If that is it, rename it to {FILE}.",
     a_folder: f"{FILE} is a folder. Hand in the notebook's own file.",
@@ -126,9 +183,39 @@ def as_colab_saves_it(path):
     path.write_text(json.dumps(notebook))
 
 
+def as_kaggle_saves_it(path):
+    notebook = json.loads(path.read_text())
+    notebook["metadata"] = {"kernelspec": notebook["metadata"]["kernelspec"], "kaggle": {}}
+    notebook["nbformat_minor"] = 4
+    for cell in notebook["cells"]:
+        cell["source"] = "".join(cell["source"])
+        cell["metadata"] = {
+            "_uuid": cell.pop("id"), "_cell_guid": "b1076dfc", "trusted": True,
+            "execution": {"iopub.status.busy": "2026-01-01T00:00:00Z"},
+        }  # fmt: skip
+    path.write_text(json.dumps(notebook))
+
+
+def as_vs_code_saves_it(path):
+    notebook = json.loads(path.read_text())
+    notebook["metadata"] = {"language_info": {"name": "python"}, "vscode": {"interpreter": {}}}
+    for cell in notebook["cells"]:
+        cell["metadata"] = {"vscode": {"languageId": "python"}}
+    path.write_text(json.dumps(notebook, indent=1))
+
+
+def as_an_old_vs_code_saves_it(path):
+    as_vs_code_saves_it(path)
+    notebook = json.loads(path.read_text())
+    for cell in notebook["cells"]:
+        del cell["id"]
+    notebook["nbformat_minor"] = 2
+    path.write_text(json.dumps(notebook))
+
+
 FORGIVEN = [
     windows_lines, windows_lines_in_cells, an_older_format, another_beside, shuffled,
-    as_colab_saves_it,
+    as_colab_saves_it, as_kaggle_saves_it, as_vs_code_saves_it, as_an_old_vs_code_saves_it,
 ]  # fmt: skip
 
 
@@ -139,6 +226,7 @@ def graded(tmp_path_factory):
     room.forget_the_others()
     for spoil in [*SENTENCES, *FORGIVEN]:
         spoil(room.hand_in(spoil.__name__, RIGHT))
+    room.hand_in(os.fsdecode(b"ren\xe9e"), RIGHT)
     said = io.StringIO()
     status = grading.grade_class(Course(room.root), Console(file=said, width=400))
     rows = (room.root / "grading" / "grades.csv").read_text().splitlines()[1:]
@@ -163,6 +251,12 @@ def test_what_cannot_be_graded_is_a_row_and_a_sentence(graded, spoil):
 def test_what_editors_do_costs_nothing(graded, spoil):
     rows = graded[-1]
     assert rows[spoil.__name__] == ["graded", "13.0", "13.0"]
+
+
+def test_a_name_that_is_no_text_is_a_row(graded):
+    _, said, _, rows = graded
+    assert rows[r"ren\udce9e"] == ["broken", "", ""]
+    assert "or is not UTF-8. Rename it." in said
 
 
 def test_broken_submissions_are_no_failure_of_grading(graded):

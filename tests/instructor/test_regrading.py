@@ -1,5 +1,6 @@
 """A class judged again from its evidence; a grading that was killed; two at once."""
 
+import fcntl
 import io
 import os
 import signal
@@ -7,10 +8,11 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from rich.console import Console
 
-from autograder.instructor import capturing, grading, regrading
+from autograder.instructor import capturing, grading, regrading, sandbox
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import BusyError, Course
 from autograder.instructor.judge_process import judge_apart
@@ -61,8 +63,8 @@ def test_the_same_evidence_gives_the_same_scores_and_runs_nobodys_code(graded, m
 
 
 def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypatch):
-    def lenient(cases, seconds):
-        verdicts = judge_apart(cases, seconds)
+    def lenient(cases, seconds, room):
+        verdicts = judge_apart(cases, seconds, room)
         return [
             type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
             if v.exercise == "1.1"
@@ -86,22 +88,52 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
 
 
 def test_two_gradings_at_once_are_one(graded, capsys):
-    course = Course(graded.root)
-    with course.alone():
-        assert main(["--root", str(graded.root), "grade"]) == 1
-        assert "Another grading is at work in this folder." in capsys.readouterr().out
+    with (graded.root / "grading" / ".lock").open("w") as lock:  # as another process has it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in ("grade", "regrade"):
+            assert main(["--root", str(graded.root), command]) == 1
+            assert "Another grading is at work in this folder." in capsys.readouterr().out
         with pytest.raises(BusyError), Course(graded.root).alone():
             pass
-    with course.alone():
+    with Course(graded.root).alone(), Course(graded.root).alone():
         pass
+
+
+def test_evidence_that_cannot_be_read_is_said_and_left(graded, monkeypatch):
+    place = graded.root / "grading" / "autograded" / "wrong" / ASSIGNMENT
+    path = place / f"{ASSIGNMENT}.evidence.json"
+    kept = path.read_bytes()
+    path.unlink()  # it is read-only
+    path.write_bytes(kept.replace(b"{", b"{NaN", 1))
+    said, before = say(), graded.scores()
+    assert regrading.regrade_class(Course(graded.root), said) == 0
+    assert f"{path.name} cannot be read: JSON is malformed" in said.file.getvalue()
+    assert "3 submissions were judged again; 0 have changed." in said.file.getvalue()
+    assert graded.scores() == before
+    path.write_bytes(kept)
+
+
+def test_judging_again_keeps_to_the_sandbox_that_was_asked_for(graded, monkeypatch):
+    config = graded.root / "nbgrader_config.py"
+    text = config.read_text()
+    config.write_text(text + "\nc.Sandbox.required = True\n")
+    monkeypatch.setattr(sandbox, "works", lambda: False)
+    with pytest.raises(sandbox.NoSandboxError, match="says not to go on"):
+        regrading.regrade_class(Course(graded.root), say())
+    config.write_text(text)
 
 
 def test_a_grading_that_is_killed_goes_on_where_it_was(tmp_path):
     students = {f"student-{i}": RIGHT if i % 2 else WRONG for i in range(4)}
     room = classroom(tmp_path, **students)
     command = [sys.executable, "-m", "autograder.instructor", "--root", str(room.root), "grade"]
+    (room.root / "tmp").mkdir()
     first = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(room.root / "tmp")},
     )
     done = room.root / "grading" / "autograded"
     while not list(done.glob(f"student-1/*/{ASSIGNMENT}.ipynb")):
@@ -109,6 +141,9 @@ def test_a_grading_that_is_killed_goes_on_where_it_was(tmp_path):
         time.sleep(0.05)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
+    time.sleep(2)
+    running = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
+    assert not [command for command in running if str(room.root) in command]
     kept = (done / "student-0" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").stat().st_mtime_ns
     second = subprocess.run(command, capture_output=True, text=True, check=False)
     assert second.returncode == 0, second.stdout + second.stderr
