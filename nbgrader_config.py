@@ -26,7 +26,7 @@ from nbgrader.preprocessors import (
     SaveCells,
 )
 
-from autograder.instructor import careful
+from autograder.instructor import careful, cleaning
 from autograder.instructor.capturing import CaptureEvidence
 from autograder.instructor.judging import JudgeEvidence
 from autograder.instructor.publishing import Publish
@@ -95,3 +95,7 @@ c.Autograde.autograde_preprocessors = [
     AssignLatePenalties,
     CheckCellMetadata,
 ]
+
+# Formgrader and feedback pages show what strangers wrote; scripts of theirs would be one's own.
+c.HTMLExporter.sanitize_html = True
+c.HTMLExporter.filters = cleaning.FILTERS

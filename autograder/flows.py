@@ -46,7 +46,7 @@ def bars(amounts: Sequence[tuple[str, int]], unit: str) -> str:
     most = max((amount for _, amount in amounts), default=0) or 1
     rows = "".join(
         f'<div style="margin:2px 0"><code>{html.escape(name)}</code><div style="display:flex;'
-        f'align-items:center;gap:8px"><div style="background:{ARROW};height:10px;'
+        f'align-items:center;gap:8px"><div style="background-color:{ARROW};height:10px;'
         f'width:{max(2, round(320 * amount / most))}px"></div>{amount:,} {html.escape(unit)}</div>'
         f"</div>"
         for name, amount in amounts

@@ -25,7 +25,8 @@ def page(rows: Sequence[Row]) -> str:
     """The picture as HTML."""
     devices = _devices(rows)
     head = "".join(
-        f'<th style="background:{tint(d)};color:{INK};text-align:center">{d}</th>' for d in devices
+        f'<th style="background-color:{tint(d)};color:{INK};text-align:center">{d}</th>'
+        for d in devices
     )
     body = "".join(
         f'<tr><th style="text-align:left">{html.escape(title)}</th>'

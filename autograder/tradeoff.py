@@ -1,5 +1,6 @@
 """A picture of bytes held against bytes moved: the best that is known, and one's own attempts."""
 
+import base64
 import html
 import io
 from collections.abc import Sequence
@@ -28,14 +29,14 @@ def plot(title: str, trades: Sequence[Trade]) -> str:
     axes.plot([last.held], [last.moved], "*", color="#d0560a", markersize=13, label="yours")
     axes.set(xlabel="bytes held on each device", ylabel="bytes moved", ylim=(-1500, None))
     axes.legend(fontsize=8)
-    written = io.StringIO()
-    figure.savefig(written, format="svg")
-    svg = written.getvalue()
+    written = io.BytesIO()
+    figure.savefig(written, format="png", dpi=160)
     described = html.escape(described_in_words(title, trades), quote=True)
-    picture = svg[svg.index("<svg") :].replace(
-        "<svg", f'<svg role="img" aria-label="{described}"', 1
+    picture = base64.b64encode(written.getvalue()).decode()
+    return (
+        f'<div><div style="font-weight:600">{html.escape(title)}</div>'
+        f'<img width="460" alt="{described}" src="data:image/png;base64,{picture}"></div>'
     )
-    return f'<div><div style="font-weight:600">{html.escape(title)}</div>{picture}</div>'
 
 
 def described_in_words(title: str, trades: Sequence[Trade]) -> str:
