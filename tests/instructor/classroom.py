@@ -28,6 +28,9 @@ def right_answers(assignment: str) -> dict[str, str]:
 
 RIGHT = right_answers(ASSIGNMENT)
 
+FULL = {"1.1": 1, "1.2": 1, "1.3": 1, "1.4": 1, "1.5": 2, "1.6": 2, "1.7": 3, "1.8": 2}
+"""What right answers to all of it earn."""
+
 
 @dataclass
 class Classroom:
@@ -106,12 +109,21 @@ class Classroom:
                 for submission in gradebook.assignment_submissions(self.assignment)
             }
 
-    def verdicts(self, student: str) -> dict[str, str]:
-        """What a graded notebook says below each check, as plain text."""
+    def graded(self, student: str) -> Any:
+        """A graded notebook."""
         graded = self.root / "grading" / "autograded"
         path = graded / student / self.assignment / f"{self.assignment}.ipynb"
+        return nbformat.read(path, 4)
+
+    def printed(self, student: str) -> str:
+        """What the cell said that came first, where a submission has one."""
+        outputs = self.graded(student).cells[2].outputs
+        return "".join(str(o.get("text", "")) for o in outputs)
+
+    def verdicts(self, student: str) -> dict[str, str]:
+        """What a graded notebook says below each check, as plain text."""
         said = {}
-        for cell in nbformat.read(path, 4).cells:
+        for cell in self.graded(student).cells:
             grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
             if grade_id.endswith("-check"):
                 texts = [o.get("data", {}).get("text/plain", "") for o in cell.outputs]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.instructor.classroom import ASSIGNMENT, RIGHT, Classroom, edit
+from tests.instructor.classroom import ASSIGNMENT, FULL, RIGHT, Classroom, edit
 
 ODD = {
     # the exercise's own score for an odd answer to it; everything else is right
@@ -113,9 +113,6 @@ def room(tmp_path_factory):
     room.hand_in("forged", {k: v for k, v in RIGHT.items() if k != "1.7"}, first=FORGED)
     room.nbgrader("autograde", ASSIGNMENT, "--create")
     return room
-
-
-FULL = {"1.1": 1, "1.2": 1, "1.3": 1, "1.4": 1, "1.5": 2, "1.6": 2, "1.7": 3, "1.8": 2}
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -7,9 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.instructor.classroom import ASSIGNMENT, RIGHT, Classroom
+from tests.instructor.classroom import ASSIGNMENT, FULL, RIGHT, Classroom
 
-FULL = {"1.1": 1, "1.2": 1, "1.3": 1, "1.4": 1, "1.5": 2, "1.6": 2, "1.7": 3, "1.8": 2}
 FILE = f"{ASSIGNMENT}.ipynb"
 SOLUTION = f"../../../../solutions/{ASSIGNMENT}"
 

@@ -10,12 +10,11 @@ import textwrap
 import threading
 from pathlib import Path
 
-import nbformat
 import psutil
 import pytest
 
 from autograder.instructor import sandbox
-from tests.instructor.classroom import ASSIGNMENT, RIGHT, Classroom
+from tests.instructor.classroom import ASSIGNMENT, FULL, RIGHT, Classroom
 
 pytestmark = pytest.mark.skipif(not sandbox.works(), reason="there is no bubblewrap here")
 
@@ -35,7 +34,7 @@ ATTACKS = {
         print("found", [path for path in found if "site-packages" not in path])
     """,
     "reads_the_neighbour": """
-        for path in ("{room}", "{room}/grading/submitted/a_neighbour", "/etc/passwd", "/root/.ssh"):
+        for path in ("{room}/solutions", "{room}/grading", "/etc/passwd", "/root/.ssh"):
             print("sees", path, os.path.exists(path))
     """,
     "reads_the_environment": """
@@ -302,15 +301,7 @@ def room(tmp_path_factory, listener):
     return room
 
 
-FULL = {"1.1": 1, "1.2": 1, "1.3": 1, "1.4": 1, "1.5": 2, "1.6": 2, "1.7": 3, "1.8": 2}
 HONEST = {**dict.fromkeys(FULL, 0), "1.1": 1}
-
-
-def printed(room, student):
-    """What the attack said."""
-    path = room.root / "grading" / "autograded" / student / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
-    outputs = nbformat.read(path, 4).cells[2].outputs
-    return "".join(str(o.get("text", "")) for o in outputs)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -330,19 +321,19 @@ def test_the_others_are_graded_as_alone(room, name):
 
 
 def test_nobody_was_reached(room, listener):
-    assert "refused" in printed(room, "calls_home")
-    assert "connected" not in printed(room, "calls_home")
-    assert printed(room, "listens") == "interfaces ['lo']\n"
+    assert "refused" in room.printed("calls_home")
+    assert "connected" not in room.printed("calls_home")
+    assert room.printed("listens") == "interfaces ['lo']\n"
     assert listener.calls == 0
     with socket.create_connection(("127.0.0.1", listener.port)):
         pass  # it does listen
 
 
 def test_nothing_was_seen(room):
-    assert printed(room, "reads_solutions") == "found []\n"
-    assert "True" not in printed(room, "reads_the_neighbour")
-    assert MARK not in printed(room, "reads_the_environment")
-    assert "HOME" in printed(room, "reads_the_environment"), "it did look"
+    assert room.printed("reads_solutions") == "found []\n"
+    assert "True" not in room.printed("reads_the_neighbour")
+    assert MARK not in room.printed("reads_the_environment")
+    assert "HOME" in room.printed("reads_the_environment"), "it did look"
 
 
 def test_nothing_was_left_behind(room):
@@ -352,8 +343,8 @@ def test_nothing_was_left_behind(room):
     assert not list(room.root.rglob(f"{MARK}*"))
     assert not (Path.home() / ".ipython/profile_default/startup" / f"{MARK}.py").exists()
     assert not (Path.home() / ".cache" / MARK).exists()
-    assert "wrote" not in printed(room, "writes_into_packages")
-    assert printed(room, "zz_next") == f"['.ipython', '{ASSIGNMENT}.ipynb'] []\n"
+    assert "wrote" not in room.printed("writes_into_packages")
+    assert room.printed("zz_next") == f"['.ipython', '{ASSIGNMENT}.ipynb'] []\n"
 
 
 def test_no_process_outlives_its_grading(room):
@@ -362,9 +353,9 @@ def test_no_process_outlives_its_grading(room):
 
 
 def test_limits_were_met(room):
-    assert printed(room, "takes_memory") == "no\n"
-    assert "no end" not in printed(room, "fills_the_disk")
-    assert "Too many open files" in printed(room, "opens_files")
-    assert len(printed(room, "floods")) < 300_000
+    assert room.printed("takes_memory") == "no\n"
+    assert "no end" not in room.printed("fills_the_disk")
+    assert "Too many open files" in room.printed("opens_files")
+    assert len(room.printed("floods")) < 300_000
     graded = room.root / "grading" / "autograded"
     assert all(p.stat().st_size < 3_000_000 for p in graded.rglob("*.ipynb"))

@@ -8,17 +8,15 @@ import textwrap
 import threading
 from pathlib import Path
 
-import nbformat
 import psutil
 import pytest
 from nbformat.v4 import new_code_cell
 
 from autograder.instructor import bank, sandbox
-from tests.instructor.classroom import ASSIGNMENT, RIGHT, Classroom
+from tests.instructor.classroom import ASSIGNMENT, FULL, RIGHT, Classroom
 
 pytestmark = pytest.mark.skipif(not sandbox.works(), reason="there is no bubblewrap here")
 
-FULL = {"1.1": 1, "1.2": 1, "1.3": 1, "1.4": 1, "1.5": 2, "1.6": 2, "1.7": 3, "1.8": 2}
 LIMITS = """
 c.Execute.timeout = 15
 c.Sandbox.seconds = 60
@@ -208,13 +206,6 @@ def room(tmp_path_factory, listener):
 HONEST = {**dict.fromkeys(FULL, 0), "1.1": 1}
 
 
-def printed(room, student):
-    """What the attack said."""
-    path = room.root / "grading" / "autograded" / student / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
-    outputs = nbformat.read(path, 4).cells[2].outputs
-    return "".join(str(o.get("text", "")) for o in outputs)
-
-
 @pytest.mark.parametrize("name", SURVIVES)
 def test_who_survives_earns_what_the_answer_earns(room, name):
     assert room.scores()[name] == HONEST
@@ -237,18 +228,18 @@ def test_the_next_is_graded_as_alone(room):
 
 
 def test_files_beside_the_notebook_can_be_used_and_are_in_nobodys_way(room):
-    assert printed(room, "brings_files") == "helped\n"
+    assert room.printed("brings_files") == "helped\n"
     assert room.scores()["brings_files"] == FULL
 
 
 def test_what_they_found(room, listener):
     full, read_only = "No space left on device", "Read-only file system"
     said = [read_only, read_only, full, read_only, read_only]
-    assert printed(room, "fills_other_places").splitlines() == said
-    assert printed(room, "writes_settings") == "tried\n"
-    assert printed(room, "nests_sandboxes") == "True b''\n"
-    assert printed(room, "looks_for_the_log") == "[]\n"
-    assert printed(room, "says_what_cannot_be_kept") == "still here\n"
+    assert room.printed("fills_other_places").splitlines() == said
+    assert room.printed("writes_settings") == "tried\n"
+    assert room.printed("nests_sandboxes") == "True b''\n"
+    assert room.printed("looks_for_the_log") == "[]\n"
+    assert room.printed("says_what_cannot_be_kept") == "still here\n"
     assert listener.calls == 0
     with socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(listener.path))  # it does listen
