@@ -1,6 +1,7 @@
 """Judge a class again, from the evidence that was kept: nobody's code is run in a kernel again."""
 
 import copy
+import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,10 @@ from autograder.verdict import Verdict
 
 AT_ONCE: Final = 16
 """How many submissions one judge's process takes: to start it is most of what a small one costs."""
+
+
+CORES: Final = os.cpu_count() or 1
+"""How many judges are at work."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ def _regrade_all(course: Course, console: Console) -> int:
     changed = 0
     room = Sandbox(config=course.api.config)
     with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
-        batches = [graded[i : i + AT_ONCE] for i in range(0, len(graded), AT_ONCE)]
+        number = max(CORES, math.ceil(len(graded) / AT_ONCE))
+        batches = [graded[i::number] for i in range(number)]  # the sorted ones are of unlike size
         for batch, judged in zip(batches, _judged(batches, room), strict=True):
             verdicts = iter(judged)
             for one in batch:
@@ -93,13 +99,13 @@ def _kept(course: Course, console: Console) -> Iterator[Graded]:
 
 
 def _judged(batches: list[list[Graded]], room: Sandbox) -> Iterator[list[Verdict]]:
-    """The verdicts on each batch, as many judges at work as there are cores."""
+    """The verdicts on each batch."""
 
     def judge(batch: list[Graded]) -> list[Verdict]:
         cases = [case for one in batch for case in one.cases]
         return judge_apart(cases, SECONDS * len(batch), room)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(CORES) as pool:
         yield from pool.map(judge, batches)
 
 
