@@ -22,7 +22,6 @@ from autograder.notebook import SEED_VARIABLE
 RESOURCE: Final = "shardlings"
 """Where, in nbconvert's resources, one preprocessor leaves what the next needs."""
 
-
 FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.append('')"
 """Files beside a notebook can be imported, but never in place of what others import."""
 

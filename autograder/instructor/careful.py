@@ -1,4 +1,4 @@
-"""nbgrader's own grading, made careful: with walls, a lock and a look before anything is copied.
+"""nbgrader's own grading, made careful: with a lock, and a look before anything is copied.
 
 nbgrader has hooks before and after a submission, and ignores what they raise. So a converter of
 ours takes the place of its own, for the command line, Formgrader and `make grade` alike.
@@ -10,7 +10,7 @@ from nbgrader.apps import api, autogradeapp
 from nbgrader.converters import Autograde, NbGraderException
 
 from autograder.instructor.course import BusyError, Course
-from autograder.instructor.handed_in import why_not
+from autograder.instructor.handed_in import cannot_be_copied, cannot_be_read
 
 
 class CarefulAutograde(Autograde):
@@ -35,10 +35,21 @@ class CarefulAutograde(Autograde):
         Raises:
             NbGraderException: its files cannot be taken. nbgrader goes on with the next.
         """
-        why = why_not(Path(self._format_source(assignment_id, student_id)), assignment_id)
+        why = cannot_be_copied(Path(self._format_source(assignment_id, student_id)))
         if why:
             raise NbGraderException(why)
         return bool(super().init_destination(assignment_id, student_id))
+
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        """Grade one notebook.
+
+        Raises:
+            NbGraderException: it cannot be read.
+        """
+        why = cannot_be_read(Path(notebook_filename))
+        if why:
+            raise NbGraderException(why)
+        super().convert_single_notebook(notebook_filename)
 
 
 def install() -> None:

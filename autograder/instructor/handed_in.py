@@ -25,18 +25,20 @@ DEEPEST: Final = 500
 """How many characters of folders lead to one."""
 
 
+HAND_IN_THE_FILE: Final = "Hand in the file itself, and remove the link."
+
+
 def why_not(folder: Path, assignment: str) -> str:
-    """What is wrong with a submission's files, in a sentence; empty for nothing."""
-    taken = cannot_be_taken(folder, assignment)
-    return taken or cannot_be_read(folder / f"{assignment}.ipynb")
+    """Why a submission cannot be graded, in a sentence; empty where it can."""
+    path = folder / f"{assignment}.ipynb"
+    return cannot_be_copied(folder) or is_no_file(path) or cannot_be_read(path)
 
 
-def cannot_be_taken(folder: Path, assignment: str) -> str:
-    """What is wrong with the files that were handed in, in a sentence; empty for nothing.
+def cannot_be_copied(folder: Path) -> str:
+    """Why nothing in a folder is to be followed, opened or copied; empty where it can be.
 
     No file is opened for it: what is no file may keep whoever opens it for ever.
     """
-    path = folder / f"{assignment}.ipynb"
     if folder.is_symlink():
         return f"{folder.name} is a link. {HAND_IN_THE_FILE}"
     together = 0
@@ -48,6 +50,11 @@ def cannot_be_taken(folder: Path, assignment: str) -> str:
             return f"{readable(entry.name)} is a link. {HAND_IN_THE_FILE}"
         if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
             return f"{readable(entry.name)} is neither a file nor a folder. Remove it."
+        if entry.name.endswith(".ipynb") and about.st_size > MOST_BYTES:
+            return (
+                f"{readable(entry.name)} has {about.st_size / 2**20:.0f} MB, and "
+                f"{MOST_BYTES // 2**20} are taken. Clear its outputs, and hand it in again."
+            )
         together += about.st_size
         if number > MOST_FILES:
             return f"more than {MOST_FILES:,} files were handed in. Hand in the notebook alone."
@@ -56,9 +63,14 @@ def cannot_be_taken(folder: Path, assignment: str) -> str:
                 f"what was handed in has more than {MOST_TOGETHER // 2**20} MB. Hand in the "
                 f"notebook alone."
             )
+    return ""
+
+
+def is_no_file(path: Path) -> str:
+    """Why there is no notebook of that name; empty where there is."""
     if path.is_dir():
         return f"{path.name} is a folder. Hand in the notebook's own file."
-    others = sorted(readable(p.name) for p in folder.glob("*.ipynb") if p != path)
+    others = sorted(readable(p.name) for p in path.parent.glob("*.ipynb") if p != path)
     if not path.exists() and others:
         return (
             f"there is no {path.name} in the folder that was handed in, but {', '.join(others)}. "
@@ -66,15 +78,7 @@ def cannot_be_taken(folder: Path, assignment: str) -> str:
         )
     if not path.exists():
         return f"there is no {path.name} in the folder that was handed in."
-    if path.stat().st_size > MOST_BYTES:
-        return (
-            f"{path.name} has {path.stat().st_size / 2**20:.0f} MB, and {MOST_BYTES // 2**20} are "
-            f"taken. Clear its outputs, and hand it in again."
-        )
     return ""
-
-
-HAND_IN_THE_FILE: Final = "Hand in the file itself, and remove the link."
 
 
 def cannot_be_read(path: Path) -> str:

@@ -58,7 +58,9 @@ def room(tmp_path_factory):
     room.nbgrader("autograde", ASSIGNMENT, "--create")
     for spoil in REFUSED:
         spoil(room.hand_in(spoil.__name__, RIGHT))
-    room.hand_in("zz_next", RIGHT)
+    half = room.hand_in("hands_in_half", RIGHT)
+    half.write_text(half.read_text()[:5000])
+    room.hand_in("zz_next", RIGHT).with_name("scratch.ipynb").write_text("{")
     return room
 
 
@@ -76,7 +78,13 @@ def test_what_it_would_follow_or_wait_for_is_refused(room, said, spoil):
 
 
 def test_the_others_are_graded(room, said):
-    assert room.scores() == {"a_neighbour": FULL, "zz_next": FULL}
+    scores = room.scores()
+    assert scores["a_neighbour"] == scores["zz_next"] == FULL
+
+
+def test_what_cannot_be_read_has_a_sentence_and_no_score(room, said):
+    assert f"{FILE} cannot be read as a notebook: its JSON breaks off at line" in said
+    assert set(room.scores()["hands_in_half"].values()) == {None}
 
 
 def test_the_gradebook_was_copied_before(room, said):
