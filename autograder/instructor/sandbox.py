@@ -109,10 +109,11 @@ def _while_this_lives(command: Sequence[str]) -> list[str]:
 
     bubblewrap dies with who started it, but for its first few milliseconds; so somebody looks.
     """
-    look = f"while kill -0 {os.getpid()}; do sleep 1; done; kill -9 $child"
+    look = f"while kill -0 {os.getpid()} && kill -0 $$; do sleep 1; done; kill -9 $child"
     run = (
-        f'exec 3<&0; "$@" <&3 3<&- & child=$!; exec 3<&-; ({look}) <&- >&- 2>&- & '
-        f"wait $child; status=$?; kill $!; exit $status"
+        # an interrupt, which goes to all of a group, is for the command
+        f"trap '' INT; exec 3<&0; \"$@\" <&3 3<&- & child=$!; exec 3<&-; "
+        f"({look}) <&- >&- 2>&- & wait $child; status=$?; kill $!; exit $status"
     )
     return ["/bin/sh", "-c", run, "sh", *command]
 

@@ -2,12 +2,15 @@
 
 import os
 import signal
+import time
 
 import nbformat
+import psutil
 import pytest
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbgrader.preprocessors import Execute
 
+from autograder.instructor import sandbox
 from autograder.instructor.capturing import RESOURCE, CaptureEvidence, MachineError
 from autograder.instructor.listening import DEEP, depth
 
@@ -76,6 +79,22 @@ def test_a_real_kernel_that_dies_once_is_run_anew_from_the_beginning(tmp_path):
 def test_a_real_kernel_that_dies_here_and_there_is_the_machines(tmp_path):
     with pytest.raises(MachineError, match="died twice, in cell 2 and then in cell 3"):
         run_for_real(tmp_path, 1, 2)
+
+
+@pytest.mark.parametrize("walls", [True, False])
+def test_a_cell_without_end_is_interrupted_and_the_next_is_run(tmp_path, monkeypatch, walls):
+    if walls and not sandbox.works():
+        pytest.skip("there is no bubblewrap here")
+    monkeypatch.setattr(sandbox, "works", lambda: walls)
+    cells = ["while True:\n    pass", "print('next')"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    runner = CaptureEvidence(timeout=3)
+    _, resources = runner.preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+    assert resources[RESOURCE]["died"] is None
+    assert notebook.cells[1].outputs[0].text == "next\n"
+    time.sleep(2)
+    left = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
+    assert not [command for command in left if str(runner.shared) in command]
 
 
 def test_a_cell_that_heeds_nothing_is_not_tried_again(monkeypatch):
