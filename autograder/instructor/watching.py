@@ -74,14 +74,14 @@ def _family(pid: int) -> list[psutil.Process]:
     try:
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
+    except psutil.Error:  # it has ended meanwhile
         return []
 
 
 def _held(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         return 0
 
 
@@ -102,5 +102,7 @@ def _crowded(folder: Path) -> bool:
                 if number > MOST_SOCKETS or file or entry.is_dir() or entry.is_symlink():
                     return True
     except FileNotFoundError:  # it is over, and the folder gone
-        pass
+        return False
+    except OSError:  # nobody may look into it any more
+        return True
     return False
