@@ -16,7 +16,7 @@ from traitlets import Int
 
 from autograder import devices, evidence
 from autograder.instructor import provisioner, sandbox
-from autograder.instructor.listening import Allowance, Client, bound, heard, shorten_error
+from autograder.instructor.listening import MESSAGE, Allowance, Client, bound, heard, shorten_error
 from autograder.notebook import SEED_VARIABLE
 
 RESOURCE: Final = "shardlings"
@@ -88,12 +88,11 @@ class CaptureEvidence(Execute):
             super().preprocess(nb, resources)
         except DeadKernelError:
             return Died(self.at, getattr(self.provisioner, "ended", ""))
-        except CellTimeoutError:
-            return Died(
-                self.at,
-                "a cell did not end in its time and heeded no interrupt, or it said "
-                "more at once than can be heard",
-            )
+        except CellTimeoutError as error:
+            if "IOPub" in str(error):  # the connection ended with the message
+                most = MESSAGE // 2**20
+                return Died(self.at, f"a cell said more than {most} MB at once: print less")
+            return Died(self.at, "a cell did not end in its time, and heeded no interrupt")
         except Exception as error:
             if self.at == NOWHERE:
                 raise

@@ -33,9 +33,13 @@ class CarefulAutograde(Autograde):
         """Whether a submission is to be graded.
 
         Raises:
-            NbGraderException: its files cannot be taken. nbgrader goes on with the next.
+            NbGraderException: its files cannot be taken. nbgrader removes what there is of its
+                results, and goes on with the next.
         """
         why = cannot_be_copied(Path(self._format_source(assignment_id, student_id)))
+        if why and Path(self._format_dest(assignment_id, student_id)).exists():
+            self.log.error("%s, %s is left as it was graded: %s", student_id, assignment_id, why)
+            return False
         if why:
             raise NbGraderException(why)
         return bool(super().init_destination(assignment_id, student_id))

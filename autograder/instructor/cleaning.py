@@ -6,12 +6,14 @@ part only, and it takes no pictures. These take their place.
 """
 
 import html
-from typing import Final
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 import bleach
 import jinja2
 from bleach.css_sanitizer import CSSSanitizer
-from nbconvert.filters import markdown2html
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 LONG_HTML: Final = 2**18
 """The most characters of HTML that are parsed; a verdict with its pictures takes 2**16."""
@@ -23,19 +25,40 @@ DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text")
 
 TAGS: Final = (
     *bleach.ALLOWED_TAGS, *DRAWN, "br", "code", "dd", "del", "div", "dl", "dt", "h1", "h2", "h3",
-    "h4", "h5", "h6", "hr", "img", "p", "pre", "span", "table", "tbody", "td", "th", "thead", "tr",
+    "h4", "h5", "h6", "hr", "img", "kbd", "p", "pre", "span", "sub", "sup",
+    "table", "tbody", "td", "th", "thead", "tr",
 )  # fmt: skip
 
 
-def _is_picture(name: str, value: str) -> bool:
-    """Whether an attribute brings the picture with it: another would be asked for elsewhere."""
-    return name == "src" and value.startswith("data:image/png;base64,")
+PICTURE: Final = re.compile(r"data:image/(png|jpeg|gif);base64,")
+HIGHLIGHTED: Final = re.compile(r"highlight|hl-\w+|[a-z]{1,2}\d?")
+FAR_AWAY: Final = re.compile(r"-\s*[\d.]|\d{4}(px|em|v[wh]|%)")
+
+
+def _anywhere(_: str, name: str, value: str) -> bool:
+    """Whether an attribute of any element can stay: Bootstrap has classes that cover a page."""
+    if name == "class":
+        return all(map(HIGHLIGHTED.fullmatch, value.split()))
+    if name == "style":
+        return not FAR_AWAY.search(value)
+    return name in ("aria-label", "role", "title")
+
+
+def _of_link(tag: str, name: str, value: str) -> bool:
+    return _anywhere(tag, name, value) or (
+        name == "href" and not value.lstrip().startswith("data:")
+    )
+
+
+def _of_picture(_: str, name: str, value: str) -> bool:
+    """Whether a picture's attribute can stay: it brings itself, or would be asked for elsewhere."""
+    return name in ("alt", "width") or (name == "src" and PICTURE.match(value) is not None)
 
 
 ATTRIBUTES: Final = {
-    "*": ["aria-label", "class", "role", "style", "title"],
-    "a": lambda _, name, value: name == "href" and not value.lstrip().startswith("data:"),
-    "img": lambda _, name, value: name in ("alt", "width") or _is_picture(name, value),
+    "*": _anywhere,
+    "a": _of_link,
+    "img": _of_picture,
     **{
         tag: [
             "cx", "cy", "d", "fill", "font-family", "font-size", "height", "points", "r", "stroke",
@@ -72,11 +95,16 @@ def clean(element: object) -> str:
 
 
 @jinja2.pass_context
-def markdown(_: object, source: str) -> str:
-    """Markdown as clean HTML; a very long text as it stands."""
-    if len(source) > LONG_MARKDOWN:
-        return f"<pre>{html.escape(source)}</pre>"
-    return clean(markdown2html(source))
+def markdown(context: Mapping[str, Any], source: str) -> str:
+    """A cell's markdown as clean HTML; as it stands, where it is very long or cannot be read."""
+    attachments = context.get("cell", {}).get("attachments", {})
+    renderer = IPythonRenderer(escape=False, attachments=attachments, exclude_anchor_links=True)
+    try:
+        if len(source) <= LONG_MARKDOWN:
+            return clean(MarkdownWithMath(renderer=renderer).render(source))
+    except Exception:  # it names a picture that it has not brought, perhaps
+        pass
+    return f"<pre>{html.escape(source)}</pre>"
 
 
 FILTERS: Final = {"clean_html": clean, "markdown2html": markdown}

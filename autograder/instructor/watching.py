@@ -40,7 +40,10 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """Look until the process has ended."""
         while self.process.poll() is None:
-            self.ended = self._too_much()
+            try:
+                self.ended = self._too_much()
+            except Exception as error:  # who cannot be watched is not to run
+                self.ended = f"it could not be watched: {type(error).__name__}"
             if self.ended:
                 self._kill()
                 return
@@ -99,7 +102,7 @@ def _crowded(folder: Path) -> bool:
         with os.scandir(folder) as entries:
             for number, entry in enumerate(entries, 1):
                 file = entry.is_file(follow_symlinks=False) and entry.name != "kernel.json"
-                if number > MOST_SOCKETS or file or entry.is_dir() or entry.is_symlink():
+                if number > MOST_SOCKETS or file or entry.is_symlink() or entry.is_dir():
                     return True
     except FileNotFoundError:  # it is over, and the folder gone
         return False

@@ -99,7 +99,7 @@ def test_a_cell_without_end_is_interrupted_and_the_next_is_run(tmp_path, monkeyp
 
 def test_a_cell_that_heeds_nothing_is_not_tried_again(monkeypatch):
     died = capture(monkeypatch, (3, CellTimeoutError("late")))
-    assert died.ended.startswith("a cell did not end in its time and heeded no interrupt")
+    assert died.ended.startswith("a cell did not end in its time, and heeded no interrupt")
 
 
 def test_how_deep_is_found_without_going_there():

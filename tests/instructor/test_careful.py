@@ -93,6 +93,16 @@ def test_the_gradebook_was_copied_before(room, said):
     assert students == ["a_neighbour"]
 
 
+def test_an_earlier_result_outlives_a_refusal(room, said):
+    link = room.root / "grading" / "submitted" / "a_neighbour" / ASSIGNMENT / "notes.txt"
+    link.symlink_to("/etc/hostname")
+    told = room.nbgrader("autograde", ASSIGNMENT, "--student", "a_neighbour", "--force")
+    link.unlink()
+    assert f"a_neighbour, {ASSIGNMENT} is left as it was graded: notes.txt is a link." in told
+    assert room.scores()["a_neighbour"] == FULL
+    assert "1.1 Column strips: right" in room.verdicts("a_neighbour")["ex-1-1-check"]
+
+
 def test_two_gradings_at_once_are_one(room, said):
     with (room.root / "grading" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -27,10 +27,12 @@ RUNS = [
     "<div style='position:fixed;background:url(//PWNED)'>over all</div>",
     "<img src='https://PWNED/seen'>",
     "<meta http-equiv=refresh content='0;url=//PWNED'><base href='//PWNED'>",
+    "<a href='//evil'><div class='modal' style='display:block'>PWNED</div></a>",
+    "<div style='margin:-900px;width:9000px'>PWNED</div>",
     "<link rel=stylesheet href='//PWNED'>",
 ]
 LIVE = ("<script", "onerror=", "onload=", "javascript:", "<iframe", "<form", "//PWNED", "<style",
-        "position", "text/html", "<meta", "<base", "<link")  # fmt: skip
+        "position", "text/html", "<meta", "<base", "<link", "modal", "-900")  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", RUNS)
@@ -53,15 +55,23 @@ def test_a_verdict_keeps_its_words_and_its_pictures():
 
 
 def test_markdown_keeps_its_form_and_its_formulas():
-    shown = markdown(None, "# A *mesh* is a `grid`\n\n- of $a < b$\n\n| x |\n|---|\n| 1 |\n")
+    shown = markdown({}, "# A *mesh* is a `grid`\n\n- of $a < b$\n\n| x |\n|---|\n| 1 |\n")
     for kept in ("<h1", "<em>mesh</em>", "<code>grid</code>", "<li>", "$a &lt; b$", "<td>1</td>"):
         assert kept in shown
-    assert "<script" not in markdown(None, "<script>PWNED</script>")
+    assert "<script" not in markdown({}, "<script>PWNED</script>")
+
+
+def test_a_pasted_picture_is_shown_and_one_that_is_missing_loses_nothing():
+    pasted = {"cell": {"attachments": {"a.png": {"image/png": "AAAA"}}}}
+    assert 'src="data:image/png;base64,AAAA"' in markdown(pasted, "![a](attachment:a.png)")
+    missing = "see ![b](attachment:b.png)"
+    assert markdown(pasted, missing) == f"<pre>{missing}</pre>"
+    assert markdown({}, missing) == f"<pre>{missing}</pre>"
 
 
 def test_what_is_very_long_is_not_parsed():
     long = "\\begin{a}" * LONG_MARKDOWN
-    assert markdown(None, long) == f"<pre>{long}</pre>"
+    assert markdown({}, long) == f"<pre>{long}</pre>"
     shown = clean("<b>" * LONG_HTML)
     assert shown == "<em>786,432 characters of HTML are too many to be shown.</em>"
 

@@ -227,8 +227,8 @@ DEADLY = {
 }
 WHY = {
     "kills_itself": "The kernel died before this check ran, so",
-    "stops_itself": "a cell did not end in its time and heeded no interrupt",
-    "ignores_interrupts": "a cell did not end in its time and heeded no interrupt",
+    "stops_itself": "a cell did not end in its time, and heeded no interrupt",
+    "ignores_interrupts": "a cell did not end in its time, and heeded no interrupt",
     "drags": "the notebook took more than 25 seconds",
     "fork_bomb": "it started more than 48 processes",
 }

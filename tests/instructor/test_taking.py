@@ -143,7 +143,7 @@ ENDED = {
         say("stream", {"name": "stdout", "text": "x" * 2**27})
         time.sleep(1)
         """,
-        "or it said more at once than can be heard",
+        "a cell said more than 64 MB at once: print less",
     ),
 }
 SHORT_CELLS = "import subprocess, time\nsubprocess.Popen(['sleep', '600'])\ntime.sleep(0.3)"

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from autograder.instructor import watching
 from autograder.instructor.sandbox import Sandbox
 from autograder.instructor.watching import MOST_SOCKETS, Watch, _crowded
 
@@ -28,6 +29,7 @@ STRANGE = {
     "a file": lambda folder: (folder / "data").write_text(""),
     "a folder": lambda folder: (folder / "more").mkdir(),
     "a link": lambda folder: (folder / "socket-9").symlink_to("/nowhere"),
+    "a link to itself": lambda folder: (folder / "a").symlink_to(folder / "a"),
     "many": lambda folder: [listening(folder / f"s-{n}") for n in range(MOST_SOCKETS)],
 }
 
@@ -56,6 +58,15 @@ def watched(tmp_path, code, **limits):
 
 def test_who_keeps_to_the_limits_is_left_alone(tmp_path):
     assert watched(tmp_path, "import time; time.sleep(1)") == ""
+
+
+def test_who_cannot_be_watched_is_ended(tmp_path, monkeypatch):
+    def refuse(_):
+        raise OSError
+
+    monkeypatch.setattr(watching, "_crowded", refuse)
+    ended = watched(tmp_path, "import time; time.sleep(600)")
+    assert ended == "it could not be watched: OSError"
 
 
 def test_who_passes_a_limit_is_ended_in_words(tmp_path):
