@@ -7,7 +7,7 @@ import time
 import nbformat
 import psutil
 import pytest
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbclient.exceptions import DeadKernelError
 from nbgrader.preprocessors import Execute
 
 from autograder.instructor import sandbox
@@ -97,9 +97,22 @@ def test_a_cell_without_end_is_interrupted_and_the_next_is_run(tmp_path, monkeyp
     assert not [command for command in left if str(runner.shared) in command]
 
 
-def test_a_cell_that_heeds_nothing_is_not_tried_again(monkeypatch):
-    died = capture(monkeypatch, (3, CellTimeoutError("late")))
-    assert died.ended.startswith("a cell did not end in its time, and heeded no interrupt")
+ENDS = {
+    "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nimport os\nos.kill(os.getpid(), "
+    "signal.SIGSTOP)": (3, "a cell did not end in its time, and heeded no interrupt"),
+    "print('x' * 2**27)": (30, "a cell said more than 64 MB at once: print less"),
+}
+
+
+@pytest.mark.parametrize("code", ENDS)
+@pytest.mark.skipif(not sandbox.works(), reason="there is no bubblewrap here")
+def test_a_cell_that_ends_the_conversation_is_told_why(tmp_path, code):
+    timeout, why = ENDS[code]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    _, resources = CaptureEvidence(timeout=timeout).preprocess(
+        notebook, {"metadata": {"path": str(tmp_path)}}
+    )
+    assert resources[RESOURCE]["died"].ended == why
 
 
 def test_how_deep_is_found_without_going_there():
