@@ -88,20 +88,26 @@ class CaptureEvidence(Execute):
         try:
             super().preprocess(nb, resources)
         except DeadKernelError:
-            return Died(self.at, getattr(self.provisioner, "ended", ""))
+            return self._died("")
         except CellTimeoutError:
             if time.monotonic() - self.began < (self.timeout or 0):  # the connection ended before
-                most = MESSAGE // 2**20
-                return Died(self.at, f"a cell said more than {most} MB at once: print less")
-            return Died(self.at, "a cell did not end in its time, and heeded no interrupt")
+                return self._died(
+                    f"a cell said more than {MESSAGE // 2**20} MB at once: print less"
+                )
+            return self._died("a cell did not end in its time, and heeded no interrupt")
         except Exception as error:
             if self.at == NOWHERE:
                 raise
-            said = f"it said what no kernel says, and raised {type(error).__name__} here"
-            return Died(self.at, getattr(self.provisioner, "ended", "") or said)
+            return self._died(
+                f"it said what no kernel says, and raised {type(error).__name__} here"
+            )
         finally:
             _remove(self.shared)
         return None
+
+    def _died(self, otherwise: str) -> Died:
+        """The kernel's end: the limit that it was killed for, or else what it looks like."""
+        return Died(self.at, getattr(self.provisioner, "ended", "") or otherwise)
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
         """Run one cell."""

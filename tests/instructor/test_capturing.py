@@ -86,9 +86,10 @@ def test_a_cell_without_end_is_interrupted_and_the_next_is_run(tmp_path, monkeyp
     if walls and not sandbox.works():
         pytest.skip("there is no bubblewrap here")
     monkeypatch.setattr(sandbox, "works", lambda: walls)
-    cells = ["while True:\n    pass", "print('next')"]
+    # the next one is long enough for whoever looks whether the kernel lives
+    cells = ["while True:\n    pass", "import time\ntime.sleep(2.5)\nprint('next')"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
-    runner = CaptureEvidence(timeout=3)
+    runner = CaptureEvidence(timeout=5)
     _, resources = runner.preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
     assert resources[RESOURCE]["died"] is None
     assert notebook.cells[1].outputs[0].text == "next\n"
