@@ -11,6 +11,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
+from autograder import replica_groups
 from autograder.collectives import Collective, named
 
 KINDS: Final = {
@@ -30,14 +31,12 @@ def read(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
         module: the module, with a public function `main`.
         mesh: what names the axes; its devices in order are the program's partitions.
     """
-    functions = {
-        function.attributes["sym_name"].value: function
-        for function in module.body.operations
-        if function.operation.name == "func.func"
-    }
+    from jax.extend.mlir import ir
+
+    symbols = ir.SymbolTable(module.operation)
     return [
         named(collective, mesh, [device.id for device in mesh.devices.flat])
-        for collective in _within(functions["main"].operation, functions, 1, False)
+        for collective in _within(symbols["main"].operation, symbols, 1, False)
     ]
 
 
@@ -57,41 +56,39 @@ def is_mapped(module: Any) -> bool:
 
 
 def _within(
-    operation: Any, functions: dict[str, Any], times: int | None, sometimes: bool
+    operation: Any, symbols: Any, times: int | None, sometimes: bool
 ) -> Iterator[Collective]:
     """The collectives within an operation that runs so many times."""
     for region in operation.regions:
         for block in region.blocks:
             for inner in block.operations:
-                yield from _of(inner.operation, functions, times, sometimes)
+                yield from _of(inner.operation, symbols, times, sometimes)
 
 
-def _of(
-    operation: Any, functions: dict[str, Any], times: int | None, sometimes: bool
-) -> Iterator[Collective]:
+def _of(operation: Any, symbols: Any, times: int | None, sometimes: bool) -> Iterator[Collective]:
     """The collectives that one operation is, or has in it."""
     if operation.name in KINDS:
-        yield _collective(operation, times, sometimes)
+        yield _collective(operation, symbols, times, sometimes)
     elif operation.name == "func.call":
         callee = operation.attributes["callee"].value
-        yield from _within(functions[callee].operation, functions, times, sometimes)
+        yield from _within(symbols[callee].operation, symbols, times, sometimes)
     elif operation.name == "stablehlo.while":
         count = trip_count(operation)
         inner = None if times is None or count is None else times * count
-        yield from _within(operation, functions, inner, sometimes)
+        yield from _within(operation, symbols, inner, sometimes)
     else:
         branches = operation.name in ("stablehlo.case", "stablehlo.if")
-        yield from _within(operation, functions, times, sometimes or branches)
+        yield from _within(operation, symbols, times, sometimes or branches)
 
 
-def _collective(operation: Any, times: int | None, sometimes: bool) -> Collective:
+def _collective(operation: Any, symbols: Any, times: int | None, sometimes: bool) -> Collective:
     kind = KINDS[operation.name]
     pairs = kind == "collective-permute"
-    groups = np.array(operation.attributes["source_target_pairs" if pairs else "replica_groups"])
+    groups = operation.attributes["source_target_pairs" if pairs else "replica_groups"]
     return Collective(
         kind,
         (),
-        tuple(tuple(int(i) for i in group if i >= 0) for group in groups),
+        replica_groups.read(groups, symbols),
         sum(_bytes(operand.type) for operand in operation.operands),
         sum(_bytes(result.type) for result in operation.results),
         times,

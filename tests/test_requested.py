@@ -1,5 +1,7 @@
 """What a program asks for by hand is read exactly, whatever it stands in."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -130,3 +132,55 @@ def test_what_the_compiler_adds_was_not_asked_for():
     argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
     lowered = jax.jit(lambda x: x + x.T).lower(argument)
     assert requested.read(lowered.compiler_ir("stablehlo"), mesh(x=4, y=2)) == []
+
+
+DECLARED = """
+module attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @"a\\22 mesh" = <["x"=4, "y\\22>]"=2], device_ids=[7, 0, 6, 1, 5, 2, 4, 3]>
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = "stablehlo.all_reduce"(%arg0) <{replica_groups = GROUPS}> ({
+    ^bb0(%arg1: tensor<f32>, %arg2: tensor<f32>):
+      %1 = stablehlo.add %arg1, %arg2 : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
+ALONG = '#stablehlo.replica_group_mesh_axes<mesh = @"a\\22 mesh", axes = [AXES]>'
+
+
+def module_with(groups):
+    """A module whose collective has its groups written so, where this JAX knows that form."""
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import stablehlo
+
+    if groups.startswith("#") and not hasattr(stablehlo, "ReplicaGroupMeshAxesAttr"):
+        pytest.skip("this JAX writes groups as tables alone")
+    lowered: Any = jax.jit(jnp.sin).lower(1.0).compiler_ir("stablehlo")
+    context = lowered.context
+    with context:
+        return ir.Module.parse(DECLARED.replace("GROUPS", groups), context)
+
+
+@pytest.mark.parametrize(
+    ("groups", "wanted"),
+    [
+        ("dense<[[0, 1, 2], [3, -1, -1]]> : tensor<2x3xi64>", {(0, 1, 2), (3,)}),
+        (
+            ALONG.replace("AXES", '#stablehlo.axis_ref<name = "y\\22>]">'),
+            {(7, 0), (6, 1), (5, 2), (4, 3)},
+        ),
+        (ALONG.replace("AXES", '#stablehlo.axis_ref<name = "x">'), {(7, 6, 5, 4), (0, 1, 2, 3)}),
+    ],
+)
+def test_groups_are_read_as_a_table_and_along_axes(groups, wanted):
+    (found,) = requested.read(module_with(groups), mesh(x=8))
+    assert {tuple(group) for group in found.groups} == wanted
+
+
+def test_groups_along_a_part_of_an_axis_are_not_guessed_at():
+    part = '#stablehlo.axis_ref<name = "x", sub_axis_info = (1)2>'
+    module = module_with(ALONG.replace("AXES", part))
+    with pytest.raises(ValueError, match="along a part of the axis 'x'"):
+        requested.read(module, mesh(x=8))
