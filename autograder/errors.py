@@ -55,11 +55,12 @@ MEANINGS: Final = (
         "This operation takes no out_sharding; jax.reshard lays its result out.",
     ),
     (
-        r"on sharded dims where out dim",
+        r"on sharded dims where out dim|cannot be sharded on the axis being rolled over",
         "untypable",
-        "Something in between has a size that does not divide over the devices, which an Explicit "
-        "type cannot say. On an island (jax.sharding.auto_axes) nobody asks for its type; the "
-        "island's out_sharding must name the Explicit mesh, or no axes are opened.",
+        "On Explicit axes every array on the way has a type that says how it is cut, and for this "
+        "step JAX can write none down. On an island (jax.sharding.auto_axes) nobody asks for the "
+        "types in between; the island's out_sharding must name the Explicit mesh, or no axes are "
+        "opened.",
     ),
     (
         r"out_specs which require replication",

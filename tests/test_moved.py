@@ -19,7 +19,8 @@ TEXT = PAGE.read_text()
 PART = re.compile(
     r"^###? (?P<title>[^\n]+)$"
     r"|^```python (?P<kind>\w+)(?: since (?P<since>[\d.]+))?\n(?P<code>.*?)^```$"
-    r"|^Today(?: \((?P<when>since|without) (?P<what>[\w.]+)\))?: `(?P<today>[^`\n]+)`$",
+    r"|^Today(?: \((?P<when>since|without) (?P<what>[\w.]+)\))?: `(?P<today>[^`\n]+)`$"
+    r"|^From JAX (?P<newer>[\d.]+) on: `(?P<then>[^`\n]+)`$",
     re.MULTILINE | re.DOTALL,
 )
 ASTRAY = "runs, and is not what was meant"
@@ -34,6 +35,17 @@ class Entry:
     since: dict[str, str] = field(default_factory=dict)
     without: str = ""
     today: str = ""
+    newer: tuple[str, str] = ("", "")
+
+    @property
+    def said(self) -> str:
+        """What the page says that the old code does on the JAX that runs."""
+        version, said = self.newer
+        return said if version and jax.__version_info__ >= _numbers(version) else self.today
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def entries():
@@ -47,6 +59,8 @@ def entries():
             above = TEXT.count("\n", 0, part.start("code"))
             found[-1].code[part["kind"]] = "\n" * above + part["code"]
             found[-1].since[part["kind"]] = part["since"] or "0"
+        elif part["newer"]:
+            found[-1].newer = part["newer"], part["then"]
         else:
             found[-1].today = part["today"]
             if part["when"] == "without":
@@ -61,7 +75,7 @@ SETUP, *ENTRIES = entries()
 
 def run(entry, kind):
     """Runs a block after the setup, and leaves nothing behind."""
-    if jax.__version_info__ < tuple(map(int, entry.since[kind].split("."))):
+    if jax.__version_info__ < _numbers(entry.since[kind]):
         pytest.skip(f"holds since JAX {entry.since[kind]}")
     names = {"__name__": "what_moved"}
     exec(compile(SETUP.code["setup"], PAGE, "exec"), names)
@@ -93,10 +107,10 @@ def named(kind):
 def test_old_code_does_today_what_the_page_says(entry):
     if entry.without and importlib.util.find_spec(entry.without):
         pytest.skip(f"{entry.without} is installed")
-    did, said = outcome(entry), entry.today
+    did, said = outcome(entry), entry.said
     (name, _, words), (asked_name, _, asked_words) = did.partition(": "), said.partition(": ")
     assert (name, asked_words in words) == (asked_name, True), (
-        f"{entry.title}: the page says that today the old code gives {said!r}, and with JAX "
+        f"{entry.title}: the page says that the old code gives {said!r}, and with JAX "
         f"{jax.__version__} it gave {did!r}. Update docs/what_moved.md."
     )
 
@@ -114,6 +128,7 @@ def test_what_to_write_now_works(entry):
 def test_every_heading_and_every_block_is_understood():
     assert not [entry.title for entry in ENTRIES if not (entry.today and "then" in entry.code)]
     assert TEXT.count("\n### ") == TEXT.count("\nToday") == len(ENTRIES)
+    assert TEXT.count("\nFrom JAX ") == sum(bool(entry.newer[0]) for entry in ENTRIES)
     assert TEXT.count("\n```python ") == sum(len(entry.code) for entry in [SETUP, *ENTRIES])
 
 

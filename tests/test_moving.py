@@ -36,6 +36,10 @@ def result(function, argument):
     return Layout.of(compiled.output_shardings, jax.eval_shape(function, argument).shape)
 
 
+# Where the newest JAX does better, and older ones that are supported do not, the texts speak of
+# both, and a test names both outcomes: a third one is news.
+
+
 def better(exercises):
     return f"JAX {jax.__version__} now behaves better: update exercise {exercises}."
 
@@ -84,7 +88,9 @@ def test_jit_on_a_cpu_scatters_by_an_all_reduce():
     assert "all-reduce" in opcodes, better("3.3, whose budgets allow for both")
 
 
-def test_a_checkpoint_in_a_python_loop_is_undone():
+def test_a_checkpoint_in_a_python_loop_may_be_undone():
+    """Before JAX 0.12 each layer is gathered once; since then, once forward and once back."""
+
     def gradient(w, x):
         def body(w, x):
             @jax.checkpoint
@@ -103,7 +109,7 @@ def test_a_checkpoint_in_a_python_loop_is_undone():
         return jax.shard_map(body, in_specs=(rows, P("x")), out_specs=rows)(w, x)
 
     made = report(gradient, given((8, 64, 64), LINE, None, "x"), given((16, 64), LINE, "x"))
-    assert sum(c.kind == "all-gather" for c in made.collectives) == 8, better("8.4")
+    assert sum(c.kind == "all-gather" for c in made.collectives) in (8, 16), better("8.4")
 
 
 def test_without_the_flag_random_numbers_talk():
@@ -140,7 +146,7 @@ def test_the_direct_way_gathers():
     assert direct.bytes == 24576, better("9.7")
 
 
-def test_a_transform_along_a_whole_dimension_gathers():
-    """jax-ml/jax#15680: notebook 10 will rest on it."""
+def test_a_transform_along_a_whole_dimension_may_gather():
+    """jax-ml/jax#15680: before JAX 0.12 the cube is gathered, in two steps; since then, nothing."""
     cube = given((16, 16, 16), GRID, "x", "y", dtype=jnp.complex64)
-    assert report(lambda x: jnp.fft.fft(x, axis=-1), cube).bytes > 0, better("10.1 and 10.2")
+    assert report(lambda x: jnp.fft.fft(x, axis=-1), cube).bytes in (0, 40960), better("10.2")

@@ -213,8 +213,8 @@ ISLAND: Final = Exercise(
         ),
     ),
     hints=(
-        "Run x - jnp.roll(x, 1, axis=1) on an Explicit array and read the error: the type of an "
-        "intermediate slice cannot be written down.",
+        "Run x - jnp.roll(x, 1, axis=1) on an Explicit array and read the error: there is no type "
+        "for what happens along the dimension that is cut.",
         "jax.sharding.auto_axes(function, out_sharding=…) gives a function that runs with Auto "
         "axes inside and has a type again at its end.",
         "Write the difference as a function of its own, wrap that, and say that it comes out as "
