@@ -6,7 +6,7 @@ calls; a call back into Python is not on the list.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -182,7 +182,50 @@ def run(artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs])
     wanted = [(a.shape, np.dtype(a.dtype)) for a in arguments]
     if [(aval.shape, aval.dtype) for aval in program.in_avals] != wanted:
         raise ProgramError("arguments", "The program was exported for other arguments than asked.")
-    return execute(program.call, [placed(a) for a in arguments], draws, mesh_of(arguments[0]))
+    mesh = mesh_of(arguments[0])
+    try:
+        return execute(program.call, [placed(a) for a in arguments], draws, mesh)
+    except ProgramError as refused:
+        if refused.diagnosis != "fails":
+            raise
+        # JAX describes the result's layout by the arguments' mesh, and not every layout can be
+        # described so: blocks of 2 by 4 have no name on a mesh of 4 by 2. (A constraint on a mesh
+        # of its own is how it comes about; where the function itself is run, JAX looks there.)
+        with suppress(ProgramError):
+            return execute(program.call, [_finely_placed(a) for a in arguments], draws, mesh)
+        raise
+
+
+def _finely_placed(argument: Argument) -> jax.NamedSharding:
+    """The same sharding, on a mesh whose axes have prime sizes: it can describe many more."""
+    factors = {
+        name: [(f"{name}.{i}", prime) for i, prime in enumerate(_prime_factors(size))]
+        for name, size in argument.axes
+    }
+    axes = [axis for split in factors.values() for axis in split]
+    mesh = jax.make_mesh(
+        tuple(size for _, size in axes),
+        tuple(name for name, _ in axes),
+        axis_types=(jax.sharding.AxisType.Auto,) * len(axes),
+    )
+    spec = [
+        tuple(name for whole in _names(entry) for name, _ in factors[whole])
+        for entry in argument.spec
+    ]
+    return jax.NamedSharding(mesh, jax.P(*spec))
+
+
+def _names(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The mesh axes that one entry of a spec names."""
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def _prime_factors(size: int) -> list[int]:
+    """`[2, 2, 3]` for 12."""
+    for prime in range(2, size + 1):
+        if size % prime == 0:
+            return [prime, *_prime_factors(size // prime)]
+    return []
 
 
 def execute(
