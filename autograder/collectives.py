@@ -166,8 +166,23 @@ def _collective(
         bytes_out = _size_of_start(kind, bytes_in, max(map(len, groups)))
     if kind == "all-reduce" and keeps_own_slice(scope, instruction, groups):
         kind, bytes_out = "reduce-scatter", bytes_out // max(map(len, groups))
+    return Collective(kind, (), groups, bytes_in, bytes_out, stack=_stack(scope, instruction))
+
+
+def _stack(scope: Scope, instruction: hlo.Instruction) -> tuple[hlo.Frame, ...]:
+    """The lines of source that caused a collective: its own, or else of who first uses its result.
+
+    Of what moves an argument before anything was computed, XLA may keep the argument's name alone.
+    """
+    steps = iter(scope.computation.items())
+    given = {next(name for name, step in steps if step is instruction)}
     stack = scope.program.stack(instruction)
-    return Collective(kind, (), groups, bytes_in, bytes_out, stack=stack)
+    while not stack and (following := next(steps, None)) is not None:  # users stand further down
+        name, step = following
+        if given.intersection(step.operands):
+            stack = scope.program.stack(step)
+            given.add(name)
+    return stack
 
 
 def _size_of_start(kind: str, bytes_in: int, parts: int) -> int:
