@@ -21,6 +21,7 @@ regrade: .venv/installed ## Judge a class again from the evidence that was kept,
 test: .venv/installed ## Lint, format, types, and every test, on the newest supported JAX
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/zizmor --offline --quiet .github/workflows
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
