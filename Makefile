@@ -53,14 +53,11 @@ benchmarks: .venv/installed ## Measure what the README claims (takes a while)
 clean: ## Remove the environments; the class's grades stay
 	rm -rf .venv .venv-oldest
 
+# Each environment is made by $(call install,what to install besides the package,in which versions).
+install = @PYTHON='$(PYTHON)' sh requirements/install.sh $(@D) $(1) $(2)
+
 .venv/installed: pyproject.toml $(LOCK)
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Shardlings needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Say which to use: make PYTHON=python3.12 ...")'
-	@echo "Installing into .venv (once; about a minute)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[dev]'
-	@touch $@
+	$(call install,dev,$(LOCK))
 
 .venv-oldest/installed: pyproject.toml requirements/oldest.txt
-	@test -x $(OLDEST)/python || $(PYTHON) -m venv .venv-oldest
-	@$(OLDEST)/python -m pip install --quiet --disable-pip-version-check -c requirements/oldest.txt -e '.[oldest]'
-	@touch $@
+	$(call install,oldest,requirements/oldest.txt)
