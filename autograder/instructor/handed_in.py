@@ -24,6 +24,8 @@ MOST_FILES: Final = 1000
 DEEPEST: Final = 500
 """How many characters of folders lead to one."""
 
+CONTROLS: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
+"""Control characters, and Unicode's pictures of them."""
 
 HAND_IN_THE_FILE: Final = "Hand in the file itself, and remove the link."
 
@@ -104,6 +106,18 @@ def cannot_be_read(path: Path) -> str:
 def readable(text: str) -> str:
     """Text that can be written down: names of files, and parts of notebooks, need not be."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def printable(text: str) -> str:
+    """Text that is safe on one line of a terminal: what cannot be seen there is a symbol instead.
+
+    A folder's name can hold what moves the cursor, or turns the line round.
+    """
+    return "".join(c if c.isprintable() else _symbol(c) for c in readable(text))
+
+
+def _symbol(character: str) -> str:
+    return CONTROLS.get(ord(character)) or (" " if character.isspace() else "�")
 
 
 def _entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
