@@ -13,7 +13,7 @@ help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 grade: .venv/installed ## Grade what is new in grading/submitted/ (AGAIN=1: everything)
-	@$(BIN)/python -m autograder.instructor grade $(if $(AGAIN),--again)
+	@$(BIN)/python -m autograder.instructor grade $(if $(AGAIN),--again) $(if $(DEMO),--demo $(DEMO))
 
 regrade: .venv/installed ## Judge a class again from the evidence that was kept, after exercises changed
 	@$(BIN)/python -m autograder.instructor regrade

@@ -21,6 +21,10 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("release", help="make course/ from solutions/")
     grade = commands.add_parser("grade", help="grade what is new in grading/submitted/")
     grade.add_argument("--again", action="store_true", help="grade everything again")
+    grade.add_argument(
+        "--demo", choices=("quick", "all"), default="quick",
+        help="where nothing was handed in: a demonstration class over two notebooks, or over all",
+    )  # fmt: skip
     commands.add_parser("regrade", help="judge again what was handed in, from kept evidence")
     chosen = parser.parse_args(arguments)
     if not (chosen.root / "nbgrader_config.py").exists():
@@ -30,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     course, console = Course(chosen.root), Console()
     try:
         if chosen.command == "grade":
-            return grade_class(course, console, again=chosen.again)
+            return grade_class(course, console, chosen.again, chosen.demo == "all")
         if chosen.command == "regrade":
             return regrade_class(course, console)
         for assignment in course.assignments():

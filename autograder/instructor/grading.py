@@ -1,66 +1,40 @@
 """Grade a class: run, judge, write feedback, and show the gradebook as a table."""
 
-import csv
 import hashlib
 import html
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
-from nbgrader.api import Gradebook, MissingEntry
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
-from autograder.exercises import NOTEBOOKS
-from autograder.instructor import demonstration, sandbox
+from autograder.instructor import csvs, demonstration, sandbox, table
 from autograder.instructor.course import Course, reason
-from autograder.instructor.handed_in import readable, why_not
+from autograder.instructor.failures import Failure, told
+from autograder.instructor.following import following
+from autograder.instructor.handed_in import printable, readable, why_not
+from autograder.instructor.standing import standing
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A submission that has no grade.
-
-    Attributes:
-        why: in a sentence.
-        theirs: whether it is the submission that is broken, and not the grading.
-    """
-
-    student: str
-    assignment: str
-    why: str
-    theirs: bool
-
-
-@dataclass(frozen=True)
-class Row:
-    """How one submission stands: `graded`, `broken` or `failed`, and score and points by exercise.
-
-    A submission that has no grade of its own has no scores, whatever an earlier one earned.
-    """
-
-    student: str
-    assignment: str
-    state: str
-    scores: dict[str, tuple[float, float]]
-
-
-def grade_class(course: Course, console: Console, again: bool = False) -> int:
+def grade_class(
+    course: Course, console: Console, again: bool = False, whole_demonstration: bool = False
+) -> int:
     """Release the notebooks, grade what is new in `grading/submitted/`, and report.
 
     Args:
         course: where.
         console: what to write on.
         again: grade what has been graded, too.
+        whole_demonstration: where nothing was handed in, make a class over all notebooks.
 
     Returns:
         The exit status: 0, or 1 where grading itself failed. A broken submission is a row in the
         table, and no failure.
     """
     with course.alone():
+        _make_ready(course, console, whole_demonstration)
         failures = list(_grade_all(course, console, again))
         for failure in failures:
             if failure.theirs:
@@ -69,22 +43,33 @@ def grade_class(course: Course, console: Console, again: bool = False) -> int:
     return 0 if all(failure.theirs for failure in failures) else 1
 
 
+def _make_ready(course: Course, console: Console, whole_demonstration: bool) -> None:
+    """Release what was handed in; where nothing was, hand in a demonstration class.
+
+    Raises:
+        ReleaseError: a notebook cannot be made.
+    """
+    if any(course.submitted.glob("*")):  # somebody's class, which is never mixed with a made-up one
+        _release(course, console, sorted({assignment for _, assignment in course.submissions()}))
+        if whole_demonstration:
+            console.print(demonstration.NOT_AMONG_OTHERS, highlight=False)
+        return
+    assignments = demonstration.assignments(course, whole_demonstration)
+    _release(course, console, assignments)
+    demonstration.fill(course, assignments)
+    console.print(demonstration.announced(assignments), highlight=False)
+
+
+def _release(course: Course, console: Console, assignments: Sequence[str]) -> None:
+    with closing(following(console, "Making", assignments, str)) as each:
+        for assignment in each:
+            course.release(assignment)
+
+
 def _grade_all(course: Course, console: Console, again: bool) -> Iterator[Failure]:
     """Grade what is to be graded; whatever cannot be."""
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console) as bar:
-        assignments = course.assignments()
-        for assignment in bar.track(assignments, description="Making the notebooks"):
-            course.release(assignment)
-        if not any(course.submitted.glob("*")):
-            demonstration.fill(course)
-            console.print("No submissions yet: grading a demonstration class of five.")
-        task = bar.add_task("Grading", total=len(course.submissions()))
-        for student, assignment in course.submissions():
-            about = readable(f"Grading {student}, {assignment}")
-            bar.update(task, description=escape(about))
+    with closing(following(console, "Grading", course.submissions(), ", ".join)) as each:
+        for student, assignment in each:
             try:
                 failure = _broken(course, student, assignment)
                 if failure is None and (again or _is_new(course, student, assignment)):
@@ -94,8 +79,6 @@ def _grade_all(course: Course, console: Console, again: bool) -> Iterator[Failur
                 failure = Failure(student, assignment, why, theirs=False)
             if failure is not None:
                 yield failure
-            bar.advance(task)
-        bar.update(task, description="Grading")
 
 
 def _tell(course: Course, failure: Failure) -> None:
@@ -123,21 +106,23 @@ def report(course: Course, console: Console, failures: list[Failure]) -> None:
     """Show the gradebook, say what failed, and write the CSVs."""
     if not sandbox.works():
         console.print(sandbox.UNPROTECTED, style="bold yellow")
-    with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
-        rows = list(_rows(course, gradebook, failures))
+    rows = standing(course, failures)
     for assignment in dict.fromkeys(row.assignment for row in rows):
-        console.print(_table(assignment, [row for row in rows if row.assignment == assignment]))
-    for failure in failures:
-        about = f"{failure.student}, {failure.assignment}: {failure.why}"
-        console.print(readable(about), markup=False)
+        console.print()
+        table.show(console, assignment, [row for row in rows if row.assignment == assignment])
+    console.print()
+    for sentence, about in told(failures):
+        console.print(Text(sentence))
+        if about:
+            console.print(Padding(Text(about), (0, 0, 0, 4)))
     for folder in course.unknown_submissions():
-        where = readable(str(folder.relative_to(course.root)))
+        where = printable(str(folder.relative_to(course.root)))
         console.print(
             f"{where} was left alone: there is no assignment of that name. There are "
             f"{', '.join(course.assignments())}.",
             markup=False,
         )
-    _write(course, rows)
+    csvs.write(course.grading, rows)
     console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
     console.print(f"Grades: {_shown(course, course.grading / 'grades.csv')}")
     console.print(f"Grades by exercise: {_shown(course, course.grading / 'exercises.csv')}")
@@ -189,59 +174,3 @@ def _broken(course: Course, student: str, assignment: str) -> Failure | None:
     """What is wrong with a submission's files themselves, if anything."""
     why = why_not(course.submitted / student / assignment, assignment)
     return Failure(student, assignment, why, theirs=True) if why else None
-
-
-def _rows(course: Course, gradebook: Gradebook, failures: list[Failure]) -> Iterator[Row]:
-    failed = {(f.student, f.assignment): f for f in failures}
-    for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
-        failure = failed.get((student, assignment))
-        if failure is not None:
-            yield Row(readable(student), assignment, "broken" if failure.theirs else "failed", {})
-            continue
-        try:
-            submission = gradebook.find_submission_notebook(assignment, assignment, student)
-        except MissingEntry:
-            continue
-        grades = {g.name: (g.score or 0.0, g.max_score) for g in submission.grades}
-        exercises = NOTEBOOKS.get(assignment, ())
-        scores = {e.id: grades[e.grade_id] for e in exercises if e.grade_id in grades}
-        yield Row(student, assignment, "graded", scores)
-
-
-def _total(row: Row) -> tuple[float, float]:
-    return sum(s for s, _ in row.scores.values()), sum(p for _, p in row.scores.values())
-
-
-def _table(assignment: str, rows: list[Row]) -> Table:
-    """The gradebook of one assignment: students × exercises."""
-    exercises = [e.id for e in NOTEBOOKS.get(assignment, ())]
-    table = Table(title=assignment, box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column("student", overflow="ellipsis", no_wrap=True)
-    for exercise in exercises:
-        table.add_column(exercise, justify="right", no_wrap=True, min_width=3)
-    table.add_column("total", justify="right", no_wrap=True, min_width=6)
-    for row in rows:
-        cells = ["–"] * len(exercises)
-        total = row.state
-        if row.state == "graded":
-            pairs = [row.scores.get(e, (0.0, 0.0)) for e in exercises]
-            cells = [f"{score:g}/{points:g}" for score, points in pairs]
-            total = "{:g}/{:g}".format(*_total(row))
-        table.add_row(escape(row.student), *cells, total)
-    return table
-
-
-def _write(course: Course, rows: list[Row]) -> None:
-    """Two CSVs: a line for each submission, and a line for each exercise of each."""
-    with (course.grading / "grades.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["student", "assignment", "state", "score", "points"])
-        for row in rows:
-            total = _total(row) if row.state == "graded" else ("", "")
-            writer.writerow([row.student, row.assignment, row.state, *total])
-    with (course.grading / "exercises.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["student", "assignment", "exercise", "score", "points"])
-        for row in rows:
-            for exercise, (score, points) in row.scores.items():
-                writer.writerow([row.student, row.assignment, exercise, score, points])

@@ -4,6 +4,7 @@ import html
 import io
 import json
 import os
+import re
 
 import nbformat
 import pytest
@@ -243,8 +244,15 @@ def test_what_cannot_be_graded_is_a_row_and_a_sentence(graded, spoil):
     assert rows[spoil.__name__] == ["broken", "", ""]
     assert "could not be graded" in pages[spoil.__name__]
     assert SENTENCES[spoil].casefold() in pages[spoil.__name__].casefold()
-    line = next(line for line in said.splitlines() if line.startswith(f"{spoil.__name__}, "))
-    assert SENTENCES[spoil] in line
+    assert len(re.findall(rf"\b{spoil.__name__}(?:, {ASSIGNMENT}: | \({ASSIGNMENT}\))", said)) == 1
+
+
+def test_what_is_true_of_two_is_said_once(graded):
+    lines = graded[1].splitlines()
+    both = lines.index(f"    a_long_number ({ASSIGNMENT}), brackets ({ASSIGNMENT})")
+    said = "<assignment>.ipynb cannot be read as a notebook: it is not a notebook's JSON."
+    assert lines[both - 1].strip() == said
+    assert f"missing, {ASSIGNMENT}: {SENTENCES[missing]}" in map(str.strip, lines)
 
 
 @pytest.mark.parametrize("spoil", FORGIVEN, ids=lambda spoil: spoil.__name__)

@@ -4,9 +4,11 @@ import io
 import os
 
 import pytest
+from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder.instructor import grading
+from autograder.exercises import NOTEBOOKS
+from autograder.instructor import demonstration, grading
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
 from tests.instructor.classroom import ASSIGNMENT, Classroom
@@ -15,12 +17,17 @@ from tests.instructor.classroom import ASSIGNMENT, Classroom
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
 
-def grade(root, again=False):
+def grade(root, **how):
     """The exit status and what was said."""
     said = io.StringIO()
     console = Console(file=said, width=160)
-    status = grading.grade_class(Course(root), console, again=again)
+    status = grading.grade_class(Course(root), console, **how)
     return status, said.getvalue()
+
+
+def grades(root):
+    """The lines of the CSV, a submission each."""
+    return (root / "grading" / "grades.csv").read_text().splitlines()[1:]
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +42,49 @@ def test_an_empty_folder_is_filled_with_five_students(graded):
     assert status == 0
     students = sorted(p.name for p in (root / "grading" / "submitted").iterdir())
     assert len(students) == 5
-    for student in students:
-        assert student in said
-    assert "13/13" in said
-    assert "0/13" in said
-    assert "emil-broken, 01_sharding_basics: 01_sharding_basics.ipynb cannot be read as a" in said
-    assert "its JSON breaks off at line" in said
+    assert "five made-up students hand in: 01_sharding_basics, 06_shard_map_matmul." in said
+    table = [line.split() for line in said.partition("\n01_sharding_basics ")[2].splitlines()]
+    assert ["ada-all-right", "13", *"✓✓✓✓✓✓✓✓"] in table
+    assert ["dana-untouched", "0", *"00000000"] in table
+    assert ["emil-broken", "broken", *"––––––––"] in table
+    assert f"ada-all-right,{ASSIGNMENT},graded,13.0,13.0" in grades(root)
+    assert f"dana-untouched,{ASSIGNMENT},graded,0.0,13.0" in grades(root)
+    assert said.count("its JSON breaks off") == 1
+    assert "    emil-broken (01_sharding_basics, 06_shard_map_matmul)" in said
     assert "grading/grades.csv" in said
     assert (root / "grading" / "feedback" / "ada-all-right" / ASSIGNMENT).is_dir()
     rows = (root / "grading" / "exercises.csv").read_text().splitlines()
     assert "ada-all-right,01_sharding_basics,1.7,3.0,3.0" in rows
+
+
+def test_only_what_was_handed_in_is_made_and_entered(graded):
+    with Gradebook(f"sqlite:///{graded[0] / 'grading' / 'gradebook.db'}") as gradebook:
+        assert {a.name for a in gradebook.assignments} == set(demonstration.QUICK)
+
+
+def test_the_whole_demonstration_has_every_notebook_and_joins_no_class(graded, monkeypatch):
+    root = graded[0]
+    course = Course(root)
+    assert demonstration.assignments(course, whole=True) == list(NOTEBOOKS)
+    before = sorted(course.submitted.glob("*/*"))
+    assert "so no demonstration class was added" in grade(root, whole_demonstration=True)[1]
+    assert sorted(course.submitted.glob("*/*")) == before
+    asked = []
+    monkeypatch.setattr(
+        "autograder.instructor.__main__.grade_class", lambda *a: asked.append(a[2:])
+    )
+    main(["--root", str(root), "grade", "--demo", "all"])
+    main(["--root", str(root), "grade"])
+    assert asked == [(False, True), (False, False)]
+
+
+def test_who_handed_in_something_else_gets_no_company(tmp_path):
+    root = Classroom.at(tmp_path).root
+    (root / "grading" / "submitted" / "ann" / "01-sharding-basics").mkdir(parents=True)
+    status, said = grade(root)
+    assert status == 0
+    assert "submitted/ann/01-sharding-basics was left alone" in said
+    assert [folder.name for folder in (root / "grading" / "submitted").iterdir()] == ["ann"]
 
 
 def test_what_is_graded_is_not_graded_again_until_it_changes(graded):
@@ -56,11 +96,14 @@ def test_what_is_graded_is_not_graded_again_until_it_changes(graded):
     status, said = grade(root)
     assert status == 0
     assert notebook.stat().st_mtime_ns == before
-    assert said.split("01_sharding_basics", 1)[1] == first.split("01_sharding_basics", 1)[1]
+    assert "made-up students" not in said
+    table = "\n01_sharding_basics "
+    assert said.partition(table)[2] == first.partition(table)[2] != ""
     submitted = root / "grading" / "submitted" / "dana-untouched" / ASSIGNMENT
     right = root / "grading" / "submitted" / "ada-all-right" / ASSIGNMENT / notebook.name
     (submitted / notebook.name).write_text(right.read_text())
-    assert grade(root)[1].count("13/13") == 2
+    grade(root)
+    assert sum(f",{ASSIGNMENT},graded,13.0,13.0" in row for row in grades(root)) == 2
 
 
 def test_a_resubmission_counts_whatever_its_time_says(graded):
@@ -83,7 +126,7 @@ def test_a_submission_that_broke_since_has_no_score_of_old(graded):
     (root / "grading" / "submitted" / "bob [late]" / ASSIGNMENT).mkdir(parents=True)
     status, said = grade(root)
     assert status == 0
-    rows = (root / "grading" / "grades.csv").read_text().splitlines()
+    rows = grades(root)
     assert f"ben-typical-mistakes,{ASSIGNMENT},broken,," in rows
     assert f"bob [late],{ASSIGNMENT},broken,," in rows
     assert "bob [late]" in said
