@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from autograder import tested
 from autograder.devices import EmulationError, emulate_devices, environment, pool_size
 
 # The loop that dies, of FACTS.md: without the cure, 20 of 20 abort on two cores.
@@ -92,6 +93,15 @@ def test_flags_of_others_are_kept():
     said = run(code, XLA_FLAGS="--xla_cpu_enable_fast_math=false", PJRT_NPROC="64")
     assert said == (
         "--xla_cpu_enable_fast_math=false --xla_force_host_platform_device_count=8 64\n"
+    )
+
+
+@pytest.mark.parametrize(("version", "says"), [("0.8.1", "older"), ("0.99.0", "newer")])
+def test_what_is_not_tested_says_so_once_and_not_on_stderr(version, says):
+    code = f"import jax; jax.__version__ = {version!r}; {CALL}emulate_devices(8); print('done')"
+    assert run(code) == (
+        f"This is JAX {version}, which is {says} than any that Shardlings was tested with "
+        f"({tested.TESTED[0]} to {tested.TESTED[-1]}), so verdicts may be wrong.\ndone\n"
     )
 
 

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 # Each module may import those on the lines above it, and not those on its own line.
 LAYERS = [
-    ["drawing", "errors", "hlo", "journal", "plain", "replica_groups"],
+    ["drawing", "errors", "hlo", "journal", "plain", "replica_groups", "tested"],
     ["flows", "holdings", "inside"],
     ["loops", "reduce_scatter"],
     ["origins"],
