@@ -146,7 +146,7 @@ class ShortError(Exception):
 def their_error(error: BaseException, function: Callable[..., object]) -> str:
     """An error by its type, its first line, and the last line of the learner's that it passed."""
     where = ""
-    theirs = getattr(inspect.unwrap(function), "__globals__", None)  # the notebook's own names
+    theirs = getattr(_unwrapped(function), "__globals__", None)  # the notebook's own names
     step = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
@@ -154,6 +154,15 @@ def their_error(error: BaseException, function: Callable[..., object]) -> str:
             where = f" (line {step.tb_lineno - code.co_firstlineno + 1} of {code.co_name})"
         step = step.tb_next
     return f"{type(error).__name__}: {first_line(error)}{where}"
+
+
+def _unwrapped(function: Callable[..., object]) -> Callable[..., object]:
+    """What a decorated function was written as."""
+    try:
+        innermost: Callable[..., object] = inspect.unwrap(function)
+        return innermost
+    except ValueError:  # it says that it wraps itself
+        return function
 
 
 def meaning_of(error: BaseException) -> tuple[str, str]:
@@ -175,8 +184,9 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
             "JAX says nothing more here. It is what happens, most often, where a collective names "
             "an axis that the mesh does not have."
         )
+    said = _said(error)
     for pattern, diagnosis, meaning in MEANINGS:
-        if re.search(pattern, str(error), re.IGNORECASE):
+        if re.search(pattern, said, re.IGNORECASE):
             return diagnosis, meaning
     return "raised", ""
 
@@ -184,7 +194,7 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
 def _is_jaxs_assertion(error: BaseException) -> bool:
     """Whether it is an assertion without a message that is not written in the learner's line."""
     step = error.__traceback__
-    if not isinstance(error, AssertionError) or str(error) or step is None:
+    if not isinstance(error, AssertionError) or _said(error) or step is None:
         return False
     while step.tb_next is not None:
         step = step.tb_next
@@ -193,5 +203,13 @@ def _is_jaxs_assertion(error: BaseException) -> bool:
 
 def first_line(error: BaseException) -> str:
     """The first line of what an error says, in characters that can be written anywhere."""
-    lines = str(error).strip().splitlines() or ["no message"]
+    lines = _said(error).strip().splitlines() or ["no message"]
     return lines[0][:300].encode(errors="replace").decode()
+
+
+def _said(error: BaseException) -> str:
+    """What an error says; its class may be the learner's own, and in error itself."""
+    try:
+        return str(error)
+    except Exception as another:
+        return f"it cannot be shown, for that raised {type(another).__name__}"
