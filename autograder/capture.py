@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from autograder import programs
-from autograder.errors import first_line, meaning_of, their_error
+from autograder.blame import Fault, TheirError, theirs
+from autograder.errors import meaning_of, their_error
 from autograder.evidence import (
     Contents,
     Evidence,
@@ -36,8 +38,9 @@ from autograder.exercise import (
     WorksAtMost,
     described,
 )
-from autograder.layout import Layout, refusal
-from autograder.plain import plain
+from autograder.layout import Layout, LayoutError, refusal
+from autograder.misfits import misfit, not_a_function, nothing
+from autograder.plain import entries, plain
 
 MAX_VALUE_BYTES: Final = 1 << 20
 """Exercises are small; a larger array is not what was asked for."""
@@ -45,6 +48,8 @@ MAX_VALUE_BYTES: Final = 1 << 20
 
 def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> Evidence:
     """Turn answers into evidence. Never raises for what an answer is or does.
+
+    Nor is an answer blamed for what it is not: where an error is ours, its evidence is a `Fault`.
 
     Args:
         exercise: what was asked.
@@ -59,33 +64,22 @@ def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> Evi
     return Evidence(
         exercise.id,
         {
-            name: _captured(first_to_ask[name], answers.get(name, ...), exercise.generator(seed))
+            name: _captured(exercise, first_to_ask[name], answers.get(name, ...), seed)
             for name in exercise.answers
         },
     )
 
 
-def _captured(requirement: Requirement, answer: object, generator: np.random.Generator) -> Piece:
+def _captured(exercise: Exercise, requirement: Requirement, answer: object, seed: int) -> Piece:
     try:
-        return _nothing(answer) or _capture(requirement, answer, generator)
-    except Exception as error:  # JAX has arrays that no check here asks for, such as random keys
+        with theirs():  # to look at an answer can run code of the learner's: a property, a repr
+            return nothing(answer) or _capture(requirement, answer, exercise.generator(seed))
+    except TheirError as raised:
         return NotCaptured(
-            "strange",
-            f"{type(answer).__name__} came, and looking at it raised {type(error).__name__}: "
-            f"{first_line(error)}",
+            "strange", f"{type(answer).__name__} came, and looking at it raised {raised}."
         )
-
-
-def _nothing(answer: object) -> Unanswered | NotCaptured | None:
-    if answer is ...:
-        return Unanswered()
-    if answer is None:
-        return NotCaptured(
-            "none",
-            "The answer is None. Often a function lacks its `return`, or the cell assigns what "
-            "a call such as show() gives back, which is nothing.",
-        )
-    return None
+    except Exception as error:
+        return Fault.of(error)
 
 
 def _capture(requirement: Requirement, answer: object, generator: np.random.Generator) -> Piece:
@@ -107,13 +101,7 @@ def _capture(requirement: Requirement, answer: object, generator: np.random.Gene
 
 
 def _capture_placement(requirement: PlacedLike, answer: object) -> Piece:
-    if isinstance(answer, jax.core.Tracer):
-        return NotCaptured(
-            "tracer",
-            "A tracer came: an array inside jit, which is on no device yet. Hand in what the "
-            "jitted function returns.",
-        )
-    if isinstance(answer, jax.Array):
+    if isinstance(answer, jax.Array) and not isinstance(answer, jax.core.Tracer):
         return _placement(answer)
     if isinstance(answer, jax.sharding.Sharding):
         if requirement.values is not None:
@@ -122,8 +110,8 @@ def _capture_placement(requirement: PlacedLike, answer: object) -> Piece:
                 "The sharding alone came, and the array itself was asked for: "
                 "jax.device_put(array, sharding) lays an array out by it.",
             )
-        return _sharding(answer, requirement.shapes[0], None)
-    return NotCaptured(*_misfit(answer))
+        return _sharding(answer, requirement.shapes[0])
+    return misfit(answer)
 
 
 def _capture_placements(
@@ -143,11 +131,12 @@ def _capture_placements(
         return Unanswered()
     parts = []
     for name, part, shape in zip(names, answers, shapes, strict=True):
-        if not isinstance(part, jax.Array | jax.sharding.Sharding):
-            why, sentence = _misfit(part)
-            return NotCaptured(why, f"{name}: {sentence}")
+        is_laid_out = isinstance(part, jax.Array | jax.sharding.Sharding)
+        if not is_laid_out or isinstance(part, jax.core.Tracer):
+            found = misfit(part)
+            return NotCaptured(found.why, f"{name}: {found.sentence}")
         sharding = part.sharding if isinstance(part, jax.Array) else part
-        placed = _sharding(sharding, shape, None)
+        placed = _sharding(sharding, shape)
         if not isinstance(placed, Placement):
             return placed
         parts.append(placed)
@@ -165,19 +154,34 @@ def _placement(array: jax.Array) -> Piece:
             f"The array has shape {array.shape} and takes {array.nbytes:,} bytes; "
             f"nothing here takes more than {MAX_VALUE_BYTES:,}.",
         )
-    contents = Contents(array.shape, array.dtype.name, np.asarray(array).tobytes())
-    return _sharding(array.sharding, array.shape, contents)
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
+        return NotCaptured(
+            "keys",
+            "An array of random keys came, and an array of numbers was asked for: "
+            "jax.random.normal, for example, makes numbers from a key.",
+        )
+    placement = _sharding(array.sharding, array.shape)
+    if not isinstance(placement, Placement):
+        return placement
+    with theirs():  # what computes it may only fail now that somebody reads it
+        values = np.asarray(array)
+    contents = Contents(array.shape, array.dtype.name, values.tobytes())
+    return Placement(placement.mesh, placement.spec, contents)
 
 
-def _sharding(
-    sharding: jax.sharding.Sharding, shape: tuple[int, ...], contents: Contents | None
-) -> Piece:
+def _sharding(sharding: jax.sharding.Sharding, shape: tuple[int, ...]) -> Placement | NotCaptured:
     if not isinstance(sharding, jax.NamedSharding):
-        return Placement(*_mesh_of(Layout.of(sharding, shape)), contents)
+        try:
+            return Placement(*_mesh_of(Layout.of(sharding, shape)))
+        except LayoutError as error:
+            return NotCaptured("does-not-fit", str(error))
     refused = refusal(sharding)
     if refused or not isinstance(sharding.mesh, jax.sharding.Mesh):
         return NotCaptured("no-devices", refused)
-    if jax.P.UNCONSTRAINED in tuple(sharding.spec):
+    if getattr(sharding.spec, "unreduced", None):
+        return NotCaptured(*programs.UNREDUCED)
+    spec = entries(sharding.spec)
+    if jax.P.UNCONSTRAINED in spec:
         return NotCaptured(
             "unconstrained",
             f"{sharding.spec} leaves a dimension to the compiler, so it names no blocks yet.",
@@ -190,8 +194,7 @@ def _sharding(
             tuple(map(str, mesh.axis_names)),
             tuple(kind.name for kind in mesh.axis_types or ()),
         ),
-        tuple(_axes_by_name(part) for part in sharding.spec),
-        contents,
+        tuple(map(_axes_by_name, spec)),
     )
 
 
@@ -207,42 +210,9 @@ def _mesh_of(layout: Layout) -> tuple[MeshGrid, tuple[str, ...]]:
     return MeshGrid((*layout.counts, layout.copies), ids, (*names, "copies")), names
 
 
-def _misfit(answer: object) -> tuple[str, str]:
-    """Why something that is neither an array nor a sharding will not do."""
-    if isinstance(answer, np.ndarray | np.generic):
-        return (
-            "numpy",
-            "A NumPy array came, which lives in the host's memory: no device holds it. "
-            "jax.device_put(array, sharding) puts it on devices.",
-        )
-    if isinstance(answer, jax.P):
-        return (
-            "spec-alone",
-            f"The spec {answer} came alone. A spec names mesh axes and no devices: "
-            f"jax.NamedSharding(mesh, spec) joins it to a mesh.",
-        )
-    if isinstance(answer, jax.sharding.Mesh):
-        return (
-            "mesh-alone",
-            "A mesh came alone. It says where the devices stand, not how an array is cut: "
-            "jax.NamedSharding(mesh, spec) does.",
-        )
-    if callable(answer):
-        kind = "class" if isinstance(answer, type) else "function"
-        return (
-            "function",
-            f"The {kind} {getattr(answer, '__name__', 'you wrote')} itself came: "
-            f"call it, and hand in what it returns.",
-        )
-    return (
-        "type",
-        f"{type(answer).__name__} came, and a jax.Array or a sharding was asked for.",
-    )
-
-
 def _capture_results(requirement: Returns, answer: object, generator: np.random.Generator) -> Piece:
     if not callable(answer):
-        return _not_a_function(answer)
+        return not_a_function(answer)
     results = [_call(answer, case) for case in requirement.cases(generator)]
     if all(result.get("came", 0) is ... for result in results):
         return Unanswered()
@@ -250,12 +220,14 @@ def _capture_results(requirement: Returns, answer: object, generator: np.random.
 
 
 def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, Any]:
+    arguments = copy.deepcopy(case)  # it may change what it is given
     try:
-        return {"came": function(*copy.deepcopy(case))}  # it may change what it is given
-    except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
-        if _is_stub(error):
+        with theirs():
+            return {"came": function(*arguments)}
+    except TheirError as raised:
+        if _is_stub(raised.error):
             return {"came": ...}
-        return {"error": their_error(error, function)}
+        return {"error": their_error(raised.error, function)}
 
 
 def _capture_table(answer: object) -> Piece:
@@ -266,19 +238,20 @@ def _capture_table(answer: object) -> Piece:
         )
     if all(value is ... for value in answer.values()):
         return Unanswered()
-    return Value({str(key): plain(value) for key, value in answer.items()})
+    return Value({str(plain(key)): plain(value) for key, value in answer.items()})
 
 
 def _capture_program(requirement: Computes, answer: object) -> Piece:
     if not callable(answer):
-        return _not_a_function(answer)
+        return not_a_function(answer)
 
     def filled_in(*arguments: object) -> object:
-        result = answer(*arguments)
-        if result is ...:
-            raise NotImplementedError
-        if callable(result) and not isinstance(result, jax.Array):
-            raise TypeError("it returns a function, and not what that function gives: call it")
+        with theirs():
+            result = answer(*arguments)
+            if result is ...:
+                raise NotImplementedError
+            if callable(result) and not isinstance(result, jax.Array):
+                raise TypeError("it returns a function, and not what that function gives: call it")
         return result
 
     # To jit what is jitted again would undo its out_shardings.
@@ -289,11 +262,11 @@ def _capture_program(requirement: Computes, answer: object) -> Piece:
             artifacts.append(programs.export(traced, arguments, requirement.under_mesh))
     except programs.ProgramError as error:
         return NotCaptured(error.diagnosis, str(error))
-    except (Exception, SystemExit) as error:  # a learner's own error is shown as theirs
-        if _is_stub(error):
+    except TheirError as raised:
+        if _is_stub(raised.error):
             return Unanswered()
-        why, meaning = meaning_of(error)
-        said = f"Your function raised {their_error(error, answer)}."
+        why, meaning = meaning_of(raised.error)
+        said = f"Your function raised {their_error(raised.error, answer)}."
         if artifacts:
             arguments = requirement.arguments[len(artifacts)]
             why = "only-the-first"
@@ -305,11 +278,3 @@ def _capture_program(requirement: Computes, answer: object) -> Piece:
 def _is_stub(error: BaseException) -> bool:
     """Whether it is what a function that is still to be written raises; JAX's own say more."""
     return isinstance(error, NotImplementedError) and not str(error)
-
-
-def _not_a_function(answer: object) -> NotCaptured:
-    kind = "an array" if isinstance(answer, jax.Array) else type(answer).__name__
-    return NotCaptured(
-        "not-a-function",
-        f"A function was asked for, and {kind} came: hand in the function's name, uncalled.",
-    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from autograder import collectives
+from autograder.blame import TheirError, theirs
 from autograder.collectives import Collective
 from autograder.cost import MACHINES, seconds, wire_bytes
 from autograder.errors import ShortError, first_line, their_error
@@ -220,11 +221,13 @@ def _compile(function: Any, args: tuple[Any, ...]) -> jax.stages.Compiled:
             "too: communication(f, x)."
         )
     _on_the_same_devices(args)
-    jitted = function if hasattr(function, "lower") else jax.jit(function)
     try:
-        lowered = jitted.lower(*args)
-    except Exception as error:  # a learner's own error is shown as theirs
-        raise CommunicationError(f"Your function raised {their_error(error, function)}") from error
+        with theirs():
+            jitted = function if hasattr(function, "lower") else jax.jit(function)
+            lowered = jitted.lower(*args)
+    except TheirError as raised:
+        said = their_error(raised.error, function)
+        raise CommunicationError(f"Your function raised {said}") from raised.error
     try:
         compiled: jax.stages.Compiled = lowered.compile()
     except Exception as error:  # the compiler's refusals come in many types

@@ -1,12 +1,15 @@
 """Evidence: what leaves a student's kernel.
 
 Plain data, which says nothing about right or wrong. `autograder.capture` makes it from answers, in
-the student's kernel; the judge reads it from JSON, which may be forged, so reading is strict.
+the student's kernel; the judge reads it from JSON, which may be forged, so reading is strict. What
+a piece's type cannot say of it, such as whether there is a mesh like that, the judge finds out.
 """
 
 from typing import Annotated, Any, Final
 
 import msgspec
+
+from autograder.blame import Fault
 
 MIME: Final = "application/vnd.shardlings.evidence+json"
 """The media type under which evidence travels in a cell's outputs."""
@@ -15,6 +18,9 @@ MIME: Final = "application/vnd.shardlings.evidence+json"
 class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record that JSON is read into strictly."""
 
+
+DEEPEST: Final = 8
+"""How deep the tables of a value may be nested: deeper than those that `capture` makes."""
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 
@@ -64,9 +70,19 @@ class Program(Struct, frozen=True, tag="program"):
 
 
 class Value(Struct, frozen=True, tag="value"):
-    """Numbers, strings and tables of them."""
+    """Numbers, strings and tables of them: what `autograder.plain` makes.
+
+    Raises:
+        ValueError: it is anything else, such as numbers beyond 64 bits, or tables in tables in
+            tables without end.
+    """
 
     value: Any
+
+    def __post_init__(self) -> None:
+        """Look at all of it, for it may be forged."""
+        if not _is_plain(self.value, DEEPEST):
+            raise ValueError("a value holds what no answer's value holds")
 
 
 class Unanswered(Struct, frozen=True, tag="unanswered"):
@@ -80,7 +96,8 @@ class NotCaptured(Struct, frozen=True, tag="not-captured"):
     sentence: str
 
 
-Piece = Placement | Placements | Program | Value | Unanswered | NotCaptured
+Piece = Placement | Placements | Program | Value | Unanswered | NotCaptured | Fault
+"""What became of one answer; a `Fault` says that the capturing of it failed, by no fault of it."""
 
 
 class Evidence(Struct, frozen=True):
@@ -109,3 +126,19 @@ def from_json(data: object) -> Evidence:
         return msgspec.convert(data, Evidence)
     except (msgspec.ValidationError, RecursionError) as error:
         raise MalformedEvidenceError(f"The evidence has the wrong form: {error}") from error
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether a value is of numbers that a computer counts in, strings, and tables of them."""
+    match value:
+        case int():  # truth values too
+            return abs(value) < 1 << 63
+        case None | float() | str():
+            return True
+        case list():
+            return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+        case dict():
+            return depth > 0 and all(
+                isinstance(key, str) and _is_plain(item, depth - 1) for key, item in value.items()
+            )
+    return False

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from autograder import drawing, tradeoff
+from autograder import blame, drawing, tradeoff
 from autograder.verdict import Finding, Trade, Verdict
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ HEADLINES: Final = {
     "partly": "partly right",
     "wrong": "not yet",
     "unanswered": "not answered yet",
+    "failed": "not judged, and not your answer's fault",
 }
-MARKS: Final = {"right": "✓", "partly": "◐", "wrong": "✗", "unanswered": "○"}
+MARKS: Final = {"right": "✓", "partly": "◐", "wrong": "✗", "unanswered": "○", "failed": "⚠"}
 # Darker shades of the palette in `drawing`, with enough contrast on white and on black.
 COLOURS: Final = {
     "right": "#0b8a68", "partly": "#b07a00", "wrong": "#d0560a", "unanswered": "#7a7a7a",
+    "failed": "#8a4f9e",
 }  # fmt: skip
 
 
@@ -61,6 +63,9 @@ class _Group:
 
 def _groups(verdict: Verdict) -> list[_Group]:
     """What is to be said, in the order of the answers; what is alike about an answer, once."""
+    if verdict.fault is not None:
+        happened, to_do = blame.explanation(verdict.fault)
+        return [_Group(verdict.exercise, "failed", (("", happened), ("", to_do)))]
     alike: dict[tuple[str, ...], list[Finding]] = {}
     for finding in verdict.findings:
         state = _state(finding)

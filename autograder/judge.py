@@ -2,11 +2,13 @@
 
 The same code judges in a student's kernel, for feedback at once, and in a clean process, for a
 grade. It believes nothing that evidence says about itself: layouts are rebuilt, programs are
-compiled and run here, cases are drawn here.
+compiled and run here, cases are drawn here. Whatever evidence may hold is looked at where it is
+read, and refused there; so any other error that comes up is the judge's own, and no finding.
 """
 
 from collections.abc import Iterator
 
+from autograder.blame import Fault
 from autograder.errors import DIAGNOSES
 from autograder.evidence import (
     Evidence,
@@ -44,7 +46,7 @@ from autograder.verdict import Finding, Verdict
 
 
 def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None = None) -> Verdict:
-    """Judge evidence against what an exercise asks.
+    """Judge evidence against what an exercise asks. Where that fails, the verdict says so.
 
     Args:
         exercise: what was asked.
@@ -52,6 +54,19 @@ def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None =
         seed: what the cases were drawn from that the kernel had to run.
         fresh: what the inputs of programs are drawn from, where the judge alone is to know it.
     """
+    faults = [piece for piece in evidence.answers.values() if isinstance(piece, Fault)]
+    try:
+        return failed(exercise, faults[0]) if faults else _judged(exercise, evidence, seed, fresh)
+    except Exception as error:
+        return failed(exercise, Fault.of(error))
+
+
+def failed(exercise: Exercise, fault: Fault) -> Verdict:
+    """The verdict where it is our own code that failed: it says nothing about the answer."""
+    return Verdict(exercise.id, exercise.title, (), fault)
+
+
+def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None) -> Verdict:
     if evidence.exercise != exercise.id:
         return no_evidence(exercise, "other-exercise", f"It speaks of {evidence.exercise!r}.")
     findings = [
@@ -130,22 +145,16 @@ def _finding(
     if isinstance(requirement, Predicts):
         basis = basis.but(cell=requirement.cell)
     try:
-        found = _judged(exercise, requirement, piece, basis, seed)
+        found = _found(exercise, requirement, piece, basis, seed)
     except ProgramError as error:
         came = "a program that cannot be judged"
         found = basis.problem(error.diagnosis, str(error), came=came)
-    except Exception as error:  # forged evidence must not take its neighbours' points with it
-        found = basis.problem(
-            "strange",
-            f"The judge cannot make sense of it: {type(error).__name__}.",
-            came="something strange",
-        )
     kind = found.diagnosis.partition(" over ")[0]  # a lesson may be about any axes
     lesson = exercise.diagnoses.get(found.diagnosis) or exercise.diagnoses.get(kind, "")
     return found.but(difference=f"{found.difference} {lesson}".strip())
 
 
-def _judged(
+def _found(
     exercise: Exercise, requirement: Requirement, piece: Piece | None, basis: Finding, seed: int
 ) -> Finding:
     """The finding by whoever judges such a requirement on such evidence."""

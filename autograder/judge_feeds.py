@@ -71,6 +71,7 @@ def feed(
             "different-devices",
             "A program runs on one list of devices, in one order, and these are not on the same.",
         )
+    _whole(function, shapes)  # where this is sound, JAX's refusals are about the layouts
     ran = _run(function, piece.parts, shapes, seed)
     came = f"{came}. Then it communicates {communicated(ran.report)}"
     used, devices = len(piece.parts[0].mesh.ids), jax.device_count()

@@ -75,9 +75,9 @@ def mesh_of(placement: Placement) -> jax.sharding.Mesh:
     once_each = len(set(grid.ids)) == len(grid.ids) == math.prod(grid.shape)
     if not grid.ids or not once_each:
         raise LayoutError("The mesh's devices do not fill its grid once each.")
+    array, modes = np.array([devices[i] for i in grid.ids]), _modes(grid)
     try:
-        array = np.array([devices[i] for i in grid.ids]).reshape(grid.shape)
-        return jax.sharding.Mesh(array, grid.names, axis_types=_modes(grid))
+        return jax.sharding.Mesh(array.reshape(grid.shape), grid.names, axis_types=modes)
     except Exception as error:  # JAX has an error type for each way in which it can be wrong
         raise LayoutError(f"There is no such mesh: {error}") from error
 
@@ -97,7 +97,7 @@ def rebuild(placement: Placement) -> jax.NamedSharding:
         LayoutError: it is none: devices missing or twice, axes unknown or used twice.
     """
     mesh = mesh_of(placement)
-    try:
+    try:  # with nothing in it but JAX
         return jax.NamedSharding(mesh, jax.P(*placement.spec))
     except Exception as error:  # JAX has an error type for each way in which they can differ
         raise LayoutError(f"The mesh and the spec do not go together: {error}") from error

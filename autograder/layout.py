@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from autograder import drawing
+from autograder.plain import entries
 
 Block = tuple[tuple[int, int], ...]
 """For each dimension, the first index and the one past the last, in elements."""
@@ -307,7 +308,7 @@ def _does_not_fit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
             f"The spec {spec} speaks of {len(spec)} dimensions, "
             f"and an array of shape {shape} has {len(shape)}."
         )
-    for dimension, (size, names) in enumerate(zip(shape, spec, strict=False)):
+    for dimension, (size, names) in enumerate(zip(shape, entries(spec), strict=False)):
         axes = names if isinstance(names, tuple) else (names,)
         count = math.prod(sizes.get(name, 1) for name in axes)
         if size % count:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from autograder import drawing, evidence, feedback, holdings, inside, journal
+from autograder.blame import Fault, explanation
 from autograder.capture import capture
 from autograder.errors import ShortError
 from autograder.exercise import Exercise, pictured
@@ -44,6 +45,10 @@ class NotYet(ShortError, AssertionError):  # noqa: N818  it is what a learner re
     """A check that did not find everything right, where nbgrader runs the notebook."""
 
 
+class NotJudged(ShortError, RuntimeError):  # noqa: N818  it is what a learner reads
+    """A check that failed by an error of the autograder's own, where nbgrader runs the notebook."""
+
+
 def check(exercise: str, *answer: object, **answers: object) -> None:
     """Judge an answer, and show what it made beside what was asked.
 
@@ -51,6 +56,9 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
     Where nbgrader validates the notebook, or grades it with a configuration of its own, a verdict
     that is not wholly right is raised as `NotYet`. Where Shardlings grades it, nothing is judged
     here: the evidence leaves the kernel, and a clean process judges it.
+
+    An error of the autograder's own is never told as one of the answer's: it is said whose it is,
+    and what to do.
 
     Args:
         exercise: the exercise's id, such as `"1.4"`.
@@ -62,7 +70,17 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
         UsageError: the answers are not as many, or not named as, the exercise asks; or devices
             are missing.
         NotYet: see above.
+        NotJudged: the autograder itself failed, where nbgrader runs the notebook.
     """
+    try:
+        _check(exercise, answer, answers)
+    except ShortError:
+        raise
+    except Exception as error:  # nothing else of ours looked after it: not even words are drawn
+        _say_whose_fault(Fault.of(error))
+
+
+def _check(exercise: str, answer: tuple[object, ...], answers: Mapping[str, object]) -> None:
     asked = _find(exercise)
     named = _by_name(asked, answer, answers)
     if jax.device_count() < DEVICES:
@@ -83,11 +101,25 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
     for finding in verdict.findings:
         if finding.trade is not None:
             earlier.setdefault(finding.answer, []).append(finding.trade)
-    if os.environ.get("NBGRADER_EXECUTION") in ("validate", "autograde"):
+    if _is_run_by_nbgrader():
+        if verdict.state == "failed":
+            raise NotJudged(_without_pictures(verdict))
         if verdict.score < 1:
             raise NotYet(_without_pictures(verdict))
-    else:
+    elif verdict.state != "failed":
         journal.record(asked.id, verdict.state)
+
+
+def _say_whose_fault(fault: Fault) -> None:
+    """Say that the autograder failed; where nbgrader runs the notebook, it is not to go unseen."""
+    words = "\n".join(explanation(fault))
+    if _is_run_by_nbgrader() or SEED_VARIABLE in os.environ:
+        raise NotJudged(words) from None
+    _say(words)
+
+
+def _is_run_by_nbgrader() -> bool:
+    return os.environ.get("NBGRADER_EXECUTION") in ("validate", "autograde")
 
 
 def hint(exercise: str) -> None:

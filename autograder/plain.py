@@ -1,10 +1,24 @@
 """What leaves a kernel as a value: numbers, strings and lists of them, in the form JSON has."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
+
+from autograder.blame import TheirError, theirs
+
+MOST_BITS: Final = 10_000
+"""Python refuses to write numbers down that are much longer."""
+
+
+def entries(spec: jax.P) -> tuple[Any, ...]:
+    """The entries of a partition spec, one for each dimension that it speaks of.
+
+    Newer versions of JAX refuse to count through one that has unreduced axes too.
+    """
+    partitions: tuple[Any, ...] | None = getattr(spec, "partitions", None)
+    return tuple(spec) if partitions is None else partitions
 
 
 def plain(value: object, depth: int = 4) -> Any:
@@ -16,16 +30,18 @@ def plain(value: object, depth: int = 4) -> Any:
     if isinstance(value, jax.NamedSharding):
         value = value.spec
     if isinstance(value, jax.P):
-        value = tuple(value)
+        value = entries(value)
         while value and value[-1] is None:
             value = value[:-1]
     if isinstance(value, np.ndarray | np.generic | jax.Array):
-        value = np.asarray(value).tolist()
+        value = _numbers(value)
     match value:
         case None | bool():
             return value
-        case int():
-            return int(value) if abs(value) < 1 << 63 else repr(value)
+        case int() if abs(value) < 1 << 63:
+            return int(value)
+        case int() if value.bit_length() < MOST_BITS:
+            return repr(value)
         case float():
             return float(value) if math.isfinite(value) else repr(value)
         case str():
@@ -35,6 +51,18 @@ def plain(value: object, depth: int = 4) -> Any:
         case list() | tuple() | range() if depth:
             return [plain(item, depth - 1) for item in value]
     return {"of type": type(value).__name__}
+
+
+def _numbers(array: Any) -> object:
+    """The numbers of an array; the array itself where it has none to show.
+
+    Random keys have none, deleted arrays have none any more, and those of a tracer are yet to come.
+    """
+    try:
+        with theirs():
+            return np.asarray(array).tolist()
+    except TheirError:
+        return array
 
 
 def _sorted(items: list[Any]) -> list[Any]:

@@ -5,8 +5,8 @@ what it may do when it runs is limited to StableHLO's own operations and an allo
 calls; a call back into Python is not on the list.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from autograder import requested
+from autograder.blame import theirs
 from autograder.collectives import Collective
 from autograder.communication import Report, communication
 from autograder.errors import first_line
@@ -60,6 +61,13 @@ Collectives, layouts and memory are settled before machine code is made, so that
 
 Inputs = Sequence[np.ndarray]
 
+UNREDUCED: Final = (
+    "unreduced",
+    "The result is still unreduced: each device holds a part of every sum, and the parts have to "
+    "be added up before anybody can read it. jax.reshard does that.",
+)
+"""The diagnosis of what is still to be added up, and the sentence."""
+
 MAX_ARTIFACT_BYTES: Final = 1 << 20
 """An exported exercise takes a few kilobytes; what is much larger carries its answer in it."""
 
@@ -88,7 +96,7 @@ def placed(argument: Argument) -> jax.NamedSharding:
 def export(
     function: Callable[..., Any], arguments: Sequence[Argument], under_mesh: bool = False
 ) -> bytes:
-    """Export a function for one list of argument layouts; the learner's own errors come through.
+    """Export a function for one list of argument layouts.
 
     Args:
         function: what to export.
@@ -97,30 +105,30 @@ def export(
 
     Raises:
         ProgramError: it can be traced, but its results are none to hand in.
+        TheirError: it cannot be traced or exported; what the function or JAX raised is in it.
     """
     from jax import export as jax_export
 
     structs = [
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
     ]
-    jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
     mesh = mesh_of(arguments[0])
     with jax.set_mesh(mesh) if under_mesh else current(mesh):
-        results = jax.tree.leaves(jax.eval_shape(jitted, *structs))
+        with theirs():
+            jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
+            results = jax.tree.leaves(jax.eval_shape(jitted, *structs))
         _refuse_unreduced(results)
-        exported = jax_export.export(jitted)(*structs)
+        with theirs():
+            exported = jax_export.export(jitted)(*structs)
         _refuse_other_mode(results, arguments[0].mode)  # after all that JAX itself refuses
-        return bytes(exported.serialize())
+        with theirs():
+            return bytes(exported.serialize())
 
 
 def _refuse_unreduced(results: Sequence[Any]) -> None:
     """What is still unreduced has no values: JAX neither prints nor, in part, exports it."""
     if any(getattr(getattr(r.sharding, "spec", None), "unreduced", None) for r in results):
-        raise ProgramError(
-            "unreduced",
-            "The result is still unreduced: each device holds a part of every sum, and the parts "
-            "have to be added up before anybody can read it. jax.reshard does that.",
-        )
+        raise ProgramError(*UNREDUCED)
 
 
 def _refuse_other_mode(results: Sequence[Any], mode: str) -> None:
@@ -178,9 +186,8 @@ def run(artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs])
     Raises:
         ProgramError: it is malformed, too large, made for other arguments, calls out, or fails.
     """
-    program = _load(artifact)
-    wanted = [(a.shape, np.dtype(a.dtype)) for a in arguments]
-    if [(aval.shape, aval.dtype) for aval in program.in_avals] != wanted:
+    program, takes = _load(artifact)
+    if takes != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
         raise ProgramError("arguments", "The program was exported for other arguments than asked.")
     mesh = mesh_of(arguments[0])
     try:
@@ -237,7 +244,8 @@ def execute(
     """Compile a function for arrays as they are laid out, and run it.
 
     Args:
-        function: what to run: an exported program's `call`, or a function of an exercise.
+        function: what to run: an exported program's `call`, or a function of an exercise, of which
+            it is known that it compiles where its arguments are laid out well.
         shardings: how its arguments are laid out.
         draws: their values, once or several times.
         mesh: what to name axes by.
@@ -245,25 +253,32 @@ def execute(
     Raises:
         ProgramError: it calls out, or fails.
     """
-    try:
-        with current(mesh):
-            values = [
-                [jax.device_put(v, s) for v, s in zip(inputs, shardings, strict=True)]
-                for inputs in draws
-            ]
+    _prepare_linear_algebra()
+    laid_out = [list(zip(inputs, shardings, strict=True)) for inputs in draws]
+    with current(mesh):
+        with _refused():
+            values = [[jax.device_put(v, s) for v, s in pairs] for pairs in laid_out]
             lowered = jax.jit(function).lower(*values[0])
-            module = lowered.compiler_ir("stablehlo")
-            _refuse_calls(module)
-            _prepare_linear_algebra()
+        module = lowered.compiler_ir("stablehlo")
+        _refuse_calls(module)
+        with _refused():
             compiled = lowered.compile(compiler_options=QUICKLY)
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
-            _refuse_unreduced(outputs[0])
-            report = communication(compiled, mesh=mesh)
-            by_hand = tuple(requested.read(module, mesh))
-            return Ran(outputs, report, by_hand, requested.is_mapped(module))
-    except ProgramError:
-        raise
-    except Exception as error:  # the compiler's refusals come in many types
+        _refuse_unreduced(outputs[0])
+        report = communication(compiled, mesh=mesh)
+        by_hand = tuple(requested.read(module, mesh))
+        return Ran(outputs, report, by_hand, requested.is_mapped(module))
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """A place in which nothing but JAX is at work on a program, so that its errors are refusals.
+
+    Nothing else is to be done there: an error in what is ours would be told as one of the program.
+    """
+    try:
+        yield
+    except Exception as error:  # they come in many types
         raise ProgramError("fails", f"JAX refuses the program: {first_line(error)}") from error
 
 
@@ -301,7 +316,8 @@ def custom_calls(module: Any) -> set[str]:
     return targets
 
 
-def _load(artifact: bytes) -> Any:
+def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int, ...], Any]]]:
+    """An exported program, and the shape and dtype of each argument that it says it takes."""
     from jax import export as jax_export
 
     if len(artifact) > MAX_ARTIFACT_BYTES:
@@ -311,6 +327,7 @@ def _load(artifact: bytes) -> Any:
             f"are taken. Arrays from outside the function are part of it: pass them as arguments.",
         )
     try:
-        return jax_export.deserialize(bytearray(artifact))
+        program = jax_export.deserialize(bytearray(artifact))
+        return program, [(tuple(map(int, a.shape)), a.dtype) for a in program.in_avals]
     except Exception as error:  # flatbuffers and MLIR raise what they like on malformed bytes
         raise ProgramError("malformed", "The exported program cannot be read.") from error

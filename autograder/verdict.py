@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import msgspec
 
+from autograder.blame import Fault
 from autograder.evidence import Struct
 from autograder.layout import Layout
 
@@ -62,16 +63,36 @@ class Finding(Struct, frozen=True):
         return self.but(diagnosis=diagnosis, difference=sentence, **changes)
 
 
+class NoScoreError(RuntimeError):
+    """A score was asked of a verdict that has none, since judging failed."""
+
+
 class Verdict(Struct, frozen=True):
-    """What a judge says of one exercise: a finding for each requirement."""
+    """What a judge says of one exercise.
+
+    Attributes:
+        exercise: its id.
+        title: its title.
+        findings: a finding for each requirement; none where judging failed.
+        fault: the error of ours for which there is no judgement, if there was one.
+    """
 
     exercise: str
     title: str
     findings: tuple[Finding, ...]
+    fault: Fault | None = None
 
     @property
     def score(self) -> float:
-        """The share of the requirements that are met, from 0 to 1."""
+        """The share of the requirements that are met, from 0 to 1.
+
+        Raises:
+            NoScoreError: judging failed, so nobody knows.
+        """
+        if self.fault is not None:
+            raise NoScoreError(
+                f"Judging {self.exercise} failed, so there is no score: {self.fault}"
+            )
         earned = (f.met if f.credit is None else f.credit for f in self.findings)
         return sum(earned) / len(self.findings)
 
@@ -82,7 +103,9 @@ class Verdict(Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """`right`, `partly`, `wrong` or `unanswered`."""
+        """`right`, `partly`, `wrong` or `unanswered`; `failed` where judging did."""
+        if self.fault is not None:
+            return "failed"
         if self.diagnoses == ("unanswered",) and not self.score:
             return "unanswered"
         return "right" if self.score == 1 else "partly" if self.score else "wrong"
