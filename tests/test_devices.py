@@ -105,6 +105,18 @@ def test_what_is_not_tested_says_so_once_and_not_on_stderr(version, says):
     )
 
 
+def test_a_judge_says_nothing_but_verdicts():
+    """What is printed for a learner to read would be no JSON."""
+    code = "import jax; jax.__version__ = '0.99.0'; from autograder.instructor import judge_process"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; judge_process.main()"],
+        input=b"[]",
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"[]"
+
+
 @pytest.mark.parametrize("number", [0, -1, "8", None])
 def test_the_number_must_be_a_number(number):
     with pytest.raises(EmulationError, match="asks for a number of devices, such as 8"):

@@ -7,14 +7,17 @@ writes a list of verdicts. It starts without the caller's environment, user pack
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import Any, Final
 
 import msgspec
 
 from autograder import devices, evidence
+from autograder.blame import Fault
+from autograder.exercise import Exercise
 from autograder.exercises import find
 from autograder.instructor.sandbox import Sandbox, environment
-from autograder.judge import judge, no_evidence
+from autograder.judge import failed, judge, no_evidence
 from autograder.verdict import Verdict
 
 SECONDS: Final = 120
@@ -131,25 +134,34 @@ def _judged(cases: Sequence[bytes], seconds: float, room: Sandbox) -> list[Verdi
         raise JudgeFailedError(f"The judge's reply cannot be read: {error}") from None
 
 
-def _verdict(case: Case) -> Verdict:
+def replies(cases: bytes) -> bytes:
+    """The verdicts on cases, both as JSON. An error of ours is one of them, and costs no other."""
+    read = msgspec.json.decode(cases, type=list[Case])
+    return b"[" + b",".join(map(_reply, read)) + b"]"
+
+
+def _reply(case: Case) -> bytes:
     exercise = find(case.exercise)
+    try:
+        return msgspec.json.encode(_verdict(exercise, case))
+    except Exception as error:
+        return msgspec.json.encode(failed(exercise, Fault.of(error)))
+
+
+def _verdict(exercise: Exercise, case: Case) -> Verdict:
     try:
         read = evidence.from_json(case.evidence)
     except evidence.MalformedEvidenceError as error:
         return no_evidence(exercise, "malformed", str(error))
-    try:
-        return judge(exercise, read, case.seed, case.fresh)
-    except Exception as error:  # forged evidence must not take the others' verdicts with it
-        return no_evidence(
-            exercise, "strange", f"The judge cannot make sense of it: {type(error).__name__}."
-        )
+    return judge(exercise, read, case.seed, case.fresh)
 
 
 def main() -> None:
     """Read cases, write verdicts."""
-    cases = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Case])
-    devices.emulate_devices(8)
-    sys.stdout.buffer.write(msgspec.json.encode([_verdict(case) for case in cases]))
+    with redirect_stdout(sys.stderr):  # nothing but verdicts is to stand there
+        devices.emulate_devices(8)
+        made = replies(sys.stdin.buffer.read())
+    sys.stdout.buffer.write(made)
 
 
 if __name__ == "__main__":

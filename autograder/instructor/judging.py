@@ -16,9 +16,20 @@ from autograder.instructor.capturing import RESOURCE, Died, published
 from autograder.instructor.judge_process import SECONDS, Case, encode, judge_apart
 from autograder.instructor.sandbox import Sandbox
 from autograder.judge import no_evidence
+from autograder.notebook import NotJudged
 from autograder.verdict import Verdict
 
 BY_GRADE_ID = {exercise.grade_id: exercise for exercise in EXERCISES.values()}
+
+
+class NotGradedError(RuntimeError):
+    """The autograder itself failed on a submission, which therefore has no grade."""
+
+    def __init__(self, exercise: str, happened: object) -> None:
+        super().__init__(
+            f"exercise {exercise} could not be judged, by no fault of the answer: {happened}. "
+            f"Nothing of this submission was graded."
+        )
 
 
 class JudgeEvidence(NbGraderPreprocessor):
@@ -27,6 +38,10 @@ class JudgeEvidence(NbGraderPreprocessor):
     What nbgrader then reads as the score is a number that stands here; whatever the submission
     wrote into its graded cells is gone, but for what it printed. Points come from the gradebook,
     not from the submission. Graded cells that are not the course's own are left as they are.
+
+    Where our own code fails, in the kernel or in the judge, there is no score to write, and what
+    would be written for the rest would look like a grade: the whole submission fails. A submission
+    can pretend that this happened, and gets no score for it; an instructor looks at what failed.
     """
 
     seconds = Float(SECONDS, help="How long one notebook's evidence may take to judge.").tag(
@@ -34,7 +49,11 @@ class JudgeEvidence(NbGraderPreprocessor):
     )
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Judge all of a notebook's evidence in one clean process, then write."""
+        """Judge all of a notebook's evidence in one clean process, then write.
+
+        Raises:
+            NotGradedError: an error of ours kept an exercise from being judged.
+        """
         points = self._points(resources["nbgrader"])
         graded = {
             exercise.id: (exercise, cell)
@@ -50,6 +69,8 @@ class JudgeEvidence(NbGraderPreprocessor):
             if found is not None
         ]
         verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds, Sandbox(parent=self))}
+        for exercise, cell in graded.values():
+            _refuse_to_guess(exercise, cell, verdicts.get(exercise.id))
         for exercise, cell in graded.values():
             verdict = verdicts.get(exercise.id) or _nothing_handed_in(
                 exercise, cell, resources[RESOURCE]["died"]
@@ -79,6 +100,15 @@ def _evidence(exercise: Exercise, cell: Any, nb: Any) -> Any:
         if mine:
             return mine[-1]
     return None
+
+
+def _refuse_to_guess(exercise: Exercise, cell: Any, verdict: Verdict | None) -> None:
+    """Raise where an exercise was not judged, and it is not for what was handed in."""
+    if verdict is not None and verdict.fault is not None:
+        raise NotGradedError(exercise.id, verdict.fault)
+    errors = [o for o in cell.outputs if o.output_type == "error"]
+    if verdict is None and errors and errors[0].ename == NotJudged.__name__:
+        raise NotGradedError(exercise.id, "its check failed in the kernel, and says why there")
 
 
 def _nothing_handed_in(exercise: Exercise, cell: Any, died: Died | None) -> Verdict:

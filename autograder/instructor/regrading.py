@@ -17,8 +17,9 @@ from rich.console import Console
 from autograder.exercises import EXERCISES
 from autograder.instructor.course import Course, reason
 from autograder.instructor.grading import broken, report
+from autograder.instructor.handed_in import readable
 from autograder.instructor.judge_process import SECONDS, Case, judge_apart
-from autograder.instructor.judging import write
+from autograder.instructor.judging import NotGradedError, write
 from autograder.instructor.sandbox import Sandbox
 from autograder.verdict import Verdict
 
@@ -49,10 +50,11 @@ def regrade_class(course: Course, console: Console) -> int:
     """Judge all kept evidence anew, and write what has changed.
 
     Exercises that handed in no evidence keep what they have. The inputs are the same as before, so
-    where neither exercises nor judge have changed, no score does.
+    where neither exercises nor judge have changed, no score does. Where an error of ours keeps a
+    submission from being judged, it keeps its grade and its page.
 
     Returns:
-        The exit status, 0.
+        The exit status: 0, or 1 where a submission could not be judged.
 
     Raises:
         JudgeFailedError: no judge could be had; nothing of its batch is changed.
@@ -63,7 +65,7 @@ def regrade_class(course: Course, console: Console) -> int:
 
 def _regrade_all(course: Course, console: Console) -> int:
     graded = list(_kept(course, console))
-    changed = 0
+    changed = failed = 0
     room = Sandbox(config=course.api.config)
     with Gradebook(course.api.coursedir.db_url, "shardlings") as gradebook:
         number = max(CORES, math.ceil(len(graded) / AT_ONCE))
@@ -72,7 +74,16 @@ def _regrade_all(course: Course, console: Console) -> int:
             verdicts = iter(judged)
             for one in batch:
                 mine = {case.exercise: next(verdicts) for case in one.cases}
-                if _write(gradebook, one, mine):
+                try:
+                    is_new = _write(gradebook, one, mine)
+                except Exception as error:  # one submission's failure is its own
+                    gradebook.db.rollback()
+                    failed += 1
+                    said = f"{one.student}, {one.assignment}: the old grade stays. "
+                    said += f"{type(error).__name__}: {error}"
+                    console.print(readable(said), markup=False)
+                    continue
+                if is_new:
                     changed += 1
                     done = course.api.generate_feedback(one.assignment, one.student, force=True)
                     if not done["success"]:
@@ -82,7 +93,9 @@ def _regrade_all(course: Course, console: Console) -> int:
                         )
     report(course, console, broken(course))
     console.print(f"{len(graded)} submissions were judged again; {changed} have changed.")
-    return 0
+    if failed:
+        console.print(f"{failed} of them could not be judged, and are as they were.")
+    return 1 if failed else 0
 
 
 def _kept(course: Course, console: Console) -> Iterator[Graded]:
@@ -110,11 +123,17 @@ def _judged(batches: list[list[Graded]], room: Sandbox) -> Iterator[list[Verdict
 
 
 def _write(gradebook: Any, one: Graded, verdicts: dict[str, Verdict]) -> bool:
-    """Enter verdicts into a graded notebook and into the gradebook; whether any is another."""
+    """Enter verdicts into a graded notebook and into the gradebook; whether any is another.
+
+    Raises:
+        NotGradedError: one of them is that judging failed.
+    """
     notebook = nbformat.read(one.notebook, 4)
     before = copy.deepcopy(notebook)
     cells = {c.metadata.get("nbgrader", {}).get("grade_id"): c for c in notebook.cells}
     for exercise, verdict in verdicts.items():
+        if verdict.fault is not None:
+            raise NotGradedError(exercise, verdict.fault)
         name = EXERCISES[exercise].grade_id
         grade = gradebook.find_grade(name, one.assignment, one.assignment, one.student)
         write(cells[name], verdict, grade.cell.max_score)

@@ -57,9 +57,15 @@ class Classroom:
 
     def nbgrader(self, *arguments: str, check: bool = True) -> str:
         """Run one of nbgrader's commands, as an instructor types it; what it says."""
+        status, said = self.run("nbgrader", *arguments)
+        assert not check or status == 0, said
+        return said
+
+    def run(self, *command: str, python: Path | str = sys.executable) -> tuple[int, str]:
+        """Run a module as a command, in the course's folder; its exit status and what it says."""
         (self.root / "tmp").mkdir(exist_ok=True)
         done = subprocess.run(
-            [sys.executable, "-m", "nbgrader", *arguments],
+            [str(python), "-m", *command],
             cwd=self.root,
             # without the environment's own scripts, as where nobody has activated it
             env={
@@ -73,9 +79,7 @@ class Classroom:
             timeout=800,
             check=False,
         )
-        said = done.stdout + done.stderr
-        assert not check or done.returncode == 0, said
-        return said
+        return done.returncode, done.stdout + done.stderr
 
     def released(self) -> Any:
         """The notebook that students get."""

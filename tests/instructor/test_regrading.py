@@ -12,6 +12,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from autograder.blame import Fault
 from autograder.instructor import capturing, grading, regrading, sandbox
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import BusyError, Course
@@ -85,6 +86,41 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
     monkeypatch.undo()
     regrading.regrade_class(Course(graded.root), say())
     assert graded.scores()["wrong"]["1.1"] == 0
+
+
+def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
+    def half_broken(cases, seconds, room):
+        """A judge that fails on who is right in 1.2, and lets everybody else pass in 1.1."""
+        verdicts = judge_apart(cases, seconds, room)
+        fault = Fault("ZeroDivisionError", "planted", "autograder.difference, line 33")
+        return [
+            type(v)(v.exercise, v.title, (), fault)
+            if v.exercise == "1.2" and v.score == 1
+            else type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
+            if v.exercise == "1.1"
+            else v
+            for v in verdicts
+        ]
+
+    before, books = graded.scores(), graded.root / "grading"
+    kept = {path: path.read_bytes() for path in books.glob("*/right/*/*.*")}
+    assert len(kept) > 2
+    monkeypatch.setattr(regrading, "judge_apart", half_broken)
+    said = say()
+    assert regrading.regrade_class(Course(graded.root), said) == 1
+    words = said.file.getvalue()
+    assert f"right, {ASSIGNMENT}: the old grade stays. NotGradedError: exercise 1.2 could" in words
+    assert "by no fault of the answer: ZeroDivisionError: planted (autograder.difference" in words
+    assert "2 of them could not be judged, and are as they were." in words
+    after = graded.scores()
+    assert {name: after[name] for name in ("right", "wrong")} == {
+        name: before[name] for name in ("right", "wrong")
+    }
+    assert after["none"]["1.1"] == 1, "the others go on"
+    assert {path: path.read_bytes() for path in kept} == kept
+    monkeypatch.undo()
+    assert regrading.regrade_class(Course(graded.root), say()) == 0
+    assert graded.scores() == before
 
 
 def test_two_gradings_at_once_are_one(graded, capsys):
