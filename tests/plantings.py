@@ -179,6 +179,7 @@ PLANTINGS = [
     Planting("programs", "_load", "3.1", turned),
     Planting("programs", "_refuse_calls", "3.1", turned),
     Planting("reduce_scatter", "keeps_own_slice", "6.9", iterate),
+    Planting("replica_groups", "read", "6.9", iterate),
     Planting("requested", "read", "3.1", turned),
     Planting("requested", "trip_count", "6.9", iterate),
     Planting("tradeoff", "plot", "6.8", trades),
