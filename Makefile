@@ -4,10 +4,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OLDEST := .venv-oldest/bin
+NEWEST := .ci/newest-python .venv-newest/bin
 LOCK := requirements/lock.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help grade regrade test test-oldest lab release sync format lock benchmarks clean
+.PHONY: help grade regrade test test-oldest test-newest test-colab lab release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +29,12 @@ test: .venv/installed ## Lint, format, types, and every test, on the newest supp
 test-oldest: .venv-oldest/installed ## The package's tests and the bank on the oldest supported JAX
 	$(OLDEST)/python -m pytest --ignore=tests/instructor
 
+test-newest: .venv-newest/installed ## The same on the newest JAX, on the newest Python that it runs on
+	$(NEWEST)/python -m pytest --ignore=tests/instructor
+
+test-colab: .venv-colab/installed ## Every notebook on the newest JAX, where its first cell installs the package
+	SHARDLINGS_SOURCE=$(CURDIR) .ci/newest-python .venv-colab/bin/python .ci/as_in_colab.py
+
 lab: .venv/installed ## Open the course in JupyterLab
 	$(BIN)/jupyter lab course
 
@@ -46,12 +53,14 @@ lock: .venv/installed ## Write the lock files anew from pyproject.toml
 		--extra dev pyproject.toml -o $(LOCK)
 	$(BIN)/uv pip compile -q --universal --fork-strategy fewest --no-emit-package shardlings --no-header --upgrade \
 		--extra oldest pyproject.toml -o requirements/oldest.txt
+	$(BIN)/uv pip compile -q --universal --fork-strategy fewest --no-emit-package shardlings --no-header --upgrade \
+		--extra test --python-version 3.12 pyproject.toml -o requirements/newest.txt
 
 benchmarks: .venv/installed ## Measure what the README claims (takes a while)
 	for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
 
 clean: ## Remove the environments; the class's grades stay
-	rm -rf .venv .venv-oldest
+	rm -rf .venv .venv-oldest .venv-newest .venv-newest-system* .venv-colab
 
 # Each environment is made by $(call install,what to install besides the package,in which versions).
 install = @PYTHON='$(PYTHON)' sh requirements/install.sh $(@D) $(1) $(2)
@@ -61,3 +70,12 @@ install = @PYTHON='$(PYTHON)' sh requirements/install.sh $(@D) $(1) $(2)
 
 .venv-oldest/installed: pyproject.toml requirements/oldest.txt
 	$(call install,oldest,requirements/oldest.txt)
+
+.venv-newest/installed: pyproject.toml requirements/newest.txt
+	@WITHIN=.ci/newest-python PYTHON=python sh requirements/install.sh $(@D) test requirements/newest.txt
+
+# As in Colab: a kernel, and nothing of ours. It is made anew each time, or it would be there already.
+.PHONY: .venv-colab/installed
+.venv-colab/installed:
+	@.ci/newest-python python -m venv --clear $(@D)
+	@.ci/newest-python $(@D)/bin/python -m pip install --quiet --disable-pip-version-check nbclient ipykernel
