@@ -1,8 +1,8 @@
-"""Every notebook, as Colab's and Kaggle's students meet it: run where the package is not installed.
+"""Every notebook, as it is met in Colab and Kaggle: run where the package is not installed.
 
-The notebook's own first cell installs it, from `SHARDLINGS_SOURCE`. First come the notebooks as they
-are handed out, from top to bottom with nothing filled in; then their solutions, each of whose checks
-has to find everything right.
+The notebook's own first cell installs it, from `SHARDLINGS_SOURCE`. First come the notebooks as
+they are handed out, from top to bottom with nothing filled in; then their solutions, each of whose
+checks has to find everything right.
 """
 
 import os
