@@ -316,8 +316,11 @@ def custom_calls(module: Any) -> set[str]:
     return targets
 
 
-def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int, ...], Any]]]:
-    """An exported program, and the shape and dtype of each argument that it says it takes."""
+def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]]]:
+    """An exported program, and the shape and dtype of each argument that it says it takes.
+
+    Where a size is a symbol it is None, for symbols cannot be compared with every number.
+    """
     from jax import export as jax_export
 
     if len(artifact) > MAX_ARTIFACT_BYTES:
@@ -328,6 +331,9 @@ def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int, ...], Any]]]:
         )
     try:
         program = jax_export.deserialize(bytearray(artifact))
-        return program, [(tuple(map(int, a.shape)), a.dtype) for a in program.in_avals]
+        return program, [
+            (tuple(size if isinstance(size, int) else None for size in aval.shape), aval.dtype)
+            for aval in program.in_avals
+        ]
     except Exception as error:  # flatbuffers and MLIR raise what they like on malformed bytes
         raise ProgramError("malformed", "The exported program cannot be read.") from error

@@ -167,6 +167,15 @@ def artifact(function, arguments=ARGUMENTS[0]):
     return bytes(export.export(jax.jit(function), disabled_checks=[check])(*structs).serialize())
 
 
+def symbolic():
+    """An artifact that takes arrays of any size."""
+    from jax import export
+
+    m, n = export.symbolic_shape("m, n")
+    structs = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((m, n), (n,))]
+    return bytes(export.export(jax.jit(lambda a, b: a))(*structs).serialize())
+
+
 @pytest.mark.parametrize(
     ("made", "diagnosis", "says"),
     [
@@ -179,6 +188,7 @@ def artifact(function, arguments=ARGUMENTS[0]):
             "arguments",
             "exported for other arguments",
         ),
+        (symbolic, "arguments", "exported for other arguments"),
     ],
 )
 def test_forged_artifacts_are_refused(made, diagnosis, says):
