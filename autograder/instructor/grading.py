@@ -114,7 +114,7 @@ def report(course: Course, console: Console, failures: list[Failure]) -> None:
     for sentence, about in told(failures):
         console.print(Text(sentence))
         if about:
-            console.print(Padding(Text(about), (0, 0, 0, 4)))
+            console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
     for folder in course.unknown_submissions():
         where = printable(str(folder.relative_to(course.root)))
         console.print(
