@@ -1,6 +1,6 @@
 """The judge in a clean process, which has seen no student's code.
 
-`python -I -m autograder.instructor.judge_process` reads a list of cases from standard input and
+`python -P -s -m autograder.instructor.judge_process` reads a list of cases from standard input and
 writes a list of verdicts. It starts without the caller's environment, user packages or folder.
 """
 
@@ -112,7 +112,7 @@ def _judged(cases: Sequence[bytes], seconds: float, room: Sandbox) -> list[Verdi
     if not cases:
         return []
     variables = {**environment(), **devices.environment()}
-    command = [sys.executable, "-I", "-m", "autograder.instructor.judge_process"]
+    command = [sys.executable, "-P", "-s", "-m", "autograder.instructor.judge_process"]
     try:
         done = subprocess.run(
             room.command(command, variables),

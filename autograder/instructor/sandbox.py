@@ -22,6 +22,14 @@ import autograder
 HOME: Final = "/home/student"
 """Where what runs in a sandbox finds itself."""
 
+PACKAGES: Final = "/shardlings"
+"""Where, within walls, the package lies that grades; Python looks there before anywhere else.
+
+Left to itself it would look where the package is installed. From an editable installation that is
+another checkout than the one at work, if that is what the current folder holds, and it has no
+place within the walls.
+"""
+
 UNPROTECTED: Final = (
     "There is no working bubblewrap here (`bwrap`), so submissions run as you do, with limits but "
     "without walls: they can read and change your files. Install bubblewrap, or grade where it "
@@ -79,7 +87,7 @@ class Sandbox(LoggingConfigurable):
             seen += ["--ro-bind", str(folder), "/submission"]
             copy = 'cp -R /submission/* . 2>/dev/null; exec "$@"'  # no start-up files: not .ipython
             command = ["/bin/sh", "-c", copy, "sh", *command]
-        variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp"}
+        variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
         known = [part for pair in variables.items() for part in ("--setenv", *pair)]
         walls = _walls(self.scratch, seen)
         return self._limited([*walls, "--chdir", HOME, "--clearenv", *known, "--", *command])
@@ -167,7 +175,7 @@ def _walls(scratch: int, seen: Sequence[str]) -> list[str]:
 
 
 def _system() -> list[str]:
-    """The system's files and Python's, read-only; of a checkout, the package alone."""
+    """The system's files, Python's and the package's, read-only; of a checkout, no more."""
     binds = ["--ro-bind", "/usr", "/usr"]
     for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):
         if path.is_symlink():
@@ -176,12 +184,12 @@ def _system() -> list[str]:
             binds += ["--ro-bind", str(path), str(path)]
     for file in ("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts"):
         binds += ["--ro-bind-try", file, file]
-    package = str(Path(autograder.__file__).parent)
     python = str(Path(sys.executable).resolve().parent.parent)
-    for folder in dict.fromkeys([sys.base_prefix, python, sys.prefix, package]):
+    for folder in dict.fromkeys([sys.base_prefix, python, sys.prefix]):
         if not folder.startswith("/usr/") and folder != "/usr":
             binds += ["--ro-bind", folder, folder]
-    return binds
+    package = Path(autograder.__file__).parent
+    return [*binds, "--ro-bind", str(package), f"{PACKAGES}/{package.name}"]
 
 
 def environment() -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What a command is wrapped in, where there are walls and where there are none."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -7,7 +8,10 @@ import time
 import psutil
 import pytest
 
+import autograder
 from autograder.instructor import sandbox
+from autograder.instructor.judge_process import CONTROL, judge_apart
+from tests.conftest import ROOT
 
 STARTS_AND_DIES = """
 import os, signal, subprocess, sys, time
@@ -36,3 +40,19 @@ def test_without_walls_it_says_so_or_refuses(monkeypatch):
     assert "bwrap" not in here
     with pytest.raises(sandbox.NoSandboxError, match="Install bubblewrap, or grade where it does"):
         sandbox.Sandbox(required=True).command(["true"], {})
+
+
+@pytest.mark.skipif(not sandbox.works(), reason="there is no bubblewrap here")
+def test_within_the_walls_is_the_package_at_work_wherever_another_is_installed(
+    tmp_path, monkeypatch
+):
+    shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
+    (tmp_path / "solutions").mkdir()
+    file = tmp_path / "autograder" / "__init__.py"
+    file.write_text(f"{file.read_text()}\nWHICH = 'the other one'\n")
+    monkeypatch.setattr(autograder, "__file__", str(file))
+    look = f"import autograder, os; print(autograder.WHICH, os.path.exists({str(tmp_path)!r}))"
+    command = sandbox.Sandbox().command([sys.executable, "-c", look], sandbox.environment())
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "the other one False\n", done.stderr
+    assert [verdict.exercise for verdict in judge_apart([CONTROL])] == ["1.1"]
