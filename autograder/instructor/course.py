@@ -48,7 +48,6 @@ class Course:
     def api(self) -> Any:
         """The interface of nbgrader, as Formgrader uses it, with this checkout's configuration."""
         config = PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
-        self.grading.mkdir(exist_ok=True)
         return NbGraderAPI(CourseDirectory(config=config), config=config)
 
     def assignments(self) -> list[str]:
