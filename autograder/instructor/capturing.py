@@ -21,7 +21,10 @@ from autograder.instructor.listening import MESSAGE, Allowance, Client, bound, h
 from autograder.notebook import SEED_VARIABLE
 
 RESOURCE: Final = "shardlings"
-"""Where, in nbconvert's resources, one preprocessor leaves what the next needs."""
+"""Where, in nbconvert's resources, one preprocessor leaves what the next needs.
+
+And where, in a cell's metadata, it leaves how long the cell ran.
+"""
 
 FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.append('')"
 """Files beside a notebook can be imported, but never in place of what others import."""
@@ -114,6 +117,8 @@ class CaptureEvidence(Execute):
         self.at, self.provisioner = index, self.km.provisioner
         self.began = time.monotonic()
         done: tuple[Any, Any] = super().preprocess_cell(cell, resources, index)
+        if cell.cell_type == "code":
+            cell.metadata[RESOURCE] = {"seconds": round(time.monotonic() - self.began, 3)}
         return done
 
     def create_kernel_manager(self) -> Any:

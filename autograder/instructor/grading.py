@@ -1,6 +1,6 @@
 """Grade a class: run, judge, write feedback, and show the gradebook as a table."""
 
-import hashlib
+import functools
 import html
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from autograder.instructor import csvs, demonstration, sandbox, table
+from autograder.instructor import csvs, demonstration, fingerprint, sandbox, table
+from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.course import Course, reason
 from autograder.instructor.failures import Failure, told
 from autograder.instructor.following import following
@@ -68,17 +69,40 @@ def _release(course: Course, console: Console, assignments: Sequence[str]) -> No
 
 def _grade_all(course: Course, console: Console, again: bool) -> Iterator[Failure]:
     """Grade what is to be graded; whatever cannot be."""
+
+    @functools.cache  # what fails is tried again the next time, and not for each student
+    def refusal(assignment: str) -> str:
+        return _refusal(course, console, assignment)
+
     with closing(following(console, "Grading", course.submissions(), ", ".join)) as each:
         for student, assignment in each:
             try:
                 failure = _broken(course, student, assignment)
                 if failure is None and (again or _is_new(course, student, assignment)):
-                    failure = _grade(course, student, assignment)
+                    why = refusal(assignment)
+                    failure = (
+                        Failure(student, assignment, why, theirs=False)
+                        if why
+                        else _grade(course, student, assignment)
+                    )
             except Exception as error:  # one submission's failure is its own
                 why = f"grading failed. {type(error).__name__}: {error}"
                 failure = Failure(student, assignment, why, theirs=False)
             if failure is not None:
                 yield failure
+
+
+def _refusal(course: Course, console: Console, assignment: str) -> str:
+    """Why nothing of an assignment is to be graded here; empty where all is well."""
+
+    def announce() -> None:
+        console.print(f"Grading the course's own {assignment} first: does it get what it should?")
+
+    try:
+        calibrate(course.api.coursedir, course.api.config, assignment, announce)
+    except CalibrationError as error:
+        return str(error)
+    return ""
 
 
 def _tell(course: Course, failure: Failure) -> None:
@@ -161,13 +185,9 @@ def _is_new(course: Course, student: str, assignment: str) -> bool:
 
 
 def _fingerprint(course: Course, student: str, assignment: str) -> str:
-    """What was handed in, in a few letters; times of files are not to be trusted."""
+    """What was handed in, in a few letters."""
     folder = course.submitted / student / assignment
-    digest = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        digest.update(f"{path.relative_to(folder)}\0".encode(errors="surrogateescape"))
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return fingerprint.of_files((p for p in folder.rglob("*") if p.is_file()), folder)
 
 
 def _broken(course: Course, student: str, assignment: str) -> Failure | None:
