@@ -100,7 +100,7 @@ def explanation(fault: Fault) -> tuple[str, str]:
     """What a learner is told of an error of ours: what happened, and what to do about it."""
     return (
         f"This is not your answer's fault: Shardlings itself failed while it looked at your "
-        f"answer. It raised {fault}.",
+        f"answer. The error was {fault}.",
         f"Nothing has been decided about your answer, and restarting or running it again is "
         f"unlikely to help. {tested.versions()} Please report this message at {address()}.",
     )
