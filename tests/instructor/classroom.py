@@ -16,8 +16,8 @@ import nbformat
 from nbgrader.api import Gradebook
 from sqlalchemy.exc import SAWarning
 
-from autograder.exercises import NOTEBOOKS
-from autograder.instructor import bank
+from autograder.exercises import NOTEBOOKS, find
+from autograder.instructor import bank, fingerprint
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
 from tests.conftest import ROOT
@@ -39,6 +39,10 @@ RIGHT = right_answers(ASSIGNMENT)
 FULL = {"1.1": 1, "1.2": 1, "1.3": 1, "1.4": 1, "1.5": 2, "1.6": 2, "1.7": 3, "1.8": 2}
 """What right answers to all of it earn."""
 
+LAST = "1.2"
+SHORT = {exercise: points for exercise, points in FULL.items() if exercise <= LAST}
+"""The same, where a classroom's notebook ends after its second exercise."""
+
 
 @dataclass
 class Classroom:
@@ -48,15 +52,33 @@ class Classroom:
     assignment: str = ASSIGNMENT
 
     @classmethod
-    def at(cls, root: Path, assignment: str = ASSIGNMENT) -> "Classroom":
-        """Copy what a checkout has; nothing of a class."""
+    def at(cls, root: Path, assignment: str = ASSIGNMENT, short: bool = False) -> "Classroom":
+        """Copy what a checkout has; nothing of a class.
+
+        Args:
+            root: where to.
+            assignment: what will be handed in.
+            short: whether its notebook is to end after its second exercise, which is much quicker
+                to grade; for what is about kernels, and not about answers.
+        """
         for folder in ("course", "solutions"):
             shutil.copytree(ROOT / folder, root / folder)
         for file in ("nbgrader_config.py", "pyproject.toml"):
             shutil.copy(ROOT / file, root / file)
         room = cls(root, assignment)
+        if short:
+            room.shorten()
         room.calibrate()
         return room
+
+    def shorten(self) -> None:
+        """End the notebook after its second exercise, in the source and in the release."""
+        for folder in ("solutions", "course"):
+            path = self.root / folder / self.assignment / f"{self.assignment}.ipynb"
+            notebook = nbformat.read(path, 4)
+            names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
+            del notebook.cells[names.index(find(LAST).grade_id) + 1 :]
+            nbformat.write(notebook, path)
 
     def calibrate(self) -> None:
         """Calibrate the assignment, once for all classrooms that have the same.
@@ -64,7 +86,9 @@ class Classroom:
         What is shared is only what a calibration leaves, and it says itself what it holds for.
         """
         mine = self.root / "grading" / "calibration" / f"{self.assignment}.json"
-        shared = CALIBRATED / mine.name
+        api = Course(self.root).api
+        state = fingerprint.of_assignment(api.coursedir, api.config, self.assignment)
+        shared = CALIBRATED / f"{state}.json"
         for path in (mine, shared):
             path.parent.mkdir(parents=True, exist_ok=True)
         with shared.with_suffix(".lock").open("w") as lock, warnings.catch_warnings():
@@ -72,7 +96,6 @@ class Classroom:
             warnings.simplefilter("ignore", SAWarning)
             if shared.exists():
                 shutil.copy(shared, mine)
-            api = Course(self.root).api
             calibrate(api.coursedir, api.config, self.assignment)
             shutil.copy(mine, shared)
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from autograder.instructor import sandbox
-from tests.instructor.classroom import ASSIGNMENT, FULL, RIGHT, Classroom
+from tests.instructor.classroom import ASSIGNMENT, RIGHT, SHORT, Classroom
 
 pytestmark = pytest.mark.skipif(not sandbox.works(), reason="there is no bubblewrap here")
 
@@ -275,7 +275,7 @@ def listener():
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory, listener):
-    room = Classroom.at(tmp_path_factory.mktemp("course"))
+    room = Classroom.at(tmp_path_factory.mktemp("course"), short=True)
     config = room.root / "nbgrader_config.py"
     config.write_text(config.read_text() + LIMITS)
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
@@ -301,7 +301,7 @@ def room(tmp_path_factory, listener):
     return room
 
 
-HONEST = {**dict.fromkeys(FULL, 0), "1.1": 1}
+HONEST = {**dict.fromkeys(SHORT, 0), "1.1": 1}
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -311,13 +311,13 @@ def test_an_attack_earns_what_its_honest_answer_earns(room, name):
 
 @pytest.mark.parametrize("name", DEADLY)
 def test_who_kills_the_kernel_is_told_so(room, name):
-    assert room.scores()[name] == dict.fromkeys(FULL, 0)
+    assert room.scores()[name] == dict.fromkeys(SHORT, 0)
     assert WHY[name] in room.verdicts(name)["ex-1-1-check"]
 
 
 @pytest.mark.parametrize("name", ["a_neighbour", "zz_next"])
 def test_the_others_are_graded_as_alone(room, name):
-    assert room.scores()[name] == FULL
+    assert room.scores()[name] == SHORT
 
 
 def test_nobody_was_reached(room, listener):

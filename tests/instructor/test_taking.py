@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell
 
 from autograder.instructor import bank, sandbox
-from tests.instructor.classroom import ASSIGNMENT, FULL, RIGHT, Classroom
+from tests.instructor.classroom import ASSIGNMENT, RIGHT, SHORT, Classroom
 
 pytestmark = pytest.mark.skipif(not sandbox.works(), reason="there is no bubblewrap here")
 
@@ -177,7 +177,7 @@ def listener(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory, listener):
-    room = Classroom.at(tmp_path_factory.mktemp("course"))
+    room = Classroom.at(tmp_path_factory.mktemp("course"), short=True)
     config = room.root / "nbgrader_config.py"
     config.write_text(config.read_text() + LIMITS)
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
@@ -203,7 +203,7 @@ def room(tmp_path_factory, listener):
     return room
 
 
-HONEST = {**dict.fromkeys(FULL, 0), "1.1": 1}
+HONEST = {**dict.fromkeys(SHORT, 0), "1.1": 1}
 
 
 @pytest.mark.parametrize("name", SURVIVES)
@@ -213,23 +213,23 @@ def test_who_survives_earns_what_the_answer_earns(room, name):
 
 @pytest.mark.parametrize("name", ENDED)
 def test_who_takes_too_much_is_ended_and_told_why(room, name):
-    assert room.scores()[name] == dict.fromkeys(FULL, 0)
+    assert room.scores()[name] == dict.fromkeys(SHORT, 0)
     assert ENDED[name][1] in room.verdicts(name)["ex-1-1-check"]
 
 
 def test_short_cells_are_watched_too(room):
-    assert room.scores()["many_short_cells"] == dict.fromkeys(FULL, 0)
+    assert room.scores()["many_short_cells"] == dict.fromkeys(SHORT, 0)
     said = room.verdicts("many_short_cells")["ex-1-1-check"]
     assert "it started more than 24 processes" in said
 
 
 def test_the_next_is_graded_as_alone(room):
-    assert room.scores()["zz_next"] == FULL
+    assert room.scores()["zz_next"] == SHORT
 
 
 def test_files_beside_the_notebook_can_be_used_and_are_in_nobodys_way(room):
     assert room.printed("brings_files") == "helped\n"
-    assert room.scores()["brings_files"] == FULL
+    assert room.scores()["brings_files"] == SHORT
 
 
 def test_what_they_found(room, listener):
