@@ -36,7 +36,9 @@ def told(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:
             (one,) = those
             yield printable(f"{one.student}, {one.assignment}: {' '.join(one.why.split())}"), ""
         else:
-            yield printable(f"{sentence[:1].upper()}{sentence[1:]}"), printable(_listed(those))
+            same = all(failure.why == those[0].why for failure in those)
+            said = " ".join(those[0].why.split()) if same else sentence
+            yield printable(f"{said[:1].upper()}{said[1:]}"), printable(_listed(those))
 
 
 def _listed(failures: Sequence[Failure]) -> str:

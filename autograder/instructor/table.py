@@ -66,7 +66,8 @@ def show(console: Console, assignment: str, rows: Sequence[Row]) -> None:
         shown.append(column)
     left = console.width - sum(column.width for column in (total, *shown))
     names = [shortened(name, max(left, SHORTEST_NAME)) for name in names]
-    console.print(_table(assignment, names, [total, *shown]))
+    console.print(Text(assignment, "bold"))
+    console.print(_table(names, [total, *shown]))
     if dropped := [column.heading.split()[0] for column in exercises[len(shown) :]]:
         console.print(
             f"There was no room for {_listed(dropped)}; grading/exercises.csv has every exercise.",
@@ -121,10 +122,9 @@ def _decimals(text: str) -> str:
     return text[len(text.partition(".")[0]) :]
 
 
-def _table(assignment: str, names: Sequence[str], columns: Sequence[Column]) -> Table:
+def _table(names: Sequence[str], columns: Sequence[Column]) -> Table:
     table = Table(
-        title=assignment, title_justify="left", title_style="bold", box=SIMPLE_HEAD,
-        padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False,
+        box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False,
         show_footer=len(names) > SCREENFUL,
     )  # fmt: skip
     table.add_column("student\npoints", "student", no_wrap=True)
