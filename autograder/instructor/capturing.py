@@ -29,6 +29,9 @@ And where, in a cell's metadata, it leaves how long the cell ran.
 FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.append('')"
 """Files beside a notebook can be imported, but never in place of what others import."""
 
+LONGEST_PLACE: Final = 70
+"""How many letters the place may have that sockets lie in: the path of one has room for about 103."""
+
 NOWHERE: Final = -1
 """Where a notebook is before its first cell: nobody's code has run."""
 
@@ -87,7 +90,7 @@ class CaptureEvidence(Execute):
             cell.get("outputs", []).clear()  # evidence is what this run publishes
         self.allowance = Allowance(self.cell_output, self.notebook_output)
         self.at, self.provisioner = NOWHERE, None
-        self.shared = Path(tempfile.mkdtemp(prefix="shardlings-"))
+        self.shared = Path(tempfile.mkdtemp(prefix="shardlings-", dir=_place_for_sockets()))
         try:
             super().preprocess(nb, resources)
         except DeadKernelError:
@@ -154,6 +157,12 @@ class CaptureEvidence(Execute):
         if content["status"] == "error":
             shorten_error(content)
         super().on_cell_executed(**kwargs)
+
+
+def _place_for_sockets() -> str:
+    """The folder for temporary files, unless its name is too long for those of sockets in it."""
+    usual = tempfile.gettempdir()
+    return "/tmp" if len(usual) > LONGEST_PLACE and Path("/tmp").is_dir() else usual
 
 
 def _remove(folder: Path) -> None:

@@ -250,7 +250,7 @@ def test_what_cannot_be_graded_is_a_row_and_a_sentence(graded, spoil):
 def test_what_is_true_of_two_is_said_once(graded):
     lines = [line.rstrip() for line in graded[1].splitlines()]
     both = lines.index(f"    a_long_number ({ASSIGNMENT}), brackets ({ASSIGNMENT})")
-    said = "<assignment>.ipynb cannot be read as a notebook: it is not a notebook's JSON."
+    said = f"{ASSIGNMENT}.ipynb cannot be read as a notebook: it is not a notebook's JSON."
     assert lines[both - 1] == said
     assert f"missing, {ASSIGNMENT}: {SENTENCES[missing]}" in lines
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import time
 
 import nbformat
@@ -79,6 +80,13 @@ def test_a_real_kernel_that_dies_once_is_run_anew_from_the_beginning(tmp_path):
 def test_a_real_kernel_that_dies_here_and_there_is_the_machines(tmp_path):
     with pytest.raises(MachineError, match="died twice, in cell 2 and then in cell 3"):
         run_for_real(tmp_path, 1, 2)
+
+
+def test_a_kernel_runs_where_temporary_files_lie_deep(tmp_path, monkeypatch):
+    deep = tmp_path / ("deep" * 20)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    assert run_for_real(tmp_path) == "1\n"
 
 
 @pytest.mark.parametrize("walls", [True, False])
