@@ -30,7 +30,7 @@ FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.a
 """Files beside a notebook can be imported, but never in place of what others import."""
 
 LONGEST_PLACE: Final = 70
-"""How many letters the place may have that sockets lie in: the path of one has room for about 103."""
+"""How many letters the place of sockets may have: the path of one has room for about 103."""
 
 NOWHERE: Final = -1
 """Where a notebook is before its first cell: nobody's code has run."""
