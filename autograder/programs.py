@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from autograder import requested
-from autograder.blame import theirs
+from autograder.blame import TheirError, theirs
 from autograder.collectives import Collective
 from autograder.communication import Report, communication
 from autograder.errors import first_line
@@ -68,6 +68,13 @@ UNREDUCED: Final = (
 )
 """The diagnosis of what is still to be added up, and the sentence."""
 
+NOT_EXPORTABLE: Final = (
+    "JAX traced your function, and then could not make a program of it that can be handed in: {}. "
+    "Most often there is a call back to Python in it, such as jax.debug.print: take that out, and "
+    "check again."
+)
+"""What is said where a function can be traced and not exported."""
+
 MAX_ARTIFACT_BYTES: Final = 1 << 20
 """An exported exercise takes a few kilobytes; what is much larger carries its answer in it."""
 
@@ -118,11 +125,16 @@ def export(
             jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
             results = jax.tree.leaves(jax.eval_shape(jitted, *structs))
         _refuse_unreduced(results)
-        with theirs():
-            exported = jax_export.export(jitted)(*structs)
-        _refuse_other_mode(results, arguments[0].mode)  # after all that JAX itself refuses
-        with theirs():
-            return bytes(exported.serialize())
+        try:
+            with theirs():
+                exported = jax_export.export(jitted)(*structs)
+            _refuse_other_mode(results, arguments[0].mode)  # after all that JAX itself refuses
+            with theirs():
+                return bytes(exported.serialize())
+        except TheirError as refused:
+            if isinstance(refused.error, NotImplementedError):
+                raise ProgramError("not-exportable", NOT_EXPORTABLE.format(refused)) from refused
+            raise
 
 
 def _refuse_unreduced(results: Sequence[Any]) -> None:

@@ -203,9 +203,16 @@ def test_a_callback_to_the_host_cannot_be_exported():
     def calls_back(a, b):
         return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(a.shape, a.dtype), a)
 
-    found = verdict(calls_back)
-    assert found.score == 0
-    assert found.diagnoses == ("raised",)
+    def prints(a, b):
+        jax.debug.print("{}", a)
+        return a
+
+    for function in (calls_back, prints):
+        found = verdict(function)
+        assert found.score == 0
+        assert found.diagnoses == ("not-exportable",)
+        assert "JAX traced your function" in found.findings[0].difference
+        assert "such as jax.debug.print: take that out" in found.findings[0].difference
 
 
 def test_custom_calls_are_read_from_operations_and_not_from_names():

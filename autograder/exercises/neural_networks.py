@@ -305,8 +305,8 @@ FSDP: Final = Exercise(
     diagnoses={
         "too-much-memory": "Whole layers are kept. Gather within the function of one layer, and "
         "not before the loop; put jax.checkpoint around that function, and not around the loss; "
-        "and let lax.scan run it: where a Python loop writes all layers out, the compiler of "
-        "JAX before 0.12 sees that each is fetched twice, and fetches it once.",
+        "and let lax.scan run it: of a Python loop, which writes all layers out, the compiler "
+        "keeps more than one layer at a time.",
         "as-many-times": "It is as many times too large as there are devices. What they have is "
         "added up (the way back through an all-gather does), and each divided by the number of its "
         "own examples: divide by the number of all.",

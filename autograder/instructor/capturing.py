@@ -116,10 +116,21 @@ class CaptureEvidence(Execute):
         return Died(self.at, getattr(self.provisioner, "ended", "") or otherwise)
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
-        """Run one cell."""
+        """Run one cell.
+
+        Raises:
+            CellTimeoutError: it did not end in its time, or the kernel stopped speaking.
+            DeadKernelError: the kernel has ended.
+        """
         self.at, self.provisioner = index, self.km.provisioner
         self.began = time.monotonic()
-        done: tuple[Any, Any] = super().preprocess_cell(cell, resources, index)
+        try:
+            done: tuple[Any, Any] = super().preprocess_cell(cell, resources, index)
+        except CellTimeoutError as error:
+            process = self.provisioner.process
+            if process is not None and process.poll() is not None:  # its silence was noticed first
+                raise DeadKernelError("The kernel died.") from error
+            raise
         if cell.cell_type == "code":
             cell.metadata[RESOURCE] = {"seconds": round(time.monotonic() - self.began, 3)}
         return done

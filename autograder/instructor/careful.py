@@ -45,14 +45,13 @@ class CarefulAutograde(Autograde):
         Raises:
             NbGraderException: grading does not get the assignment's own notebooks right.
         """
-        if self.calibrate:
-            for assignment in sorted(self._found()):
-                self.log.info("Calibrating %s, unless that was done before", assignment)
-                try:
-                    calibrate(self.coursedir, self.config, assignment)
-                except CalibrationError as error:
-                    self.log.error(str(error))
-                    raise NbGraderException(str(error)) from None
+        for assignment in sorted(self._found()):
+            self.log.info("Calibrating %s, unless that was done before", assignment)
+            try:
+                calibrate(self.coursedir, self.config, assignment)
+            except CalibrationError as error:
+                self.log.error(str(error))
+                raise NbGraderException(str(error)) from None
         super().convert_notebooks()
 
     def _found(self) -> set[str]:

@@ -115,8 +115,13 @@ def handed_in_to(root):
     return room
 
 
+UNCALIBRATED = "c.CarefulAutograde.calibrate = False\n"
+
+
 def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path):
     room = handed_in_to(tmp_path)
+    config = room.root / "nbgrader_config.py"
+    config.write_text(config.read_text() + UNCALIBRATED)  # which would have noticed it before
     python = course_with_an_error(tmp_path, "difference", "    if asked == made:")
     status, said = room.run("nbgrader", "autograde", ASSIGNMENT, "--create", python=python)
     assert status == 1
@@ -137,6 +142,7 @@ def test_nobody_is_graded_where_the_kernels_half_fails(tmp_path):
     python = course_with_an_error(tmp_path, "capture", "    contents = Contents(")
     status, said = graded_by(python, room)
     assert status == 1
+    assert "The solution notebook cannot be graded" in said
     assert "ZeroDivisionError: planted (autograder.capture, line" in said
-    assert set(room.scores()["ada"].values()) <= {None}
+    assert room.scores() == {}
     assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text()

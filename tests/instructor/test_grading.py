@@ -43,7 +43,7 @@ def test_an_empty_folder_is_filled_with_five_students(graded):
     students = sorted(p.name for p in (root / "grading" / "submitted").iterdir())
     assert len(students) == 5
     assert "five made-up students hand in: 01_sharding_basics, 06_shard_map_matmul." in said
-    table = [line.split() for line in said.partition("\n01_sharding_basics ")[2].splitlines()]
+    table = [line.split() for line in said.partition("\n01_sharding_basics\n")[2].splitlines()]
     assert ["ada-all-right", "13", *"✓✓✓✓✓✓✓✓"] in table
     assert ["dana-untouched", "0", *"00000000"] in table
     assert ["emil-broken", "broken", *"––––––––"] in table
@@ -97,7 +97,7 @@ def test_what_is_graded_is_not_graded_again_until_it_changes(graded):
     assert status == 0
     assert notebook.stat().st_mtime_ns == before
     assert "made-up students" not in said
-    table = "\n01_sharding_basics "
+    table = "\n01_sharding_basics\n"
     assert said.partition(table)[2] == first.partition(table)[2] != ""
     submitted = root / "grading" / "submitted" / "dana-untouched" / ASSIGNMENT
     right = root / "grading" / "submitted" / "ada-all-right" / ASSIGNMENT / notebook.name
