@@ -33,6 +33,7 @@ LOG: Final = logging.getLogger("shardlings.calibration")
 """What nbgrader says of a trial: nobody's submission, so it is read, and not shown."""
 
 LOG.propagate = False
+LOG.addHandler(logging.NullHandler())  # else Python writes warnings to the terminal all the same
 
 
 class TrialError(RuntimeError):

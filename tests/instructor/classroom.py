@@ -52,32 +52,32 @@ class Classroom:
     assignment: str = ASSIGNMENT
 
     @classmethod
-    def at(cls, root: Path, assignment: str = ASSIGNMENT, short: bool = False) -> "Classroom":
+    def at(cls, root: Path, assignment: str = ASSIGNMENT, until: str = "") -> "Classroom":
         """Copy what a checkout has; nothing of a class.
 
         Args:
             root: where to.
             assignment: what will be handed in.
-            short: whether its notebook is to end after its second exercise, which is much quicker
-                to grade; for what is about kernels, and not about answers.
+            until: the exercise that its notebook is to end with, which is much quicker to grade;
+                for what is about kernels and programs, and not about answers to all of them.
         """
         for folder in ("course", "solutions"):
             shutil.copytree(ROOT / folder, root / folder)
         for file in ("nbgrader_config.py", "pyproject.toml"):
             shutil.copy(ROOT / file, root / file)
         room = cls(root, assignment)
-        if short:
-            room.shorten()
+        if until:
+            room.shorten(find(until).grade_id)
         room.calibrate()
         return room
 
-    def shorten(self) -> None:
-        """End the notebook after its second exercise, in the source and in the release."""
+    def shorten(self, last: str) -> None:
+        """End the notebook after a cell, in the source and in the release."""
         for folder in ("solutions", "course"):
             path = self.root / folder / self.assignment / f"{self.assignment}.ipynb"
             notebook = nbformat.read(path, 4)
             names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
-            del notebook.cells[names.index(find(LAST).grade_id) + 1 :]
+            del notebook.cells[names.index(last) + 1 :]
             nbformat.write(notebook, path)
 
     def calibrate(self) -> None:

@@ -62,7 +62,7 @@ ARTIFACTS = {
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    room = Classroom.at(tmp_path_factory.mktemp("course"), ASSIGNMENT)
+    room = Classroom.at(tmp_path_factory.mktemp("course"), ASSIGNMENT, until="3.1")
     config = room.root / "nbgrader_config.py"
     config.write_text(config.read_text() + "\nc.JudgeEvidence.seconds = 12\n")
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")

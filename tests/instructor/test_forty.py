@@ -8,7 +8,7 @@ from rich.console import Console
 from autograder.instructor import grading, sandbox
 from autograder.instructor.course import Course
 from tests.instructor import test_broken_files as files
-from tests.instructor.classroom import RIGHT, Classroom
+from tests.instructor.classroom import LAST, RIGHT, Classroom
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
@@ -51,8 +51,8 @@ def class_of(room, attacks=(), broken=(), honest=0):
 
 
 def test_forty(tmp_path):
-    alone = class_of(Classroom.at(tmp_path / "alone", short=True), honest=len(HONEST))[2]
-    room = Classroom.at(tmp_path / "forty", short=True)
+    alone = class_of(Classroom.at(tmp_path / "alone", until=LAST), honest=len(HONEST))[2]
+    room = Classroom.at(tmp_path / "forty", until=LAST)
     status, said, scores = class_of(room, ATTACKS, BROKEN, honest=20)
     assert status == 0, said
     for i in range(20):

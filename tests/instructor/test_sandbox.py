@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from autograder.instructor import sandbox
-from tests.instructor.classroom import ASSIGNMENT, RIGHT, SHORT, Classroom
+from tests.instructor.classroom import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 pytestmark = pytest.mark.skipif(not sandbox.works(), reason="there is no bubblewrap here")
 
@@ -275,7 +275,7 @@ def listener():
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory, listener):
-    room = Classroom.at(tmp_path_factory.mktemp("course"), short=True)
+    room = Classroom.at(tmp_path_factory.mktemp("course"), until=LAST)
     config = room.root / "nbgrader_config.py"
     config.write_text(config.read_text() + LIMITS)
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")

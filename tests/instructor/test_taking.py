@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell
 
 from autograder.instructor import bank, sandbox
-from tests.instructor.classroom import ASSIGNMENT, RIGHT, SHORT, Classroom
+from tests.instructor.classroom import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 pytestmark = pytest.mark.skipif(not sandbox.works(), reason="there is no bubblewrap here")
 
@@ -177,7 +177,7 @@ def listener(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory, listener):
-    room = Classroom.at(tmp_path_factory.mktemp("course"), short=True)
+    room = Classroom.at(tmp_path_factory.mktemp("course"), until=LAST)
     config = room.root / "nbgrader_config.py"
     config.write_text(config.read_text() + LIMITS)
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
