@@ -15,6 +15,7 @@ import nbformat
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent
+UNGRADED = "00_setup"
 
 
 def run(path: Path, mark: str) -> list[str]:
@@ -24,6 +25,8 @@ def run(path: Path, mark: str) -> list[str]:
         os.environ["SHARDLINGS_STATE"] = folder
         NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}}).execute()
     checks = [c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade")]
+    if not checks and path.stem != UNGRADED:
+        return ["It has no checks, so nothing was seen."]
     said = [
         next((o.data["text/plain"] for o in cell.outputs if "text/html" in o.get("data", {})), "")
         for cell in checks
@@ -35,7 +38,9 @@ def main() -> int:
     """Run them all; how many had something to say."""
     failures = 0
     for folder, mark in (("course", "○"), ("solutions", "✓")):
-        for path in sorted((ROOT / folder).glob("*/*.ipynb")):
+        paths = sorted((ROOT / folder).glob("*/*.ipynb"))
+        failures += not paths  # where nothing was run, nothing has passed
+        for path in paths:
             began = time.monotonic()
             wrong = run(path, mark)
             failures += bool(wrong)
