@@ -10,7 +10,7 @@ LOCK := requirements/lock.txt
 SIDE_BY_SIDE := -n logical --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help grade regrade test test-oldest test-newest test-colab lab release sync format lock benchmarks clean
+.PHONY: help grade regrade exercise try test test-oldest test-newest test-colab lab release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ lab: .venv/installed ## Open the course in JupyterLab
 
 release: .venv/installed ## Make course/ from solutions/
 	@$(BIN)/python -m autograder.instructor release
+
+exercise: .venv/installed ## Write the stubs of a new exercise: ID=1.9, and NOTEBOOK=… where it is the first
+	@$(BIN)/python -m autograder.instructor exercise $(ID) $(if $(NOTEBOOK),--notebook $(NOTEBOOK))
+
+try: .venv/installed ## Show the verdict on each answer in a file: FILE=answer.py, and ID=1.9 if it does not say
+	@$(BIN)/python -m autograder.instructor try $(FILE) $(if $(ID),--exercise $(ID))
 
 sync: .venv/installed ## Bring each solution notebook and its text twin in step
 	$(BIN)/jupytext --sync solutions/*/*.ipynb

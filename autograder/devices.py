@@ -18,8 +18,7 @@ from typing import Final
 
 import jax
 
-from autograder import tested
-from autograder.errors import ShortError
+from autograder.errors import ShortError, remark_on_version
 
 DISPATCHERS: Final = 3
 """Python threads that may dispatch programs at once before the pool is too small again."""
@@ -104,7 +103,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
 @cache
 def _say_what_is_untested() -> None:
     """Printed, and no warning: to stock nbgrader, whatever stands on stderr is a failure."""
-    remark = tested.remark()
+    remark = remark_on_version()
     if remark:
         print(remark)
 

@@ -1,43 +1,45 @@
-"""The names that a notebook imports: check, hint, progress, show, target."""
+"""The names that a notebook imports: check, hint, progress, show, target.
+
+In a student's own kernel, `check` captures and judges. In a kernel that grades there is a file with
+plans, and neither an exercise nor a judge: an answer is captured there, and leaves as evidence;
+`hint`, `progress` and `target` do nothing.
+"""
 
 import os
 import secrets
-import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Final, Literal, overload
 
 import jax
 import numpy as np
 
-from autograder import drawing, evidence, feedback, holdings, inside, journal
-from autograder.blame import Fault, explanation
-from autograder.capture import capture
-from autograder.errors import ShortError
-from autograder.exercise import Exercise, pictured
-from autograder.exercises import NOTEBOOKS, UnknownExerciseError, find
-from autograder.judge import judge
-from autograder.layout import Layout, LayoutError
-from autograder.verdict import Trade, Verdict
+from autograder import evidence
+from autograder.errors import Fault, ShortError, explanation
+from autograder.evidence import Plan, capture, told
+from autograder.layouts import Layout, LayoutError, device_local_picture
+from autograder.pictures import (
+    Picture,
+    blocks_as_figure,
+    display_blocks,
+    display_holdings,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import RenderableType
 
-SEED_VARIABLE: Final = "SHARDLINGS_GRADING_SEED"
-"""Set, by what grades, in kernels that only capture evidence; what cases are drawn from."""
+    from autograder.exercises import Exercise
 
 DEVICES: Final = 8
 """How many devices every notebook of the course has."""
 
 _hints_given: dict[str, int] = {}
-_attempts: dict[str, dict[str, list[Trade]]] = {}
 
 
 class UsageError(ShortError, TypeError):
     """One of the course's functions was called with something that it cannot use."""
 
 
-class UnknownExercise(ShortError, UnknownExerciseError):  # noqa: N818  what a learner reads
+class UnknownExercise(ShortError, LookupError):  # noqa: N818  it is what a learner reads
     """There is no exercise of that name."""
 
 
@@ -73,49 +75,52 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
         NotJudged: the autograder itself failed, where nbgrader runs the notebook.
     """
     try:
-        _check(exercise, answer, answers)
+        plans = told()
+        if plans is None:
+            _judge(exercise, answer, answers)
+        elif exercise in plans:
+            named = _by_name(plans[exercise], answer, answers)
+            _hand_in(capture(plans[exercise], named))
+        else:  # a student may have copied a check from another notebook
+            print(f"{exercise!r} is not asked for in this notebook, so nothing was handed in.")
     except ShortError:
         raise
     except Exception as error:  # nothing else of ours looked after it: not even words are drawn
         _say_whose_fault(Fault.of(error))
 
 
-def _check(exercise: str, answer: tuple[object, ...], answers: Mapping[str, object]) -> None:
-    asked = _find(exercise)
-    named = _by_name(asked, answer, answers)
-    if jax.device_count() < DEVICES:
-        raise UsageError(
-            f"The exercises need {DEVICES} devices, and this process has {jax.device_count()}. "
-            f"Restart the kernel, and run the notebook's first cells before anything else: "
-            f"emulate_devices({DEVICES}) is there."
-        )
-    grading_seed = os.environ.get(SEED_VARIABLE)
-    if grading_seed is not None:
-        _publish(capture(asked, named, int(grading_seed)))
-        return
-    seed = secrets.randbits(32)
-    verdict = judge(asked, capture(asked, named, seed), seed)
-    earlier = _attempts.setdefault(asked.id, {})
-    page = feedback.page(verdict, earlier)
-    _display(page, feedback.text(verdict), lambda: feedback.renderable(verdict))
-    for finding in verdict.findings:
-        if finding.trade is not None:
-            earlier.setdefault(finding.answer, []).append(finding.trade)
+def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, object]) -> None:
+    """Capture and judge, and show the verdict."""
+    asked, seed = _find(exercise), secrets.randbits(32)
+    from autograder.judge import judge, remember, show_verdict, verdict_in_lines
+
+    plan = asked.plan(seed)
+    named = _by_name(plan, answer, answers)
+    verdict = judge(asked, capture(plan, named), seed)
+    show_verdict(verdict)
     if _is_run_by_nbgrader():
         if verdict.state == "failed":
-            raise NotJudged(_without_pictures(verdict))
+            raise NotJudged(verdict_in_lines(verdict))
         if verdict.score < 1:
-            raise NotYet(_without_pictures(verdict))
+            raise NotYet(verdict_in_lines(verdict))
     elif verdict.state != "failed":
-        journal.record(asked.id, verdict.state)
+        remember(asked.id, verdict.state)
+
+
+def _hand_in(captured: evidence.Evidence) -> None:
+    """Have evidence leave the kernel, among the cell's outputs."""
+    from IPython.display import display as publish
+
+    said = f"{captured.exercise}: handed in"
+    publish({evidence.MIME: evidence.to_json(captured), "text/plain": said}, raw=True)
 
 
 def _say_whose_fault(fault: Fault) -> None:
     """Say that the autograder failed; where nbgrader runs the notebook, it is not to go unseen."""
     words = "\n".join(explanation(fault))
-    if _is_run_by_nbgrader() or SEED_VARIABLE in os.environ:
+    if _is_run_by_nbgrader() or evidence.PLANS_VARIABLE in os.environ:
         raise NotJudged(words) from None
-    _say(words)
+    print(words)
 
 
 def _is_run_by_nbgrader() -> bool:
@@ -131,27 +136,32 @@ def hint(exercise: str) -> None:
     Raises:
         UnknownExercise: there is no such exercise.
     """
+    if told() is not None:
+        return
     asked = _find(exercise)
     number = _hints_given.get(asked.id, 0)
     if number == len(asked.hints):
-        _say(f"{asked.id}: those were all {number} hints; from the start again.")
+        print(f"{asked.id}: those were all {number} hints; from the start again.")
         number = 0
     _hints_given[asked.id] = number + 1
     place = f"hint {number + 1} of {len(asked.hints)}"
-    _say(f"{asked.id} {asked.title}, {place}: {asked.hints[number]}")
+    print(f"{asked.id} {asked.title}, {place}: {asked.hints[number]}")
 
 
 def progress() -> None:
     """Show how many exercises are done; and of the notebooks that were begun, which are left."""
-    states = journal.load()
-    lines = []
+    if told() is not None:
+        return
+    from autograder.exercises import NOTEBOOKS
+    from autograder.judge import MARKS, remembered
+
+    states = remembered()
     for notebook, exercises in NOTEBOOKS.items():
-        marks = [(e, feedback.MARKS[states.get(e.id, "unanswered")]) for e in exercises]
+        marks = [(e, MARKS[states.get(e.id, "unanswered")]) for e in exercises]
         done = sum(states.get(e.id) == "right" for e in exercises)
-        lines.append(f"{notebook}: {done} of {len(exercises)} done")
+        print(f"{notebook}: {done} of {len(exercises)} done")
         if done < len(exercises) and any(e.id in states for e in exercises):
-            lines += [f"  {mark} {e.id} {e.title}" for e, mark in marks]
-    _say("\n".join(lines))
+            print("\n".join(f"  {mark} {e.id} {e.title}" for e, mark in marks))
 
 
 def target(exercise: str) -> None:
@@ -164,16 +174,16 @@ def target(exercise: str) -> None:
         UnknownExercise: there is no such exercise.
         UsageError: the exercise asks for something that cannot be drawn.
     """
+    if told() is not None:
+        return
+    from autograder.exercises import pictured
+
     asked = _find(exercise)
     pictures = [drawn for r in asked.requirements if (drawn := pictured(r)) is not None]
     if not pictures:
         raise UsageError(f"Exercise {asked.id} asks for no layout, so there is nothing to draw.")
-    _draw(
-        [
-            r.target().panel(asked.id if len(pictures) == 1 else f"{asked.id} {r.answer}")
-            for r in pictures
-        ]
-    )
+    titles = [asked.id if len(pictures) == 1 else f"{asked.id} {r.answer}" for r in pictures]
+    display_blocks([r.target().picture(t) for r, t in zip(pictures, titles, strict=True)])
 
 
 @overload
@@ -216,22 +226,21 @@ def show(
     """
     if not things and not named:
         raise UsageError("show draws an array, or a sharding and a shape; nothing came.")
-    titled: list[tuple[str, object]] = [("", thing) for thing in things]
-    titled += list(named.items())
+    titled = [*(("", thing) for thing in things), *named.items()]
     if values:
-        _display_holdings(titled)
+        display_holdings([(title, _held(thing)) for title, thing in titled])
         return None
-    panels = [_panel(title, thing, shape) for title, thing in titled]
+    pictures = [_picture(title, thing, shape) for title, thing in titled]
     if figure:
-        return drawing.figure(panels)
-    _draw(panels)
+        return blocks_as_figure(pictures)
+    display_blocks(pictures)
     return None
 
 
-def _panel(title: str, thing: object, shape: tuple[int, ...] | None) -> drawing.Panel:
+def _picture(title: str, thing: object, shape: tuple[int, ...] | None) -> Picture:
     """The picture of one thing to show; what is wrong with it is said of its title."""
     if isinstance(thing, jax.core.Tracer):
-        drawn = inside.panel(title, thing)
+        drawn = device_local_picture(title, thing)
         if drawn is None:
             raise UsageError(
                 "This is an array inside of jit, which is on no device yet: show it after the "
@@ -244,23 +253,26 @@ def _panel(title: str, thing: object, shape: tuple[int, ...] | None) -> drawing.
         raise UsageError(f"{title}: {error}" if title else str(error)) from None
     if len(layout.shape) > 4:
         raise UsageError(f"show draws up to rank 4; an array of shape {layout.shape} came.")
-    return layout.panel(title)
+    return layout.picture(title)
 
 
-def _display_holdings(titled: list[tuple[str, object]]) -> None:
-    rows = []
-    for title, thing in titled:
-        if not isinstance(thing, jax.Array) or isinstance(thing, jax.core.Tracer):
-            raise UsageError(
-                f"show(…, values=True) writes the numbers that arrays hold; "
-                f"{type(thing).__name__} came."
-            )
-        blocks = {shard.device.id: np.asarray(shard.data) for shard in thing.addressable_shards}
-        rows.append((title, blocks))
-    _display(holdings.page(rows), holdings.plain(rows), lambda: holdings.renderable(rows))
+def _held(thing: object) -> dict[int, np.ndarray]:
+    """What each device holds of an array, by the device's id."""
+    if not isinstance(thing, jax.Array) or isinstance(thing, jax.core.Tracer):
+        kind = type(thing).__name__
+        raise UsageError(f"show(…, values=True) writes the numbers that arrays hold; {kind} came.")
+    return {shard.device.id: np.asarray(shard.data) for shard in thing.addressable_shards}
 
 
-def _find(exercise: str) -> Exercise:
+def _find(exercise: str) -> "Exercise":
+    try:
+        from autograder.exercises import UnknownExerciseError, find
+    except ModuleNotFoundError as error:
+        if error.name != "autograder.exercises":
+            raise
+        raise UsageError(
+            "This kernel was started to grade, and its plans are gone, so nothing is handed in."
+        ) from None
     try:
         return find(exercise)
     except UnknownExerciseError as error:
@@ -268,61 +280,21 @@ def _find(exercise: str) -> Exercise:
 
 
 def _by_name(
-    exercise: Exercise, answer: tuple[object, ...], answers: Mapping[str, object]
+    plan: Plan, answer: tuple[object, ...], answers: Mapping[str, object]
 ) -> Mapping[str, object]:
-    if not answer and set(answers) == set(exercise.answers):
-        return answers
-    if len(answer) == len(exercise.answers) == 1 and not answers:
-        return {exercise.answers[0]: answer[0]}
-    names = exercise.answers
-    call = names[0] if len(names) == 1 else ", ".join(f"{name}={name}" for name in names)
-    raise UsageError(f'Exercise {exercise.id} is checked by check("{exercise.id}", {call}).')
-
-
-def _publish(captured: evidence.Evidence) -> None:
-    from IPython.display import display
-
-    display(
-        {
-            evidence.MIME: evidence.to_json(captured),
-            "text/plain": f"{captured.exercise}: handed in",
-        },
-        raw=True,
-    )
-
-
-def _without_pictures(verdict: Verdict) -> str:
-    """The verdict in lines that are short enough for `nbgrader validate`, which cuts long ones."""
-    lines = [line for words in feedback.sentences(verdict) for line in words.splitlines()]
-    wrapped = [textwrap.fill(line, 80, subsequent_indent="  ") for line in lines]
-    return "\n".join([f"{feedback.headline(verdict)}.", *wrapped])
-
-
-def _draw(panels: list[drawing.Panel]) -> None:
-    plain = "\n\n".join(f"{p.title}\n{drawing.plain(p)}".strip() for p in panels)
-    _display(drawing.svg(panels), plain, lambda: drawing.renderable(panels))
-
-
-def _say(words: str) -> None:
-    print(words)
-
-
-def _display(page: str, plain: str, terminal: Any) -> None:
-    """HTML where a notebook is listening, with the same in text; rich tables in a terminal."""
-    if _in_notebook():
-        from IPython.display import display
-
-        display({"text/html": page, "text/plain": plain}, raw=True)
-    else:
-        from rich.console import Console
-
-        made: RenderableType = terminal()
-        Console().print(made)
-
-
-def _in_notebook() -> bool:
-    import sys
-
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return hasattr(shell, "kernel")
+    """The answers by the names that a plan has for them."""
+    names = tuple(plan.answers)
+    if len(answer) == len(names) == 1 and not answers:
+        answers, answer = {names[0]: answer[0]}, ()
+    if answer or set(answers) != set(names):
+        call = names[0] if len(names) == 1 else ", ".join(f"{name}={name}" for name in names)
+        raise UsageError(
+            f'Exercise {plan.exercise} is checked by check("{plan.exercise}", {call}).'
+        )
+    if jax.device_count() < DEVICES:
+        raise UsageError(
+            f"The exercises need {DEVICES} devices, and this process has {jax.device_count()}. "
+            f"Restart the kernel, and run the notebook's first cells before anything else: "
+            f"emulate_devices({DEVICES}) is there."
+        )
+    return answers

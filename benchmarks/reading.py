@@ -9,8 +9,8 @@ import time
 import jax
 import jax.numpy as jnp
 
-from autograder.collectives import read
 from autograder.devices import emulate_devices
+from autograder.programs.compiled import read
 
 
 def main() -> None:

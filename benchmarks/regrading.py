@@ -16,9 +16,8 @@ from pathlib import Path
 from rich.console import Console
 from sqlalchemy.exc import SAWarning
 
+from autograder.instructor.classroom import grade_class, regrade_class
 from autograder.instructor.course import Course
-from autograder.instructor.grading import grade_class
-from autograder.instructor.regrading import regrade_class
 
 ROOT = Path(__file__).parent.parent
 

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.instructor import sandbox
-from autograder.instructor.capturing import CaptureEvidence
+from autograder.instructor import walls
+from autograder.instructor.nbgrader_plugins import CaptureEvidence
 
 NOTEBOOK = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")])
 
 
 def seconds(walls: bool) -> float:
     """How long one small notebook takes."""
-    works = sandbox.works
+    works = walls.works
     if not walls:
-        sandbox.works = lambda: False  # type: ignore[assignment]
+        walls.works = lambda: False  # type: ignore[assignment]
     try:
         start = time.perf_counter()
         done, _ = CaptureEvidence().preprocess(
@@ -33,7 +33,7 @@ def seconds(walls: bool) -> float:
         )
         taken = time.perf_counter() - start
     finally:
-        sandbox.works = works
+        walls.works = works
     assert done.cells[0].outputs[0].data["text/plain"] == "2"
     return taken
 
@@ -43,7 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=10)
     runs = parser.parse_args().runs
-    if not sandbox.works():
+    if not walls.works():
         print("There is no bubblewrap here, so there is nothing to measure.")
         return 0
     pairs = [(seconds(True), seconds(False)) for _ in range(runs)]

@@ -27,9 +27,9 @@ def root() -> Path:
 @pytest.fixture(autouse=True)
 def _own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test writes into the progress of whoever runs it."""
-    from autograder import journal
+    from autograder.judge import progress
 
     monkeypatch.setenv("SHARDLINGS_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(journal, "_in_memory", {})
+    monkeypatch.setattr(progress, "_in_memory", {})
     # nbgrader leaves it set where a preprocessor raised
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)

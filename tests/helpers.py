@@ -1,8 +1,15 @@
-"""Meshes and shardings that many tests use."""
+"""Meshes, shardings and captured answers that many tests use."""
+
+import sys
+from collections.abc import Mapping
 
 import jax
 import numpy as np
+import pytest
 from jax.sharding import AxisType
+
+from autograder import evidence
+from autograder.exercises import Exercise
 
 
 def mesh(**axes: int) -> jax.sharding.Mesh:
@@ -15,3 +22,17 @@ def mesh(**axes: int) -> jax.sharding.Mesh:
 def sharding(*spec: object, **axes: int) -> jax.NamedSharding:
     """`sharding("x", None, x=4, y=2)`."""
     return jax.NamedSharding(mesh(**axes), jax.P(*spec))
+
+
+def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> evidence.Evidence:
+    """The evidence for answers to an exercise, by its plan."""
+    return evidence.capture(exercise.plan(seed), answers)
+
+
+def pretend_walls(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    """Have everything of ours believe that there is a bubblewrap, or that there is none."""
+    from autograder.instructor.walls import works
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "works", None) is works:
+            monkeypatch.setattr(module, "works", lambda: there)

@@ -9,8 +9,7 @@ import nbformat
 import pytest
 import yaml
 
-from autograder.exercise import pictured
-from autograder.exercises import EXERCISES, NOTEBOOKS
+from autograder.exercises import EXERCISES, NOTEBOOKS, pictured
 from tests.conftest import ROOT
 
 SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from autograder import tested
 from autograder.devices import EmulationError, emulate_devices, environment, pool_size
+from autograder.errors import TESTED
 
 # The loop that dies, of FACTS.md: without the cure, 20 of 20 abort on two cores.
 LOOP = """
@@ -101,13 +101,16 @@ def test_what_is_not_tested_says_so_once_and_not_on_stderr(version, says):
     code = f"import jax; jax.__version__ = {version!r}; {CALL}emulate_devices(8); print('done')"
     assert run(code) == (
         f"This is JAX {version}, which is {says} than any that Shardlings was tested with "
-        f"({tested.TESTED[0]} to {tested.TESTED[-1]}), so verdicts may be wrong.\ndone\n"
+        f"({TESTED[0]} to {TESTED[-1]}), so verdicts may be wrong.\ndone\n"
     )
 
 
 def test_a_judge_says_nothing_but_verdicts():
     """What is printed for a learner to read would be no JSON."""
-    code = "import jax; jax.__version__ = '0.99.0'; from autograder.instructor import judge_process"
+    code = (
+        "import jax; jax.__version__ = '0.99.0'; "
+        "from autograder.instructor.walls import judge_process"
+    )
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; judge_process.main()"],
         input=b"[]",

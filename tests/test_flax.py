@@ -2,8 +2,8 @@
 
 import pytest
 
+from autograder.instructor.authoring import Sitting
 from tests.conftest import ROOT
-from tests.sitting import Sitting
 
 pytest.importorskip("flax")
 

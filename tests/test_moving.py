@@ -12,9 +12,9 @@ from jax import NamedSharding, P, lax
 from jax.lax import with_sharding_constraint
 from jax.sharding import AxisType
 
-from autograder import hlo
-from autograder.communication import communication
-from autograder.layout import Layout
+from autograder import communication
+from autograder.layouts import Layout
+from autograder.programs.compiled import hlo
 
 LINE, GRID = {"x": 8}, {"x": 4, "y": 2}
 

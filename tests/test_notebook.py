@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from autograder import check, hint, journal, notebook, progress, show, target
+from autograder import check, hint, notebook, progress, show, target
+from autograder.judge import remember, remembered, verdict_as_text
 from autograder.notebook import NotYet, UnknownExercise, UsageError
 from tests.helpers import mesh, sharding
 
@@ -26,7 +27,7 @@ def test_right_is_said_and_remembered(said):
         "✓ 1.1 Column strips: right Right: shape (16, 16) in 1 × 8 blocks of (16, 2), "
         "on devices 0 to 7."
     )
-    assert journal.load() == {"1.1": "right"}
+    assert remembered() == {"1.1": "right"}
     progress()
     words = said()
     assert "01_sharding_basics: 1 of 8 done ✓ 1.1 Column strips ○ 1.2" in words
@@ -83,12 +84,13 @@ def test_a_tracer_is_recognised(said):
 
 
 def test_devices_that_this_process_lacks_are_named(said):
-    from autograder import evidence, feedback, judge
+    from autograder import evidence
     from autograder.exercises import find
+    from autograder.judge import judge
 
     far = evidence.Placement(evidence.MeshGrid((1,), (64,), ("x",)), ())
-    verdict = judge.judge(find("1.2"), evidence.Evidence("1.2", {"blocks": far}), 0)
-    assert "The mesh has device 64, and this process has 8" in feedback.text(verdict)
+    verdict = judge(find("1.2"), evidence.Evidence("1.2", {"blocks": far}), 0)
+    assert "The mesh has device 64, and this process has 8" in verdict_as_text(verdict)
 
 
 @pytest.mark.parametrize("exercise", ["9.9", 7.5, None, ""])
@@ -129,7 +131,7 @@ def test_where_nbgrader_runs_the_notebook_a_failed_check_raises(execution, monke
         check("1.1", jax.device_put(X, sharding("x", x=8)))
     with pytest.raises(NotYet, match="not answered yet"):
         check("1.1", ...)
-    assert journal.load() == {}
+    assert remembered() == {}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_hints_come_one_by_one_and_start_again(said, monkeypatch):
 def test_nothing_filled_in_does_not_undo_what_was_done(said):
     check("1.1", jax.device_put(X, sharding(None, "x", x=8)))
     check("1.1", ...)
-    assert journal.load() == {"1.1": "right"}
+    assert remembered() == {"1.1": "right"}
     said()
 
 
@@ -168,10 +170,10 @@ def test_a_journal_that_cannot_be_read_or_written_is_no_error(tmp_path, monkeypa
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / "progress.json").write_text("{")
-    assert journal.load() == {}
+    assert remembered() == {}
     monkeypatch.setenv("SHARDLINGS_STATE", "/proc/nowhere")
-    journal.record("1.1", "right")
-    assert journal.load() == {"1.1": "right"}
+    remember("1.1", "right")
+    assert remembered() == {"1.1": "right"}
 
 
 def test_show_draws_several_side_by_side(said):

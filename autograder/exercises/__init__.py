@@ -1,55 +1,61 @@
-"""What each exercise asks: one module a notebook, and the one place that finds them all."""
+"""Exercises: what is asked, and what is right; one module for each notebook.
 
-import reprlib
-from typing import Final
+In: nothing but layouts and arguments to describe. Out: each `Exercise`, by its id or by its
+notebook: its requirements with their references, cases, hints and lessons. A kernel that grades
+has no copy of this room.
+"""
 
-from autograder.exercise import Exercise
-from autograder.exercises import (
-    computation_follows_data,
-    constraints,
-    neural_networks,
-    shard_map,
-    shard_map_matmul,
-    sharding_basics,
-    sharp_bits,
+from autograder.exercises.exercise import Exercise, Requirement, pictured
+from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike, Trades
+from autograder.exercises.requirements_on_programs import (
+    Arrays,
+    Ask,
+    Budget,
+    CommunicatesAtMost,
+    Computes,
+    FitsIn,
+    Requests,
+    WorksAtMost,
+    allowed,
 )
+from autograder.exercises.requirements_on_values import Predicts, Returns
 
-NOTEBOOKS: Final[dict[str, tuple[Exercise, ...]]] = {
-    "01_sharding_basics": sharding_basics.EXERCISES,
-    "02_computation_follows_data": computation_follows_data.EXERCISES,
-    "03_constraints": constraints.EXERCISES,
-    "05_shard_map": shard_map.EXERCISES,
-    "06_shard_map_matmul": shard_map_matmul.EXERCISES,
-    "08_neural_networks": neural_networks.EXERCISES,
-    "09_sharp_bits": sharp_bits.EXERCISES,
-}
-"""The exercises of each notebook, by the notebook's nbgrader assignment id, in order."""
+# isort: split
+# Last, since it loads the exercises of other courses, and those import what stands above.
+from autograder.exercises.catalogue import (
+    BY_GRADE_ID,
+    EXERCISES,
+    NOTEBOOKS,
+    UnknownExerciseError,
+    find,
+    module_of,
+)
+from autograder.exercises.other_courses import CourseError, folders_of_courses
 
-EXERCISES: Final[dict[str, Exercise]] = {
-    exercise.id: exercise for exercises in NOTEBOOKS.values() for exercise in exercises
-}
-
-
-class UnknownExerciseError(LookupError):
-    """There is no exercise of that name; the message lists those that there are."""
-
-
-def find(exercise_id: object) -> Exercise:
-    """The exercise with an id such as `"1.4"`.
-
-    Raises:
-        UnknownExerciseError: there is none.
-    """
-    if not isinstance(exercise_id, str | float | None):
-        kind = type(exercise_id).__name__
-        raise UnknownExerciseError(
-            f'What comes first is the id of an exercise, such as "1.1"; {kind} came.'
-        )
-    if isinstance(exercise_id, str) and exercise_id in EXERCISES:
-        return EXERCISES[exercise_id]
-    if str(exercise_id) in EXERCISES:
-        raise UnknownExerciseError(f'The id of an exercise is a string: write "{exercise_id}".')
-    raise UnknownExerciseError(
-        f"There is no exercise {reprlib.repr(exercise_id)}. An exercise is named by a string, "
-        f"one of {', '.join(EXERCISES)}."
-    )
+__all__ = [
+    "BY_GRADE_ID",
+    "EXERCISES",
+    "NOTEBOOKS",
+    "Arrays",
+    "Ask",
+    "Budget",
+    "CommunicatesAtMost",
+    "Computes",
+    "CourseError",
+    "Exercise",
+    "Feeds",
+    "FitsIn",
+    "PlacedLike",
+    "Predicts",
+    "Requests",
+    "Requirement",
+    "Returns",
+    "Trades",
+    "UnknownExerciseError",
+    "WorksAtMost",
+    "allowed",
+    "find",
+    "folders_of_courses",
+    "module_of",
+    "pictured",
+]

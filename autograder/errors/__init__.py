@@ -1,0 +1,28 @@
+"""Errors: whose they are, what they say, and what they usually mean.
+
+In: exceptions, from the learner's code, from JAX, or from ours. Out: a short sentence, a
+diagnosis, and whether it is theirs (`TheirError`) or ours (`Fault`, which leads to no score).
+Which versions of JAX were tested stands here too, for that is said of every error of ours.
+Nothing below this room.
+"""
+
+from autograder.errors.blame import Fault, TheirError, address, explanation, theirs
+from autograder.errors.jax_errors import DIAGNOSES, meaning_of
+from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
+from autograder.errors.messages import ShortError, first_line, their_error
+
+__all__ = [
+    "DIAGNOSES",
+    "TESTED",
+    "Fault",
+    "ShortError",
+    "TheirError",
+    "address",
+    "explanation",
+    "first_line",
+    "meaning_of",
+    "remark_on_version",
+    "their_error",
+    "theirs",
+    "versions_in_words",
+]

@@ -1,0 +1,70 @@
+"""Evidence: what goes into a kernel and what leaves it, both as plain data.
+
+In: a `Plan`, and answers of a learner's, which may be anything. Out: `Evidence`, which says
+nothing about right or wrong, and which is read strictly, since it may be forged. Nothing here knows
+what is right.
+"""
+
+from autograder.evidence.capturing import capture
+from autograder.evidence.data import (
+    MIME,
+    Contents,
+    Evidence,
+    MalformedEvidenceError,
+    MeshGrid,
+    NotCaptured,
+    Piece,
+    Placement,
+    Placements,
+    Program,
+    Struct,
+    Unanswered,
+    Value,
+    from_json,
+    to_json,
+)
+from autograder.evidence.plain_values import plain
+from autograder.evidence.plans import VARIABLE as PLANS_VARIABLE
+from autograder.evidence.plans import (
+    AnswerPlan,
+    PlacementPlan,
+    PlacementsPlan,
+    Plan,
+    PlansError,
+    ProgramPlan,
+    ResultsPlan,
+    TablePlan,
+    told,
+)
+from autograder.evidence.plans import write as write_plans
+
+__all__ = [
+    "MIME",
+    "PLANS_VARIABLE",
+    "AnswerPlan",
+    "Contents",
+    "Evidence",
+    "MalformedEvidenceError",
+    "MeshGrid",
+    "NotCaptured",
+    "Piece",
+    "Placement",
+    "PlacementPlan",
+    "Placements",
+    "PlacementsPlan",
+    "Plan",
+    "PlansError",
+    "Program",
+    "ProgramPlan",
+    "ResultsPlan",
+    "Struct",
+    "TablePlan",
+    "Unanswered",
+    "Value",
+    "capture",
+    "from_json",
+    "plain",
+    "to_json",
+    "told",
+    "write_plans",
+]

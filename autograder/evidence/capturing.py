@@ -1,0 +1,133 @@
+"""From answers to evidence, in the student's kernel."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from autograder import programs
+from autograder.errors import Fault, TheirError, meaning_of, their_error, theirs
+from autograder.evidence.data import Evidence, NotCaptured, Piece, Program, Unanswered, Value
+from autograder.evidence.placements import placement, placements
+from autograder.evidence.plain_values import plain
+from autograder.evidence.plans import (
+    AnswerPlan,
+    PlacementPlan,
+    PlacementsPlan,
+    Plan,
+    ProgramPlan,
+    ResultsPlan,
+    TablePlan,
+)
+from autograder.evidence.unsuitable_answers import not_a_function, nothing
+from autograder.programs import described
+
+
+def capture(plan: Plan, answers: Mapping[str, object]) -> Evidence:
+    """Turn answers into evidence. Never raises for what an answer is or does.
+
+    Nor is an answer blamed for what it is not: where an error is ours, its evidence is a `Fault`.
+
+    Args:
+        plan: what each answer becomes.
+        answers: the answers by name.
+    """
+    return Evidence(
+        plan.exercise,
+        {name: _captured(wanted, answers.get(name, ...)) for name, wanted in plan.answers.items()},
+    )
+
+
+def _captured(plan: AnswerPlan, answer: object) -> Piece:
+    try:
+        with theirs():  # to look at an answer can run code of the learner's: a property, a repr
+            return nothing(answer) or _as_planned(plan, answer)
+    except TheirError as raised:
+        return NotCaptured(
+            "strange", f"{type(answer).__name__} came, and looking at it raised {raised}."
+        )
+    except Exception as error:
+        return Fault.of(error)
+
+
+def _as_planned(plan: AnswerPlan, answer: object) -> Piece:
+    match plan:
+        case PlacementPlan():
+            return placement(plan, answer)
+        case PlacementsPlan():
+            return placements(plan, answer)
+        case ProgramPlan():
+            return _program(plan, answer)
+        case ResultsPlan():
+            return _results(plan, answer)
+        case TablePlan():
+            return _table(answer)
+
+
+def _results(plan: ResultsPlan, answer: object) -> Piece:
+    if not callable(answer):
+        return not_a_function(answer)
+    results = [_call(answer, case) for case in plan.cases]
+    if all(result.get("came", 0) is ... for result in results):
+        return Unanswered()
+    return Value([{key: plain(value) for key, value in result.items()} for result in results])
+
+
+def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, Any]:
+    try:
+        with theirs():
+            return {"came": function(*case)}
+    except TheirError as raised:
+        if _is_stub(raised.error):
+            return {"came": ...}
+        return {"error": their_error(raised.error, function)}
+
+
+def _table(answer: object) -> Piece:
+    if not isinstance(answer, dict):
+        return NotCaptured(
+            "not-a-table",
+            f"{type(answer).__name__} came, and the table, a dictionary, was asked for.",
+        )
+    if all(value is ... for value in answer.values()):
+        return Unanswered()
+    return Value({str(plain(key)): plain(value) for key, value in answer.items()})
+
+
+def _program(plan: ProgramPlan, answer: object) -> Piece:
+    if not callable(answer):
+        return not_a_function(answer)
+
+    def filled_in(*arguments: object) -> object:
+        with theirs():
+            result = answer(*arguments)
+            if result is ...:
+                raise NotImplementedError
+            if callable(result) and not isinstance(result, jax.Array):
+                raise TypeError("it returns a function, and not what that function gives: call it")
+        return result
+
+    # To jit what is jitted again would undo its out_shardings.
+    traced = answer if hasattr(answer, "lower") else filled_in
+    artifacts: list[bytes] = []
+    try:
+        for arguments in plan.arguments:
+            artifacts.append(programs.export(traced, arguments, plan.under_mesh))
+    except programs.ProgramError as error:
+        return NotCaptured(error.diagnosis, str(error))
+    except TheirError as raised:
+        if _is_stub(raised.error):
+            return Unanswered()
+        why, meaning = meaning_of(raised.error)
+        said = f"Your function raised {their_error(raised.error, answer)}."
+        if artifacts:
+            arguments = plan.arguments[len(artifacts)]
+            why = "only-the-first"
+            said = f"It serves the case in the prompt. Given {described(arguments)}: {said}"
+        return NotCaptured(why, f"{said} {meaning}".strip())
+    return Program(tuple(artifacts))
+
+
+def _is_stub(error: BaseException) -> bool:
+    """Whether it is what a function that is still to be written raises; JAX's own say more."""
+    return isinstance(error, NotImplementedError) and not str(error)

@@ -1,0 +1,145 @@
+"""Evidence: what leaves a student's kernel.
+
+Plain data, which says nothing about right or wrong. `autograder.evidence.capturing` makes it from
+answers, in the student's kernel; the judge reads it from JSON, which may be forged, so reading is
+strict. What a piece's type cannot say of it, such as whether there is a mesh like that, the judge
+finds out.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from autograder.errors import Fault
+
+MIME: Final = "application/vnd.shardlings.evidence+json"
+"""The media type under which evidence travels in a cell's outputs."""
+
+
+class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A record that JSON is read into strictly."""
+
+
+DEEPEST: Final = 8
+"""How deep the tables of a value may be nested: deeper than those that `capture` makes."""
+
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+
+
+class MeshGrid(Struct, frozen=True):
+    """A mesh as data: which device stands where, and what the axes are called.
+
+    Attributes:
+        shape: the number of devices along each axis.
+        ids: the devices' ids in row-major order.
+        names: the axes' names.
+        modes: `Auto`, `Explicit` or `Manual` for each axis.
+    """
+
+    shape: tuple[Size, ...]
+    ids: tuple[Size, ...]
+    names: tuple[str, ...]
+    modes: tuple[str, ...] = ()
+
+
+class Contents(Struct, frozen=True):
+    """What an array holds: its shape, its dtype's NumPy name, and its bytes in row-major order."""
+
+    shape: tuple[Size, ...]
+    dtype: str
+    data: bytes
+
+
+class Placement(Struct, frozen=True, tag="placement"):
+    """Where an array's blocks are: mesh and spec, and the contents if it was an array."""
+
+    mesh: MeshGrid
+    spec: tuple[str | tuple[str, ...] | None, ...]
+    contents: Contents | None = None
+
+
+class Placements(Struct, frozen=True, tag="placements"):
+    """A placement for each argument of a function."""
+
+    parts: tuple[Placement, ...]
+
+
+class Program(Struct, frozen=True, tag="program"):
+    """A function, exported once for each list of argument layouts that the exercise names."""
+
+    artifacts: tuple[bytes, ...]
+
+
+class Value(Struct, frozen=True, tag="value"):
+    """Numbers, strings and tables of them: what `autograder.evidence.plain_values` makes.
+
+    Raises:
+        ValueError: it is anything else, such as numbers beyond 64 bits, or tables in tables in
+            tables without end.
+    """
+
+    value: Any
+
+    def __post_init__(self) -> None:
+        """Look at all of it, for it may be forged."""
+        if not _is_plain(self.value, DEEPEST):
+            raise ValueError("a value holds what no answer's value holds")
+
+
+class Unanswered(Struct, frozen=True, tag="unanswered"):
+    """The cell is as it was handed out."""
+
+
+class NotCaptured(Struct, frozen=True, tag="not-captured"):
+    """An answer that no evidence could be made of: why in a word, and in a sentence."""
+
+    why: str
+    sentence: str
+
+
+Piece = Placement | Placements | Program | Value | Unanswered | NotCaptured | Fault
+"""What became of one answer; a `Fault` says that the capturing of it failed, by no fault of it."""
+
+
+class Evidence(Struct, frozen=True):
+    """All that leaves the kernel about one exercise: a piece for each answer, by name."""
+
+    exercise: str
+    answers: dict[str, Piece]
+
+
+class MalformedEvidenceError(ValueError):
+    """Evidence is not in the form that `capture` gives it."""
+
+
+def to_json(evidence: Evidence) -> Any:
+    """Evidence as the plain objects that JSON has."""
+    return msgspec.to_builtins(evidence)
+
+
+def from_json(data: object) -> Evidence:
+    """Evidence from plain objects, checked.
+
+    Raises:
+        MalformedEvidenceError: it has another form.
+    """
+    try:
+        return msgspec.convert(data, Evidence)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise MalformedEvidenceError(f"The evidence has the wrong form: {error}") from error
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether a value is of numbers that a computer counts in, strings, and tables of them."""
+    match value:
+        case int():  # truth values too
+            return abs(value) < 1 << 63
+        case None | float() | str():
+            return True
+        case list():
+            return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+        case dict():
+            return depth > 0 and all(
+                isinstance(key, str) and _is_plain(item, depth - 1) for key, item in value.items()
+            )
+    return False

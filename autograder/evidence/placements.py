@@ -1,0 +1,138 @@
+"""Arrays and shardings as placements: which device holds which block, as plain data."""
+
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder import programs
+from autograder.errors import theirs
+from autograder.evidence.data import (
+    Contents,
+    MeshGrid,
+    NotCaptured,
+    Piece,
+    Placement,
+    Placements,
+    Unanswered,
+)
+from autograder.evidence.plans import PlacementPlan, PlacementsPlan
+from autograder.evidence.unsuitable_answers import misfit
+from autograder.layouts import Layout, LayoutError, entries, refusal
+
+MAX_VALUE_BYTES: Final = 1 << 20
+"""Exercises are small; a larger array is not what was asked for."""
+
+
+def placement(plan: PlacementPlan, answer: object) -> Piece:
+    """An array or a sharding as evidence; or why it will not do."""
+    if isinstance(answer, jax.Array) and not isinstance(answer, jax.core.Tracer):
+        return _of_array(answer)
+    if isinstance(answer, jax.sharding.Sharding):
+        if plan.array:
+            return NotCaptured(
+                "sharding-for-array",
+                "The sharding alone came, and the array itself was asked for: "
+                "jax.device_put(array, sharding) lays an array out by it.",
+            )
+        return _of_sharding(answer, plan.shape)
+    return misfit(answer)
+
+
+def placements(plan: PlacementsPlan, answer: object) -> Piece:
+    """A sharding for each argument as evidence; or why they will not do."""
+    names, shapes = plan.arguments, plan.shapes
+    several = isinstance(answer, tuple | list) and not isinstance(answer, jax.P)
+    answers = list(answer) if several else [answer]  # type: ignore[call-overload]
+    if len(answers) != len(names):
+        wanted = {1: "one sharding was", 2: "a pair of shardings was"}.get(
+            len(names), f"{len(names)} shardings were"
+        )
+        return NotCaptured(
+            "number-of-shardings",
+            f"{len(answers)} came, and {wanted} asked for: of {' and of '.join(names)}.",
+        )
+    if all(part is ... for part in answers):
+        return Unanswered()
+    parts = []
+    for name, part, shape in zip(names, answers, shapes, strict=True):
+        is_laid_out = isinstance(part, jax.Array | jax.sharding.Sharding)
+        if not is_laid_out or isinstance(part, jax.core.Tracer):
+            found = misfit(part)
+            return NotCaptured(found.why, f"{name}: {found.sentence}")
+        sharding = part.sharding if isinstance(part, jax.Array) else part
+        placed = _of_sharding(sharding, shape)
+        if not isinstance(placed, Placement):
+            return placed
+        parts.append(placed)
+    return Placements(tuple(parts))
+
+
+def _of_array(array: jax.Array) -> Piece:
+    if array.is_deleted():
+        return NotCaptured(
+            "deleted", "The array was deleted (donated to jit, perhaps). Make it anew."
+        )
+    if array.nbytes > MAX_VALUE_BYTES:
+        return NotCaptured(
+            "too-large",
+            f"The array has shape {array.shape} and takes {array.nbytes:,} bytes; "
+            f"nothing here takes more than {MAX_VALUE_BYTES:,}.",
+        )
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
+        return NotCaptured(
+            "keys",
+            "An array of random keys came, and an array of numbers was asked for: "
+            "jax.random.normal, for example, makes numbers from a key.",
+        )
+    placement = _of_sharding(array.sharding, array.shape)
+    if not isinstance(placement, Placement):
+        return placement
+    with theirs():  # what computes it may only fail now that somebody reads it
+        values = np.asarray(array)
+    contents = Contents(array.shape, array.dtype.name, values.tobytes())
+    return Placement(placement.mesh, placement.spec, contents)
+
+
+def _of_sharding(
+    sharding: jax.sharding.Sharding, shape: tuple[int, ...]
+) -> Placement | NotCaptured:
+    if not isinstance(sharding, jax.NamedSharding):
+        try:
+            return Placement(*_mesh_of(Layout.of(sharding, shape)))
+        except LayoutError as error:
+            return NotCaptured("does-not-fit", str(error))
+    refused = refusal(sharding)
+    if refused or not isinstance(sharding.mesh, jax.sharding.Mesh):
+        return NotCaptured("no-devices", refused)
+    if getattr(sharding.spec, "unreduced", None):
+        return NotCaptured(*programs.UNREDUCED)
+    spec = entries(sharding.spec)
+    if jax.P.UNCONSTRAINED in spec:
+        return NotCaptured(
+            "unconstrained",
+            f"{sharding.spec} leaves a dimension to the compiler, so it names no blocks yet.",
+        )
+    mesh = sharding.mesh
+    return Placement(
+        MeshGrid(
+            mesh.devices.shape,
+            tuple(device.id for device in mesh.devices.flat),
+            tuple(map(str, mesh.axis_names)),
+            tuple(kind.name for kind in mesh.axis_types or ()),
+        ),
+        tuple(map(_axes_by_name, spec)),
+    )
+
+
+def _axes_by_name(part: Any) -> str | tuple[str, ...] | None:
+    """One entry of a spec; JAX takes anything for an axis's name, and JSON takes strings."""
+    return tuple(map(str, part)) if isinstance(part, tuple) else None if part is None else str(part)
+
+
+def _mesh_of(layout: Layout) -> tuple[MeshGrid, tuple[str, ...]]:
+    """A mesh and spec that give a layout, for shardings that have none of their own."""
+    names = tuple(f"d{axis}" for axis in range(len(layout.counts)))
+    ids = tuple(device for holders in layout.grid.values() for device in holders)
+    return MeshGrid((*layout.counts, layout.copies), ids, (*names, "copies")), names

@@ -1,0 +1,143 @@
+"""Plans: what goes into a kernel that hands in answers.
+
+A plan says for each answer of an exercise which kind of evidence it becomes, and what that takes:
+arguments to export a function for, cases to call one with. It says nothing of what is right, and
+it is plain data, so that a kernel that grades can be told it in a file.
+"""
+
+import ast
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from autograder.evidence.data import Size, Struct
+from autograder.programs import Argument
+
+VARIABLE: Final = "SHARDLINGS_PLANS"
+"""Set, by what grades, in kernels that only capture evidence: the file with their plans."""
+
+LARGEST: Final = 1 << 20
+"""The most bytes of such a file; those of this course have less than 20,000."""
+
+Shape = tuple[Size, ...]
+
+
+class PlacementPlan(Struct, frozen=True, tag="placement"):
+    """An array, or a sharding, becomes a `Placement`.
+
+    Attributes:
+        shape: the shape, in elements, that a sharding is for.
+        array: whether it has to be an array, with its values.
+    """
+
+    shape: Shape
+    array: bool
+
+
+class PlacementsPlan(Struct, frozen=True, tag="placements"):
+    """A sharding for each argument of a given function becomes one of `Placements`.
+
+    Attributes:
+        arguments: the arguments' names.
+        shapes: their shapes, in elements.
+    """
+
+    arguments: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+
+
+class ProgramPlan(Struct, frozen=True, tag="program"):
+    """A function becomes a `Program`.
+
+    Attributes:
+        arguments: the lists of arguments that it is exported for, once for each.
+        under_mesh: whether the arguments' mesh is the current one while it is traced.
+    """
+
+    arguments: tuple[tuple[Argument, ...], ...]
+    under_mesh: bool
+
+
+class ResultsPlan(Struct, frozen=True, tag="results"):
+    """A function is called in the kernel, and its results become a `Value`.
+
+    Attributes:
+        written: the cases, a tuple of arguments for each call, as Python writes them: JSON has no
+            tuples, and a function may tell them from lists.
+    """
+
+    written: str
+
+    @classmethod
+    def of(cls, cases: Any) -> "ResultsPlan":
+        """The plan for some cases.
+
+        Raises:
+            TypeError: they hold what is not plain data.
+        """
+        plan = cls(repr(list(cases)))
+        try:
+            same = plan.cases == list(cases)
+        except (ValueError, SyntaxError):
+            same = False
+        if not same:
+            raise TypeError(
+                "A case is made of numbers, strings, None, and tuples, lists and dictionaries of "
+                f"them, and nothing else; these are not: {plan.written[:200]}"
+            )
+        return plan
+
+    @property
+    def cases(self) -> list[tuple[Any, ...]]:
+        """The cases, made anew, since who is called may change them."""
+        cases: list[tuple[Any, ...]] = ast.literal_eval(self.written)
+        return cases
+
+
+class TablePlan(Struct, frozen=True, tag="table"):
+    """A dictionary of predictions becomes a `Value`."""
+
+
+AnswerPlan = PlacementPlan | PlacementsPlan | ProgramPlan | ResultsPlan | TablePlan
+
+
+class Plan(Struct, frozen=True):
+    """What capturing has to know of an exercise.
+
+    Attributes:
+        exercise: its id.
+        answers: for the name of each answer, what it becomes.
+    """
+
+    exercise: str
+    answers: dict[str, AnswerPlan]
+
+
+class PlansError(ValueError):
+    """The file with a kernel's plans is not what it was written as."""
+
+
+def write(path: Path, plans: list[Plan]) -> None:
+    """Write plans to a file that a kernel is to be told of."""
+    path.write_bytes(msgspec.json.encode(plans))
+
+
+def told() -> dict[str, Plan] | None:
+    """The plans, by exercise, that this kernel was told of; None where it was told of none.
+
+    Raises:
+        PlansError: they cannot be read.
+    """
+    place = os.environ.get(VARIABLE)
+    if place is None:
+        return None
+    try:
+        with Path(place).open("rb") as file:
+            written = file.read(LARGEST + 1)
+        if len(written) > LARGEST:
+            raise PlansError(f"The plans have more than {LARGEST:,} bytes.")
+        return {plan.exercise: plan for plan in msgspec.json.decode(written, type=list[Plan])}
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
+        raise PlansError(f"The plans in {place} cannot be read: {error}") from error

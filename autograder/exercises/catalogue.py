@@ -1,0 +1,84 @@
+"""Every exercise there is, by its id, its notebook, or the name of its graded cell."""
+
+import reprlib
+from typing import Final
+
+from autograder.exercises.exercise import Exercise
+from autograder.exercises.notebooks import (
+    nb01_sharding_basics,
+    nb02_computation_follows_data,
+    nb03_constraints,
+    nb05_shard_map,
+    nb06_shard_map_matmul,
+    nb08_neural_networks,
+    nb09_sharp_bits,
+)
+from autograder.exercises.other_courses import CourseError, module_elsewhere, notebooks
+
+_OURS: Final[dict[str, tuple[Exercise, ...]]] = {
+    "01_sharding_basics": nb01_sharding_basics.EXERCISES,
+    "02_computation_follows_data": nb02_computation_follows_data.EXERCISES,
+    "03_constraints": nb03_constraints.EXERCISES,
+    "05_shard_map": nb05_shard_map.EXERCISES,
+    "06_shard_map_matmul": nb06_shard_map_matmul.EXERCISES,
+    "08_neural_networks": nb08_neural_networks.EXERCISES,
+    "09_sharp_bits": nb09_sharp_bits.EXERCISES,
+}
+_OTHERS: Final = dict(notebooks())
+
+NOTEBOOKS: Final = {**_OURS, **_OTHERS}
+"""The exercises of each notebook, by the notebook's nbgrader assignment id, in order.
+
+Those of other courses that are installed here come last.
+"""
+
+EXERCISES: Final[dict[str, Exercise]] = {
+    exercise.id: exercise for exercises in NOTEBOOKS.values() for exercise in exercises
+}
+
+BY_GRADE_ID: Final[dict[str, Exercise]] = {
+    exercise.grade_id: exercise for exercise in EXERCISES.values()
+}
+"""The exercises by what nbgrader calls their graded cells."""
+
+_names = [*_OURS, *_OTHERS, *(e.id for exercises in NOTEBOOKS.values() for e in exercises)]
+_twice = next((name for name in _names if _names.count(name) > 1), "")
+if _twice:
+    raise CourseError(
+        f"Two courses that are installed here both have {_twice}. A course gives its notebooks and "
+        f"exercises names of their own."
+    )
+
+
+class UnknownExerciseError(LookupError):
+    """There is no exercise of that name; the message lists those that there are."""
+
+
+def find(exercise_id: object) -> Exercise:
+    """The exercise with an id such as `"1.4"`.
+
+    Raises:
+        UnknownExerciseError: there is none.
+    """
+    if not isinstance(exercise_id, str | float | None):
+        kind = type(exercise_id).__name__
+        raise UnknownExerciseError(
+            f'What comes first is the id of an exercise, such as "1.1"; {kind} came.'
+        )
+    if isinstance(exercise_id, str) and exercise_id in EXERCISES:
+        return EXERCISES[exercise_id]
+    if str(exercise_id) in EXERCISES:
+        raise UnknownExerciseError(f'The id of an exercise is a string: write "{exercise_id}".')
+    raise UnknownExerciseError(
+        f"There is no exercise {reprlib.repr(exercise_id)}. An exercise is named by a string, "
+        f"one of {', '.join(EXERCISES)}."
+    )
+
+
+def module_of(notebook: str) -> str:
+    """The name of the module that a notebook's exercises are in, by its assignment id.
+
+    Here it is called as the notebook is, with letters before the number.
+    """
+    here = f"{__name__.rpartition('.')[0]}.notebooks.nb{notebook}"
+    return module_elsewhere(notebook) or here

@@ -1,0 +1,364 @@
+"""Notebook 01: which device holds which block.
+
+A note for maintainers: every check here reads where blocks are, and nothing that JAX's compiler
+decides, so these exercises have no reason to change with JAX.
+"""
+
+import math
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.exercises.exercise import Exercise
+from autograder.exercises.requirements_on_layouts import PlacedLike
+from autograder.exercises.requirements_on_values import Returns
+from autograder.layouts import Layout, Shape
+
+Axes = dict[str, int]
+Spec = tuple[str | tuple[str, ...] | None, ...]
+
+
+def numbers() -> np.ndarray:
+    """The array that the notebook calls `x`."""
+    return np.arange(256, dtype=np.float32).reshape(16, 16)
+
+
+SQUARE: Final = ((16, 16), (8, 64), (40, 24))
+VECTOR: Final = ((16,), (64,))
+
+REPLICATED: Final = (
+    "A dimension that the spec leaves out, or gives None, is not cut: every device along an axis "
+    "that the spec does not name gets a copy."
+)
+ONE_DEVICE: Final = "What nobody places is on one device; only a sharding spreads it."
+
+COLUMN_STRIPS: Final = Exercise(
+    id="1.1",
+    title="Column strips",
+    requirements=(PlacedLike("columns", "0 1 2 3 4 5 6 7", SQUARE, values=numbers),),
+    hints=(
+        "A spec has one entry for each dimension of the array, in order. Which dimension has to "
+        "be cut to make columns?",
+        "Cutting dimension 0 makes rows, as in the example above. To leave a dimension whole, its "
+        "entry in the spec is None.",
+        "You need the same mesh of eight as in the example and a spec of two entries, of which "
+        "the first is None.",
+    ),
+    diagnoses={
+        "transposed": "The first entry of a spec speaks of dimension 0, which counts rows.",
+        "replicated": REPLICATED,
+        "replicated-dimension": REPLICATED,
+        "one-device": ONE_DEVICE,
+        "grid": "All eight devices must stand along the one dimension that is cut.",
+        "values": "Laying an array out computes nothing: x itself, as it is, is to be laid out.",
+    },
+)
+
+BLOCKS: Final = Exercise(
+    id="1.2",
+    title="Blocks on a grid",
+    requirements=(PlacedLike("blocks", "0 1 2 3 \n 4 5 6 7", SQUARE),),
+    hints=(
+        "Read the picture as a table: how many rows of blocks, and how many columns?",
+        "A mesh is a table of devices too, filled row by row. A spec that names its axes in order "
+        "lays the array over the mesh as it stands.",
+        "So the mesh must have as many rows and columns as the picture: two axes, the first of "
+        "them of size 2.",
+    ),
+    diagnoses={
+        "grid": "The sizes of the mesh's axes decide how often each dimension is cut.",
+        "transposed": "Either the mesh has its sizes the other way round, or the spec its names.",
+        "device-order": "The grid of blocks is right. Devices fill a mesh row by row, so look at "
+        "which mesh axis lies along which dimension, and at the mesh's sizes.",
+        "replicated-dimension": REPLICATED,
+        "one-device": ONE_DEVICE,
+    },
+)
+
+BLOCKS_TURNED: Final = Exercise(
+    id="1.3",
+    title="The same mesh, turned",
+    requirements=(PlacedLike("turned", "0 4 \n 1 5 \n 2 6 \n 3 7", SQUARE),),
+    hints=(
+        "Follow device 1: in the picture before it stood right of device 0, and here it stands "
+        "below. The mesh can stay as it is.",
+        "The spec's first entry says along which mesh axis dimension 0 is cut. It may be any axis.",
+        "Along dimension 0 lie devices 0, 1, 2, 3: which axis of your mesh do these lie along?",
+    ),
+    diagnoses={
+        "transposed": "The order of the names in the spec decides which mesh axis lies along "
+        "which dimension.",
+        "device-order": "Four rows and two columns are right. Keep the mesh of the exercise "
+        "before, with its devices in plain order, and change the spec alone.",
+        "replicated-dimension": REPLICATED,
+    },
+)
+
+HALF_THE_DEVICES: Final = Exercise(
+    id="1.4",
+    title="Every second device",
+    requirements=(PlacedLike("spread", "0 2 \n 4 6", SQUARE, values=numbers),),
+    hints=(
+        "A mesh need not have all the devices: jax.make_mesh takes `devices=`.",
+        "jax.devices() is a list, so a slice of it is a list of devices. Which slice has 0, 2, 4 "
+        "and 6?",
+        "Four devices in a picture of two rows and two columns: the mesh's sizes are (2, 2).",
+    ),
+    diagnoses={
+        "devices-extra": "A mesh without `devices=` takes from all of them.",
+        "other-devices": "The picture takes every second device, from device 0 on.",
+        "device-order": "The right four devices; now look at which stands where.",
+        "transposed": "Swap the names in the spec, or leave the devices in their order.",
+        "one-device": ONE_DEVICE,
+    },
+)
+
+MYSTERY: Final = Exercise(
+    id="1.5",
+    title="The mysterious mesh",
+    requirements=(PlacedLike("mystery", "0 2 \n 4 6 \n 1 3 \n 5 7", SQUARE),),
+    hints=(
+        "No mesh with its devices in plain order does this with two axes. Either the devices "
+        "stand in another order, or the mesh has more axes.",
+        "Read the picture row by row: 0 2 4 6 1 3 5 7. jax.sharding.Mesh takes an array of "
+        "devices of any order and form; np.array(jax.devices()) is one to start from.",
+        "So make that array of devices, four rows of two, and give it to Mesh with a name for each "
+        "of its axes. Another way is a mesh of three axes of size 2, and an entry of the spec that "
+        "is a tuple of two of them; the next section has such tuples.",
+    ),
+    diagnoses={
+        "device-order": "The picture goes on in steps of two, first the even ids, then the odd.",
+        "grid": "The picture has four rows of two blocks.",
+        "transposed": "The picture has four rows of two blocks.",
+        "replicated-dimension": REPLICATED,
+    },
+)
+
+TWO_AXES: Final = Exercise(
+    id="1.6",
+    title="Two axes along one dimension",
+    requirements=(
+        PlacedLike("first", "0 1 2 3 4 5 6 7", VECTOR),
+        PlacedLike("second", "0 2 4 6 1 3 5 7", VECTOR),
+    ),
+    hints=(
+        "An entry of a spec may be a tuple of axis names: the dimension is then cut along all of "
+        "them, and P(('x', 'y')) has one entry, not two.",
+        "The order within the tuple matters. The last name changes fastest from block to block, "
+        "as the last digit of a number does.",
+        "In the second picture device 2 follows device 0. On this mesh, moving one step along "
+        "which axis leads from device 0 to device 2? That axis changes fastest.",
+    ),
+    diagnoses={
+        "device-order": "The order of the names in the tuple decides which axis changes fastest.",
+        "replicated-dimension": "One axis alone cuts the vector into too few blocks, and the "
+        "devices along the other axis hold copies.",
+        "replicated": REPLICATED,
+        "does-not-fit": "Two axes on one dimension make one entry of the spec: a tuple.",
+    },
+)
+
+
+def _layout(shape: Shape, spec: Spec, axes: Axes) -> Layout:
+    """JAX's own answer, from which the exercise on counting reads the right results."""
+    devices = np.array(jax.devices()[: math.prod(axes.values())]).reshape(*axes.values())
+    mesh = jax.sharding.Mesh(devices, tuple(axes))
+    return Layout.of(jax.NamedSharding(mesh, jax.P(*spec)), shape)
+
+
+def shard_shape(shape: Shape, spec: Spec, axes: Axes) -> Shape:
+    """The shape of the block that one device holds."""
+    return tuple(stop - start for start, stop in _layout(shape, spec, axes).blocks[0][1])
+
+
+def bytes_total(shape: Shape, itemsize: int, spec: Spec, axes: Axes) -> int:
+    """The bytes that all devices together hold, copies included."""
+    return math.prod(axes.values()) * math.prod(shard_shape(shape, spec, axes)) * itemsize
+
+
+def holders(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
+    """The devices that hold the element at `index`."""
+    return [
+        device
+        for device, block in _layout(shape, spec, axes).blocks
+        if all(start <= i < stop for i, (start, stop) in zip(index, block, strict=True))
+    ]
+
+
+CASES: Final[tuple[tuple[Axes, Spec], ...]] = (
+    # One case for each thing that can be forgotten: an axis not named, the order within a tuple,
+    # more or fewer dimensions than two, meshes of other sizes than eight.
+    ({"x": 4, "y": 2}, ("x", None)),
+    ({"x": 2, "y": 4}, (None, "y")),
+    ({"x": 4, "y": 2}, ("y", "x")),
+    ({"x": 2, "y": 2}, (None, None)),
+    ({"x": 4, "y": 2}, (("x", "y"), None)),
+    ({"x": 4, "y": 2}, (None, ("y", "x"))),
+    ({"x": 2, "y": 3}, (("y", "x"),)),
+    ({"a": 2, "b": 2, "c": 2}, ("c", None, ("b", "a"))),
+    ({"a": 2, "b": 2, "c": 2}, (None, "a")),
+    ({"x": 6}, ("x", None, None)),
+)
+
+
+def _draw(generator: np.random.Generator) -> list[tuple[Shape, Spec, Axes]]:
+    """Each case with a shape of its own, which it divides."""
+    return [
+        (tuple(24 * int(generator.integers(1, 4)) for _ in spec), spec, dict(axes))
+        for axes, spec in CASES
+    ]
+
+
+def _draw_sized(generator: np.random.Generator) -> list[tuple[Any, ...]]:
+    return [
+        (shape, int(generator.choice([2, 4, 8])), spec, axes)
+        for shape, spec, axes in _draw(generator)
+    ]
+
+
+def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Each case with an element near the start and one that is anywhere.
+
+    The second block along a tuple of axes belongs to another device when the tuple is turned, so
+    the first of the two tells the orders apart whatever is drawn.
+    """
+    cases = []
+    for shape, spec, axes in _draw(generator):
+        block = shard_shape(shape, spec, axes)
+        second = tuple(min(n, size - 1) for n, size in zip(block, shape, strict=True))
+        anywhere = tuple(int(generator.integers(size)) for size in shape)
+        cases += [(index, shape, spec, axes) for index in (second, anywhere)]
+    return cases
+
+
+COUNTING: Final = Exercise(
+    id="1.7",
+    title="Counting copies",
+    requirements=(
+        Returns(
+            "shard_shape",
+            "shard_shape must return the shape of the block that one device holds.",
+            cases=_draw,
+            reference=shard_shape,
+            mistakes={
+                "whole-shape": lambda shape, spec, axes: shape,
+                "every-axis": lambda shape, spec, axes: tuple(
+                    size // n for size, n in zip(shape, axes.values(), strict=False)
+                ),
+                "true-division": lambda *case: tuple(float(n) for n in shard_shape(*case)),
+                "all-devices": lambda shape, spec, axes: tuple(
+                    size // math.prod(axes.values()) if entry else size
+                    for size, entry in zip(shape, spec, strict=True)
+                ),
+            },
+        ),
+        Returns(
+            "bytes_total",
+            "bytes_total must return the bytes that all devices together hold, copies included.",
+            cases=_draw_sized,
+            reference=bytes_total,
+            mistakes={
+                "forgot-copies": lambda shape, itemsize, spec, axes: math.prod(shape) * itemsize,
+                "forgot-itemsize": lambda shape, itemsize, spec, axes: bytes_total(
+                    shape, 1, spec, axes
+                ),
+                "one-device-only": lambda shape, itemsize, spec, axes: (
+                    math.prod(shard_shape(shape, spec, axes)) * itemsize
+                ),
+                "always-copied": lambda shape, itemsize, spec, axes: (
+                    math.prod(shape) * itemsize * math.prod(axes.values())
+                ),
+            },
+        ),
+        Returns(
+            "holders",
+            "holders must return the devices that hold the element at index, each by its place in "
+            "the mesh, counted row by row.",
+            cases=_draw_indexed,
+            reference=holders,
+            mistakes={
+                "first-holder-only": lambda *case: holders(*case)[:1],
+                "names-reversed": lambda index, shape, spec, axes: holders(
+                    index,
+                    shape,
+                    tuple(e[::-1] if isinstance(e, tuple) else e for e in spec),
+                    axes,
+                ),
+                "mesh-by-columns": lambda index, shape, spec, axes: sorted(
+                    int(np.ravel_multi_index(
+                        np.unravel_index(d, tuple(axes.values())), tuple(axes.values()), order="F"
+                    ))
+                    for d in holders(index, shape, spec, axes)
+                ),
+            },
+        ),
+    ),
+    hints=(
+        "Do one dimension at a time. Its entry in the spec names the axes it is cut along: None "
+        "is no axis, a string is one, a tuple is several.",
+        "Every device holds one block, copies or not; so all devices together hold as many blocks "
+        "as there are devices.",
+        "For holders: go through the devices and ask each whether its block has the element. "
+        "np.ndindex(4, 2) gives the places of a 4 × 2 mesh in order, and along a tuple such as "
+        "('x', 'y') the number of the block is x * size_of_y + y.",
+    ),
+    diagnoses={
+        "whole-shape": "This is the global shape. Each device holds a part of every dimension "
+        "that the spec cuts.",
+        "true-division": "Sizes are integers, and these are floats: divide with //, and mind that "
+        "np.prod of nothing is 1.0.",
+        "every-axis": "The spec decides which dimension is cut along which axis; the mesh's sizes "
+        "alone do not.",
+        "all-devices": "A dimension is cut along the axes that its entry names, not along all.",
+        "forgot-copies": "This is the array's own size. A device along an axis that the spec does "
+        "not name holds a copy, and copies take memory too.",
+        "forgot-itemsize": "These are elements; each takes itemsize bytes.",
+        "one-device-only": "This is what one device holds; all of them together were asked for.",
+        "always-copied": "Only where the spec names no axis at all does every device hold the "
+        "whole array.",
+        "first-holder-only": "Where an axis is not named, several devices hold the same block.",
+        "names-reversed": "Within a tuple, the last name changes fastest.",
+        "mesh-by-columns": "Devices fill the mesh row by row: the last axis changes fastest.",
+    },
+)  # fmt: skip
+
+CUBES: Final = Exercise(
+    id="1.8",
+    title="Slabs and pencils",
+    requirements=(
+        PlacedLike(
+            "slabs", "0\n\n1\n\n2\n\n3\n\n4\n\n5\n\n6\n\n7", ((16, 16, 16), (8, 4, 2))
+        ),
+        PlacedLike(
+            "pencils", "0\n1\n\n2\n3\n\n4\n5\n\n6\n7", ((16, 16, 16), (4, 8, 2))
+        ),
+    ),
+    hints=(
+        "The spec has three entries now. Dimension 2, the one that the transform runs along, must "
+        "be whole on every device.",
+        "For slabs, one dimension is cut into eight. For pencils, two dimensions are cut: into "
+        "four and into two.",
+        "Slabs: a mesh of one axis, on dimension 0. Pencils: a 4 × 2 mesh, on dimensions 0 and 1.",
+    ),
+    diagnoses={
+        "transposed": "In both pictures dimension 2, which the transform runs along, is whole. "
+        "Compare dimension by dimension into how many blocks it is cut.",
+        "grid": "The mesh's sizes decide how often each dimension is cut.",
+        "replicated": REPLICATED,
+        "replicated-dimension": REPLICATED,
+        "device-order": "Look at which mesh axis lies along which dimension, and at the order of "
+        "the devices in the mesh.",
+    },
+)  # fmt: skip
+
+EXERCISES: Final = (
+    COLUMN_STRIPS,
+    BLOCKS,
+    BLOCKS_TURNED,
+    HALF_THE_DEVICES,
+    MYSTERY,
+    TWO_AXES,
+    COUNTING,
+    CUBES,
+)

@@ -1,0 +1,455 @@
+"""Notebook 02: what an operation does to layouts, and what it communicates.
+
+A note for maintainers: the tables of 2.1, 2.2, 2.4 and 2.7 say what XLA's CPU compiler does, those
+of 2.5 and 2.6 what JAX does. For each of them the bank has an answer that asks, on the JAX that
+runs; where a new one does better, that answer fails first: update the table, and the notebook's
+words about it. A TPU's compiler (JAX 0.10.2, v5e) stays within the budgets of 2.2, 2.3 and 2.7, and
+gathers fewer bytes in 2.4: it rounds what it multiplies to bfloat16 first.
+"""
+
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.exercises.exercise import Exercise
+from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike
+from autograder.exercises.requirements_on_programs import Budget
+from autograder.exercises.requirements_on_values import Predicts
+
+P = jax.P
+
+AFTER: Final = Exercise(
+    id="2.1",
+    title="Before and after",
+    requirements=(
+        *(
+            Predicts("layouts", op, f"the spec of {op}, where x has P('x', 'y')", right, mistakes)
+            for op, right, mistakes in (
+                ("jnp.sin(x)", P("x", "y"), {}),
+                ("x + v", P("x", "y"), {"smaller-wins": P("y"), "one-each": P(None, "y")}),
+                ("x.T", P("y", "x"), {"not-turned": P("x", "y")}),
+                ("x[None]", P(None, "x", "y"), {"not-shifted": P("x", "y")}),
+                (
+                    "x.reshape(4, 4, 16)",
+                    P("x", None, "y"),
+                    {"not-shifted": P("x", "y"), "inner-part": P(None, "x", "y")},
+                ),
+                ("x[::-1]", P("x", "y"), {"flip-turns": P("y", "x"), "flip-gathers": P()}),
+            )
+        ),
+        *(
+            Predicts(
+                "communicates",
+                op,
+                f"whether {op} communicates, True or False",
+                moves,
+                {mistake: not moves},
+            )
+            for op, moves, mistake in (
+                ("jnp.sin(x)", False, "elementwise-moves"),
+                ("x + v", False, "broadcast-moves"),
+                ("x.T", False, "transpose-moves"),
+                ("x[None]", False, "elementwise-moves"),
+                ("x.reshape(4, 4, 16)", False, "split-moves"),
+                ("x[::-1]", True, "flip-stays"),
+            )
+        ),
+    ),
+    hints=(
+        "Take one device and the block that it holds. Does it have all it needs for its block of "
+        "the result? Then nothing has to move.",
+        "For a transpose: the result's block (j, i) is made of the block (i, j) alone, so it can "
+        "stay on the same device. Which axis then lies along dimension 0?",
+        "Rows 0 to 3 are on devices 0 and 1. After x[::-1], rows 0 to 3 are what rows 12 to 15 "
+        "were, and the layout is the same as before. Who had those?",
+    ),
+    diagnoses={
+        "not-turned": "Nothing moves in a transpose: the data stays where it is, and what was "
+        "dimension 0 is dimension 1 now. So its axis goes along.",
+        "transpose-moves": "Each device transposes the block that it has. Its block of the result "
+        "is another one, and the spec says which.",
+        "smaller-wins": "v is spread over all rows; the result has the rank and the layout of x.",
+        "one-each": "What each device adds to its rows of x are its columns of v: the rows stay "
+        "cut along x.",
+        "broadcast-moves": "Each device holds the columns of v that go with its block of x: they "
+        "are laid out along the same axis.",
+        "not-shifted": "There is a new dimension now, and a spec speaks of dimensions in order. "
+        "The axes stay with the data that they cut before; what they do not cut needs a None.",
+        "inner-part": "Sixteen rows cut into four are four groups of four: a cut of the outer of "
+        "the two new dimensions.",
+        "split-moves": "The first of the new dimensions is cut just where the old one was.",
+        "flip-turns": "No dimension changes its place: rows stay rows. What changes is which "
+        "numbers a block holds.",
+        "flip-gathers": "Nobody needs all of it: each block goes to one other device.",
+        "flip-stays": "The layout before and after is the same, and so the blocks have to change "
+        "places: what was last is first now. A layout alone does not tell you what an operation "
+        "cost.",
+        "elementwise-moves": "What each device needs for its block of the result, it has.",
+    },
+)
+
+REDUCTIONS: Final = Exercise(
+    id="2.2",
+    title="Sums, quiet and loud",
+    requirements=(
+        Feeds(
+            "quiet",
+            "a sharding for which x.sum(0) communicates nothing, and all devices share the work",
+            lambda x: x.sum(0),
+            (((16, 16),), ((32, 64),)),
+            budgets=((), ()),
+        ),
+        Feeds(
+            "whole",
+            "a sharding for which x.sum(0) ends up whole on every device after one all-reduce, and "
+            "all devices share the work",
+            lambda x: x.sum(0),
+            (((16, 16),), ((32, 64),)),
+            budgets=((Budget("all-reduce", bytes=64),), (Budget("all-reduce", bytes=256),)),
+            picture="0,1,2,3,4,5,6,7",
+        ),
+        *(
+            Predicts(
+                "bytes_reduced",
+                op,
+                f"the bytes that the all-reduce in {op} takes on each device, where x has "
+                f"P('x', 'y')",
+                right,
+                mistakes,
+            )
+            for op, right, mistakes in (
+                (
+                    "x.mean(0)",
+                    32,
+                    {"whole-result": 64, "other-axis": 16, "elements": 8, "before-summing": 128},
+                ),
+                (
+                    "x.mean(1)",
+                    16,
+                    {"whole-result": 64, "other-axis": 32, "elements": 4, "before-summing": 128},
+                ),
+            )
+        ),
+    ),
+    hints=(
+        "x.sum(0) adds up what stands in a column. If a column is whole on one device, that device "
+        "needs nobody.",
+        "There are eight devices, and all are to work. On the 4 × 2 mesh a spec that names one "
+        "axis makes copies along the other, and copies do the same work twice. An entry of a spec "
+        "may be a tuple of axes.",
+        "For the bytes: each device first adds up its own block of 4 × 8. How many partial sums "
+        "does it hold then? It is these that are added across devices, four bytes each.",
+    ),
+    diagnoses={
+        "all-reduce": "Columns that are cut have to be added across the devices that hold their "
+        "parts: the dimension that is summed is dimension 0.",
+        "repeated-work": "An axis that the spec does not name makes copies: name both.",
+        "one-device": "Seven devices wait.",
+        "split-dimension": "What is cut in dimension 1 of x stays cut in the sums. For everybody "
+        "to have all sums, leave dimension 1 whole, and cut dimension 0, the one that is summed, "
+        "along both axes.",
+        "whole-result": "These are the bytes of the whole result. Each device reduces only the "
+        "part that its own columns or rows give.",
+        "other-axis": "x.mean(0) adds along dimension 0: of a block of 4 × 8, 8 numbers remain. "
+        "x.mean(1) leaves 4.",
+        "elements": "That is the number of elements; each takes four bytes.",
+        "before-summing": "That is the whole block. Each device adds up its own first, and only "
+        "what remains is added across devices.",
+    },
+)
+
+
+def _product(A: Any, B: Any) -> Any:  # noqa: N803  as the notebook has them
+    return A @ B
+
+
+MATMULS = (((16, 16), (16, 16)), ((32, 8), (8, 64)))
+
+QUIET_PRODUCTS: Final = Exercise(
+    id="2.3",
+    title="Three products without a word",
+    requirements=tuple(
+        Feeds(
+            answer,
+            f"shardings (of A, of B) for which A @ B comes out in {form}, and nothing is "
+            f"communicated",
+            _product,
+            MATMULS,
+            budgets=((), ()),
+            picture=picture,
+        )
+        for answer, form, picture in (
+            ("into_blocks", "blocks", "0 1\n2 3\n4 5\n6 7"),
+            ("into_rows", "strips of rows", "0\n1\n2\n3\n4\n5\n6\n7"),
+            ("into_columns", "strips of columns", "0 1 2 3 4 5 6 7"),
+        )
+    ),
+    hints=(
+        "Element (i, j) of the product needs row i of A and column j of B, each whole. Start from "
+        "the picture: which rows and which columns does device 0 need?",
+        "So neither A's dimension 1 nor B's dimension 0, the two that are multiplied and added "
+        "up, may be cut. That leaves one entry to choose in each of the two specs.",
+        "A's rows become the rows of the result, B's columns its columns. What every device needs "
+        "is laid out by P(): a copy for everybody.",
+    ),
+    diagnoses={
+        "all-reduce": "The contracted dimension is cut: each device gets only a part of every sum, "
+        "and the parts have to be added up.",
+        "all-gather": "A device needs whole rows of A and whole columns of B; what it does not "
+        "hold of them, it has to fetch.",
+        "fails": "A product of an array on an Explicit mesh with one on an Auto mesh is refused, "
+        "and so is one whose Explicit types do not go together. Take one mesh for both.",
+        "replicated": "Quiet it is, but everybody computes everything.",
+        "transposed": "A's rows become the result's rows, and B's columns its columns.",
+        "number-of-shardings": "An answer is a pair: a sharding for A, and one for B.",
+    },
+)
+
+ROWS_OF_BINGO: Final = {
+    # what A and B are laid out by: the collective, its bytes on each device, mistakes about them
+    "P('x') @ P(None, 'y')": ("nothing", 0, {}),
+    "P('x') @ P('x')": ("all-gather", 1024, {"sent-not-kept": 256}),
+    "P(None, 'x') @ P('x')": ("all-reduce", 1024, {"own-share": 256}),
+    "P('x', 'y') @ P('y')": ("all-reduce", 256, {"whole-array": 1024, "elements": 64}),
+    "P('x', 'y') @ P(None, 'y')": (
+        "all-gather",
+        256,
+        {"whole-array": 1024, "sent-not-kept": 128, "elements": 64},
+    ),
+    "P('x', 'y') @ P('x', 'y')": (
+        "all-gather",
+        768,
+        {"only-one": 512, "only-other": 256, "elements": 192},
+    ),
+    "P('x') @ P('y')": ("all-reduce", 256, {"whole-array": 1024, "elements": 64}),
+    "P(None, 'x') @ P(None, 'x')": ("all-gather", 1024, {"sent-not-kept": 256}),
+}
+
+
+def _mistaken(kind: str) -> dict[str, str]:
+    """What each wrong kind of collective shows, where `kind` is the right one."""
+    wrong = {
+        "nothing": {"moves-for-nothing": "all-gather", "adds-for-nothing": "all-reduce"},
+        "all-gather": {"added-not-gathered": "all-reduce", "thought-quiet": "nothing"},
+        "all-reduce": {"gathered-not-added": "all-gather", "thought-quiet": "nothing"},
+    }
+    return wrong[kind]
+
+
+BINGO: Final = Exercise(
+    id="2.4",
+    title="Matmul bingo",
+    requirements=(
+        *(
+            Predicts(
+                "kinds",
+                row,
+                f"the kind of collective in {row}",
+                kind,
+                _mistaken(kind),
+                words=("nothing", "all-gather", "all-reduce"),
+            )
+            for row, (kind, _, _) in ROWS_OF_BINGO.items()
+        ),
+        *(
+            Predicts("sizes", row, f"the bytes on each device in {row}", size, mistakes)
+            for row, (_, size, mistakes) in ROWS_OF_BINGO.items()
+        ),
+    ),
+    hints=(
+        "Ask of each pair: along which axis is the contracted dimension cut (A's dimension 1, B's "
+        "dimension 0)? By the same axis in both: each device multiplies what it has, and the parts "
+        "are added. By no axis: nothing moves.",
+        "If an axis cuts it in one of the two only: does the same axis cut a surviving dimension "
+        "of the other? Then gather. If not, the other can be sliced to fit, for free, and the "
+        "parts are added, if that moves fewer bytes.",
+        "For the bytes of an all-gather, count what a device holds of the array afterwards; for "
+        "those of an all-reduce, the block of the result that a device adds up.",
+    ),
+    diagnoses={
+        "moves-for-nothing": "Each device has whole rows of A and whole columns of B.",
+        "adds-for-nothing": "Nothing is cut that is added up.",
+        "gathered-not-added": "Both are cut along the contracted dimension in the same way (or B "
+        "is, and A's whole rows can be sliced to fit), so each device can compute its part of "
+        "every sum. To add up the parts is all that is left, and is fewer bytes.",
+        "added-not-gathered": "The axis that cuts the contracted dimension of the one cuts the "
+        "surviving dimension of the other, so the devices along it compute different parts of the "
+        "result: there is nothing that they could add to each other's. Each needs more data.",
+        "thought-quiet": "Take device 0, write down which part of A and of B it holds, and try to "
+        "compute its block of the result.",
+        "sent-not-kept": "That is what a device held before (or the elements, without their four "
+        "bytes each). What counts here is the buffer that an all-gather leaves behind.",
+        "own-share": "Each device has a partial sum for every element of the result, 16 × 16 of "
+        "them, of four bytes each, and all of these are added up.",
+        "elements": "That is the number of elements; each takes four bytes.",
+        "whole-array": "Only a part of the array is needed on each device, or only a part of the "
+        "result is added up there: the rest is cut along the other axis.",
+        "only-one": "Both arrays have to be gathered: these are the bytes of B alone.",
+        "only-other": "Both arrays have to be gathered: these are the bytes of A alone.",
+    },
+)
+
+
+def tripled() -> np.ndarray:
+    """What the notebook's `y + z` has to hold."""
+    return 3 * np.arange(256, dtype=np.float32).reshape(16, 16)
+
+
+COMMITTED: Final = Exercise(
+    id="2.5",
+    title="Committed or not",
+    requirements=(
+        *(
+            Predicts("committed", value, f"whether {value} is committed", right, mistakes)
+            for value, right, mistakes in (
+                ("jnp.arange(16)", False, {}),
+                ("jax.device_put(x)", False, {"put-nowhere": True}),
+                ("jax.device_put(x, jax.devices()[0])", True, {"put-somewhere": False}),
+                ("jnp.sin(y)", True, {}),
+                ("jnp.ones_like(y)", True, {"like-means-where": False}),
+                ("jnp.zeros(y.shape)", False, {"a-shape-is-no-place": True}),
+                ("y + x", True, {"one-is-enough": False}),
+            )
+        ),
+        PlacedLike("here", "0\n1\n2\n3", ((16, 16),), values=tripled),
+        PlacedLike("there", "4\n5\n6\n7", ((16, 16),), values=tripled),
+        PlacedLike("everywhere", "0\n1\n2\n3\n4\n5\n6\n7", ((16, 16),), values=tripled),
+    ),
+    hints=(
+        "An array is committed if somebody said where it is to be: device_put with a place, or a "
+        "computation on an array that was.",
+        "jax.device_put(z, y.sharding) lays z out as y is. It may move an array from any devices "
+        "to any others.",
+        "For everywhere, a mesh of all eight is needed; both arrays go onto it, or their sum does.",
+    ),
+    diagnoses={
+        "put-nowhere": "device_put without a place promises nothing: the array may still go "
+        "wherever a computation needs it.",
+        "put-somewhere": "A place was named, even if it is the one where the array was anyway.",
+        "like-means-where": "In today's JAX, ones_like and its kin take the layout of their "
+        "argument too, whatever older texts say.",
+        "a-shape-is-no-place": "A shape is two numbers; nothing in it says where y is.",
+        "one-is-enough": "x goes to where y is, and the result is as committed as y.",
+        "one-device": "device_put to a single device spreads nothing; and what goes through NumPy "
+        "comes back on one device, too.",
+        "devices-unused": "Half of the devices hold nothing.",
+        "devices-extra": "It was to stay on the devices of one of the two arrays.",
+        "other-devices": "Those are the devices of the other array.",
+        "values": "It is the sum y + z that is asked for: move one of the two, then add.",
+    },
+)
+
+CASES: Final = {
+    "a": ("raises", "disjoint-devices"),
+    "b": ("raises", "order-counts"),
+    "c": ("runs", "names-must-match"),
+    "d": ("runs", "forms-must-match"),
+    "e": ("raises", "names-are-types"),
+    "f": ("raises", "same-axis-twice"),
+    "g": ("raises", "modes-mixed"),
+    "h": ("runs", "uncommitted-follows"),
+    "i": ("raises", "committed-stays"),
+}
+"""What becomes of each case of the notebook's clinic, and what the other answer shows."""
+
+CLINIC: Final = Exercise(
+    id="2.6",
+    title="The disagreement clinic",
+    requirements=tuple(
+        Predicts(
+            "diagnosis",
+            case,
+            f"what becomes of case {case}, 'runs' or 'raises'",
+            right,
+            {mistake: "raises" if right == "runs" else "runs"},
+        )
+        for case, (right, mistake) in CASES.items()
+    ),
+    hints=(
+        "One program runs on one list of devices. Ask first: do the two arrays live on the same "
+        "devices, in the same order?",
+        "With Auto axes a mesh is only a way to write a layout down; the compiler sees devices "
+        "and blocks. With Explicit axes the mesh, with its names, is part of the type.",
+        "An array that nobody placed goes along with anybody. One that was placed, on whatever "
+        "device, stays.",
+    ),
+    diagnoses={
+        "disjoint-devices": "No device holds parts of both, and JAX does not move committed arrays "
+        "on its own.",
+        "order-counts": "The devices are the same, but a program has its partitions in one order, "
+        "and the two meshes have them in two.",
+        "names-must-match": "With Auto axes names are only names: both arrays are cut into the "
+        "same blocks, on the same devices.",
+        "forms-must-match": "With Auto axes any two meshes of the same devices in the same order "
+        "go together; the compiler moves one array to fit the other.",
+        "names-are-types": "The axis names differ, and on Explicit meshes they are part of the "
+        "arrays' types.",
+        "same-axis-twice": "The mesh is the same, but x cuts dimension 0 of the one and dimension "
+        "1 of the other; the type of the sum would have it twice. With Auto axes it would run.",
+        "modes-mixed": "An Explicit mesh is part of an array's type, so it goes only with itself. "
+        "Auto meshes are no part of it, which is why c and d run.",
+        "uncommitted-follows": "The second array was never placed, so it goes where it is needed.",
+        "committed-stays": "It was placed on device 0 on purpose, as far as JAX knows, and the "
+        "other array is on eight.",
+    },
+)
+
+
+def _symmetric(x: Any) -> Any:
+    return x + x.T
+
+
+DISASTER: Final = Exercise(
+    id="2.7",
+    title="The hidden disaster",
+    requirements=(
+        Predicts(
+            "audit",
+            "bytes",
+            "the bytes of all collectives in x + x.T on each device, where x has P('x', 'y')",
+            2816,
+            {"free": 0, "one-line": 1024, "one-axis": 1536, "other-axis": 1280},
+        ),
+        Predicts(
+            "audit",
+            "spec",
+            "the spec of x + x.T, where x has P('x', 'y')",
+            P(),
+            {"kept": P("x", "y"), "turned": P("y", "x")},
+        ),
+        Feeds(
+            "cheap",
+            "a sharding for which x + x.T communicates at most 128 bytes on each device, and all "
+            "devices share the work",
+            _symmetric,
+            (((16, 16),), ((32, 32),)),
+            budgets=((Budget("all-to-all", bytes=128),), (Budget("all-to-all", bytes=512),)),
+        ),
+    ),
+    hints=(
+        "communication(symmetric, block) reads the program, and its .bytes adds up what all "
+        "collectives move. symmetric(block).sharding.spec is the spec of the result.",
+        "Where x is cut into strips, x.T is cut into strips the other way. To turn rows into "
+        "columns each device sends a piece of its strip to each other: an all-to-all.",
+        "Both axes of the mesh have to cut the same dimension; which one does not matter.",
+    ),
+    diagnoses={
+        "free": "A transpose is free and an addition is free, but here they want the same array in "
+        "two layouts.",
+        "one-line": "There are several collectives; add up all of them.",
+        "one-axis": "These are the collectives over x alone.",
+        "other-axis": "These are the collectives over y alone.",
+        "kept": "Ask the result itself. Two layouts met, and the compiler chose neither.",
+        "turned": "Ask the result itself. Two layouts met, and the compiler chose neither.",
+        "too-many-bytes": "Strips are right, but there are fewer of them than devices: an axis "
+        "that is not named makes copies, and larger strips to exchange.",
+        "fails": "On an Explicit mesh the two types do not go together, and JAX does not guess. "
+        "Take an Auto mesh.",
+        "all-gather": "Blocks and their mirror images lie on different devices, and the "
+        "compiler sees no better way than to bring everything everywhere.",
+        "repeated-work": "Copies are quiet, but everybody adds the same numbers.",
+    },
+)
+
+EXERCISES: Final = (AFTER, REDUCTIONS, QUIET_PRODUCTS, BINGO, COMMITTED, CLINIC, DISASTER)

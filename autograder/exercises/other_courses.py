@@ -1,0 +1,73 @@
+"""Exercises of other courses: packages that are installed beside this one, and say what they have.
+
+A package says so by an entry point, in its `pyproject.toml`:
+
+    [project.entry-points."shardlings.exercises"]
+    01_heat = "heat_course.exercises:EXERCISES"
+
+with the notebook's nbgrader assignment id on the left, and a tuple of `Exercise` on the right.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from autograder.exercises.exercise import Exercise
+
+GROUP: Final = "shardlings.exercises"
+"""The group of entry points that is looked at."""
+
+
+class CourseError(ValueError):
+    """What a package says of its exercises does not hold; the message says what and where."""
+
+
+def notebooks() -> Iterator[tuple[str, tuple[Exercise, ...]]]:
+    """The id and the exercises of each notebook of other courses.
+
+    Raises:
+        CourseError: a package's exercises cannot be loaded, or are none.
+    """
+    for entry in _entries():
+        where = f"{entry.name} = {entry.value!r}, an entry point of {GROUP},"
+        try:
+            exercises = entry.load()
+        except Exception as error:  # it is somebody's own code
+            raise CourseError(f"{where} cannot be loaded: {error}") from error
+        listed = isinstance(exercises, tuple | list)
+        if not listed or not all(isinstance(exercise, Exercise) for exercise in exercises):
+            raise CourseError(f"{where} has to be a tuple of autograder.exercises.Exercise.")
+        yield entry.name, tuple(exercises)
+
+
+@cache
+def folders_of_courses() -> tuple[Path, ...]:
+    """The folders of the packages that other courses' exercises are in.
+
+    Raises:
+        CourseError: one is no package.
+    """
+    folders = {}
+    for entry in _entries():
+        name = entry.module.partition(".")[0]
+        spec = find_spec(name)
+        places = spec.submodule_search_locations if spec is not None else None
+        if not places:
+            raise CourseError(
+                f"{name!r}, which {entry.name} of {GROUP} names, has to be a package: a folder."
+            )
+        folders[name] = Path(next(iter(places)))
+    return tuple(folders.values())
+
+
+@cache
+def _entries() -> tuple[EntryPoint, ...]:
+    return tuple(sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
+
+
+def module_elsewhere(notebook: str) -> str:
+    """The name of the module that another course has a notebook's exercises in; empty if none."""
+    return next((entry.module for entry in _entries() if entry.name == notebook), "")

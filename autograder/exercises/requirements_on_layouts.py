@@ -1,0 +1,122 @@
+"""Requirements on layouts: of an answer, and of the arguments of a given function."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from autograder.exercises.requirements_on_programs import Arrays, Budget
+from autograder.layouts import Layout, Shape
+
+
+@dataclass(frozen=True)
+class PlacedLike:
+    """Every device holds the block that a picture gives it.
+
+    Met by an array or by a sharding; where `values` is given, by an array alone. What a function
+    returns is judged the same way, where another requirement has it exported.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        picture: as `Layout.parse` reads it.
+        shapes: the array's shape in elements, and further shapes to try the same sharding on.
+        values: makes the values that the array must hold, of the first shape.
+        elsewhere: where a function is judged on other meshes too, the pictures there, for each of
+            the further shapes.
+    """
+
+    answer: str
+    picture: str
+    shapes: tuple[Shape, ...]
+    values: Callable[[], np.ndarray] | None = None
+    elsewhere: tuple[str, ...] = ()
+
+    def of_program(self, number: int) -> "PlacedLike":
+        """What is asked of a function's result when it is run on the arguments of this number."""
+        if not self.elsewhere or number == 0:
+            return self
+        return PlacedLike(self.answer, self.elsewhere[number - 1], (self.shapes[number],))
+
+    def target(self, shape: Shape | None = None) -> Layout:
+        """The layout that is asked for, on the first shape or on another."""
+        return Layout.parse(self.picture, self.shapes[0]).on(shape or self.shapes[0])
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """Shardings for the arguments of a given function: laid out so, it runs as cheaply as is asked.
+
+    The answer is a sharding, or one for each argument. The function is compiled for them with Auto
+    axes, so that the compiler decides the rest, and every device must do its share of the work:
+    copies on all devices would silence any program.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be laid out, in a sentence.
+        function: what the arguments are given to.
+        shapes: the arguments' shapes, in elements, for each time that it is to be tried.
+        budgets: for each of these, what the program may communicate.
+        picture: where the result is to be, as `Layout.parse` reads it; empty for anywhere.
+        caps: for each, the most bytes of arguments that a device may hold; empty for any number.
+    """
+
+    answer: str
+    asks: str
+    function: Arrays
+    shapes: tuple[tuple[Shape, ...], ...]
+    budgets: tuple[tuple[Budget, ...], ...]
+    picture: str = ""
+    caps: tuple[int, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the function's arguments."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    def result(self) -> PlacedLike | None:
+        """What is asked of the function's result, if anything is."""
+        if not self.picture:
+            return None
+        results = (
+            jax.eval_shape(self.function, *(jax.ShapeDtypeStruct(s, np.float32) for s in shapes))
+            for shapes in self.shapes
+        )
+        return PlacedLike(self.answer, self.picture, tuple(result.shape for result in results))
+
+
+@dataclass(frozen=True)
+class Trades:
+    """Shardings for the arguments of a given function, that hold little and move little.
+
+    There is no one right answer: holding more saves moving. Within a cap on what may be held,
+    credit is given by how near the answer comes to the least that is known to be moved.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be laid out, in a sentence.
+        function: what the arguments are given to.
+        shapes: the arguments' shapes, in elements.
+        cap: the most bytes of arguments that a device may hold.
+        frontier: pairs of bytes held and bytes moved on each device, the best that is known.
+        slack: so many bytes are as good as none, when answers are compared.
+    """
+
+    answer: str
+    asks: str
+    function: Arrays
+    shapes: tuple[Shape, ...]
+    cap: int
+    frontier: tuple[tuple[int, int], ...]
+    slack: int
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the function's arguments."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    @property
+    def best(self) -> int:
+        """The least that is known to be moved within the cap."""
+        return min(moved for held, moved in self.frontier if held <= self.cap)

@@ -1,0 +1,178 @@
+"""Requirements on programs: what they compute, communicate, ask for, hold and do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autograder.programs import Argument
+
+Arrays = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Computes:
+    """A function computes what a NumPy reference does, on inputs drawn when judging.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what the function must compute, in a sentence.
+        reference: the same on NumPy arrays.
+        arguments: one list of arguments for each program that is to be judged.
+        mistakes: for each diagnosis, a function that makes that mistake and no other.
+        under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
+            function is traced, so that it may leave the mesh unsaid and serve several.
+    """
+
+    answer: str
+    asks: str
+    reference: Arrays
+    arguments: tuple[tuple[Argument, ...], ...]
+    mistakes: Mapping[str, Arrays] = field(default_factory=dict)
+    under_mesh: bool = False
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be communicated at most.
+
+    Attributes:
+        kind: a canonical kind of collective, as `KINDS` has it.
+        axes: the mesh axes it may run over; None for any.
+        bytes: at most so many on each device, over all collectives of the kind on these axes,
+            loops counted; None for any number.
+    """
+
+    kind: str
+    axes: tuple[str, ...] | None = None
+    bytes: int | None = None
+
+
+def allowed(budgets: Sequence[Budget]) -> str:
+    """What budgets allow, in words."""
+    return (
+        "at most " * bool(budgets)
+        + " and ".join(
+            f"{'any number of' if b.bytes is None else f'{b.bytes:,}'} bytes by {b.kind}"
+            + ("" if b.axes is None else f" over {', '.join(b.axes)}")
+            for b in budgets
+        )
+        or "nothing"
+    )
+
+
+@dataclass(frozen=True)
+class CommunicatesAtMost:
+    """The compiled program stays within budgets; with none, it communicates nothing.
+
+    A budget is never a number of instructions: compilers combine and split them.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        budgets: for each program that is judged, what it may communicate.
+    """
+
+    answer: str
+    budgets: tuple[tuple[Budget, ...], ...]
+
+    @property
+    def asks(self) -> str:
+        """The first program's budgets, in words."""
+        return f"a program that communicates {allowed(self.budgets[0])}"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A collective that is to be asked for by hand.
+
+    Attributes:
+        kind: a canonical kind of collective, as `KINDS` has it.
+        times: how often, over all of the kind, loops counted.
+        axes: the mesh axes it is to run over; None for any.
+        bytes: at most so many in one buffer on each device; None for any number.
+    """
+
+    kind: str
+    times: int = 1
+    axes: tuple[str, ...] | None = None
+    bytes: int | None = None
+
+    def __str__(self) -> str:
+        """Such as `7 collective-permutes over x of at most 64 bytes`."""
+        number = f"{'a' if self.times == 1 else self.times} {self.kind}{'s' * (self.times != 1)}"
+        if number.startswith("a all"):
+            number = f"an{number[1:]}"
+        axes = f" over {', '.join(self.axes)}" if self.axes is not None else ""
+        return f"{number}{axes}" + (
+            f" of at most {self.bytes:,} bytes" if self.bytes is not None else ""
+        )
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The program asks for just these collectives by hand, and for no others.
+
+    Judged from what was written (the exported program), where `CommunicatesAtMost` is judged from
+    what a compiler made of it.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        wanted: for each program that is judged, what it is to ask for.
+        never: where it may ask for what it likes, the kinds that it may not.
+        mapped: whether it has to be written with `shard_map`, so that the compiler adds nothing.
+    """
+
+    answer: str
+    wanted: tuple[tuple[Ask, ...], ...] = ()
+    never: tuple[str, ...] = ()
+    mapped: bool = True
+
+    @property
+    def asks(self) -> str:
+        """What the first program is to ask for, in words."""
+        if self.never:
+            return f"by hand, no {' and no '.join(self.never)}"
+        return f"by hand: {' and '.join(map(str, self.wanted[0])) or 'nothing'}"
+
+
+@dataclass(frozen=True)
+class FitsIn:
+    """The compiled program takes no more memory on a device than is given.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        bytes: for each program that is judged, the most it may hold on a device at once.
+    """
+
+    answer: str
+    bytes: tuple[int, ...]
+
+    @property
+    def asks(self) -> str:
+        """The first program's limit, in words."""
+        return f"a program that holds at most {self.bytes[0]:,} bytes on each device"
+
+
+@dataclass(frozen=True)
+class WorksAtMost:
+    """No device does more than its share of the work.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        flops: for each program that is judged, the most floating-point operations on a device, by
+            XLA's own count.
+    """
+
+    answer: str
+    flops: tuple[int, ...]
+
+    @property
+    def asks(self) -> str:
+        """The first program's limit, in words."""
+        return (
+            f"a program in which each device does at most {self.flops[0]:,} floating-point "
+            f"operations"
+        )

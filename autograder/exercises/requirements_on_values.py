@@ -1,0 +1,49 @@
+"""Requirements on values: results of a plain function, and predictions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Returns:
+    """A Python function gives the right result on cases drawn afresh each time.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what the function must return, in a sentence.
+        cases: draws the argument lists, of plain data, from a random generator.
+        reference: gives the right result.
+        mistakes: for each diagnosis, a function that makes that mistake and no other.
+    """
+
+    answer: str
+    asks: str
+    cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
+    reference: Callable[..., Any]
+    mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Predicts:
+    """One cell of a table of predictions, judged by itself.
+
+    Attributes:
+        answer: the name, in the notebook, of the table: a dictionary.
+        cell: the key of the cell.
+        asks: what is to be predicted, in a sentence.
+        right: the right prediction: a number, a string, a `jax.P`, or a list of such.
+        mistakes: for each diagnosis, the prediction that it explains.
+        tolerance: how far off a number may be, as a share of the right one.
+        words: where a word is to be predicted, more of those that may be.
+    """
+
+    answer: str
+    cell: str
+    asks: str
+    right: Any
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: float = 0.0
+    words: tuple[str, ...] = ()

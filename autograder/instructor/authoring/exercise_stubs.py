@@ -1,0 +1,204 @@
+"""`make exercise ID=…`: the stubs of a new exercise, in the three places where one has a part.
+
+They are an `Exercise` in the notebook's module, cells in the notebook and its text twin, and
+entries in the bank, which fail until somebody fills them in.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import jupytext
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from autograder.exercises import EXERCISES, NOTEBOOKS, module_of
+from autograder.instructor.authoring.exercise_cells import TO_WRITE, grade_id, new_cells
+
+ID: Final = re.compile(r"([a-z]*\d+)\.(\d+)")
+"""What an exercise is called: `1.9`, or, in a course with ids of its own, `heat1.9`."""
+
+EXERCISE: Final = f"""\
+{{name}}: Final = Exercise(
+    id="{{id}}",
+    title="{{id}} {TO_WRITE}",
+    requirements=(PlacedLike("answer", "0 1 2 3 4 5 6 7", ((16, 16), (8, 64))),),
+    hints=(
+        "A gentle hint. {TO_WRITE}.",
+        "One that says more. {TO_WRITE}.",
+        "One that is nearly the answer. {TO_WRITE}.",
+    ),
+    diagnoses={{{{}}}},
+)
+
+"""
+
+KNOWN: Final = f"""\
+
+# %% {{id}}: right, and unlike the solution {TO_WRITE} exercise="{{id}}" score=1
+answer = ...
+
+# %% {{id}}: wrong in one way {TO_WRITE} exercise="{{id}}" score=0 diagnoses=["one-device"]
+answer = ...
+
+# %% {{id}}: wrong in another {TO_WRITE} exercise="{{id}}" score=0 diagnoses=["transposed"]
+answer = ...
+
+# %% {{id}}: wrong in a third {TO_WRITE} exercise="{{id}}" score=0 diagnoses=["replicated"]
+answer = ...
+"""
+
+
+class StubError(ValueError):
+    """Stubs cannot be written; the message says why, and what to do first."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The files that an exercise has a part in."""
+
+    module: Path
+    notebook: Path
+    bank: Path
+
+
+def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> Places:
+    """Write the stubs of a new exercise.
+
+    Args:
+        root: the course's folder.
+        exercise_id: what it is to be called, such as `1.9`.
+        notebook: the notebook's assignment id; by default that of the exercises whose ids begin
+            alike.
+
+    Returns:
+        Where they stand.
+
+    Raises:
+        StubError: there is such an exercise, or there is no place for one.
+    """
+    match = ID.fullmatch(exercise_id)
+    if match is None:
+        raise StubError(
+            f"An exercise is called by two numbers, as 1.9 is, with letters before them where a "
+            f"course has ids of its own, as in heat1.9; {exercise_id!r} came."
+        )
+    if exercise_id in EXERCISES:
+        raise StubError(
+            f"There is an exercise {exercise_id} already: {EXERCISES[exercise_id].title}."
+        )
+    notebook = notebook or _notebook_of(match[1])
+    if notebook not in NOTEBOOKS:
+        raise StubError(
+            f"There is no notebook {notebook!r}. Say first which module has its exercises: by an "
+            f"entry point in pyproject.toml, or, in this course itself, by a line in "
+            f"autograder/exercises/catalogue.py. docs/authoring.md says how."
+        )
+    folder = root / "solutions" / notebook
+    places = Places(_file_of(notebook, root), folder / f"{notebook}.ipynb", folder / "bank.py")
+    module = _with_exercise(places.module.read_text(), exercise_id, places.module)
+    cells = _with_cells(places.notebook, exercise_id, notebook)
+    folder.mkdir(parents=True, exist_ok=True)
+    places.module.write_text(module)
+    jupytext.write(cells, places.notebook)
+    jupytext.write(cells, places.notebook.with_suffix(".md"), fmt="md:myst")
+    with places.bank.open("a") as file:
+        if not file.tell():
+            file.write(f"# %% [markdown]\n# Known answers to the exercises of {notebook}.\n")
+        file.write(KNOWN.format(id=exercise_id))
+    return places
+
+
+def _notebook_of(prefix: str) -> str:
+    """The notebook that has exercises whose ids begin so."""
+    for notebook, exercises in NOTEBOOKS.items():
+        if any(exercise.id.startswith(f"{prefix}.") for exercise in exercises):
+            return notebook
+    raise StubError(
+        f"No notebook has an exercise whose id begins with {prefix!r}. Say which one this is the "
+        f"first of: --notebook 01_its_name, or, with make, NOTEBOOK=01_its_name."
+    )
+
+
+def _file_of(notebook: str, root: Path) -> Path:
+    """The file of the module in which a notebook's exercises are: one of the course's own."""
+    name = module_of(notebook)
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise StubError(f"There is no module {name} for the exercises of {notebook}.")
+    path = Path(spec.origin).resolve()
+    if root.resolve() not in path.parents:
+        raise StubError(
+            f"The exercises of {notebook} are in {path}, which is not in {root}. Where that is a "
+            f"copy that was installed, install the course with `pip install -e .`"
+        )
+    return path
+
+
+def _with_exercise(source: str, exercise_id: str, path: Path) -> str:
+    """A module's source, with one more exercise at its end, and in its tuple `EXERCISES`."""
+    name = f"EXERCISE_{exercise_id.upper().replace('.', '_')}"
+    for node in ast.parse(source).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        value = getattr(node, "value", None)
+        if names == ["EXERCISES"] and isinstance(value, ast.Tuple):
+            lines = source.splitlines(keepends=True)
+            kept = [ast.unparse(element) for element in value.elts]
+            listed = "".join(f"    {element},\n" for element in [*kept, name])
+            head = lines[node.lineno - 1].partition("=")[0].rstrip()
+            return "".join([
+                *_importing(source, lines[: node.lineno - 1]),
+                EXERCISE.format(name=name, id=exercise_id),
+                f"{head} = (\n{listed})\n",
+                *lines[node.end_lineno :],
+            ])  # fmt: skip
+    raise StubError(f"{path} has no tuple EXERCISES to add an exercise to.")
+
+
+def _importing(source: str, lines: list[str]) -> list[str]:
+    """The first lines of a module, with an import of what a stub needs and is not there."""
+    imports = [n for n in ast.parse(source).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    known = {alias.asname or alias.name for node in imports for alias in node.names}
+    missing = sorted({"Exercise", "PlacedLike"} - known)
+    if not missing:
+        return lines
+    at = imports[-1].end_lineno or 0 if imports else 1
+    needed = f"from autograder.exercises import {', '.join(missing)}\n"
+    return [*lines[:at], *([] if "autograder" in lines[at - 1] else ["\n"]), needed, *lines[at:]]
+
+
+def _with_cells(path: Path, exercise_id: str, name: str) -> Any:
+    """A notebook with the cells of one more exercise, after the last one of those before."""
+    notebook = nbformat.read(path, 4) if path.exists() else _new_notebook(name)
+    names = [grade_id(cell) for cell in notebook.cells]
+    checks = [i for i, each in enumerate(names) if each.endswith("-check")]
+    ends = (i for i, c in enumerate(notebook.cells) if c.source.startswith("## Remember"))
+    at = max(checks) + 1 if checks else next(ends, len(notebook.cells))
+    notebook.cells[at:at] = new_cells(exercise_id)
+    return notebook
+
+
+def _new_notebook(name: str) -> Any:
+    """A notebook that has what every notebook of a course has."""
+    notebook = new_notebook(
+        cells=[
+            new_markdown_cell(f"# {name}: a few words {TO_WRITE}", id="title"),
+            new_code_cell(
+                "import jax\nimport jax.numpy as jnp\nfrom jax import NamedSharding, P\n"
+                "from jax.sharding import AxisType\n\n"
+                "from autograder import check, emulate_devices, hint, progress, show, target\n\n"
+                "devices = emulate_devices(8)",
+                id="setup",
+            ),
+            new_markdown_cell(f"## Remember\n\n- {TO_WRITE}", id="remember"),
+        ]
+    )
+    notebook.metadata = {
+        "jupytext": {"formats": "ipynb,md:myst"},
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    }
+    return notebook

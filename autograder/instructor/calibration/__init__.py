@@ -1,0 +1,15 @@
+"""Calibration: the grader has to pass a test of its own before anybody is graded.
+
+In: an assignment's own notebooks, and the configuration that submissions are graded by. Out:
+nothing where the solution earns every point and the released notebook none; else an error that
+says why not.
+"""
+
+from autograder.instructor.calibration import fingerprint
+from autograder.instructor.calibration.calibration import CalibrationError, calibrate
+
+__all__ = [
+    "CalibrationError",
+    "calibrate",
+    "fingerprint",
+]

@@ -1,0 +1,131 @@
+"""Before anything of an assignment is graded, the grader has to pass a test of its own.
+
+The assignment's solution goes through all that submissions go through, and has to get every point;
+the released notebook has to get none; and no cell of either may end in an error. It is done once
+for each state of notebooks, package, configuration and environment.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from traitlets.config import Config
+
+from autograder.exercises import BY_GRADE_ID
+from autograder.instructor.calibration import fingerprint
+from autograder.instructor.calibration.trial_grading import Graded, Trial, TrialError
+
+ALMOST: Final = 1e-6
+"""How far from all of its points a score may be that is a sum of parts."""
+
+
+class CalibrationError(RuntimeError):
+    """The grader fails its own test; the message says at what, and how to see why."""
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """A calibration that was passed.
+
+    Attributes:
+        fingerprint: the state that it holds for.
+        seconds: how long grading the solution took.
+        cells: how long each code cell of the solution ran, by notebook.
+    """
+
+    fingerprint: str
+    seconds: float
+    cells: dict[str, list[float]]
+
+
+def calibrate(
+    coursedir: Any, config: Config, assignment: str, announce: Callable[[], None] = lambda: None
+) -> None:
+    """See that the solution gets every point here, and the released notebook none.
+
+    What was passed is remembered in `grading/calibration/`, and the graded notebooks are kept
+    there. What was failed is tried again.
+
+    Args:
+        coursedir: nbgrader's `CourseDirectory` of the course.
+        config: the configuration that submissions are graded by.
+        assignment: its name.
+        announce: what to do where it is not remembered, before it begins: it takes a while.
+
+    Raises:
+        CalibrationError: it is not so.
+    """
+    if config.CarefulAutograde.get("calibrate") is False:
+        return
+    folder = Path(coursedir.root, "grading", "calibration", assignment)
+    memory = folder.with_name(f"{assignment}.json")
+    state = fingerprint.of_assignment(coursedir, config, assignment)
+    if _remembered(memory) == state:
+        return
+    announce()
+    try:
+        solution, released = Trial(coursedir, config, assignment, folder).run()
+    except TrialError as error:
+        raise _refused(assignment, str(error)) from None
+    except Exception as error:  # whatever it is, it would have been everybody's
+        raise _refused(assignment, f"{type(error).__name__}: {error}") from error
+    troubles = list(_of_solution(solution)) or list(_of_released(released))
+    if troubles:
+        raise _refused(assignment, " ".join(troubles))
+    memory.write_bytes(msgspec.json.encode(Calibration(state, solution.seconds, solution.cells)))
+
+
+def _remembered(memory: Path) -> str:
+    """The state that was last found good; empty where none was."""
+    try:
+        return msgspec.json.decode(memory.read_bytes(), type=Calibration).fingerprint
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return ""
+
+
+def _of_solution(graded: Graded) -> Iterator[str]:
+    """What is wrong with how the solution did, in sentences."""
+    short = {name: (s, p) for name, (s, p) in graded.scores.items() if s < p - ALMOST}
+    if short:
+        yield f"The solution does not get full marks: it gets {_listed(short)}."
+    yield from _of_error(graded, "solution")
+    if short or graded.error:
+        yield _where(graded)
+
+
+def _of_released(graded: Graded) -> Iterator[str]:
+    """What is wrong with how the released notebook did, with nothing filled in."""
+    given = {
+        name: (score, points)
+        for name, (score, points) in graded.scores.items()
+        if name in BY_GRADE_ID and score > 0  # what others ask may be right as it stands
+    }
+    if given:
+        yield f"The released notebook, with nothing filled in, gets {_listed(given)}."
+    yield from _of_error(graded, "released notebook")
+    if given or graded.error:
+        yield _where(graded)
+
+
+def _of_error(graded: Graded, which: str) -> Iterator[str]:
+    if graded.error:
+        yield f"The first error in the {which} is {graded.error}."
+
+
+def _listed(scores: dict[str, tuple[float, float]]) -> str:
+    """Scores in words: those of the course's exercises by number, others by their cells' names."""
+    called = {name: BY_GRADE_ID[name].id if name in BY_GRADE_ID else name for name in scores}
+    return ", ".join(
+        f"{score:g} of {points:g} for {called[name]}" for name, (score, points) in scores.items()
+    )
+
+
+def _where(graded: Graded) -> str:
+    return f"To see why, open {', '.join(map(str, graded.notebooks))}."
+
+
+def _refused(assignment: str, why: str) -> CalibrationError:
+    return CalibrationError(
+        f"Nothing of {assignment} is graded, because grading does not get the course's own "
+        f"notebooks right here, so it would wrong the students too. {why}"
+    )

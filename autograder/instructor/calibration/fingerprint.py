@@ -1,0 +1,89 @@
+"""What grading rests on, in a few letters: another state of it has other letters."""
+
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from nbgrader.utils import find_all_files
+from traitlets.config import Config
+
+import autograder
+from autograder.instructor import walls
+
+LIMITS: Final = ("Sandbox", "Execute", "CaptureEvidence", "JudgeEvidence")
+"""What may be configured otherwise on a command line, and change what a submission gets."""
+
+
+def of_files(paths: Iterable[Path], folder: Path) -> str:
+    """The names and contents of files in a folder; times of files are not to be trusted."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(folder)}\0".encode(errors="surrogateescape"))
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def of_assignment(coursedir: Any, config: Config, assignment: str) -> str:
+    """An assignment's own notebooks, the package, the configuration and the environment.
+
+    Where the course lies has no part in it; where Python and the package lie has.
+    """
+    return hashlib.sha256(json.dumps([
+        *_notebooks(coursedir, assignment),
+        _package(),
+        _configuration(coursedir, config),
+        _environment(),
+    ]).encode()).hexdigest()  # fmt: skip
+
+
+def _notebooks(coursedir: Any, assignment: str) -> Iterator[str]:
+    """The solution and the released notebook, and what nbgrader copies beside them."""
+    for directory in (coursedir.source_directory, coursedir.release_directory):
+        folder = Path(coursedir.format_path(directory, ".", assignment))
+        yield of_files(map(Path, find_all_files(str(folder), coursedir.ignore)), folder)
+
+
+def _package() -> list[str]:
+    folder = Path(autograder.__file__).parent
+    return [str(folder), of_files(folder.rglob("*.py"), folder)]
+
+
+def _configuration(coursedir: Any, config: Config) -> list[str]:
+    file = Path(coursedir.root, "nbgrader_config.py")
+    written = file.read_text(encoding="utf-8") if file.exists() else ""
+    limits = {name: config[name] for name in LIMITS if name in config}
+    return [written, json.dumps(limits, sort_keys=True, default=str)]
+
+
+def _environment() -> list[Any]:
+    """Python, what is installed beside it, the machine, and whether there are walls."""
+    return [
+        sys.version,
+        sys.prefix,
+        _installed(),
+        platform.platform(),
+        _processor(),
+        os.cpu_count(),
+        walls.works(),
+    ]
+
+
+@functools.cache  # to read two hundred files takes a tenth of a second, for each submission
+def _installed() -> list[str]:
+    """The names and versions of all distributions."""
+    return sorted({f"{found.name} {found.version}" for found in importlib.metadata.distributions()})
+
+
+def _processor() -> str:
+    """The processor's kind, as Linux says it; `platform` knows only its family."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.exists() else []
+    models = (line for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())

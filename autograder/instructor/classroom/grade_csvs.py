@@ -1,0 +1,35 @@
+"""The gradebook for spreadsheets: exact, and whole."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from autograder.instructor.classroom.submission_states import Row
+
+
+def write(folder: Path, rows: Sequence[Row]) -> None:
+    """Write two CSVs: a line for each submission, and a line for each exercise of each."""
+    _write(
+        folder / "grades.csv",
+        ("student", "assignment", "state", "score", "points"),
+        (
+            (row.student, row.assignment, row.state, *(row.total if row.graded else ("", "")))
+            for row in rows
+        ),
+    )
+    _write(
+        folder / "exercises.csv",
+        ("student", "assignment", "exercise", "score", "points"),
+        (
+            (row.student, row.assignment, exercise, *pair)
+            for row in rows
+            for exercise, pair in row.scores.items()
+        ),
+    )
+
+
+def _write(path: Path, heading: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(heading)
+        writer.writerows(lines)

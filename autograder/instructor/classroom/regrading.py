@@ -1,0 +1,145 @@
+"""Judge a class again, from the evidence that was kept: nobody's code is run in a kernel again."""
+
+import copy
+import math
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import nbformat
+from nbgrader.api import Gradebook
+from rich.console import Console
+
+from autograder.exercises import EXERCISES
+from autograder.instructor.classroom.grading import broken, report
+from autograder.instructor.course import Course, readable, reason
+from autograder.instructor.nbgrader_plugins import NotGradedError, write_verdict
+from autograder.instructor.walls import SECONDS, Case, Sandbox, judge_apart
+from autograder.judge import Verdict
+
+AT_ONCE: Final = 16
+"""How many submissions one judge's process takes: to start it is most of what a small one costs."""
+
+
+CORES: Final = os.cpu_count() or 1
+"""How many judges are at work."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A graded submission, and what was handed in."""
+
+    student: str
+    assignment: str
+    folder: Path
+    cases: tuple[Case, ...]
+
+    @property
+    def notebook(self) -> Path:
+        """The graded notebook."""
+        return self.folder / f"{self.assignment}.ipynb"
+
+
+def regrade_class(course: Course, console: Console) -> int:
+    """Judge all kept evidence anew, and write what has changed.
+
+    Exercises that handed in no evidence keep what they have. The inputs are the same as before, so
+    where neither exercises nor judge have changed, no score does. Where an error of ours keeps a
+    submission from being judged, it keeps its grade and its page.
+
+    Returns:
+        The exit status: 0, or 1 where a submission could not be judged.
+
+    Raises:
+        JudgeFailedError: no judge could be had; nothing of its batch is changed.
+    """
+    with course.alone():
+        return _regrade_all(course, console)
+
+
+def _regrade_all(course: Course, console: Console) -> int:
+    graded = list(_kept(course, console))
+    changed = failed = 0
+    room = Sandbox(config=course.api.config)
+    with Gradebook(course.api.coursedir.db_url, course.api.coursedir.course_id) as gradebook:
+        number = max(CORES, math.ceil(len(graded) / AT_ONCE))
+        batches = [graded[i::number] for i in range(number)]  # the sorted ones are of unlike size
+        for batch, judged in zip(batches, _judged(batches, room), strict=True):
+            verdicts = iter(judged)
+            for one in batch:
+                mine = {case.exercise: next(verdicts) for case in one.cases}
+                try:
+                    is_new = _write(gradebook, one, mine)
+                except Exception as error:  # one submission's failure is its own
+                    gradebook.db.rollback()
+                    failed += 1
+                    said = f"{one.student}, {one.assignment}: the old grade stays. "
+                    said += f"{type(error).__name__}: {error}"
+                    console.print(readable(said), markup=False)
+                    continue
+                if is_new:
+                    changed += 1
+                    done = course.api.generate_feedback(one.assignment, one.student, force=True)
+                    if not done["success"]:
+                        console.print(
+                            f"{one.student}, {one.assignment}: no feedback page. {reason(done)}",
+                            markup=False,
+                        )
+    report(course, console, broken(course))
+    console.print(f"{len(graded)} submissions were judged again; {changed} have changed.")
+    if failed:
+        console.print(f"{failed} of them could not be judged, and are as they were.")
+    return 1 if failed else 0
+
+
+def _kept(course: Course, console: Console) -> Iterator[Graded]:
+    """Every graded submission whose evidence is there."""
+    for path in sorted(course.autograded.glob("*/*/*.evidence.json")):
+        folder = path.parent
+        try:
+            cases = msgspec.json.decode(path.read_bytes(), type=tuple[Case, ...])
+        except msgspec.MsgspecError as error:
+            console.print(f"{path.relative_to(course.root)} cannot be read: {error}", markup=False)
+            continue
+        known = tuple(case for case in cases if case.exercise in EXERCISES)
+        yield Graded(folder.parent.name, folder.name, folder, known)
+
+
+def _judged(batches: list[list[Graded]], room: Sandbox) -> Iterator[list[Verdict]]:
+    """The verdicts on each batch."""
+
+    def judge(batch: list[Graded]) -> list[Verdict]:
+        cases = [case for one in batch for case in one.cases]
+        return judge_apart(cases, SECONDS * len(batch), room)
+
+    with ThreadPoolExecutor(CORES) as pool:
+        yield from pool.map(judge, batches)
+
+
+def _write(gradebook: Any, one: Graded, verdicts: dict[str, Verdict]) -> bool:
+    """Enter verdicts into a graded notebook and into the gradebook; whether any is another.
+
+    Raises:
+        NotGradedError: one of them is that judging failed.
+    """
+    notebook = nbformat.read(one.notebook, 4)
+    before = copy.deepcopy(notebook)
+    cells = {c.metadata.get("nbgrader", {}).get("grade_id"): c for c in notebook.cells}
+    for exercise, verdict in verdicts.items():
+        if verdict.fault is not None:
+            raise NotGradedError(exercise, verdict.fault)
+        name = EXERCISES[exercise].grade_id
+        grade = gradebook.find_grade(name, one.assignment, one.assignment, one.student)
+        write_verdict(cells[name], verdict, grade.cell.max_score)
+        grade.auto_score = round(verdict.score * grade.cell.max_score, 4)
+    if notebook == before:
+        gradebook.db.rollback()
+        return False
+    one.notebook.unlink()  # nbgrader leaves it read-only
+    nbformat.write(notebook, one.notebook)
+    gradebook.db.commit()
+    return True

@@ -1,0 +1,28 @@
+"""Kernels behind walls: started, watched, and listened to with care.
+
+In: what Jupyter would start a kernel with. Out: its outputs, within limits, and why it was killed
+where it was. What no system call limits is looked at here, four times a second.
+"""
+
+from autograder.instructor.kernels.kernel_messages import (
+    MESSAGE,
+    Allowance,
+    Client,
+    bound,
+    heard,
+    shorten_error,
+)
+from autograder.instructor.kernels.kernel_package import furnish
+from autograder.instructor.kernels.provisioner import PROVISIONER, SandboxedKernel
+
+__all__ = [
+    "MESSAGE",
+    "PROVISIONER",
+    "Allowance",
+    "Client",
+    "SandboxedKernel",
+    "bound",
+    "furnish",
+    "heard",
+    "shorten_error",
+]

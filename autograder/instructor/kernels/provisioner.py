@@ -1,0 +1,80 @@
+"""Kernels in a sandbox, for whoever starts them through Jupyter.
+
+A kernel's connection file has to lie in a folder of its own: it is shared with the kernel.
+"""
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+from jupyter_client.provisioning import LocalProvisioner
+
+from autograder import devices
+from autograder.evidence import PLANS_VARIABLE
+from autograder.instructor.kernels.limit_watch import Watch
+from autograder.instructor.walls import PACKAGES, UNPROTECTED, Sandbox, environment, works
+
+PROVISIONER: Final = "shardlings-sandbox"
+"""What the provisioner is called, in a kernel specification or in Jupyter's configuration."""
+
+PASSED_ON: Final = (*devices.environment(), "NBGRADER_EXECUTION")
+"""The variables that a grading kernel is told of."""
+
+
+class SandboxedKernel(LocalProvisioner):
+    """A local kernel behind walls and within limits; its sockets are files in a shared folder."""
+
+    watch: Watch | None = None
+
+    @property
+    def ended(self) -> str:
+        """The limit that it was killed for, in words; empty where it was not."""
+        return self.watch.ended if self.watch else ""
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Wrap the kernel's command."""
+        kwargs = await super().pre_launch(**kwargs)
+        self.sandbox = Sandbox(parent=self.parent)
+        self.shared = Path(self.parent.connection_file).parent
+        given = kwargs.get("env") or {}
+        variables = {
+            **environment(),
+            **{name: given[name] for name in PASSED_ON if name in given},
+            "MPLCONFIGDIR": "/tmp/matplotlib",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONSAFEPATH": "1",  # what lies beside the notebook is not to be what Jupyter starts
+        }
+        folder = Path(kwargs["cwd"]) if kwargs.get("cwd") else None
+        plans = Path(given[PLANS_VARIABLE]) if PLANS_VARIABLE in given else None
+        if plans is not None:
+            variables[PLANS_VARIABLE] = f"{PACKAGES}/{plans.name}"
+        kwargs["cmd"] = self.sandbox.command(
+            kwargs["cmd"], variables, folder, self.shared, plans and plans.parent
+        )
+        # else it would have the grader's own, and with them, perhaps, a log that it could write to
+        kwargs.update(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if works():
+            kwargs.update(cwd="/", env=environment())
+        else:
+            self.sandbox.log.warning(UNPROTECTED)
+        return kwargs
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        """Start the kernel, and somebody who watches it."""
+        about = await super().launch_kernel(cmd, **kwargs)
+        self.watch = Watch(self.process, self.sandbox, self.shared)
+        self.watch.start()
+        await self._sockets()
+        return about
+
+    async def _sockets(self) -> None:
+        """Wait for a kernel's sockets, which are there before it runs anybody's code.
+
+        Whoever connects now need never look there again, where a stranger may have been since.
+        """
+        ports = [port for name, port in self.connection_info.items() if name.endswith("_port")]
+        sockets = [Path(f"{self.parent.ip}-{port}") for port in ports]
+        if self.parent.transport == "ipc":
+            while self.process.poll() is None and not all(s.is_socket() for s in sockets):
+                await asyncio.sleep(0.01)

@@ -1,0 +1,37 @@
+"""What plugs into nbgrader: each module takes the place of one of its parts, or stands between two.
+
+In: nbgrader's notebooks and resources. Out: the same, with evidence captured, verdicts written,
+cells restored, releases made whole. `configuration.py` puts them where nbgrader looks.
+"""
+
+from autograder.instructor.nbgrader_plugins.capture_evidence import (
+    CaptureEvidence,
+    Died,
+    MachineError,
+    published,
+)
+from autograder.instructor.nbgrader_plugins.careful_autograde import CarefulAutograde
+from autograder.instructor.nbgrader_plugins.careful_release import CarefulGenerateAssignment
+from autograder.instructor.nbgrader_plugins.configuration import configure
+from autograder.instructor.nbgrader_plugins.judge_evidence import (
+    JudgeEvidence,
+    NotGradedError,
+    write_verdict,
+)
+from autograder.instructor.nbgrader_plugins.publish import Publish
+from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
+
+__all__ = [
+    "CaptureEvidence",
+    "CarefulAutograde",
+    "CarefulGenerateAssignment",
+    "Died",
+    "JudgeEvidence",
+    "MachineError",
+    "NotGradedError",
+    "Publish",
+    "RestoreCells",
+    "configure",
+    "published",
+    "write_verdict",
+]

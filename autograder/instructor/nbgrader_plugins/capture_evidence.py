@@ -1,0 +1,214 @@
+"""Run a submission in a kernel that only captures evidence."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from nbclient.client import CellExecutionComplete
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbgrader.preprocessors import Execute
+from traitlets import Int
+
+from autograder import devices, evidence
+from autograder.exercises import BY_GRADE_ID
+from autograder.instructor import walls
+from autograder.instructor.course import NAMESPACE
+from autograder.instructor.kernels import (
+    MESSAGE,
+    PROVISIONER,
+    Allowance,
+    Client,
+    bound,
+    furnish,
+    heard,
+    shorten_error,
+)
+
+FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.append('')"
+"""Files beside a notebook can be imported, but never in place of what others import."""
+
+LONGEST_PLACE: Final = 70
+"""How many letters the place of sockets may have: the path of one has room for about 103."""
+
+NOWHERE: Final = -1
+"""Where a notebook is before its first cell: nobody's code has run."""
+
+
+@dataclass(frozen=True)
+class Died:
+    """A kernel's end before the notebook's.
+
+    Attributes:
+        cell: the index of the cell that ran.
+        ended: the limit that it passed, in words; empty where it died by itself.
+    """
+
+    cell: int
+    ended: str
+
+
+class MachineError(RuntimeError):
+    """A kernel died twice, and not in the same place: the machine is at fault, and no answer."""
+
+
+class CaptureEvidence(Execute):
+    """nbgrader's `Execute`, in a sandboxed kernel that has its devices and that judges nothing."""
+
+    cell_output = Int(2**20, help="The most characters of output that are kept of a cell.").tag(
+        config=True
+    )
+    notebook_output = Int(2**23, help="The same, of a notebook; evidence counts too.").tag(
+        config=True
+    )
+
+    def preprocess(self, nb: Any, resources: Any, km: Any = None) -> tuple[Any, Any]:
+        """Run every cell; whatever a cell does, the next one is run.
+
+        A kernel that dies is given a second try: what dies in the same cell again dies of what is
+        written there.
+
+        Raises:
+            MachineError: it died in another cell.
+        """
+        self.seed = secrets.randbits(32)
+        died = self._run(nb, resources)
+        if died is not None and not died.ended:
+            first, died = died.cell, self._run(nb, resources)
+            if died is not None and not died.ended and died.cell != first:
+                raise MachineError(
+                    f"The kernel died twice, in cell {first + 1} and then in cell "
+                    f"{died.cell + 1}. Grade it again, when the machine has less to do."
+                )
+        resources[NAMESPACE] = {"seed": self.seed, "died": died}
+        return nb, resources
+
+    def _run(self, nb: Any, resources: Any) -> Died | None:
+        """Run a notebook in a kernel of its own; where and why that died, if it did."""
+        for cell in nb.cells:
+            cell.get("outputs", []).clear()  # evidence is what this run publishes
+        self.allowance = Allowance(self.cell_output, self.notebook_output)
+        self.at, self.provisioner = NOWHERE, None
+        self.shared = Path(tempfile.mkdtemp(prefix="shardlings-", dir=_place_for_sockets()))
+        packages = Path(tempfile.mkdtemp(prefix="shardlings-"))
+        try:
+            self.plans = furnish(packages, _plans(nb, self.seed))
+            super().preprocess(nb, resources)
+        except DeadKernelError:
+            return self._died("")
+        except CellTimeoutError:
+            if time.monotonic() - self.began < (self.timeout or 0):  # the connection ended before
+                return self._died(
+                    f"a cell said more than {MESSAGE // 2**20} MB at once: print less"
+                )
+            return self._died("a cell did not end in its time, and heeded no interrupt")
+        except Exception as error:
+            if self.at == NOWHERE:
+                raise
+            return self._died(
+                f"it said what no kernel says, and raised {type(error).__name__} here"
+            )
+        finally:
+            _remove(self.shared)
+            _remove(packages)
+        return None
+
+    def _died(self, otherwise: str) -> Died:
+        """The kernel's end: the limit that it was killed for, or else what it looks like."""
+        return Died(self.at, getattr(self.provisioner, "ended", "") or otherwise)
+
+    def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
+        """Run one cell.
+
+        Raises:
+            CellTimeoutError: it did not end in its time, or the kernel stopped speaking.
+            DeadKernelError: the kernel has ended.
+        """
+        self.at, self.provisioner = index, self.km.provisioner
+        self.began = time.monotonic()
+        try:
+            done: tuple[Any, Any] = super().preprocess_cell(cell, resources, index)
+        except CellTimeoutError as error:
+            process = self.provisioner.process
+            if process is not None and process.poll() is not None:  # its silence was noticed first
+                raise DeadKernelError("The kernel died.") from error
+            raise
+        if cell.cell_type == "code":
+            cell.metadata[NAMESPACE] = {"seconds": round(time.monotonic() - self.began, 3)}
+        return done
+
+    def create_kernel_manager(self) -> Any:
+        """A manager of a kernel behind walls, where there are any."""
+        manager = super().create_kernel_manager()
+        manager.connection_file = str(self.shared / "kernel.json")
+        spec = manager.kernel_spec
+        spec.metadata["kernel_provisioner"] = {"provisioner_name": PROVISIONER}
+        if walls.works():
+            manager.transport, manager.ip = "ipc", str(self.shared / "socket")  # no network
+            spec.interrupt_mode = "message"  # a signal would reach the walls, not the kernel
+            manager.client_factory = Client
+            bound(manager.context)
+        return manager
+
+    def setup_kernel(self, **kwargs: Any) -> Any:
+        """Start the kernel in an environment of its own."""
+        environment = {
+            **os.environ,
+            **devices.environment(),
+            evidence.PLANS_VARIABLE: str(self.plans),
+            "PYTHONPATH": str(self.plans.parent),  # within walls it lies elsewhere
+        }
+        self.extra_arguments = [FILES_BESIDE]
+        return super().setup_kernel(env=environment, **kwargs)
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        """Add what a kernel says to a cell's outputs, or see that the cell is done."""
+        if msg["msg_type"] != "status":
+            output = heard(msg, cell_index, self.allowance)
+            cell.outputs += [output] if output else []
+        elif msg["content"].get("execution_state") == "idle":
+            raise CellExecutionComplete
+
+    def on_cell_executed(self, **kwargs: Any) -> None:
+        """See whether the kernel says that the cell has failed."""
+        content = kwargs["execute_reply"]["content"]
+        if content["status"] == "error":
+            shorten_error(content)
+        super().on_cell_executed(**kwargs)
+
+
+def _plans(nb: Any, seed: int) -> list[evidence.Plan]:
+    """The plans of the exercises whose graded cells a notebook has."""
+    names = (cell.metadata.get("nbgrader", {}).get("grade_id") for cell in nb.cells)
+    return [BY_GRADE_ID[name].plan(seed) for name in names if name in BY_GRADE_ID]
+
+
+def _place_for_sockets() -> str:
+    """The folder for temporary files, unless its name is too long for those of sockets in it."""
+    usual = tempfile.gettempdir()
+    return "/tmp" if len(usual) > LONGEST_PLACE and Path("/tmp").is_dir() else usual
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that a stranger could write to: however deep, and whatever is forbidden."""
+    shell = shutil.which("sh")
+    if shell is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    command = 'chmod -R u+rwx "$1" 2>/dev/null; rm -rf "$1"'  # Python's own way ends in the depths
+    subprocess.run([shell, "-c", command, "sh", str(folder)], check=False)
+
+
+def published(cell: Any) -> list[dict[str, Any]]:
+    """The evidence in a cell's outputs, as plain data that may be anything."""
+    found = [
+        output.data[evidence.MIME]
+        for output in cell.get("outputs", [])
+        if output.output_type == "display_data" and evidence.MIME in output.get("data", {})
+    ]
+    return [item for item in found if isinstance(item, dict)]

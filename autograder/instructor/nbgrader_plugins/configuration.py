@@ -1,0 +1,114 @@
+"""nbgrader's configuration: where a course's parts are, and who judges.
+
+A course's `nbgrader_config.py` calls `configure`; `nbgrader` on the command line, Formgrader and
+`make grade` all read that file. Without the lists of preprocessors here, nbgrader still works, as
+it does everywhere: a failed check raises.
+"""
+
+import contextlib
+import os
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from nbgrader.preprocessors import (
+    AssignLatePenalties,
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ClearOutput,
+    ClearSolutions,
+    ComputeChecksums,
+    IgnorePattern,
+    IncludeHeaderFooter,
+    LimitOutput,
+    LockCells,
+    OverwriteCells,
+    OverwriteKernelspec,
+    SaveAutoGrades,
+    SaveCells,
+)
+
+from autograder.instructor.nbgrader_plugins import careful_autograde, careful_release
+from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
+from autograder.instructor.nbgrader_plugins.clean_pages import FILTERS
+from autograder.instructor.nbgrader_plugins.judge_evidence import JudgeEvidence
+from autograder.instructor.nbgrader_plugins.publish import Publish
+from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
+
+
+def configure(c: Any, root: Path) -> None:
+    """Say where a course's parts are, and put what is ours where nbgrader looks.
+
+    Args:
+        c: nbgrader's configuration, as `get_config()` gives it; what stands in it already stays,
+            but for what is said here.
+        root: the course's folder.
+    """
+    # nbgrader runs `alembic` by name; it stands beside nbgrader, which may not be on the path.
+    scripts = sysconfig.get_path("scripts")
+    os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
+    careful_autograde.install()
+    careful_release.install()
+    with contextlib.suppress(OSError):  # who may not write here only reads
+        (root / "grading").mkdir(exist_ok=True)  # for the gradebook: nbgrader expects it there
+    c.CourseDirectory.root = str(root)
+    c.CourseDirectory.course_id = "shardlings"
+    c.CourseDirectory.source_directory = "solutions"
+    c.CourseDirectory.release_directory = "course"
+    c.CourseDirectory.submitted_directory = "grading/submitted"
+    c.CourseDirectory.autograded_directory = "grading/autograded"
+    c.CourseDirectory.feedback_directory = "grading/feedback"
+    c.CourseDirectory.solution_directory = "grading/solution"
+    c.CourseDirectory.db_url = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
+    c.CourseDirectory.ignore = [
+        ".ipynb_checkpoints",
+        "*.pyc",
+        "__pycache__",
+        "feedback",
+        # nbgrader copies what is not ignored into the release, and to where submissions run.
+        "*.md",
+        "bank.py",
+        "*.evidence.json",
+        "*.graded",
+    ]
+
+    # The line above the stub is `name = ...`, so an unsolved notebook runs to its end.
+    c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE"}
+    c.GenerateAssignment.preprocessors = [
+        Publish,
+        IncludeHeaderFooter,
+        LockCells,
+        ClearSolutions,
+        ClearOutput,
+        CheckCellMetadata,
+        ComputeChecksums,
+        SaveCells,
+        ClearHiddenTests,
+        ClearMarkScheme,
+        ComputeChecksums,
+        CheckCellMetadata,
+    ]
+    c.Publish.pyproject = str(root / "pyproject.toml")
+
+    c.Autograde.sanitize_preprocessors = [
+        ClearOutput,
+        OverwriteKernelspec,
+        RestoreCells,  # in place of nbgrader's DeduplicateIds
+        OverwriteCells,
+        CheckCellMetadata,
+    ]
+    c.Execute.timeout = 30  # seconds that a cell may run; `Sandbox` has the limits of a notebook
+    c.Autograde.autograde_preprocessors = [
+        CaptureEvidence,
+        JudgeEvidence,
+        IgnorePattern,
+        LimitOutput,
+        SaveAutoGrades,
+        AssignLatePenalties,
+        CheckCellMetadata,
+    ]
+
+    # Formgrader and feedback pages show what strangers wrote; scripts of theirs would be one's own.
+    c.HTMLExporter.sanitize_html = True
+    c.HTMLExporter.filters = FILTERS

@@ -1,0 +1,149 @@
+"""Between running a submission and saving its grades: the verdicts, from the evidence."""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from nbformat.v4 import new_output
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Float
+
+from autograder.exercises import BY_GRADE_ID, Exercise
+from autograder.instructor.course import NAMESPACE
+from autograder.instructor.nbgrader_plugins.capture_evidence import Died, published
+from autograder.instructor.walls import SECONDS, Case, Sandbox, encode, judge_apart
+from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_text
+from autograder.notebook import NotJudged
+
+
+class NotGradedError(RuntimeError):
+    """The autograder itself failed on a submission, which therefore has no grade."""
+
+    def __init__(self, exercise: str, happened: object) -> None:
+        super().__init__(
+            f"exercise {exercise} could not be judged, by no fault of the answer: {happened}. "
+            f"Nothing of this submission was graded."
+        )
+
+
+class JudgeEvidence(NbGraderPreprocessor):
+    """Have the evidence of each graded cell judged, and write the verdict into the cell.
+
+    What nbgrader then reads as the score is a number that stands here; whatever the submission
+    wrote into its graded cells is gone, but for what it printed. Points come from the gradebook,
+    not from the submission. Graded cells that are not the course's own are left as they are.
+
+    Where our own code fails, in the kernel or in the judge, there is no score to write, and what
+    would be written for the rest would look like a grade: the whole submission fails. A submission
+    can pretend that this happened, and gets no score for it; an instructor looks at what failed.
+    """
+
+    seconds = Float(SECONDS, help="How long one notebook's evidence may take to judge.").tag(
+        config=True
+    )
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        """Judge all of a notebook's evidence in one clean process, then write.
+
+        Raises:
+            NotGradedError: an error of ours kept an exercise from being judged.
+        """
+        points = self._points(resources["nbgrader"])
+        graded = {
+            exercise.id: (exercise, cell)
+            for cell in nb.cells
+            for exercise in [BY_GRADE_ID.get(cell.metadata.get("nbgrader", {}).get("grade_id"))]
+            if exercise is not None and exercise.grade_id in points and cell.cell_type == "code"
+        }
+        seed, fresh = resources[NAMESPACE]["seed"], secrets.randbits(32)
+        cases = [
+            Case(exercise.id, found, seed, fresh)
+            for exercise, cell in graded.values()
+            for found in [_evidence(exercise, cell, nb)]
+            if found is not None
+        ]
+        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds, Sandbox(parent=self))}
+        for exercise, cell in graded.values():
+            _refuse_to_guess(exercise, cell, verdicts.get(exercise.id))
+        for exercise, cell in graded.values():
+            verdict = verdicts.get(exercise.id) or _nothing_handed_in(
+                exercise, cell, resources[NAMESPACE]["died"]
+            )
+            write_verdict(cell, verdict, points[exercise.grade_id])
+        self._keep(cases, resources)
+        return nb, resources
+
+    def _points(self, about: Any) -> dict[str, float]:
+        with Gradebook(about["db_url"]) as gradebook:
+            notebook = gradebook.find_notebook(about["notebook"], about["assignment"])
+            return {cell.name: cell.max_score for cell in notebook.grade_cells}
+
+    def _keep(self, cases: list[Case], resources: Any) -> None:
+        """Leave the evidence beside the graded notebook, so that it can be judged again."""
+        folder = Path(resources["metadata"]["path"])
+        path = folder / f"{resources['nbgrader']['notebook']}.evidence.json"
+        path.unlink(missing_ok=True)
+        encoded = [case for case in map(encode, cases) if case is not None]
+        path.write_bytes(b"[" + b",".join(encoded) + b"]")
+
+
+def _evidence(exercise: Exercise, cell: Any, nb: Any) -> Any:
+    """The evidence for an exercise: from its own cell, or else from wherever its check went."""
+    for place in ([cell], nb.cells):
+        mine = [e for c in place for e in published(c) if e.get("exercise") == exercise.id]
+        if mine:
+            return mine[-1]
+    return None
+
+
+def _refuse_to_guess(exercise: Exercise, cell: Any, verdict: Verdict | None) -> None:
+    """Raise where an exercise was not judged, and it is not for what was handed in."""
+    if verdict is not None and verdict.fault is not None:
+        raise NotGradedError(exercise.id, verdict.fault)
+    errors = [o for o in cell.outputs if o.output_type == "error"]
+    if verdict is None and errors and errors[0].ename == NotJudged.__name__:
+        raise NotGradedError(exercise.id, "its check failed in the kernel, and says why there")
+
+
+def _nothing_handed_in(exercise: Exercise, cell: Any, died: Died | None) -> Verdict:
+    errors = [o for o in cell.outputs if o.output_type == "error"]
+    if errors and errors[0].ename in ("KeyboardInterrupt", "CellTimeoutError"):
+        return no_evidence(
+            exercise, "timeout", "The check did not end in the time that a cell has: is there a "
+            "loop that does not end?",
+        )  # fmt: skip
+    if errors:
+        why = f"The check cell ended with {errors[0].ename}: {errors[0].evalue}"
+        return no_evidence(
+            exercise, "check-failed", f"{why}. Often the cell above raised an error of its own."
+        )
+    if died is not None:
+        why = f" (it was killed: {died.ended})" * bool(died.ended)
+        return no_evidence(
+            exercise,
+            "kernel-died",
+            f"The kernel died before this check ran{why}, so nothing was handed in from here on.",
+        )
+    return no_evidence(
+        exercise, "no-evidence", f'check("{exercise.id}", …) did not run, so nothing was handed in.'
+    )
+
+
+def write_verdict(cell: Any, verdict: Verdict, points: float) -> None:
+    """Replace a graded cell's outputs: what it printed, the verdict, the score."""
+    printed = "".join(o.text for o in cell.outputs if o.output_type == "stream")
+    score = round(verdict.score * points, 4)
+    cell.outputs = [
+        *([new_output("stream", name="stdout", text=printed)] if printed else []),
+        new_output(
+            "display_data",
+            data={
+                # a kernel that grades draws no target, so all of them are drawn here
+                "text/html": verdict_as_html(verdict, whole=True),
+                "text/plain": verdict_as_text(verdict),
+            },
+        ),
+        new_output("execute_result", data={"text/plain": str(score)}, execution_count=None),
+    ]
+    cell.execution_count = None

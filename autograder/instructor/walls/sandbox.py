@@ -1,0 +1,219 @@
+"""A place to run strangers' code in: bubblewrap where there is one, limits everywhere.
+
+What runs in it sees the system and Python's packages, read-only, a folder of its own that is gone
+afterwards, and nothing else: no network, no other files, no other processes. It is nobody there,
+with no capabilities, and all it starts dies with it.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from traitlets import Bool, Int
+from traitlets.config import LoggingConfigurable
+
+import autograder
+from autograder.exercises import folders_of_courses
+
+HOME: Final = "/home/student"
+"""Where what runs in a sandbox finds itself."""
+
+PACKAGES: Final = "/shardlings"
+"""Where, within walls, the package lies that grades; Python looks there before anywhere else.
+
+Left to itself it would look where the package is installed. From an editable installation that is
+another checkout than the one at work, if that is what the current folder holds, and it has no
+place within the walls.
+"""
+
+UNPROTECTED: Final = (
+    "There is no working bubblewrap here (`bwrap`), so submissions run as you do, with limits but "
+    "without walls: they can read and change your files. Install bubblewrap, or grade where it "
+    "does no harm. (Scores are safe: they come from evidence alone.)"
+)
+"""What is said, loudly, where there are no walls."""
+
+
+class NoSandboxError(RuntimeError):
+    """There is no bubblewrap, and without one nothing is to run."""
+
+
+class Sandbox(LoggingConfigurable):
+    """How strangers' code is run. The defaults are safe for a notebook of this course."""
+
+    required = Bool(False, help="Refuse to run anything where there is no bubblewrap.").tag(
+        config=True
+    )
+    memory = Int(
+        8 * 2**30, help="The most bytes that a process may address, and that all may hold."
+    ).tag(config=True)
+    heard = Int(
+        2**30, help="The most bytes that the grading process may hold of what a kernel says."
+    ).tag(config=True)
+    seconds = Int(600, help="How long a whole notebook may run.").tag(config=True)
+    scratch = Int(256 * 2**20, help="The most bytes that may be written to files.").tag(config=True)
+    processes = Int(64, help="The most processes.").tag(config=True)
+    open_files = Int(1024, help="The most files open at once.").tag(config=True)
+    cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
+
+    def command(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path | None = None,
+        shared: Path | None = None,
+        packages: Path | None = None,
+    ) -> list[str]:
+        """A command that runs another one within limits, and within walls where there are such.
+
+        Args:
+            command: what to run.
+            environment: all the variables that it is to have.
+            folder: what it is to find, as a copy, in its home.
+            shared: a folder that it shares with who starts it.
+            packages: the folder in which it is to find this package, where that is not to be the
+                one at work; then no other copy of it can be seen.
+
+        Raises:
+            NoSandboxError: there is no bubblewrap, and `required` is set.
+        """
+        if not works():
+            if self.required:
+                raise NoSandboxError(f"{UNPROTECTED} Sandbox.required says not to go on.")
+            return self._limited(command)
+        seen = _packages() if packages is None else _packages_in(packages)
+        if shared is not None:
+            seen += ["--bind", str(shared), str(shared)]
+        if folder is not None:
+            seen += ["--ro-bind", str(folder), "/submission"]
+            copy = 'cp -R /submission/* . 2>/dev/null; exec "$@"'  # no start-up files: not .ipython
+            command = ["/bin/sh", "-c", copy, "sh", *command]
+        variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
+        known = [part for pair in variables.items() for part in ("--setenv", *pair)]
+        walls = _walls(self.scratch, seen)
+        return self._limited([*walls, "--chdir", HOME, "--clearenv", *known, "--", *command])
+
+    def _limited(self, command: Sequence[str]) -> list[str]:
+        """The same command under a shell's limits, where there is a shell; no limit is required.
+
+        A function to call between fork and exec would do it without a shell, and JAX, which has
+        threads, warns of every fork.
+        """
+        if not Path("/bin/sh").exists():
+            return list(command)
+        wanted = {
+            "v": self.memory // 1024,
+            "f": self.scratch // 512,
+            "n": self.open_files,
+            "t": self.cpu_seconds,
+            "c": 0,
+        }
+        set_each = " ".join(f"ulimit -{kind} {most} 2>/dev/null;" for kind, most in wanted.items())
+        limited = ["/bin/sh", "-c", f'{set_each} exec "$@"', "sh", *command]
+        return _while_this_lives(limited)
+
+
+def _while_this_lives(command: Sequence[str]) -> list[str]:
+    """A command that is killed soon after this process is, whenever that happens.
+
+    bubblewrap dies with who started it, but for its first few milliseconds; so somebody looks.
+    """
+    look = f"while kill -0 {os.getpid()} && kill -0 $$; do sleep 1; done; kill -9 $child"
+    run = (
+        # an interrupt, which goes to all of a group, is for the command
+        f"trap '' INT; exec 3<&0; \"$@\" <&3 3<&- & child=$!; exec 3<&-; "
+        f"({look}) <&- >&- 2>&- & wait $child; status=$?; kill $!; exit $status"
+    )
+    return ["/bin/sh", "-c", run, "sh", *command]
+
+
+@functools.cache
+def works() -> bool:
+    """Whether there is a bubblewrap here that may make a sandbox in which this Python starts."""
+    if shutil.which("bwrap") is None:
+        return False
+    return _starts(_walls(2**20, []))
+
+
+@functools.cache
+def _no_further() -> list[str]:
+    """That there are no sandboxes in the sandbox, where bubblewrap can say so: it is 0.8 or newer.
+
+    In one of its own, a process has capabilities, and can mount a disk in memory of any size.
+    """
+    option = ["--unshare-user", "--disable-userns"]
+    return option if _starts(["bwrap", *option, "--ro-bind", "/", "/"]) else []
+
+
+def _starts(walls: Sequence[str]) -> bool:
+    """Whether this Python starts within walls."""
+    tried = [*walls, "--", sys.executable, "-c", "import msgspec"]
+    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+def _walls(scratch: int, seen: Sequence[str]) -> list[str]:
+    """The beginning of a command that is to run within walls.
+
+    Args:
+        scratch: the bytes that there is room for in each place that can be written to.
+        seen: what is to be seen besides the system.
+    """
+    room = [
+        part for place in ("/tmp", "/dev/shm", HOME)
+        for part in ("--size", str(scratch), "--tmpfs", place)
+    ]  # fmt: skip
+    settings = [
+        part for place in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+        for part in ("--ro-bind-try", place, place)
+    ]  # fmt: skip
+    return [
+        "bwrap", "--unshare-all", *_no_further(), "--die-with-parent", "--new-session",
+        "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
+        "--proc", "/proc", *settings,  # the machine's: whoever grades as root could change them
+        "--dev", "/dev", *room, *_system(), *seen,
+        "--remount-ro", "/dev", "--remount-ro", "/",  # they are memory, and of any size
+    ]  # fmt: skip
+
+
+def _system() -> list[str]:
+    """The system's files and Python's, read-only."""
+    binds = ["--ro-bind", "/usr", "/usr"]
+    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):
+        if path.is_symlink():
+            binds += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            binds += ["--ro-bind", str(path), str(path)]
+    for file in ("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts"):
+        binds += ["--ro-bind-try", file, file]
+    python = str(Path(sys.executable).resolve().parent.parent)
+    for folder in dict.fromkeys([sys.base_prefix, python, sys.prefix]):
+        if not folder.startswith("/usr/") and folder != "/usr":
+            binds += ["--ro-bind", folder, folder]
+    return binds
+
+
+def _packages() -> list[str]:
+    """The package at work, and those that other courses' exercises are in; nothing beside them."""
+    folders = (Path(autograder.__file__).parent, *folders_of_courses())
+    return [part for f in folders for part in ("--ro-bind", str(f), f"{PACKAGES}/{f.name}")]
+
+
+def _packages_in(folder: Path) -> list[str]:
+    """Packages in a folder; and nothing where those at work may be installed."""
+    names = [autograder.__name__, *(course.name for course in folders_of_courses())]
+    sites = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    hidden = [str(place) for site in sites for n in names if (place := Path(site, n)).is_dir()]
+    hide = [part for place in hidden for part in ("--tmpfs", place, "--remount-ro", place)]
+    return ["--ro-bind", str(folder), PACKAGES, *hide]
+
+
+def environment() -> dict[str, str]:
+    """The variables that what runs in a sandbox needs of one's own."""
+    kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+    return {name: os.environ[name] for name in kept if name in os.environ}

@@ -1,0 +1,40 @@
+"""The judge: an exercise and evidence in, a verdict out; and a verdict in words and pictures.
+
+In: an exercise, and evidence that may be forged. Out: a `Verdict`, with a finding for each
+requirement, or a `Fault` of ours and no score. There is one module for each kind of requirement.
+What a learner has been told is remembered here too, in a small file of their own.
+"""
+
+from autograder.judge.feedback import (
+    MARKS,
+    headline,
+    sentences,
+    show_verdict,
+    verdict_as_html,
+    verdict_as_text,
+    verdict_for_terminal,
+    verdict_in_lines,
+)
+from autograder.judge.judging import failed, judge, no_evidence
+from autograder.judge.progress import remember, remembered
+from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
+
+__all__ = [
+    "MARKS",
+    "Finding",
+    "NoScoreError",
+    "Trade",
+    "Verdict",
+    "failed",
+    "headline",
+    "judge",
+    "no_evidence",
+    "remember",
+    "remembered",
+    "sentences",
+    "show_verdict",
+    "verdict_as_html",
+    "verdict_as_text",
+    "verdict_for_terminal",
+    "verdict_in_lines",
+]

@@ -1,0 +1,200 @@
+"""The judge: from an exercise and evidence to a verdict.
+
+The same code judges in a student's kernel, for feedback at once, and in a clean process, for a
+grade. It believes nothing that evidence says about itself: layouts are rebuilt, programs are
+compiled and run here, cases are drawn here. Whatever evidence may hold is looked at where it is
+read, and refused there; so any other error that comes up is the judge's own, and no finding.
+"""
+
+from collections.abc import Iterator
+
+from autograder.errors import DIAGNOSES, Fault
+from autograder.evidence import (
+    Evidence,
+    NotCaptured,
+    Piece,
+    Placement,
+    Placements,
+    Program,
+    Unanswered,
+    Value,
+)
+from autograder.exercises import (
+    CommunicatesAtMost,
+    Computes,
+    Exercise,
+    Feeds,
+    FitsIn,
+    PlacedLike,
+    Predicts,
+    Requests,
+    Requirement,
+    Returns,
+    Trades,
+    WorksAtMost,
+    pictured,
+)
+from autograder.judge.judging_costs import judge_communication, judge_memory, judge_work
+from autograder.judge.judging_given_functions import judge_feeds, judge_trade
+from autograder.judge.judging_layouts import judge_placement
+from autograder.judge.judging_requests import judge_requests
+from autograder.judge.judging_results import judge_prediction, judge_results
+from autograder.judge.judging_values import asked_of, judge_output_layout, judge_values
+from autograder.judge.verdict import Finding, Verdict
+from autograder.programs import ProgramError
+
+
+def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None = None) -> Verdict:
+    """Judge evidence against what an exercise asks. Where that fails, the verdict says so.
+
+    Args:
+        exercise: what was asked.
+        evidence: what left the student's kernel; it may be forged.
+        seed: what the cases were drawn from that the kernel had to run.
+        fresh: what the inputs of programs are drawn from, where the judge alone is to know it.
+    """
+    faults = [piece for piece in evidence.answers.values() if isinstance(piece, Fault)]
+    try:
+        return failed(exercise, faults[0]) if faults else _judged(exercise, evidence, seed, fresh)
+    except Exception as error:
+        return failed(exercise, Fault.of(error))
+
+
+def failed(exercise: Exercise, fault: Fault) -> Verdict:
+    """The verdict where it is our own code that failed: it says nothing about the answer."""
+    return Verdict(exercise.id, exercise.title, (), fault)
+
+
+def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None) -> Verdict:
+    if evidence.exercise != exercise.id:
+        return no_evidence(exercise, "other-exercise", f"It speaks of {evidence.exercise!r}.")
+    findings = [
+        _finding(
+            exercise,
+            requirement,
+            evidence.answers.get(requirement.answer),
+            # a function's results were made from the seed; programs are run here, on what is new
+            seed if fresh is None or isinstance(requirement, Returns) else fresh,
+        )
+        for requirement in exercise.requirements
+    ]
+    return Verdict(exercise.id, exercise.title, tuple(_in_order(exercise, findings)))
+
+
+def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
+    """The findings, where what a program costs counts only once it does what is asked.
+
+    To do nothing is cheap, and leaves things where they are: without this, a function that gives
+    back what it is given would earn points for it. Values come first, then places, then costs.
+    """
+    unmet: dict[str, int] = {}
+    for requirement, finding in zip(exercise.requirements, findings, strict=True):
+        if not finding.met:
+            rank = _rank(requirement)
+            unmet[finding.answer] = min(rank, unmet.get(finding.answer, rank))
+    for requirement, finding in zip(exercise.requirements, findings, strict=True):
+        if finding.met and _rank(requirement) > unmet.get(finding.answer, 2):
+            yield finding.but(
+                met=False,
+                diagnosis="not-counted-yet",
+                difference="This counts as soon as the program does what is asked.",
+            )
+        else:
+            yield finding
+
+
+def _rank(requirement: Requirement) -> int:
+    """What has to be met before what, of one program: lower ranks first."""
+    match requirement:
+        case PlacedLike():
+            return 1
+        case CommunicatesAtMost() | FitsIn() | Requests() | WorksAtMost():
+            return 2
+        case _:
+            return 0
+
+
+def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
+    """The verdict where there is nothing to judge, for a reason that `sentence` gives."""
+    return Verdict(
+        exercise.id,
+        exercise.title,
+        tuple(
+            _basis(requirement).problem(diagnosis, sentence, came="nothing that can be judged")
+            for requirement in exercise.requirements
+        ),
+    )
+
+
+def asked(requirement: Requirement) -> str:
+    """What a requirement asks, in words."""
+    if isinstance(requirement, PlacedLike):
+        kind = "the array" if requirement.values is not None else "a layout"
+        return f"{kind} of {requirement.target().describe()}"
+    return requirement.asks
+
+
+def _basis(requirement: Requirement) -> Finding:
+    """What is known of a finding before any evidence is looked at."""
+    drawn = pictured(requirement)
+    return Finding(
+        requirement.answer,
+        False,
+        asked(requirement),
+        "nothing",
+        target=drawn.target() if drawn is not None else None,
+        cell=requirement.cell if isinstance(requirement, Predicts) else "",
+    )
+
+
+def _finding(
+    exercise: Exercise, requirement: Requirement, piece: Piece | None, seed: int
+) -> Finding:
+    """The finding for one requirement, with what the exercise has to say of its diagnosis."""
+    basis = _basis(requirement)
+    try:
+        found = _found(exercise, requirement, piece, basis, seed)
+    except ProgramError as error:
+        came = "a program that cannot be judged"
+        found = basis.problem(error.diagnosis, str(error), came=came)
+    kind = found.diagnosis.partition(" over ")[0]  # a lesson may be about any axes
+    lesson = exercise.diagnoses.get(found.diagnosis) or exercise.diagnoses.get(kind, "")
+    return found.but(difference=f"{found.difference} {lesson}".strip())
+
+
+def _found(
+    exercise: Exercise, requirement: Requirement, piece: Piece | None, basis: Finding, seed: int
+) -> Finding:
+    """The finding by whoever judges such a requirement on such evidence."""
+    match requirement, piece:
+        case _, Unanswered():
+            return basis.problem(
+                "unanswered", f"{requirement.answer} is still as it was handed out."
+            )
+        case _, NotCaptured(why, sentence):
+            came = "an error" if why in DIAGNOSES else "an answer of another kind"
+            return basis.problem(why or "not-captured", sentence, came=came, cell="")
+        case PlacedLike(), Placement() if not asked_of(exercise, requirement.answer):
+            return judge_placement(requirement, piece, basis)
+        case PlacedLike(), Program():
+            return judge_output_layout(requirement, piece, basis, exercise, seed)
+        case Returns(), Value():
+            return judge_results(requirement, piece, basis, exercise, seed)
+        case Computes(), Program():
+            return judge_values(requirement, piece, basis, exercise, seed)
+        case CommunicatesAtMost(), Program():
+            return judge_communication(requirement, piece, basis, exercise, seed)
+        case Requests(), Program():
+            return judge_requests(requirement, piece, basis, exercise, seed)
+        case WorksAtMost(), Program():
+            return judge_work(requirement, piece, basis, exercise, seed)
+        case FitsIn(), Program():
+            return judge_memory(requirement, piece, basis, exercise, seed)
+        case Feeds(), Placements():
+            return judge_feeds(requirement, piece, basis, seed)
+        case Trades(), Placements():
+            return judge_trade(requirement, piece, basis, seed)
+        case Predicts(), Value():
+            return judge_prediction(requirement, piece, basis)
+        case _:
+            return basis.problem("malformed", "The evidence is of another kind than was needed.")

@@ -1,0 +1,213 @@
+"""The judge's eye for costs: what a compiled program communicates and holds, against budgets."""
+
+from collections.abc import Sequence
+
+from autograder import programs
+from autograder.evidence import Program
+from autograder.exercises import Budget, CommunicatesAtMost, Exercise, FitsIn, WorksAtMost
+from autograder.judge.judging_values import asked_of, parameters, run_all
+from autograder.judge.verdict import Finding
+from autograder.layouts import Layout
+from autograder.programs import Argument, Collective, Report, described
+
+Pair = tuple[str, tuple[str, ...]]
+"""A kind of collective, and the axes that it runs over."""
+
+VERBS = {"all-gather": "collects", "all-to-all": "exchanges", "collective-permute": "moves"}
+
+
+def judge_communication(
+    requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for what a program communicates, against its budgets."""
+    first: Finding | None = None
+    names = parameters(exercise, requirement.answer)
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    lists = asked_of(exercise, requirement.answer)
+    for (_, ran), budgets, arguments in zip(runs, requirement.budgets, lists, strict=True):
+        layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
+        found = within_budgets(ran.report, budgets, basis, names, layouts)
+        if not found.met:
+            return found if first is None else found.but(difference=_given(arguments, found))
+        first = first or found
+    return first or basis
+
+
+def _given(arguments: Sequence[Argument], found: Finding) -> str:
+    """What is wrong, and with which arguments: where it was right with the first."""
+    return f"Given {described(arguments)}: {found.difference}"
+
+
+def within_budgets(
+    report: Report,
+    budgets: Sequence[Budget],
+    basis: Finding,
+    names: Sequence[str],
+    layouts: Sequence[Layout],
+) -> Finding:
+    """The finding for what one compiled program communicates.
+
+    Args:
+        report: what it communicates.
+        budgets: what it may.
+        basis: what is known of the finding.
+        names: what to call each of the program's arguments.
+        layouts: where each of them is.
+    """
+    basis = basis.but(came=f"a program that communicates {communicated(report)}")
+    spent = _spent(report)
+    left_over = _reduced(spent, budgets)
+    counted_as_one = " (a reduce-scatter and an all-gather make one)" * (left_over != spent)
+    too_much = None
+    for budget in budgets:
+        matching = [
+            pair for pair in left_over if pair[0] == budget.kind and budget.axes in (None, pair[1])
+        ]
+        unknown = [
+            c for c in report.collectives if (c.kind, c.axes) in matching and c.times is None
+        ]
+        total = sum(left_over.pop(pair) for pair in matching)
+        if budget.bytes is not None and unknown:
+            return basis.problem(
+                "unknown-times",
+                f"How often the loop with the {budget.kind} runs is not known before it runs, so "
+                f"nobody can say what it costs.",
+            )
+        if budget.bytes is not None and total > budget.bytes and too_much is None:
+            name = _name(*matching[0]) if len(matching) == 1 else budget.kind
+            too_much = basis.problem(
+                "too-many-bytes",
+                f"By {name} {budget.bytes:,} bytes may be moved on each device, and it is "
+                f"{total:,}{counted_as_one}.",
+            )
+    if left_over:  # what nobody asked for says more than how much there is of the rest
+        pair, moved = next(iter(left_over.items()))
+        worst = max(
+            (c for c in report.collectives if (c.kind, c.axes) == pair), key=lambda c: c.total_bytes
+        )
+        count = sum((c.kind, c.axes) == pair for c in report.collectives)
+        said = (
+            f"{_a(_name(*pair))} of {moved:,} bytes was not asked for."
+            if count == 1
+            else f"{_several(count, *pair)}, {moved:,} bytes together, were not asked for."
+        )
+        return basis.problem(_name(*pair), said + _whose(worst, names, layouts, count > 1))
+    if too_much is not None:
+        return too_much
+    return basis.but(met=True)
+
+
+def judge_memory(
+    requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for the memory that a program takes on each device."""
+    reports = [ran.report for _, ran in run_all(exercise, requirement.answer, piece, seed)]
+    return _at_most(
+        requirement.bytes,
+        [report.peak_bytes for report in reports],
+        asked_of(exercise, requirement.answer),
+        basis,
+        "{:,.0f} bytes on each device",
+        ("too-much-memory", "It holds {:,.0f} bytes at once, and each device has room for {:,}."),
+    )
+
+
+def judge_work(
+    requirement: WorksAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for the operations that each device does."""
+    reports = [ran.report for _, ran in run_all(exercise, requirement.answer, piece, seed)]
+    return _at_most(
+        requirement.flops,
+        [report.flops for report in reports],
+        asked_of(exercise, requirement.answer),
+        basis,
+        "{:,.0f} operations on each device",
+        (
+            "too-much-work",
+            "Each device does {:,.0f} operations, and its share is {:,}: what one could compute, "
+            "several do.",
+        ),
+    )
+
+
+def _at_most(
+    limits: Sequence[int],
+    amounts: Sequence[float],
+    lists: Sequence[Sequence[Argument]],
+    basis: Finding,
+    came: str,
+    problem: tuple[str, str],
+) -> Finding:
+    """The finding for amounts of which each has a limit; of those within, the first is told."""
+    for number, limit in enumerate(limits):
+        if amounts[number] > limit:
+            diagnosis, sentence = problem
+            found = basis.problem(
+                diagnosis,
+                sentence.format(amounts[number], limit),
+                came=came.format(amounts[number]),
+            )
+            return found.but(difference=_given(lists[number], found)) if number else found
+    return basis.but(met=True, came=came.format(amounts[0]))
+
+
+def communicated(report: Report) -> str:
+    """What a program communicates, in words."""
+    said = []
+    for pair, moved in _spent(report).items():
+        count = sum((c.kind, c.axes) == pair for c in report.collectives)
+        said.append(f"{moved:,} bytes by {_several(count, *pair)}")
+    return " and ".join(said) or "nothing"
+
+
+def _spent(report: Report) -> dict[Pair, int]:
+    """The bytes of each kind of collective over each set of axes, the most first."""
+    total: dict[Pair, int] = {}
+    for c in report.collectives:
+        total[c.kind, c.axes] = total.get((c.kind, c.axes), 0) + c.total_bytes
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _reduced(spent: dict[Pair, int], budgets: Sequence[Budget]) -> dict[Pair, int]:
+    """The same, with a reduce-scatter and an all-gather as the all-reduce that they make together.
+
+    Only where the budgets speak of an all-reduce and not of the two.
+    """
+    allowed = {budget.kind for budget in budgets}
+    if "all-reduce" not in allowed or allowed & {"reduce-scatter", "all-gather"}:
+        return spent
+    merged = dict(spent)
+    for _, axes in spent:
+        scattered = merged.get(("reduce-scatter", axes), 0)
+        if scattered and merged.get(("all-gather", axes)) == scattered:
+            del merged["reduce-scatter", axes], merged["all-gather", axes]
+            merged["all-reduce", axes] = merged.get(("all-reduce", axes), 0) + scattered
+    return merged
+
+
+def _whose(
+    collective: Collective, names: Sequence[str], layouts: Sequence[Layout], several: bool
+) -> str:
+    """Which argument a collective takes, how that was laid out, and what the collective adds."""
+    if collective.argument is None or collective.kind not in VERBS:
+        return ""
+    name, layout = names[collective.argument], layouts[collective.argument]
+    which = f"The largest, of {collective.total_bytes:,} bytes," if several else "It"
+    said = f" {which} {VERBS[collective.kind]} {name}, which came as {layout.describe()}"
+    if collective.kind != "all-gather":
+        return f"{said}."
+    return f"{said}, and leaves {collective.bytes_out:,} bytes of it on each device."
+
+
+def _name(kind: str, axes: tuple[str, ...]) -> str:
+    return f"{kind} over {', '.join(axes) or 'parts of axes'}"
+
+
+def _several(count: int, kind: str, axes: tuple[str, ...]) -> str:
+    """`all-gather over x`, or `2 all-gathers over x`."""
+    return _name(kind, axes) if count == 1 else f"{count} {_name(f'{kind}s', axes)}"
+
+
+def _a(name: str) -> str:
+    return f"{'An' if name[0] == 'a' else 'A'} {name}"

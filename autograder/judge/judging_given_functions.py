@@ -1,0 +1,188 @@
+"""The judge's eye for the layout of arguments: what does a given function make of them?"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import jax
+import numpy as np
+
+from autograder import programs
+from autograder.evidence import Placement, Placements
+from autograder.exercises import Arrays, Feeds, Trades
+from autograder.judge.judging_costs import communicated, within_budgets
+from autograder.judge.judging_layouts import judge_layout, mesh_of, rebuild
+from autograder.judge.verdict import Finding, Trade
+from autograder.layouts import Layout, LayoutError, Shape
+from autograder.programs import communication
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a mesh axis may be called where a program is compiled for it."""
+
+SLACK = 1.5
+"""How much more than its share a device may do: what communicates takes some operations too."""
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A given function, compiled for arguments laid out by an answer, and run."""
+
+    layouts: tuple[Layout, ...]
+    came: str
+    ran: programs.Ran
+
+    @property
+    def held(self) -> int:
+        """The bytes of its arguments that a device holds."""
+        return sum(4 * math.prod(layout.block_shape) for layout in self.layouts)
+
+
+def feed(
+    function: Arrays,
+    names: Sequence[str],
+    shapes: tuple[Shape, ...],
+    piece: Placements,
+    basis: Finding,
+    seed: int,
+) -> Fed | Finding:
+    """Run a given function on arguments laid out by an answer; or what is wrong with the answer."""
+    if len(piece.parts) != len(names):
+        return basis.problem("malformed", "A placement for each argument was needed.")
+    try:
+        shardings = [rebuild(part) for part in piece.parts]
+        layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
+    except LayoutError as error:
+        return basis.problem("does-not-fit", str(error), came="a sharding that does not fit")
+    came = "; ".join(
+        f"{name}: {layout.describe()}" for name, layout in zip(names, layouts, strict=True)
+    )
+    basis = basis.but(came=came)
+    strange = [n for part in piece.parts for n in part.mesh.names if not NAME.fullmatch(n)]
+    if strange:  # XLA's own parser aborts the process on some
+        return basis.problem(
+            "axis-names",
+            f"A mesh axis is called {strange[0]!r}: compilers read names of letters, digits and "
+            f"underscores.",
+        )
+    if len({part.mesh.ids for part in piece.parts}) > 1:
+        return basis.problem(
+            "different-devices",
+            "A program runs on one list of devices, in one order, and these are not on the same.",
+        )
+    _whole(function, shapes)  # where this is sound, JAX's refusals are about the layouts
+    ran = _run(function, piece.parts, shapes, seed)
+    came = f"{came}. Then it communicates {communicated(ran.report)}"
+    used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
+    if used < devices:
+        return basis.problem(
+            "one-device" if used == 1 else "devices-unused",
+            f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything, and "
+            f"{'does' if used == 1 else 'do'} all the work.",
+            came=came,
+        )
+    return Fed(tuple(layouts), came, ran)
+
+
+def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:
+    """The finding for what a given function does with arguments laid out by the answer."""
+    names, function = requirement.arguments, requirement.function
+    result = requirement.result()
+    first: Finding | None = None
+    caps = requirement.caps or (math.inf,) * len(requirement.shapes)
+    for shapes, budgets, cap in zip(requirement.shapes, requirement.budgets, caps, strict=True):
+        fed = feed(function, names, shapes, piece, basis, seed)
+        if isinstance(fed, Finding):
+            return fed
+        if fed.held > cap:
+            return _over(cap, fed.held, basis.but(came=fed.came))
+        found = within_budgets(fed.ran.report, budgets, basis, names, fed.layouts)
+        found = found.but(came=fed.came)
+        if not found.met:
+            return found
+        if result is not None:
+            found = judge_layout(result, Layout.of(fed.ran.outputs[0][0]), found.but(met=False))
+            if not found.met:
+                return found.but(
+                    came=f"{fed.came}; the result: {found.came}",
+                    difference=f"Of the result: {found.difference}",
+                )
+        share, fair = fed.ran.report.flops / _whole(function, shapes), 1 / jax.device_count()
+        if share > SLACK * fair:
+            return basis.problem(
+                "repeated-work",
+                f"It communicates no more than it may, but each device does {_fraction(share)} of "
+                f"the work, and of {jax.device_count()} devices each could do {_fraction(fair)}: "
+                f"whoever holds the same blocks computes the same.",
+                came=fed.came,
+            )
+        first = first or found.but(came=fed.came)
+    return first or basis
+
+
+def judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: int) -> Finding:
+    """The finding for what an answer holds and moves, against the best that is known."""
+    first: Finding | None = None
+    for scale in (1, 2):  # what was found for one size must hold for another
+        shapes = tuple(tuple(scale * size for size in shape) for shape in requirement.shapes)
+        fed = feed(requirement.function, requirement.arguments, shapes, piece, basis, seed)
+        if isinstance(fed, Finding):
+            return fed
+        found = _traded(requirement, fed, scale ** len(shapes[0]), basis)
+        first = first or found
+        if (found.credit or found.met) < (first.credit or first.met):
+            return found
+    return first or basis
+
+
+def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Finding:
+    """The finding for arguments that are so many times as large as the exercise's."""
+    held, moved, best = fed.held // factor, fed.ran.report.bytes // factor, requirement.best
+    basis = basis.but(
+        came=f"{held:,} bytes held, {moved:,} bytes moved on each device ({fed.came})",
+        trade=Trade(held, moved, requirement.cap, requirement.frontier),
+    )
+    if held > requirement.cap:
+        return _over(requirement.cap, held, basis)
+    if any(c.times is None for c in fed.ran.report.collectives):
+        return basis.problem("unknown-times", "How often something is moved is not known.")
+    credit = min(1.0, (best + requirement.slack) / (moved + requirement.slack))
+    if credit < 1:
+        return basis.problem(
+            "could-move-less",
+            f"Within the cap it can be done with {best:,} bytes moved.",
+            credit=round(credit, 3),
+        )
+    return basis.but(met=True)
+
+
+def _over(cap: float, held: int, basis: Finding) -> Finding:
+    return basis.problem(
+        "over-the-cap",
+        f"A device may hold {cap:,} bytes of the arguments, and holds {held:,}.",
+    )
+
+
+@lru_cache(maxsize=16)
+def _run(
+    function: Arrays, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], seed: int
+) -> programs.Ran:
+    """What the function makes of arguments laid out so, and of fresh values."""
+    generator = np.random.default_rng(seed)
+    shardings = [rebuild(part) for part in parts]
+    inputs = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+    return programs.execute(function, shardings, [inputs], mesh_of(parts[0]))
+
+
+@lru_cache(maxsize=64)
+def _whole(function: Arrays, shapes: tuple[Shape, ...]) -> float:
+    """The floating-point operations of the function where one device does all of them."""
+    arguments = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
+    with programs.current(jax.sharding.Mesh(jax.devices()[:1], ("all",))):
+        return max(1.0, communication(function, *arguments).flops)
+
+
+def _fraction(share: float) -> str:
+    """`1/4`, or `all`."""
+    return "all" if share > 0.99 else f"1/{round(1 / share)}" if share < 0.6 else f"{share:.0%}"

@@ -1,0 +1,130 @@
+"""The judge's eye for layouts: is every block where it was asked for?"""
+
+import math
+
+import jax
+import numpy as np
+
+from autograder.evidence import Contents, MeshGrid, Placement
+from autograder.exercises import PlacedLike
+from autograder.judge.verdict import Finding
+from autograder.layouts import Layout, LayoutError, difference
+
+
+def judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) -> Finding:
+    """The finding for a placement, on each shape that the requirement names."""
+    contents = piece.contents
+    if contents is None and requirement.values is not None:
+        return basis.problem("malformed", "The evidence lacks the array's values.")
+    try:
+        sharding = rebuild(piece)
+        made = Layout.of(sharding, contents.shape if contents else requirement.shapes[0])
+    except LayoutError as error:
+        return basis.problem(
+            "does-not-fit", str(error), came=f"a sharding with the spec {_spec(piece)}"
+        )
+    basis = basis.but(came=made.describe(), made=made)
+    shapes = [made.shape, *(s for s in requirement.shapes if s != made.shape)]
+    for shape in shapes:
+        try:
+            made = Layout.of(sharding, shape)
+        except LayoutError as error:
+            return basis.problem(
+                "does-not-fit", f"The same sharding must serve shape {shape} too. {error}"
+            )
+        found = judge_layout(requirement, made, basis)
+        if not found.met:
+            return found
+    if contents is not None and requirement.values is not None:
+        wrong = _compare_contents(contents, requirement.values())
+        if wrong is not None:
+            return basis.problem(*wrong)
+    return basis.but(met=True)
+
+
+def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding) -> Finding:
+    """The finding for one layout that came."""
+    came = basis.but(came=made.describe(), made=made)
+    if made.shape not in requirement.shapes:
+        return came.problem(
+            "shape",
+            f"The array's shape is {made.shape}, and {requirement.shapes[0]} was asked for.",
+        )
+    target = requirement.target(made.shape)
+    found = difference(target, made)
+    if found is None:
+        return came.but(met=True)
+    return came.problem(found.diagnosis, found.sentence, target=target)
+
+
+def mesh_of(placement: Placement) -> jax.sharding.Mesh:
+    """The mesh that a placement describes, of the devices of this process.
+
+    Raises:
+        LayoutError: it is none: devices missing or twice.
+    """
+    grid = placement.mesh
+    devices = {device.id: device for device in jax.devices()}
+    missing = sorted(set(grid.ids) - devices.keys())
+    if missing:
+        raise LayoutError(
+            f"The mesh has device {missing[0]}, and this process has {len(devices)}: the first "
+            f"cell's emulate_devices(8) must run before anything else."
+        )
+    once_each = len(set(grid.ids)) == len(grid.ids) == math.prod(grid.shape)
+    if not grid.ids or not once_each:
+        raise LayoutError("The mesh's devices do not fill its grid once each.")
+    array, modes = np.array([devices[i] for i in grid.ids]), _modes(grid)
+    try:
+        return jax.sharding.Mesh(array.reshape(grid.shape), grid.names, axis_types=modes)
+    except Exception as error:  # JAX has an error type for each way in which it can be wrong
+        raise LayoutError(f"There is no such mesh: {error}") from error
+
+
+def _modes(grid: MeshGrid) -> tuple[jax.sharding.AxisType, ...] | None:
+    """The mode of each axis; Auto where the evidence says nothing that is one."""
+    kinds = {kind.name: kind for kind in jax.sharding.AxisType}
+    if len(grid.modes) != len(grid.names) or not set(grid.modes) <= {"Auto", "Explicit"}:
+        return None
+    return tuple(kinds[mode] for mode in grid.modes)
+
+
+def rebuild(placement: Placement) -> jax.NamedSharding:
+    """The sharding that a placement describes, on the devices of this process.
+
+    Raises:
+        LayoutError: it is none: devices missing or twice, axes unknown or used twice.
+    """
+    mesh = mesh_of(placement)
+    try:  # with nothing in it but JAX
+        return jax.NamedSharding(mesh, jax.P(*placement.spec))
+    except Exception as error:  # JAX has an error type for each way in which they can differ
+        raise LayoutError(f"The mesh and the spec do not go together: {error}") from error
+
+
+def _spec(piece: Placement) -> str:
+    return f"P({', '.join(map(repr, piece.spec))})"
+
+
+def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str] | None:
+    if contents.shape != wanted.shape:
+        return (
+            "shape",
+            f"The array's shape is {contents.shape}, and {wanted.shape} was asked for.",
+        )
+    if contents.dtype != wanted.dtype.name:
+        return (
+            "dtype",
+            f"The array's dtype is {contents.dtype}, and {wanted.dtype.name} was asked for.",
+        )
+    if len(contents.data) != wanted.nbytes:
+        return "malformed", "The evidence's bytes do not fill the shape that it names."
+    came = np.frombuffer(contents.data, wanted.dtype).reshape(wanted.shape)
+    if np.array_equal(came, wanted):
+        return None
+    place = tuple(int(i) for i in np.argwhere(came != wanted)[0])
+    return (
+        "values",
+        f"Every block is in its place, but at {place} there is {came[place]}, and "
+        f"{wanted[place]} was asked for.",
+    )

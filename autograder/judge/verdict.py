@@ -1,0 +1,111 @@
+"""Verdicts: what a judge says, as plain data."""
+
+from typing import Any, Self
+
+import msgspec
+
+from autograder.errors import Fault
+from autograder.evidence import Struct
+from autograder.layouts import Layout
+
+
+class Trade(Struct, frozen=True):
+    """Bytes held against bytes moved, on each device: what an answer chose, and what can be had.
+
+    Attributes:
+        held: what it holds.
+        moved: what it moves.
+        cap: the most that it may hold.
+        frontier: pairs of held and moved, such that nobody knows better in both.
+    """
+
+    held: int
+    moved: int
+    cap: int
+    frontier: tuple[tuple[int, int], ...]
+
+
+class Finding(Struct, frozen=True):
+    """What became of one requirement.
+
+    Attributes:
+        answer: the name of the answer it speaks of.
+        met: whether the requirement holds.
+        asked: what was asked, in words.
+        came: what came back, in words.
+        diagnosis: what is wrong, as a short name; empty where nothing is.
+        difference: what is wrong, in words; empty where nothing is.
+        target: the layout asked for, where there is one to draw.
+        made: the layout that came, where there is one to draw.
+        cell: which cell it speaks of, where the answer is a table.
+        credit: the part of the requirement that is met, from 0 to 1, where there are degrees.
+        trade: where there are degrees, what they are measured by.
+    """
+
+    answer: str
+    met: bool
+    asked: str
+    came: str
+    diagnosis: str = ""
+    difference: str = ""
+    target: Layout | None = None
+    made: Layout | None = None
+    cell: str = ""
+    credit: float | None = None
+    trade: Trade | None = None
+
+    def but(self, **changes: Any) -> Self:
+        """The same finding with some of it changed."""
+        return msgspec.structs.replace(self, **changes)
+
+    def problem(self, diagnosis: str, sentence: str, **changes: Any) -> Self:
+        """The same finding with what is wrong, as a short name and in words."""
+        return self.but(diagnosis=diagnosis, difference=sentence, **changes)
+
+
+class NoScoreError(RuntimeError):
+    """A score was asked of a verdict that has none, since judging failed."""
+
+
+class Verdict(Struct, frozen=True):
+    """What a judge says of one exercise.
+
+    Attributes:
+        exercise: its id.
+        title: its title.
+        findings: a finding for each requirement; none where judging failed.
+        fault: the error of ours for which there is no judgement, if there was one.
+    """
+
+    exercise: str
+    title: str
+    findings: tuple[Finding, ...]
+    fault: Fault | None = None
+
+    @property
+    def score(self) -> float:
+        """The share of the requirements that are met, from 0 to 1.
+
+        Raises:
+            NoScoreError: judging failed, so nobody knows.
+        """
+        if self.fault is not None:
+            raise NoScoreError(
+                f"Judging {self.exercise} failed, so there is no score: {self.fault}"
+            )
+        earned = (f.met if f.credit is None else f.credit for f in self.findings)
+        return sum(earned) / len(self.findings)
+
+    @property
+    def diagnoses(self) -> tuple[str, ...]:
+        """The names of what is wrong, each once."""
+        return tuple(dict.fromkeys(f.diagnosis for f in self.findings if f.diagnosis))
+
+    @property
+    def state(self) -> str:
+        """`right`, `partly`, `wrong` or `unanswered`; `failed` where judging did."""
+        if self.fault is not None:
+            return "failed"
+        if self.diagnoses == ("unanswered",) and not self.score:
+            return "unanswered"
+        return "right" if self.score == 1 else "partly" if self.score else "wrong"

@@ -1,0 +1,146 @@
+"""What is different between two layouts, in a learner's words and without the answer."""
+
+import math
+from dataclasses import dataclass
+from itertools import permutations
+
+from autograder.layouts.blocks import devices_in_words
+from autograder.layouts.layout import Layout
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a layout differs from the one that was asked for.
+
+    Attributes:
+        diagnosis: a short name for the kind of difference, such as `transposed`; exercises hang
+            their own teaching sentences on it.
+        sentence: the difference in words.
+    """
+
+    diagnosis: str
+    sentence: str
+
+
+def difference(asked: Layout, made: Layout) -> Difference | None:
+    """The most telling difference between two layouts, or None where every block is in its place.
+
+    Args:
+        asked: the layout that was asked for.
+        made: the layout that came.
+
+    Returns:
+        One of these diagnoses: `shape`, `one-device`, `devices-unused`, `devices-extra`,
+        `other-devices`, `replicated`, `transposed`, `replicated-dimension`, `split-dimension`,
+        `grid`, `device-order`.
+    """
+    if asked == made:
+        return None
+    if asked.shape != made.shape:
+        return Difference("shape", f"The shape is {made.shape}, and {asked.shape} was asked for.")
+    return _devices(asked, made) or _cuts(asked, made) or _order(asked, made)
+
+
+def _devices(asked: Layout, made: Layout) -> Difference | None:
+    wanted, used = set(asked.devices), set(made.devices)
+    if wanted == used:
+        return None
+    if len(used) == 1:
+        return Difference(
+            "one-device",
+            f"All of it is on {devices_in_words(made.devices)}: nothing was cut, "
+            f"and {devices_in_words(asked.devices)} were to hold a block each.",
+        )
+    missing = devices_in_words(tuple(sorted(wanted - used)))
+    extra = devices_in_words(tuple(sorted(used - wanted)))
+    if used < wanted:
+        return Difference("devices-unused", f"Nothing is on {missing}.")
+    if used > wanted:
+        return Difference(
+            "devices-extra",
+            f"Something is on {extra} too; only {devices_in_words(asked.devices)} were asked for.",
+        )
+    return Difference("other-devices", f"Something is on {extra}, and nothing on {missing}.")
+
+
+def _cuts(asked: Layout, made: Layout) -> Difference | None:
+    """Differences in the grid of blocks, where the devices are the right ones."""
+    if math.prod(made.counts) == 1:
+        return Difference(
+            "replicated", "Every device holds the whole array: it was copied, not cut."
+        )
+    if _is_transposed(asked, made):
+        if made.counts == asked.counts[::-1] and sorted(made.counts)[:-1] == [1]:
+            words = ("rows", "columns") if made.counts[0] > 1 else ("columns", "rows")
+            return Difference(
+                "transposed", f"Your blocks are {words[0]}, and {words[1]} were asked for."
+            )
+        return Difference(
+            "transposed",
+            "This is the picture turned over: what was to lie along one dimension lies along "
+            f"another. {_counts_compared(asked, made)}".strip(),
+        )
+    if asked.counts == made.counts:
+        return None
+    fewer = [d for d, (a, m) in enumerate(zip(asked.counts, made.counts, strict=True)) if m < a]
+    if made.copies > asked.copies:
+        return Difference(
+            "replicated-dimension",
+            f"Each block is on {made.copies} devices, and {asked.copies} {_was(asked.copies)} "
+            f"asked for: {_dimensions(fewer)} cut too little. {_counts_compared(asked, made)}",
+        )
+    if made.copies < asked.copies:
+        return Difference(
+            "split-dimension",
+            f"Each block is on {made.copies} {'device' if made.copies == 1 else 'devices'}, and "
+            f"{asked.copies} were to hold a copy. {_counts_compared(asked, made)}",
+        )
+    return Difference(
+        "grid",
+        f"The right devices hold blocks, in the wrong grid. {_counts_compared(asked, made)}",
+    )
+
+
+def _order(asked: Layout, made: Layout) -> Difference:
+    """The grid is right, so some blocks are on other devices."""
+    place, holders = next(
+        (place, holders) for place, holders in made.grid.items() if holders != asked.grid[place]
+    )
+    wrong = sum(holders != asked.grid[place] for place, holders in made.grid.items())
+    where = place[0] if len(place) == 1 else place
+    return Difference(
+        "device-order",
+        f"The blocks have the right form, and {wrong} of {len(made.grid)} are on the wrong "
+        f"devices: the first is block {where}, which is on {devices_in_words(holders)} and was "
+        f"asked for on {devices_in_words(asked.grid[place])}.",
+    )
+
+
+def _is_transposed(asked: Layout, made: Layout) -> bool:
+    """Whether the picture, not the array, has its dimensions in another order."""
+    picture = asked.on(asked.counts)
+    orders = permutations(range(len(asked.shape)))
+    return any(
+        made.on(made.counts) == picture.transpose(order)
+        for order in orders
+        if order != tuple(range(len(asked.shape)))
+    )
+
+
+def _counts_compared(asked: Layout, made: Layout) -> str:
+    cut = ", ".join(
+        f"dimension {d} into {m} ({a} asked)"
+        for d, (a, m) in enumerate(zip(asked.counts, made.counts, strict=True))
+        if a != m
+    )
+    return cut and f"You cut {cut}."
+
+
+def _dimensions(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"dimension {numbers[0]} is"
+    return f"dimensions {', '.join(map(str, numbers))} are"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"

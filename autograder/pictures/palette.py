@@ -1,0 +1,16 @@
+"""The colours of devices, and of what is written on them."""
+
+from typing import Final
+
+TINTS: Final = (
+    # Okabe and Ito's palette, which colour-blind readers tell apart (https://jfly.uni-koeln.de/color/),
+    # mixed with white so that dark labels can be read on every one.
+    "#f0c566", "#9ad2f2", "#66c5ab", "#f6ef8e", "#66aad1", "#e69e66", "#e0afca", "#c2c2c2",
+)  # fmt: skip
+
+INK: Final = "#1a1a1a"
+
+
+def tint(device: int) -> str:
+    """The colour of a device."""
+    return TINTS[device % len(TINTS)]

@@ -1,0 +1,39 @@
+"""Programs: what a compiled function says to whom, and what it costs.
+
+In: a function and its arguments, or an exported program, which may be forged. Out: its
+collectives, as the compiler made them (`compiled/`) and as they were asked for by hand
+(`requested/`), how often each runs, the line of code that caused it, bytes, operations and memory
+on each device, and seconds on named machines. Here functions are exported, to leave one process,
+and loaded and run in another.
+"""
+
+from autograder.programs.arguments import Argument, current, described, placed
+from autograder.programs.collective import KINDS, Collective
+from autograder.programs.compile_and_report import CommunicationError, communication
+from autograder.programs.costs import MACHINES, Machine, seconds, wire_bytes
+from autograder.programs.exporting import export
+from autograder.programs.program_errors import UNREDUCED, ProgramError
+from autograder.programs.report import Report
+from autograder.programs.running import Ran, execute, run
+
+__all__ = [
+    "KINDS",
+    "MACHINES",
+    "UNREDUCED",
+    "Argument",
+    "Collective",
+    "CommunicationError",
+    "Machine",
+    "ProgramError",
+    "Ran",
+    "Report",
+    "communication",
+    "current",
+    "described",
+    "execute",
+    "export",
+    "placed",
+    "run",
+    "seconds",
+    "wire_bytes",
+]

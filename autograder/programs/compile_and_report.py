@@ -1,0 +1,136 @@
+"""`communication(f, *args)`: what a function's compiled program says to whom, and what it costs."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from autograder.errors import ShortError, TheirError, first_line, their_error, theirs
+from autograder.programs.compiled import read as collectives_of
+from autograder.programs.costs import MACHINES
+from autograder.programs.report import MACHINE, Report
+
+if TYPE_CHECKING:
+    pass
+
+
+class CommunicationError(ShortError, ValueError):
+    """A function's communication cannot be read; the message says why and what to do."""
+
+
+def communication(
+    function: Callable[..., Any],
+    *args: Any,
+    machine: str = MACHINE,
+    mesh: jax.sharding.Mesh | None = None,
+) -> Report:
+    """Compile a function for its arguments, and report what the program communicates.
+
+    Args:
+        function: a function, jitted or not, or what `jax.jit(f).lower(...).compile()` gave.
+        *args: its arguments: arrays, laid out as they are to be, or `jax.ShapeDtypeStruct`s.
+        machine: what to reckon seconds for: one of `autograder.programs.costs.MACHINES`.
+        mesh: the mesh to name axes by, where it is not that of the arguments.
+
+    Returns:
+        A `Report`, which shows itself as a table.
+
+    Raises:
+        CommunicationError: there is nothing to compile, or it does not compile.
+    """
+    if machine not in MACHINES:
+        raise CommunicationError(
+            f"There is no machine {machine!r} here; there are {', '.join(MACHINES)}."
+        )
+    compiled = function if isinstance(function, jax.stages.Compiled) else _compile(function, args)
+    text = compiled.as_text()
+    if text is None:
+        raise CommunicationError("This program was compiled without a text that could be read.")
+    mesh = mesh or _mesh(args) or _mesh((compiled.input_shardings, compiled.output_shardings))
+    costs = compiled.cost_analysis() or {}
+    return Report(
+        tuple(collectives_of(text, mesh)),
+        mesh,
+        float(costs.get("flops", 0)),
+        _peak_bytes(compiled.memory_analysis()),
+        machine,
+    )
+
+
+def _peak_bytes(memory: Any) -> int:
+    """Arguments, results and what is between; what a result shares with an argument counts once."""
+    if memory is None:
+        return 0
+    return int(
+        memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+        + memory.temp_size_in_bytes
+        - memory.alias_size_in_bytes
+    )
+
+
+def _compile(function: Any, args: tuple[Any, ...]) -> jax.stages.Compiled:
+    if not callable(function):
+        raise CommunicationError(
+            f"communication compiles a function; {type(function).__name__} came. "
+            f"Hand in the function and its arguments: communication(f, x)."
+        )
+    if not args and _wants_arguments(function):
+        raise CommunicationError(
+            "What a program communicates depends on how its arguments are laid out. Hand them in "
+            "too: communication(f, x)."
+        )
+    _on_the_same_devices(args)
+    try:
+        with theirs():
+            jitted = function if hasattr(function, "lower") else jax.jit(function)
+            lowered = jitted.lower(*args)
+    except TheirError as raised:
+        said = their_error(raised.error, function)
+        raise CommunicationError(f"Your function raised {said}") from raised.error
+    try:
+        compiled: jax.stages.Compiled = lowered.compile()
+    except Exception as error:  # the compiler's refusals come in many types
+        raise CommunicationError(f"The compiler refused it: {first_line(error)}") from error
+    return compiled
+
+
+def _wants_arguments(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in parameters
+    )
+
+
+def _on_the_same_devices(args: tuple[Any, ...]) -> None:
+    meshes = []
+    for leaf in jax.tree.leaves(args):
+        sharding = getattr(leaf, "sharding", None)
+        mesh = getattr(sharding, "mesh", None)
+        if isinstance(mesh, jax.sharding.Mesh) and mesh.size > 1:
+            meshes.append([device.id for device in mesh.devices.flat])
+        elif isinstance(mesh, jax.sharding.AbstractMesh) and mesh.size > jax.device_count():
+            raise CommunicationError(
+                f"An argument is laid out over {mesh.size} devices, and this process has "
+                f"{jax.device_count()}."
+            )
+    for ids in meshes:
+        if ids != meshes[0]:
+            raise CommunicationError(
+                f"The arguments are on different meshes: one has devices {meshes[0]} in this "
+                f"order, another {ids}. A program runs on one; put them on the same."
+            )
+
+
+def _mesh(things: Iterable[Any]) -> jax.sharding.Mesh | None:
+    """The first mesh of several devices among arrays and shardings."""
+    for thing in jax.tree.leaves(list(things)):
+        mesh = getattr(getattr(thing, "sharding", thing), "mesh", None)
+        if isinstance(mesh, jax.sharding.Mesh) and mesh.size > 1:
+            return mesh
+    return None

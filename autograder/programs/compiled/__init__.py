@@ -1,0 +1,11 @@
+"""What a compiler made of a program: HLO text, read as instructions, and never searched.
+
+In: the text of a compiled program, in which a learner may have named things. Out: its
+collectives, with their mesh axes, bytes, number of runs, and where they come from.
+"""
+
+from autograder.programs.compiled.collectives import read
+
+__all__ = [
+    "read",
+]

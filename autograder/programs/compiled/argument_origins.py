@@ -1,0 +1,40 @@
+"""Origins: which of a program's arguments a collective takes, where nothing was computed before."""
+
+from autograder.programs.compiled.hlo import Instruction, Program
+from autograder.programs.compiled.reduce_scatters import MOVES
+
+GATHERING = ("all-gather", "all-to-all", "collective-permute", "collective-broadcast")
+MOVING = (
+    *MOVES, *GATHERING, *(f"{kind}-start" for kind in GATHERING),
+    *(f"{kind}-done" for kind in GATHERING), "transpose", "slice", "optimization-barrier",
+)  # fmt: skip
+
+
+def arguments_of(program: Program, computation: str) -> dict[str, int | None]:
+    """For each instruction, the number of the parameter whose data it gives as it came, if any.
+
+    Parameters are those of the compiled program, from which unused arguments may be gone. Each
+    instruction is looked at once: operands stand before what takes them.
+
+    Args:
+        program: the compiled program.
+        computation: the name of the computation whose instructions are asked about.
+    """
+    found: dict[str, int | None] = {}
+    if computation != program.entry:
+        return found
+    for name, instruction in program.computations[computation].items():
+        if instruction.opcode == "parameter":
+            found[name] = int(instruction.operands[0])
+        elif len(instruction.operands) == 1 and _only_moves(program, instruction):
+            found[name] = found.get(instruction.operands[0])
+    return found
+
+
+def _only_moves(program: Program, instruction: Instruction) -> bool:
+    """Whether an instruction gives on what it takes, and computes nothing."""
+    if instruction.opcode != "fusion":
+        return instruction.opcode in MOVING
+    inside = program.computations.get(instruction.called[0] if instruction.called else "", {})
+    steps = [i for i in inside.values() if i.opcode != "parameter"]
+    return len(instruction.operands) == 1 and all(step.opcode in MOVING for step in steps)

@@ -1,0 +1,191 @@
+"""All-reduces that are reduce-scatters: each device goes on to use only a slice of its own.
+
+XLA's CPU compiler never emits a reduce-scatter by itself, nor does the TPU's on small arrays; it
+writes an all-reduce, and then each device takes its slice. That is the same collective where,
+within each group, every device takes another slice, and all slices together are the whole. Which
+slice a device takes is worked out from the instructions that compute its offset from the
+partition's number.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autograder.programs.compiled.hlo import Instruction, Program
+
+MOVES = (
+    "bitcast", "copy", "copy-start", "copy-done", "reshape", "get-tuple-element", "convert",
+)  # fmt: skip
+ARITHMETIC = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.floor_divide,
+    "remainder": np.remainder, "minimum": np.minimum, "maximum": np.maximum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "shift-right-logical": np.right_shift, "shift-left": np.left_shift,
+}  # fmt: skip
+COMPARISONS = {
+    "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+    "EQ": np.equal, "NE": np.not_equal,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A computation, and the fusion that calls it, if one does: names are looked up from here."""
+
+    program: Program
+    computation: Mapping[str, Instruction]
+    caller: Instruction | None = None
+    outer: "Scope | None" = None
+
+    def inside(self, fusion: Instruction) -> "Scope":
+        """The scope within a fusion."""
+        body = self.program.computations.get(fusion.called[0] if fusion.called else "", {})
+        return Scope(self.program, body, fusion, self)
+
+    def users(self, name: str) -> list[Instruction]:
+        """The instructions that take the result of another."""
+        return self._users.get(name, [])
+
+    @cached_property
+    def _users(self) -> dict[str, list[Instruction]]:
+        users: dict[str, list[Instruction]] = {}
+        for instruction in self.computation.values():
+            for operand in instruction.operands:
+                users.setdefault(operand, []).append(instruction)
+        return users
+
+
+Slices = tuple[tuple[int, ...], ...]
+"""Where the slice of each partition begins."""
+
+
+def keeps_own_slice(
+    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...]
+) -> bool:
+    """Whether every device uses only a slice of an all-reduce that no other in its group uses.
+
+    Args:
+        scope: where the all-reduce stands.
+        reduced: the all-reduce.
+        groups: the partitions that reduce together.
+    """
+    slices = set(_slices(scope, reduced, groups))
+    return len(slices) == 1 and None not in slices
+
+
+def _slices(
+    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...]
+) -> list[Slices | None]:
+    """The slices that each use of a result takes; None for a use of another kind."""
+    found: list[Slices | None] = []
+    for user in scope.users(reduced.name):
+        if user.opcode in MOVES:
+            found += _slices(scope, user, groups)
+        elif user.opcode == "fusion":
+            within = scope.inside(user)
+            place = str(user.operands.index(reduced.name))
+            parameters = [
+                i
+                for i in within.computation.values()
+                if i.opcode == "parameter" and i.operands == (place,)
+            ]
+            found += _slices(within, parameters[0], groups) if parameters else [None]
+        elif user.opcode == "dynamic-slice" and user.operands[0] == reduced.name:
+            found.append(_own_slices(scope, user, reduced, groups))
+        else:
+            found.append(None)
+    return found or [None]
+
+
+def _own_slices(
+    scope: Scope, cut: Instruction, whole: Instruction, groups: tuple[tuple[int, ...], ...]
+) -> Slices | None:
+    """Where each partition's slice begins, if those of each group are apart, and all of it."""
+    parts = max(map(len, groups))
+    if sum(cut.sizes) * parts != sum(whole.sizes) or len(whole.arrays) != 1:
+        return None
+    partitions = max(max(group) for group in groups) + 1
+    sizes, room = cut.arrays[0][1], whole.arrays[0][1]
+    offsets = [_value(scope, name, partitions) for name in cut.operands[1:]]
+    if any(offset is None for offset in offsets) or len(offsets) != len(room):
+        return None
+    begins = tuple(
+        tuple(
+            # a slice that would reach over the end begins earlier
+            min(max(int(np.ravel(o)[p if np.size(o) > 1 else 0]), 0), whole_size - size)
+            for o, size, whole_size in zip(offsets, sizes, room, strict=True)
+            if o is not None
+        )
+        for p in range(partitions)
+    )
+    for group in groups:
+        for one, other in combinations((begins[p] for p in group), 2):
+            if all(abs(a - b) < size for a, b, size in zip(one, other, sizes, strict=True)):
+                return None
+    return begins
+
+
+def _value(scope: Scope, name: str, partitions: int) -> npt.NDArray[Any] | None:
+    """What an instruction gives on each partition: one value for each; None where unknown."""
+    instruction = scope.computation.get(name)
+    if instruction is None:
+        return None
+
+    def operand(i: int) -> npt.NDArray[Any] | None:
+        return _value(scope, instruction.operands[i], partitions)
+
+    opcode = instruction.opcode
+    if opcode == "partition-id":
+        return np.arange(partitions)
+    if opcode == "replica-id":  # JAX makes programs of many partitions and one replica
+        return np.zeros(partitions, int)
+    if opcode == "constant":
+        numbers = [int(n) for n in re.findall(r"-?\d+", instruction.attributes.get("value", ""))]
+        if len(numbers) != 1:
+            return None  # a table: read by the dynamic-slice below
+        return np.full(partitions, numbers[0])
+    if opcode == "parameter" and scope.caller is not None and scope.outer is not None:
+        return _value(scope.outer, scope.caller.operands[int(instruction.operands[0])], partitions)
+    if opcode in (*MOVES, "broadcast"):
+        return operand(0)
+    if opcode == "dynamic-slice" and len(instruction.operands) == 2:
+        table, place = _table(scope, instruction.operands[0]), operand(1)
+        if table is None or place is None:
+            return None
+        return np.take(table, place, mode="clip")
+    values = [operand(i) for i in range(len(instruction.operands))]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    if opcode == "clamp":
+        return np.asarray(np.clip(known[1], known[0], known[2]))
+    if opcode == "select":
+        return np.where(known[0], known[1], known[2])
+    if opcode == "compare" and instruction.attributes.get("direction") in COMPARISONS:
+        return np.asarray(COMPARISONS[instruction.attributes["direction"]](*known))
+    if opcode in ARITHMETIC:
+        return np.asarray(ARITHMETIC[opcode](*known))
+    if opcode == "fusion":
+        within = scope.inside(instruction)
+        return _value(within, list(within.computation)[-1], partitions)
+    return None
+
+
+def _table(scope: Scope, name: str) -> npt.NDArray[Any] | None:
+    """A constant list of numbers, here or where a fusion was given it."""
+    instruction = scope.computation.get(name)
+    if instruction is None:
+        return None
+    if instruction.opcode == "parameter" and scope.caller is not None and scope.outer is not None:
+        return _table(scope.outer, scope.caller.operands[int(instruction.operands[0])])
+    if instruction.opcode in MOVES:
+        return _table(scope, instruction.operands[0])
+    if instruction.opcode != "constant":
+        return None
+    numbers = re.findall(r"-?\d+", instruction.attributes.get("value", ""))
+    return np.array([int(n) for n in numbers]) if numbers else None

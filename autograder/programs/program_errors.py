@@ -1,0 +1,26 @@
+"""Programs that cannot be judged, and how that is said."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+
+class ProgramError(ValueError):
+    """An exported program cannot be judged; `diagnosis` names why, in a word or two."""
+
+    def __init__(self, diagnosis: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.diagnosis = diagnosis
+
+
+UNREDUCED: Final = (
+    "unreduced",
+    "The result is still unreduced: each device holds a part of every sum, and the parts have to "
+    "be added up before anybody can read it. jax.reshard does that.",
+)
+"""The diagnosis of what is still to be added up, and the sentence."""
+
+
+def refuse_unreduced(results: Sequence[Any]) -> None:
+    """What is still unreduced has no values: JAX neither prints nor, in part, exports it."""
+    if any(getattr(getattr(r.sharding, "spec", None), "unreduced", None) for r in results):
+        raise ProgramError(*UNREDUCED)

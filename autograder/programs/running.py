@@ -1,0 +1,149 @@
+"""Functions that travel: exported in one process, compiled and run in another.
+
+An exported program is StableHLO: data, not Python. Loading one runs nothing of its author's, and
+what it may do when it runs is limited to StableHLO's own operations and an allow-list of custom
+calls; a call back into Python is not on the list.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.errors import first_line
+from autograder.programs import requested
+from autograder.programs.arguments import Argument, current, finely_placed, mesh_of, placed
+from autograder.programs.collective import Collective
+from autograder.programs.compile_and_report import communication
+from autograder.programs.custom_calls import prepare_linear_algebra, refuse_custom_calls
+from autograder.programs.program_errors import ProgramError, refuse_unreduced
+from autograder.programs.report import Report
+
+QUICKLY: Final[dict[str, str | bool]] = {"xla_backend_optimization_level": "0"}
+"""How programs are compiled that run twice and never again.
+
+Collectives, layouts and memory are settled before machine code is made, so that need not be good.
+"""
+
+Inputs = Sequence[np.ndarray]
+
+MAX_ARTIFACT_BYTES: Final = 1 << 20
+"""An exported exercise takes a few kilobytes; what is much larger carries its answer in it."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What an exported program did when it was compiled and run here.
+
+    Attributes:
+        outputs: what it returned for each draw of its inputs, flattened.
+        report: what it communicates, and what it takes on each device.
+        requested: the collectives that it asks for by hand.
+        mapped: whether there is a `shard_map` in it.
+    """
+
+    outputs: tuple[list[jax.Array], ...]
+    report: Report
+    requested: tuple[Collective, ...]
+    mapped: bool
+
+
+def run(artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs]) -> Ran:
+    """Compile an exported program here and run it.
+
+    Args:
+        artifact: what `export` made; it may be forged, and is checked first.
+        arguments: what the exercise gives the program.
+        draws: their values, once or several times.
+
+    Raises:
+        ProgramError: it is malformed, too large, made for other arguments, calls out, or fails.
+    """
+    program, takes = _load(artifact)
+    if takes != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
+        raise ProgramError("arguments", "The program was exported for other arguments than asked.")
+    mesh = mesh_of(arguments[0])
+    try:
+        return execute(program.call, [placed(a) for a in arguments], draws, mesh)
+    except ProgramError as refused:
+        if refused.diagnosis != "fails":
+            raise
+        # JAX describes the result's layout by the arguments' mesh, and not every layout can be
+        # described so: blocks of 2 by 4 have no name on a mesh of 4 by 2. (A constraint on a mesh
+        # of its own is how it comes about; where the function itself is run, JAX looks there.)
+        with suppress(ProgramError):
+            return execute(program.call, [finely_placed(a) for a in arguments], draws, mesh)
+        raise
+
+
+def execute(
+    function: Callable[..., Any],
+    shardings: Sequence[jax.sharding.Sharding],
+    draws: Sequence[Inputs],
+    mesh: jax.sharding.Mesh,
+) -> Ran:
+    """Compile a function for arrays as they are laid out, and run it.
+
+    Args:
+        function: what to run: an exported program's `call`, or a function of an exercise, of which
+            it is known that it compiles where its arguments are laid out well.
+        shardings: how its arguments are laid out.
+        draws: their values, once or several times.
+        mesh: what to name axes by.
+
+    Raises:
+        ProgramError: it calls out, or fails.
+    """
+    prepare_linear_algebra()
+    laid_out = [list(zip(inputs, shardings, strict=True)) for inputs in draws]
+    with current(mesh):
+        with _refused():
+            values = [[jax.device_put(v, s) for v, s in pairs] for pairs in laid_out]
+            lowered = jax.jit(function).lower(*values[0])
+        module = lowered.compiler_ir("stablehlo")
+        refuse_custom_calls(module)
+        with _refused():
+            compiled = lowered.compile(compiler_options=QUICKLY)
+            outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
+        refuse_unreduced(outputs[0])
+        report = communication(compiled, mesh=mesh)
+        by_hand = tuple(requested.read(module, mesh))
+        return Ran(outputs, report, by_hand, requested.is_mapped(module))
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """A place in which nothing but JAX is at work on a program, so that its errors are refusals.
+
+    Nothing else is to be done there: an error in what is ours would be told as one of the program.
+    """
+    try:
+        yield
+    except Exception as error:  # they come in many types
+        raise ProgramError("fails", f"JAX refuses the program: {first_line(error)}") from error
+
+
+def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]]]:
+    """An exported program, and the shape and dtype of each argument that it says it takes.
+
+    Where a size is a symbol it is None, for symbols cannot be compared with every number.
+    """
+    from jax import export as jax_export
+
+    if len(artifact) > MAX_ARTIFACT_BYTES:
+        raise ProgramError(
+            "too-large",
+            f"The exported program takes {len(artifact):,} bytes; at most {MAX_ARTIFACT_BYTES:,} "
+            f"are taken. Arrays from outside the function are part of it: pass them as arguments.",
+        )
+    try:
+        program = jax_export.deserialize(bytearray(artifact))
+        return program, [
+            (tuple(size if isinstance(size, int) else None for size in aval.shape), aval.dtype)
+            for aval in program.in_avals
+        ]
+    except Exception as error:  # flatbuffers and MLIR raise what they like on malformed bytes
+        raise ProgramError("malformed", "The exported program cannot be read.") from error

@@ -1,0 +1,229 @@
+"""Errors that are planted in our own code: in which function, and in which check it is called."""
+
+from collections.abc import Callable
+from importlib import import_module
+from inspect import signature
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from autograder import communication, exercises, show
+from autograder.exercises import Ask, Exercise, PlacedLike
+from autograder.judge import Finding
+from autograder.layouts import Layout
+from autograder.programs import Report
+from tests.helpers import sharding
+
+X = np.arange(256, dtype=np.float32).reshape(16, 16)
+Answers = dict[str, Any]
+
+
+def strips() -> Answers:
+    """What 1.1 asks for."""
+    return {"columns": jax.device_put(X, sharding(None, "x", x=8))}
+
+
+def unplaced() -> Answers:
+    """A NumPy array for 1.1."""
+    return {"columns": X}
+
+
+def rows() -> Answers:
+    """The usual mistake in 1.1."""
+    return {"columns": jax.device_put(X, sharding("x", x=8))}
+
+
+def functions() -> Answers:
+    """Functions for 1.7 that give something."""
+    return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: 0)
+
+
+def raises() -> Answers:
+    """Functions for 1.7 that raise an error of the learner's."""
+    return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: [][0])
+
+
+def looks() -> Answers:
+    """Functions for 1.7 that look at an array with tools of ours, in passing."""
+
+    def look(*_: object) -> int:
+        x = jax.device_put(X, sharding("x", x=8))
+        show(x, values=True)
+        report = communication(lambda x: x.sum(), x)
+        return len(str(report) + report._repr_html_())
+
+    return dict.fromkeys(("shard_shape", "bytes_total", "holders"), look)
+
+
+def turned() -> Answers:
+    """What 3.1 asks for."""
+    blocks = sharding("y", "x", x=4, y=2)
+    return {"turned": lambda x: lax.with_sharding_constraint(jnp.sin(x), blocks)}
+
+
+def refused() -> Answers:
+    """A function for 3.1 that JAX refuses."""
+    return {"turned": lambda x: lax.with_sharding_constraint(x, jax.P("nowhere"))}
+
+
+def summed() -> Answers:
+    """The right numbers for 3.4."""
+    return {"spread_sum": lambda x: x.sum(0)}
+
+
+def iterate() -> Answers:
+    """What 6.9 asks for: a loop and a collective; with a look at what a device holds."""
+
+    def iterate(a, v):
+        def body(a, v):
+            show(v)
+            v, _ = lax.scan(lambda v, _: (jnp.tanh(a @ v / 4), None), v, None, length=5)
+            return lax.psum(v.sum(), "x") / (v.size * lax.axis_size("x"))
+
+        spec = jax.P(None, "x")
+        return jax.shard_map(body, in_specs=(jax.P(), spec), out_specs=jax.P())(a, v)
+
+    return {"iterate": iterate}
+
+
+def audit() -> Answers:
+    """What 2.7 asks for."""
+    return {"audit": {"bytes": 2816, "spec": jax.P()}, "cheap": sharding(None, "x", x=8)}
+
+
+def trades() -> Answers:
+    """Shardings for 6.8 that move something."""
+    return dict.fromkeys(("roomy", "tight"), [sharding("x", "y", x=4, y=2)] * 4)
+
+
+def layers() -> Answers:
+    """Shardings for 8.1, of whatever arguments."""
+    (asked,) = exercises.find("8.1").requirements
+    return {asked.answer: (sharding(x=8),) * len(asked.arguments)}  # type: ignore[union-attr]
+
+
+def reference(exercise: str) -> Callable[[], Any]:
+    """What an exercise's first requirement compares with."""
+    return lambda: getattr(exercises.find(exercise).requirements[0], "reference")  # noqa: B009
+
+
+class Planting(NamedTuple):
+    """Where an error is planted: a function of ours, and a check in which it is called."""
+
+    module: str
+    function: str | Callable[[], Any]
+    exercise: str
+    answers: Callable[[], Answers]
+
+    def __str__(self) -> str:
+        """Its name in the list of tests."""
+        function = self.function if isinstance(self.function, str) else self.exercise
+        return f"{self.module}-{function}"
+
+    def named(self) -> Answers:
+        """The answers, under the names that the exercise has for them."""
+        made, names = self.answers(), exercises.EXERCISES[self.exercise].answers
+        return made if set(made) == set(names) else dict(zip(names, made.values(), strict=False))
+
+    def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Make the function raise, wherever it was imported to: it stays, and has other code."""
+        module, place = import_module(f"autograder.{self.module}"), self.function
+        function = getattr(module, place) if isinstance(place, str) else place()
+        assert function.__module__ == module.__name__
+        # some are asked for the names of their parameters
+        monkeypatch.setattr(function, "__signature__", signature(function), raising=False)
+        monkeypatch.setattr(function, "__code__", planted.__code__)
+
+
+PLANTINGS = [
+    Planting("errors.jax_errors", "meaning_of", "3.1", refused),
+    Planting("errors.messages", "their_error", "1.7", raises),
+    Planting("evidence.capturing", "_program", "3.1", turned),
+    Planting("evidence.data", "_is_plain", "1.7", functions),
+    Planting("evidence.unsuitable_answers", "nothing", "1.1", strips),
+    Planting("evidence.unsuitable_answers", "misfit", "1.1", unplaced),
+    Planting("evidence.placements", "placement", "1.1", strips),
+    Planting("evidence.plain_values", "plain", "2.7", audit),
+    Planting("evidence.plans", "told", "1.1", strips),
+    Planting("exercises.catalogue", "find", "1.1", strips),
+    Planting(
+        "exercises.notebooks.nb02_computation_follows_data", lambda: given("2.7"), "2.7", audit
+    ),
+    Planting("exercises.notebooks.nb03_constraints", reference("3.4"), "3.4", summed),
+    Planting("exercises.exercise", lambda: Exercise.generator, "1.7", functions),
+    Planting("exercises.notebooks.nb08_neural_networks", lambda: given("8.1"), "8.1", layers),
+    Planting("exercises.requirements_on_layouts", lambda: PlacedLike.target, "1.1", strips),
+    Planting("exercises.requirements_on_programs", lambda: Ask.__str__, "6.9", iterate),
+    Planting("exercises.answer_plans", "answer_plan", "1.1", strips),
+    Planting("exercises.notebooks.nb05_shard_map", reference("5.3"), "5.3", functions),
+    Planting("exercises.notebooks.nb06_shard_map_matmul", reference("6.9"), "6.9", iterate),
+    Planting("exercises.notebooks.nb01_sharding_basics", "numbers", "1.1", strips),
+    Planting("exercises.notebooks.nb09_sharp_bits", reference("9.8"), "9.8", functions),
+    Planting("judge.judging_costs", "judge_communication", "3.1", turned),
+    Planting("judge.feedback", "verdict_as_html", "1.1", strips),
+    Planting("judge.feedback", "headline", "1.1", rows),
+    Planting("judge.judging_given_functions", "judge_feeds", "2.7", audit),
+    Planting("judge.progress", "remember", "1.1", strips),
+    Planting("judge.judging", "asked", "1.1", strips),
+    Planting("judge.judging_layouts", "judge_placement", "1.1", strips),
+    Planting("judge.judging_requests", "judge_requests", "6.9", iterate),
+    Planting("judge.judging_results", "judge_prediction", "2.7", audit),
+    Planting("judge.judging_values", "judge_values", "3.1", turned),
+    Planting("judge.verdict", lambda: Finding.but, "1.1", strips),
+    Planting("layouts.blocks", "devices_in_words", "1.1", strips),
+    Planting("layouts.device_local", "device_local_picture", "6.9", iterate),
+    Planting("layouts.differences", "difference", "1.1", rows),
+    Planting("layouts.layout", lambda: Layout.describe, "1.1", strips),
+    Planting("layouts.unfit_shardings", "refusal", "1.1", strips),
+    Planting("layouts.specs", "entries", "1.1", strips),
+    Planting("notebook", "_by_name", "1.1", strips),
+    Planting("pictures.block_pictures", "blocks_as_text", "1.1", rows),
+    Planting("pictures.displaying", "display", "1.1", strips),
+    Planting("pictures.block_drawings", "blocks_as_html", "1.1", rows),
+    Planting("pictures.flow_pictures", "flows_as_html", "1.7", looks),
+    Planting("pictures.device_contents", "holdings_as_text", "1.7", looks),
+    Planting("pictures.palette", "tint", "1.1", rows),
+    Planting("pictures.block_geometry", "scene_of", "1.1", rows),
+    Planting("pictures.tradeoff_pictures", "tradeoff_as_html", "6.8", trades),
+    Planting("programs.arguments", "placed", "3.1", turned),
+    Planting("programs.collective", "named", "3.1", turned),
+    Planting("programs.compiled.collectives", "read", "3.1", turned),
+    Planting("programs.compiled.hlo", "parse", "3.1", turned),
+    Planting("programs.compiled.argument_origins", "arguments_of", "6.9", iterate),
+    Planting("programs.compiled.reduce_scatters", "keeps_own_slice", "6.9", iterate),
+    Planting("programs.compiled.replica_groups", "listed_groups", "3.1", turned),
+    Planting("programs.compiled.trip_counts", "trip_count", "6.9", iterate),
+    Planting("programs.costs", "seconds", "1.7", looks),
+    Planting("programs.custom_calls", "refuse_custom_calls", "3.1", turned),
+    Planting("programs.exporting", "export", "3.1", turned),
+    Planting("programs.program_errors", "refuse_unreduced", "3.1", turned),
+    Planting("programs.report", lambda: Report.rows, "1.7", looks),
+    Planting("programs.compile_and_report", "_peak_bytes", "3.1", turned),
+    Planting("programs.requested.collectives", "read", "3.1", turned),
+    Planting("programs.requested.replica_groups", "read", "6.9", iterate),
+    Planting("programs.requested.trip_counts", "trip_count", "6.9", iterate),
+    Planting("programs.running", "_load", "3.1", turned),
+]
+ELSEWHERE = {
+    "devices": "it is done before there is an answer",
+    "errors.blame": "it is what tells of errors, and asked below",
+    "errors.jax_versions": "it says what is said below",
+    "exercises.other_courses": "it is done when the exercises are loaded",
+    "exercises.requirements_on_values": "it holds data, and does nothing",
+}
+"""Modules that neither capture nor judge nor show a verdict, and why nothing is planted there."""
+
+
+def given(exercise: str) -> Any:
+    """The function that shardings are to be found for."""
+    asked = exercises.find(exercise).requirements
+    return next(r.function for r in asked if hasattr(r, "function"))
+
+
+def planted(*_: object, **__: object) -> None:
+    """What every planting does."""
+    raise ZeroDivisionError("planted")

@@ -1,0 +1,41 @@
+"""What is said to be tested is what the tests run on, and what is not says so."""
+
+import re
+
+import jax
+import pytest
+
+from autograder.errors import TESTED, remark_on_version
+
+LOCKS = ("oldest", "lock", "newest")
+PINNED = list(zip(LOCKS, TESTED, strict=True))
+
+
+@pytest.mark.parametrize(("lock", "version"), PINNED, ids=LOCKS)
+def test_what_is_tested_is_what_the_lock_files_pin(lock, version, root):
+    path = root / "requirements" / f"{lock}.txt"
+    for package in ("jax", "jaxlib"):
+        pinned = re.findall(rf"^{package}==(\S+)", path.read_text(), re.MULTILINE)
+        assert pinned == [version]
+
+
+@pytest.mark.parametrize(
+    "version",
+    [*TESTED, "0.8.3", "0.9.1", "0.11", "0.12.0", "0.10.2.dev20260101", "0.12.0.1+local"],
+)
+def test_versions_within_the_range_are_silent(version):
+    assert remark_on_version(version) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "which"),
+    [
+        ("0.8.1", "older"), ("0.8", "older"), ("0.4.35", "older"), ("", "older"),
+        ("0.12.1", "newer"), ("0.12.0.2", "newer"), ("0.13.0.dev2026", "newer"), ("1.0", "newer"),
+    ],
+)  # fmt: skip
+def test_versions_outside_of_the_range_say_so(version, which, monkeypatch):
+    monkeypatch.setattr(jax, "__version__", version)
+    said = remark_on_version()
+    assert f"This is JAX {version}, which is {which} than any that Shardlings" in said
+    assert "verdicts may be wrong" in said

@@ -1,0 +1,177 @@
+"""Evidence is plain data, and forged evidence is read strictly and believed in nothing."""
+
+import copy
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from autograder import evidence
+from autograder.evidence import (
+    Contents,
+    Evidence,
+    MalformedEvidenceError,
+    MeshGrid,
+    NotCaptured,
+    Placement,
+    Unanswered,
+    Value,
+)
+from autograder.exercises import EXERCISES, find
+from autograder.judge import judge
+from tests.helpers import capture, sharding
+
+X = np.arange(256, dtype=np.float32).reshape(16, 16)
+RIGHT = jax.device_put(X, sharding(None, "x", x=8))
+
+
+def handed_in(exercise, **answers):
+    """Evidence as it travels: through JSON."""
+    captured = capture(find(exercise), answers, seed=1)
+    return json.loads(json.dumps(evidence.to_json(captured)))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [RIGHT, X, None, ..., jax.device_put(X, jax.devices()[3]), jax.jit(lambda x: x + 1)(RIGHT)],
+)
+def test_evidence_travels_unchanged(answer):
+    captured = capture(find("1.1"), {"columns": answer}, seed=1)
+    assert evidence.from_json(handed_in("1.1", columns=answer)) == captured
+
+
+def test_a_sharding_without_a_mesh_is_given_one():
+    captured = capture(find("1.2"), {"blocks": jax.devices()[3]}, seed=1)
+    assert isinstance(captured.answers["blocks"], NotCaptured)
+    single = jax.sharding.SingleDeviceSharding(jax.devices()[3])
+    piece = capture(find("1.2"), {"blocks": single}, seed=1).answers["blocks"]
+    assert isinstance(piece, Placement)
+    assert piece.mesh.ids == (3,)
+
+
+def test_functions_are_called_and_their_errors_kept():
+    piece = capture(
+        find("1.7"),
+        {"shard_shape": lambda *_: {3, 1}, "bytes_total": lambda *_: 1 / 0, "holders": ...},
+        seed=1,
+    ).answers
+    assert piece["holders"] == Unanswered()
+    values = piece["shard_shape"]
+    assert isinstance(values, Value)
+    assert values.value[0] == {"came": [1, 3]}
+    errors = piece["bytes_total"]
+    assert isinstance(errors, Value)
+    assert errors.value[0]["error"].startswith("ZeroDivisionError: division by zero (line")
+
+
+@pytest.mark.parametrize(
+    "value", [object(), float("nan"), np.float32(1), {1: {2}}, jax.numpy.ones(2), b"x", 10**40]
+)
+def test_whatever_a_function_returns_can_travel(value):
+    data = handed_in(
+        "1.7", shard_shape=lambda *_: value, bytes_total=lambda *_: value, holders=lambda *_: value
+    )
+    read = evidence.from_json(data)
+    assert judge(find("1.7"), read, 1).score == 0
+
+
+def test_evidence_of_another_exercise_is_not_taken():
+    read = evidence.from_json(handed_in("1.1", columns=RIGHT))
+    assert judge(find("1.1"), read, 1).score == 1
+    assert judge(find("1.2"), read, 1).diagnoses == ("other-exercise",)
+
+
+GOOD = handed_in("1.1", columns=RIGHT)
+
+
+def whole(piece):
+    """Evidence for 1.1 with a piece of one's own making."""
+    return {"exercise": "1.1", "answers": {"columns": piece}}
+
+
+def forged(**changes):
+    """Good evidence for 1.1 with parts of its answer replaced."""
+    made = copy.deepcopy(GOOD)
+    for path, value in changes.items():
+        place = made["answers"]["columns"]
+        *steps, last = path.split("__")
+        for step in steps:
+            place = place[step]
+        place[last] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        [],
+        "right",
+        {"exercise": "1.1", "answers": {}, "score": 1},
+        whole({"type": "verdict", "met": True}),
+        {**GOOD, "state": "right"},
+        forged(mesh=None),
+        forged(mesh__ids=["0"] * 8),
+        forged(spec="x"),
+        forged(contents__data=5),
+        forged(contents__shape=[16, -16]),
+        forged(contents__shape=[10**12, 10**12]),
+        forged(mesh__ids=[-1, *range(1, 8)]),
+        forged(mesh__shape=[-8]),
+        whole({"type": "program", "artifacts": [1]}),
+    ],
+)
+def test_what_is_not_evidence_is_refused(data):
+    with pytest.raises(MalformedEvidenceError, match="has the wrong form"):
+        evidence.from_json(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"exercise": "1.1", "answers": {}},
+        whole({"type": "value", "value": True}),
+        whole({"type": "program", "artifacts": ["AAAA"]}),
+        whole({"type": "not-captured", "why": "", "sentence": ""}),
+        forged(contents=None),
+        forged(contents__data=""),
+        forged(contents__dtype="object"),
+        forged(contents__shape=[1 << 31, 1 << 31]),
+        forged(mesh__ids=[0] * 8),
+        forged(mesh__ids=[]),
+        forged(mesh__ids=[9, *range(1, 8)]),
+        forged(mesh__shape=[2, 2]),
+        forged(mesh__names=[]),
+        forged(mesh__names=["x", "x"]),
+        forged(spec=[None, "nowhere"]),
+        forged(spec=["x", "x"]),
+        forged(spec=[[], ["x", "x"]]),
+        forged(spec=[None] * 100),
+    ],
+)  # fmt: skip
+def test_forged_evidence_is_a_verdict_and_never_a_point(data):
+    verdict = judge(find("1.1"), evidence.from_json(data), 1)
+    assert verdict.score == 0
+    assert verdict.findings[0].diagnosis
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        Unanswered(),
+        Value(True),
+        Value([]),
+        Value([{"came": 1}] * 9),
+        Value([{"error": None}] * 9),
+        Value([7] * 9),
+        evidence.Program((b"",)),
+        evidence.Program(()),
+        Placement(MeshGrid((8,), tuple(range(8)), ("x",)), ()),
+        Placement(MeshGrid((8,), tuple(range(8)), ("x",)), (), Contents((), "float32", b"")),
+    ],
+)
+def test_no_kind_of_evidence_breaks_a_judge_or_earns_a_point(exercise, piece):
+    made = Evidence(exercise.id, dict.fromkeys(exercise.answers, piece))
+    assert judge(exercise, made, 1).score == 0

@@ -1,0 +1,97 @@
+"""Every known answer comes back with its score and diagnosis, in the kernel and from the judge."""
+
+import json
+
+import pytest
+
+from autograder.exercises import EXERCISES, NOTEBOOKS
+from autograder.instructor.authoring import Sitting, bank
+from autograder.instructor.walls import Case, judge_apart
+from autograder.judge import verdict_as_text
+from tests.conftest import ROOT
+from tests.sitting import sit
+
+BANKS = {name: bank.load(ROOT / "solutions" / name / "bank.py") for name in NOTEBOOKS}
+SEED = 20260101
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS)
+def verdicts(request):
+    """For one notebook's bank: each known answer, the kernel's verdict and the clean judge's."""
+    sitting = Sitting.at(ROOT / "course" / request.param / f"{request.param}.ipynb")
+    known = BANKS[request.param]
+    answered = [sit(sitting, entry, SEED + i) for i, entry in enumerate(known)]
+    apart = judge_apart(
+        [
+            # through JSON, as evidence travels
+            Case(entry.exercise, json.loads(json.dumps(handed_in)), SEED + i)
+            for i, (entry, (_, handed_in)) in enumerate(zip(known, answered, strict=True))
+        ]
+    )
+    return [
+        (entry, here, there) for entry, (here, _), there in zip(known, answered, apart, strict=True)
+    ]
+
+
+def test_scores_and_diagnoses_are_as_the_bank_says(verdicts):
+    wrong = [
+        f"{entry.exercise} {entry.title}: {here.score:.3g} {here.diagnoses}, "
+        f"and the bank says {entry.score:.3g} {entry.diagnoses}"
+        for entry, here, _ in verdicts
+        if here.diagnoses != entry.diagnoses or abs(here.score - entry.score) > 1e-9
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_kernel_and_the_clean_judge_agree(verdicts):
+    for entry, here, there in verdicts:
+        assert here == there, entry.title
+
+
+def test_every_verdict_speaks_in_whole_sentences(verdicts):
+    for entry, here, _ in verdicts:
+        said = verdict_as_text(here)
+        assert here.exercise in said
+        assert here.title in said
+        for finding in here.findings:
+            if finding.met or (finding.cell and finding.diagnosis == "unanswered"):
+                continue
+            assert finding.asked in said
+            assert finding.difference.endswith((".", "!", "?")), entry.title
+            assert finding.difference in said
+            if finding.diagnosis != "unanswered":
+                assert f"Came: {finding.came}" in said
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_each_exercise_has_wrong_answers_and_a_right_one_unlike_the_solution(exercise):
+    known = [entry for entries in BANKS.values() for entry in entries]
+    mine = [entry for entry in known if entry.exercise == exercise.id]
+    wrong = [entry for entry in mine if entry.score < 1]
+    assert len(wrong) >= 3
+    assert len({entry.diagnoses for entry in wrong}) >= 3
+    assert any(entry.score == 1 for entry in mine)
+
+
+def test_every_lesson_of_an_exercise_is_taught_to_some_known_answer():
+    told = {
+        (entry.exercise, name)
+        for entries in BANKS.values()
+        for entry in entries
+        for diagnosis in entry.diagnoses
+        for name in (diagnosis, diagnosis.partition(" over ")[0])  # a lesson about any axes
+    }
+    untold = [
+        (exercise.id, diagnosis)
+        for exercise in EXERCISES.values()
+        for diagnosis in exercise.diagnoses
+        if (exercise.id, diagnosis) not in told
+    ]
+    assert not untold
+
+
+def test_a_bank_that_lacks_something_says_so(tmp_path):
+    path = tmp_path / "bank.py"
+    path.write_text('# %% rows exercise="1.1"\ncolumns = x\n')
+    with pytest.raises(bank.BankError, match="'rows' lacks score"):
+        bank.load(path)

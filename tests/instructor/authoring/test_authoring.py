@@ -1,0 +1,219 @@
+"""`docs/authoring.md`, followed to the letter; and what its commands say of what is wrong."""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from rich.console import Console
+
+from autograder.instructor.authoring import (
+    CellError,
+    NothingToTryError,
+    StubError,
+    try_answers,
+    write_stubs,
+)
+from autograder.instructor.authoring.exercise_cells import TO_WRITE
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "docs" / "authoring.md").read_text()
+HERE, ELSEWHERE = re.split(r"(?m)^## A notebook, and a course, of your own$", PAGE)
+
+
+@dataclass
+class Reader:
+    """Somebody who does what the page says, in a folder."""
+
+    root: Path
+    notebook: Path
+    module: Path
+    bank: Path
+
+    def follow(self, page):
+        """Write what is to be written, and run what is to be run, in order."""
+        for about, text in re.findall(r"(?ms)^```(\w+(?: [^\n]*)?)\n(.*?)^```$", page):
+            kind, _, how = about.partition(" ")
+            verb, _, what = how.partition("=")
+            if kind == "console":
+                self.run(text)
+            else:
+                getattr(self, f"do_{verb}")(what, text)
+
+    def run(self, text):
+        """Run commands, each of which says what stands below it."""
+        for command, said in re.findall(r"(?m)^\$ ([^\n]*)\n((?:(?!\$ )[^\n]+\n)*)", text):
+            if "-m venv" in command:
+                continue
+            if "pip install" in command:  # by uv, and this checkout in place of a release
+                self.install()
+                continue
+            done = subprocess.run(
+                command, shell=True, cwd=self.root, capture_output=True, text=True, check=False
+            )
+            came = f"{done.stdout}{done.stderr}"
+            tried_wrong_on_purpose = "answer.py" in command
+            assert done.returncode == 0 or tried_wrong_on_purpose, f"{command}\n{came}"
+            for line in said.splitlines():
+                assert " ".join(line.split()) in " ".join(came.split()), f"{command}\n{came}"
+
+    def install(self):
+        """The page's environment, with the versions that are tested."""
+        python = self.root / ".venv" / "bin" / "python"
+        uv = Path(sys.executable).with_name("uv")
+        lock = ROOT / "requirements" / "lock.txt"
+        for command in (
+            f"{uv} venv -q --python {sys.executable} .venv",
+            f"{uv} pip install -q -p {python} -c {lock} -e {ROOT}[dev] -e .",
+        ):
+            subprocess.run(command, shell=True, cwd=self.root, check=True)
+
+    def do_file(self, what, text):
+        """A file of its own."""
+        path = self.root / what
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def do_stub(self, what, text):
+        """An exercise, in place of its stub."""
+        module = self.module.read_text()
+        found = re.search(rf"(?ms)^{what}: Final = .*?^\)\n", module)
+        assert found is not None
+        self.module.write_text(module.replace(found[0], text))
+
+    def do_replaces(self, what, text):
+        """A name, in place of another."""
+        module = self.module.read_text()
+        assert module.count(what) == 1
+        self.module.write_text(module.replace(what, text.strip()))
+
+    def do_cell(self, what, text):
+        """A cell of the notebook."""
+        notebook = nbformat.read(self.notebook, 4)
+        (cell,) = [cell for cell in notebook.cells if cell.id == what]
+        cell.source = text.rstrip()
+        nbformat.write(notebook, self.notebook)
+
+    def do_bank(self, what, text):
+        """Entries of the bank, in place of the stubs."""
+        entries = re.split(r"(?m)^(?=# %%)", self.bank.read_text())
+        kept = [entry for entry in entries if f'exercise="{what}"' not in entry]
+        assert len(entries) - len(kept) == 4
+        self.bank.write_text(f"{''.join(kept)}{text}")
+
+    def left(self):
+        """The files in which something is still to be written."""
+        files = [self.module, self.notebook, self.notebook.with_suffix(".md"), self.bank]
+        return [path for path in files if TO_WRITE in path.read_text()]
+
+
+def test_an_exercise_in_this_course(tmp_path):
+    root = tmp_path / "course"
+    files = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    for file in files:
+        if (ROOT / file).is_file():
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / file, root / file)
+    folder = root / "solutions" / "01_sharding_basics"
+    reader = Reader(
+        root,
+        folder / "01_sharding_basics.ipynb",
+        root / "autograder" / "exercises" / "notebooks" / "nb01_sharding_basics.py",
+        folder / "bank.py",
+    )
+    uv = Path(sys.executable).with_name("uv")
+    for command in (
+        f"{uv} venv -q --python {sys.executable} .venv",
+        f"{uv} pip install -q -p .venv/bin/python -c requirements/lock.txt -e .[dev]",
+    ):
+        subprocess.run(command, shell=True, cwd=root, check=True)
+    (root / ".venv" / "installed").touch()
+    reader.follow(HERE)
+    assert not reader.left()
+    released = root / "course" / "01_sharding_basics" / "01_sharding_basics.ipynb"
+    assert "Exercise 1.9: the second half" in released.read_text()
+
+
+def test_a_course_of_ones_own(tmp_path):
+    folder = tmp_path / "solutions" / "01_heat"
+    reader = Reader(
+        tmp_path,
+        folder / "01_heat.ipynb",
+        tmp_path / "heat_course" / "exercises.py",
+        folder / "bank.py",
+    )
+    reader.follow(ELSEWHERE)
+    assert not reader.left()
+    rows = (tmp_path / "grading" / "grades.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[-2] for row in rows] == ["1.0", "0.0", "0.6667", "0.0", ""]
+    page = tmp_path / "grading" / "feedback" / "ben-typical-mistakes" / "01_heat" / "01_heat.html"
+    assert "The right neighbours count, too." in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("exercise", "notebook", "said"),
+    [
+        ("1.1", "", "There is an exercise 1.1 already: Column strips."),
+        ("one", "", "An exercise is called by two numbers, as 1.9 is"),
+        ("77.1", "", "No notebook has an exercise whose id begins with '77'."),
+        ("77.1", "77_nowhere", "There is no notebook '77_nowhere'. Say first which module"),
+        ("1.99", "", "which is not in /"),
+    ],
+)
+def test_where_no_stub_can_be_written_it_is_said_why(tmp_path, exercise, notebook, said):
+    with pytest.raises(StubError, match=re.escape(said)):
+        write_stubs(tmp_path, exercise, notebook)
+    assert not list(tmp_path.iterdir())
+
+
+def tried(tmp_path, text, exercise="", root=ROOT):
+    path = tmp_path / "answer.py"
+    path.write_text(text)
+    console = Console(file=io.StringIO(), width=200)
+    status = try_answers(root, console, path, exercise)
+    assert isinstance(console.file, io.StringIO)
+    return status, console.file.getvalue()
+
+
+def test_an_answer_that_comes_back_otherwise_than_it_says_is_named(tmp_path):
+    claimed = '# %% rows exercise="1.1" score=1\ncolumns = NamedSharding(line, P("x"))\n'
+    status, said = tried(tmp_path, claimed)
+    assert status == 1
+    assert 'rows: the bank says otherwise. What comes back: score=0 diagnoses=["sharding' in said
+
+
+def test_an_answer_that_raises_is_tried_all_the_same(tmp_path):
+    status, said = tried(tmp_path, "columns = undefined\n", "1.1")
+    assert status == 0
+    assert "The cell raised NameError: name 'undefined' is not defined" in said
+    assert "○ 1.1 Column strips: not answered yet" in said
+
+
+def test_what_cannot_be_tried_is_said(tmp_path):
+    with pytest.raises(NothingToTryError, match=r"Nothing says which exercise .* answers: add ID="):
+        tried(tmp_path, "x = 1\n")
+    with pytest.raises(NothingToTryError, match="There is no code in"):
+        tried(tmp_path, "\n", "1.1")
+    with pytest.raises(NothingToTryError, match="cannot be read"):
+        try_answers(ROOT, Console(), tmp_path / "nowhere.py", "1.1")
+
+
+def test_a_notebook_whose_own_cell_raises_is_named(tmp_path):
+    folder = tmp_path / "solutions" / "01_sharding_basics"
+    folder.mkdir(parents=True)
+    source = ROOT / "solutions" / "01_sharding_basics" / "01_sharding_basics.ipynb"
+    notebook = json.loads(source.read_text())
+    notebook["cells"][1]["source"] = "1 / 0"
+    notebook["cells"][1]["id"] = "breaks"
+    (folder / source.name).write_text(json.dumps(notebook))
+    with pytest.raises(CellError, match=r"The cell 'breaks' of .* raised ZeroDivisionError"):
+        tried(tmp_path, "columns = x\n", "1.1", tmp_path)

@@ -1,0 +1,60 @@
+"""What a command is wrapped in, where there are walls and where there are none."""
+
+import shutil
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+import autograder
+from autograder.instructor import walls
+from autograder.instructor.walls import judge_apart, sandbox
+from autograder.instructor.walls.judge_process import CONTROL
+from tests.conftest import ROOT
+from tests.helpers import pretend_walls
+
+STARTS_AND_DIES = """
+import os, signal, subprocess, sys, time
+from autograder.instructor.walls import Sandbox, environment
+subprocess.Popen(Sandbox().command(["sleep", sys.argv[1]], environment()))
+time.sleep(float(sys.argv[2]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_it_dies_with_who_started_it_however_early():
+    seconds = "271.828182"  # by which it is known
+    for moment in (0, 0.003, 0.004, 0.005, 0.006, 0.01, 0.1):
+        subprocess.run(
+            [sys.executable, "-c", STARTS_AND_DIES, seconds, str(moment)], check=False, timeout=60
+        )
+    time.sleep(2)
+    running = [p.info["cmdline"] or [] for p in psutil.process_iter(["cmdline"])]
+    assert not [command for command in running if seconds in command]
+
+
+def test_without_walls_it_says_so_or_refuses(monkeypatch):
+    pretend_walls(monkeypatch, False)
+    here = sandbox.Sandbox().command(["true"], {})
+    assert here[-1] == "true"
+    assert "bwrap" not in here
+    with pytest.raises(sandbox.NoSandboxError, match="Install bubblewrap, or grade where it does"):
+        sandbox.Sandbox(required=True).command(["true"], {})
+
+
+@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+def test_within_the_walls_is_the_package_at_work_wherever_another_is_installed(
+    tmp_path, monkeypatch
+):
+    shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
+    (tmp_path / "solutions").mkdir()
+    file = tmp_path / "autograder" / "__init__.py"
+    file.write_text(f"{file.read_text()}\nWHICH = 'the other one'\n")
+    monkeypatch.setattr(autograder, "__file__", str(file))
+    look = f"import autograder, os; print(autograder.WHICH, os.path.exists({str(tmp_path)!r}))"
+    command = sandbox.Sandbox().command([sys.executable, "-c", look], walls.environment())
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "the other one False\n", done.stderr
+    assert [verdict.exercise for verdict in judge_apart([CONTROL])] == ["1.1"]

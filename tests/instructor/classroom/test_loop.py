@@ -1,0 +1,139 @@
+"""The whole nbgrader loop, by its own commands: release, validate, autograde, feedback, export."""
+
+import shutil
+
+import nbformat
+import pytest
+
+from tests.conftest import ROOT
+from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+
+POINTS = {"1.1": 1, "1.2": 1, "1.3": 1, "1.4": 1, "1.5": 2, "1.6": 2, "1.7": 3, "1.8": 2}
+MIXED = {**RIGHT, "1.1": "columns = x", "1.6": "first = NamedSharding(grid, P(('x', 'y')))"}
+NOISY = """
+import sys, warnings
+warnings.warn("a warning that somebody's library gives")
+print("a line on stderr", file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    """A class of four, graded once."""
+    room = Classroom.at(tmp_path_factory.mktemp("course"))
+    for assignment in ("00_setup", ASSIGNMENT):
+        room.nbgrader("generate_assignment", assignment, "--force")
+    solution = nbformat.read(ROOT / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", 4)
+    room.hand_in_notebook("solution", solution)
+    room.hand_in("untouched", {})
+    room.hand_in("mixed", MIXED)
+    room.hand_in("noisy", {k: v + NOISY for k, v in RIGHT.items()}, first=NOISY)
+    path = room.hand_in("noisy_checks", RIGHT)
+    notebook = nbformat.read(path, 4)
+    for cell in notebook.cells:  # an extension that prints wherever a cell runs
+        if "emulate_devices" in cell.source:
+            cell.source += (
+                "\nimport sys\nget_ipython().events.register("
+                "'pre_run_cell', lambda *_: print('noise', file=sys.stderr))"
+            )
+    nbformat.write(notebook, path)
+    room.nbgrader("autograde", ASSIGNMENT, "--create")
+    return room
+
+
+def test_release_makes_what_is_committed(room):
+    for path in sorted((room.root / "course").glob("*/*")):
+        committed = ROOT / "course" / path.parent.name / path.name
+        assert path.read_bytes() == committed.read_bytes(), "run `make release`"
+
+
+@pytest.mark.parametrize("student", ["solution", "noisy", "noisy_checks"])
+def test_right_answers_have_full_marks_whatever_is_printed(room, student):
+    assert room.scores()[student] == POINTS
+
+
+def test_the_untouched_notebook_has_none_and_no_cell_in_error(room):
+    assert room.scores()["untouched"] == dict.fromkeys(POINTS, 0)
+    path = room.root / "grading" / "autograded" / "untouched" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    for cell in nbformat.read(path, 4).cells:
+        assert not [o for o in cell.get("outputs", []) if o.output_type == "error"], cell.source
+    assert "columns is still as it was handed out." in room.verdicts("untouched")["ex-1-1-check"]
+
+
+def test_partial_credit_is_saved(room):
+    assert room.scores()["mixed"] == {**POINTS, "1.1": 0, "1.6": 1}
+
+
+def test_the_message_and_the_score_reach_the_feedback_page(room):
+    room.nbgrader("generate_feedback", ASSIGNMENT)
+    folder = room.root / "grading" / "feedback" / "mixed" / ASSIGNMENT
+    page = (folder / f"{ASSIGNMENT}.html").read_text()
+    assert "✗ 1.1 Column strips: not yet" in page
+    assert "All of it is on device 0: nothing was cut" in page
+    assert "◐ 1.6 Two axes along one dimension: partly right (1 of 2)" in page
+    assert "(Score: 1.0 / 2.0)" in page
+    assert 'role="img"' in page
+    assert [p.name for p in folder.iterdir()] == [f"{ASSIGNMENT}.html"]
+
+
+def test_export(room):
+    room.nbgrader("export", "--to", "grades.csv")
+    rows = (room.root / "grades.csv").read_text().splitlines()
+    (mixed,) = (row for row in rows if ",mixed," in row and ASSIGNMENT in row)
+    assert ",11.0," in mixed
+    assert mixed.endswith(",13.0")
+
+
+def test_evidence_is_kept_beside_the_graded_notebook_and_judges_the_same_again(room):
+    import json
+
+    from autograder.instructor.walls import Case, judge_apart
+
+    folder = room.root / "grading" / "autograded" / "mixed" / ASSIGNMENT
+    kept = json.loads((folder / f"{ASSIGNMENT}.evidence.json").read_text())
+    verdicts = judge_apart([Case(**case) for case in kept])
+    points = {v.exercise: v.score * POINTS[v.exercise] for v in verdicts}
+    assert points == room.scores()["mixed"]
+
+
+def test_nothing_of_a_solution_or_the_bank_is_where_submissions_run(room):
+    for folder in ("course", "grading/autograded"):
+        files = [p for p in (room.root / folder).rglob("*") if p.is_file()]
+        assert {p.suffix for p in files} <= {".ipynb", ".json"}
+        for path in files:
+            if "solution" in path.parts:
+                continue
+            text = path.read_text()
+            assert "BEGIN SOLUTION" not in text
+            assert "diagnoses=" not in text
+
+
+def test_validate_says_what_check_says(room, tmp_path):
+    path = tmp_path / f"{ASSIGNMENT}.ipynb"
+    shutil.copy(room.root / "grading" / "submitted" / "mixed" / ASSIGNMENT / path.name, path)
+    said = " ".join(room.nbgrader("validate", str(path)).split())
+    assert "VALIDATION FAILED ON 2 CELL(S)!" in said
+    assert "NotYet: ✗ 1.1 Column strips: not yet." in said
+    assert "All of it is on device 0: nothing was cut" in said
+    assert "AssertionError" not in said
+
+
+def test_the_solutions_validate(room):
+    for assignment in ("00_setup", ASSIGNMENT):
+        path = ROOT / "solutions" / assignment / f"{assignment}.ipynb"
+        assert "Success! Your notebook passes all the tests." in room.nbgrader(
+            "validate", str(path)
+        )
+
+
+def test_plain_nbgrader_still_scores(tmp_path):
+    """Without the preprocessors a failed check raises, so a wrong answer scores nothing."""
+    room = Classroom.at(tmp_path)
+    config = room.root / "nbgrader_config.py"
+    config.write_text(f"{config.read_text()}\ndel c.Autograde.autograde_preprocessors\n")
+    room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
+    room.hand_in("mixed", MIXED)
+    room.hand_in("untouched", {})
+    room.nbgrader("autograde", ASSIGNMENT, "--create")
+    assert room.scores()["mixed"] == {**POINTS, "1.1": 0, "1.6": 0}
+    assert room.scores()["untouched"] == dict.fromkeys(POINTS, 0)

@@ -1,0 +1,191 @@
+"""A class judged again from its evidence; a grading that was killed; two at once."""
+
+import fcntl
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from rich.console import Console
+
+from autograder.errors import Fault
+from autograder.instructor.__main__ import main
+from autograder.instructor.classroom import grading, regrading
+from autograder.instructor.course import BusyError, Course
+from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
+from autograder.instructor.walls import judge_apart, sandbox
+from tests.helpers import pretend_walls
+from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+WRONG = {**RIGHT, "1.1": "columns = x"}
+
+
+def say():
+    return Console(file=io.StringIO(), width=200)
+
+
+def classroom(root, **students):
+    """A class that has one assignment only, to be quick."""
+    room = Classroom.at(root)
+    room.forget_the_others()
+    for student, answers in students.items():
+        room.hand_in(student, answers)
+    return room
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """A class of four, graded, and how long that took."""
+    room = classroom(
+        tmp_path_factory.mktemp("course"), right=RIGHT, wrong=WRONG, half={"1.1": RIGHT["1.1"]},
+        none={},
+    )  # fmt: skip
+    grading.grade_class(Course(room.root), say())
+    return room
+
+
+def test_the_same_evidence_gives_the_same_scores_and_runs_nobodys_code(graded, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a notebook was run")
+
+    monkeypatch.setattr(capturing.CaptureEvidence, "preprocess", refuse)
+    before, books = graded.scores(), graded.root / "grading"
+    csv = (books / "exercises.csv").read_text()
+    said = say()
+    assert regrading.regrade_class(Course(graded.root), said) == 0
+    assert "4 submissions were judged again; 0 have changed." in said.file.getvalue()
+    assert graded.scores() == before
+    assert (books / "exercises.csv").read_text() == csv
+    assert before["wrong"]["1.1"] == 0
+    assert before["right"]["1.1"] == 1
+
+
+def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypatch):
+    def lenient(cases, seconds, room):
+        verdicts = judge_apart(cases, seconds, room)
+        return [
+            type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
+            if v.exercise == "1.1"
+            else v
+            for v in verdicts
+        ]
+
+    monkeypatch.setattr(regrading, "judge_apart", lenient)
+    said = say()
+    regrading.regrade_class(Course(graded.root), said)
+    assert "have changed" in said.file.getvalue()
+    assert graded.scores()["wrong"] == graded.scores()["right"]
+    books = graded.root / "grading"
+    assert f"wrong,{ASSIGNMENT},graded,13.0,13.0" in (books / "grades.csv").read_text()
+    page = books / "feedback" / "wrong" / ASSIGNMENT / f"{ASSIGNMENT}.html"
+    assert "1.1 Column strips: right" in page.read_text()
+    assert (books / "gradebook.backup.db").exists()
+    monkeypatch.undo()
+    regrading.regrade_class(Course(graded.root), say())
+    assert graded.scores()["wrong"]["1.1"] == 0
+
+
+def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
+    def half_broken(cases, seconds, room):
+        """A judge that fails on who is right in 1.2, and lets everybody else pass in 1.1."""
+        verdicts = judge_apart(cases, seconds, room)
+        fault = Fault("ZeroDivisionError", "planted", "autograder.layouts.differences, line 33")
+        return [
+            type(v)(v.exercise, v.title, (), fault)
+            if v.exercise == "1.2" and v.score == 1
+            else type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
+            if v.exercise == "1.1"
+            else v
+            for v in verdicts
+        ]
+
+    before, books = graded.scores(), graded.root / "grading"
+    kept = {path: path.read_bytes() for path in books.glob("*/right/*/*.*")}
+    assert len(kept) > 2
+    monkeypatch.setattr(regrading, "judge_apart", half_broken)
+    said = say()
+    assert regrading.regrade_class(Course(graded.root), said) == 1
+    words = said.file.getvalue()
+    assert f"right, {ASSIGNMENT}: the old grade stays. NotGradedError: exercise 1.2 could" in words
+    assert "by no fault of the answer: ZeroDivisionError: planted (autograder.layouts" in words
+    assert "2 of them could not be judged, and are as they were." in words
+    after = graded.scores()
+    assert {name: after[name] for name in ("right", "wrong")} == {
+        name: before[name] for name in ("right", "wrong")
+    }
+    assert after["none"]["1.1"] == 1, "the others go on"
+    assert {path: path.read_bytes() for path in kept} == kept
+    monkeypatch.undo()
+    assert regrading.regrade_class(Course(graded.root), say()) == 0
+    assert graded.scores() == before
+
+
+def test_two_gradings_at_once_are_one(graded, capsys):
+    with (graded.root / "grading" / ".lock").open("w") as lock:  # as another process has it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in ("grade", "regrade"):
+            assert main(["--root", str(graded.root), command]) == 1
+            assert "Another grading is at work in this folder." in capsys.readouterr().out
+        with pytest.raises(BusyError), Course(graded.root).alone():
+            pass
+    with Course(graded.root).alone(), Course(graded.root).alone():
+        pass
+
+
+def test_evidence_that_cannot_be_read_is_said_and_left(graded, monkeypatch):
+    place = graded.root / "grading" / "autograded" / "wrong" / ASSIGNMENT
+    path = place / f"{ASSIGNMENT}.evidence.json"
+    kept = path.read_bytes()
+    path.unlink()  # it is read-only
+    path.write_bytes(kept.replace(b"{", b"{NaN", 1))
+    said, before = say(), graded.scores()
+    assert regrading.regrade_class(Course(graded.root), said) == 0
+    assert f"{path.name} cannot be read: JSON is malformed" in said.file.getvalue()
+    assert "3 submissions were judged again; 0 have changed." in said.file.getvalue()
+    assert graded.scores() == before
+    path.write_bytes(kept)
+
+
+def test_judging_again_keeps_to_the_sandbox_that_was_asked_for(graded, monkeypatch):
+    config = graded.root / "nbgrader_config.py"
+    text = config.read_text()
+    config.write_text(text + "\nc.Sandbox.required = True\n")
+    pretend_walls(monkeypatch, False)
+    with pytest.raises(sandbox.NoSandboxError, match="says not to go on"):
+        regrading.regrade_class(Course(graded.root), say())
+    config.write_text(text)
+
+
+def test_a_grading_that_is_killed_goes_on_where_it_was(tmp_path):
+    students = {f"student-{i}": RIGHT if i % 2 else WRONG for i in range(4)}
+    room = classroom(tmp_path, **students)
+    command = [sys.executable, "-m", "autograder.instructor", "--root", str(room.root), "grade"]
+    (room.root / "tmp").mkdir()
+    first = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(room.root / "tmp")},
+    )
+    done = room.root / "grading" / "autograded"
+    while not list(done.glob(f"student-1/*/{ASSIGNMENT}.ipynb")):
+        assert first.poll() is None, "it ended before it could be killed"
+        time.sleep(0.05)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    time.sleep(2)
+    running = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
+    assert not [command for command in running if str(room.root) in command]
+    kept = (done / "student-0" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").stat().st_mtime_ns
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert {name: scores["1.1"] for name, scores in room.scores().items()} == {
+        "student-0": 0, "student-1": 1, "student-2": 0, "student-3": 1,
+    }  # fmt: skip
+    assert (done / "student-0" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").stat().st_mtime_ns == kept

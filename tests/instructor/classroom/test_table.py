@@ -1,0 +1,151 @@
+"""The table: every number whole, the total always seen, in any terminal and for any class."""
+
+import csv
+import io
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from autograder.instructor.classroom import grade_csvs as csvs
+from autograder.instructor.classroom import grade_table as table
+from autograder.instructor.classroom.submission_states import Row
+
+POINTS = {f"6.{i}": float(points) for i, points in enumerate((1, 1, 2, 1, 3, 2, 1, 3, 2), 1)}
+SHARES = (0, 1, 1 / 3, 2 / 3, 0.5, 1, 0.125)
+NAMES = (
+    "王小明-distributed-systems-2026",
+    "bob [late] [/x]",
+    "x\x1b[2J\nred",
+    "👩‍🚀 astronaut",
+    "é",
+)
+
+
+def graded(student, scores):
+    """A row, with the scores of the first exercises."""
+    pairs = {e: (score, points) for (e, points), score in zip(POINTS.items(), scores, strict=False)}
+    return Row(student, "06", "graded", pairs)
+
+
+def class_of(size):
+    """A class with every kind of row and of name."""
+    names = [*NAMES, *(f"firstname.lastname-{i:03}@students.example.edu" for i in range(size))]
+    rows = [
+        graded(name, [round(p * SHARES[(i * 3 + j) % 7], 4) for j, p in enumerate(POINTS.values())])
+        for i, name in enumerate(names[:size])
+    ]
+    rows[1] = Row(names[1], "06", "broken", {})
+    rows[-1] = Row(names[size - 1], "06", "failed", {})
+    return rows
+
+
+def shown(rows, width):
+    """The lines that a terminal of some width shows."""
+    said = io.StringIO()
+    table.show(Console(file=said, width=width), "06_shard_map_matmul", rows)
+    return said.getvalue().splitlines()
+
+
+def headings(lines):
+    """The names of the columns."""
+    return next(line for line in lines if line.startswith("student")).split()
+
+
+@pytest.mark.parametrize("size", [5, 60])
+@pytest.mark.parametrize("width", [30, 60, 80, 120, 200])
+def test_whatever_the_width_numbers_are_whole_and_the_total_comes_first(size, width):
+    rows = class_of(size)
+    lines = shown(rows, width)
+    assert all(cell_len(line) <= width for line in lines)
+    student, total, *exercises = headings(lines)
+    assert (student, total) == ("student", "total")
+    assert exercises == list(POINTS)[: len(exercises)]
+    body = lines[4 : 4 + size]
+    by_student = sorted(rows, key=lambda row: row.student.casefold())
+    for row, line in zip(by_student, body, strict=True):
+        cells = line.split()[-1 - len(exercises) :]
+        assert not [cell for cell in cells if "…" in cell]
+        wanted = f"{row.total[0]:.2f}" if row.graded else row.state
+        assert cells[0] == wanted.removesuffix("0").removesuffix("0").removesuffix(".")
+        assert all(re.fullmatch(r"✓|–|\d+(\.\d\d?)?", cell) for cell in cells[1:])
+    said = " ".join(" ".join(lines).split())
+    if dropped := list(POINTS)[len(exercises) :]:
+        assert f"There was no room for {', '.join(dropped[:-1])}" in said
+        assert f"{dropped[-1]}; grading/exercises.csv has every exercise." in said
+    else:
+        assert "no room" not in said
+
+
+def test_in_eighty_columns_a_class_of_nine_exercises_is_seen_whole():
+    assert headings(shown(class_of(60), 80)) == ["student", "total", *POINTS]
+
+
+def test_exercises_go_one_after_the_other_as_the_terminal_narrows():
+    counts = [len(headings(shown(class_of(60), width))) for width in range(120, 20, -1)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == 11
+    assert counts[-1] == 2
+
+
+def test_full_marks_are_a_tick_and_no_rounding_makes_one():
+    rows = [graded("all", [1, 1]), graded("nearly", [0.999, 1]), graded("extra", [1, 2])]
+    lines = shown(rows, 80)
+    assert lines[4].split() == ["all", "2", "✓", "✓"]
+    assert lines[5].split() == ["extra", "3", "✓", "2"]
+    assert lines[6].split() == ["nearly", "2", "1", "✓"]  # and the CSVs say how nearly
+
+
+def test_points_stand_in_the_heading_and_decimal_points_below_one_another():
+    lines = shown([graded("a", [1, 1, 2]), graded("b", [1 / 3, 0.5, 2])], 80)
+    assert lines[2].split() == ["points", "4", "1", "1", "2"]
+    assert lines[5].split() == ["b", "2.83", "0.33", "0.5", "✓"]
+    assert lines[2].index("4") == lines[4].index("4") == lines[5].index("2.83")
+
+
+@pytest.mark.parametrize("width", [40, 120])
+def test_columns_stand_below_one_another_whatever_the_names(width):
+    lines = shown([graded(name, [1, 0.25]) for name in NAMES], width)[4:]
+    assert len({cell_len(line[: line.index("1.25")]) for line in lines}) == 1
+
+
+def test_names_are_shown_as_they_are_but_for_what_cannot_be_seen():
+    said = "\n".join(shown(class_of(5), 120))
+    assert "bob [late] [/x]" in said
+    assert "x␛[2J␊red" in said
+    assert "👩�🚀 astro" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("name", [*NAMES, "firstname.lastname-001@students.example.edu"])
+@pytest.mark.parametrize("width", [12, 13, 20, 60])
+def test_a_long_name_keeps_its_two_ends(name, width):
+    short = table.shortened(name, width)
+    assert cell_len(short) <= width
+    if cell_len(name) > width:
+        head, tail = short.split("…")
+        assert name.startswith(head)
+        assert name.endswith(tail)
+        assert cell_len(short) >= width - 2  # a wide character may not fit
+        assert tail
+    else:
+        assert short == name
+
+
+def test_a_long_table_has_its_headings_below_too():
+    assert sum(line.startswith("student ") for line in shown(class_of(60), 80)) == 2
+    assert sum(line.startswith("student ") for line in shown(class_of(5), 80)) == 1
+
+
+def test_the_csvs_are_exact_and_whole(tmp_path):
+    rows = [graded("a, b", [0.3333, 0.6667, 0.1]), Row("c", "06", "broken", {})]
+    csvs.write(tmp_path, rows)
+    with (tmp_path / "grades.csv").open(newline="") as file:
+        assert [*csv.reader(file)][1:] == [
+            ["a, b", "06", "graded", "1.1", "4.0"], ["c", "06", "broken", "", ""],
+        ]  # fmt: skip
+    with (tmp_path / "exercises.csv").open(newline="") as file:
+        assert [*csv.reader(file)][1:3] == [
+            ["a, b", "06", "6.1", "0.3333", "1.0"], ["a, b", "06", "6.2", "0.6667", "1.0"],
+        ]  # fmt: skip

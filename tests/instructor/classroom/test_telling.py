@@ -1,0 +1,73 @@
+"""What is said while a class is graded, and after: each thing once, and where it is at."""
+
+import io
+
+from rich.console import Console
+
+from autograder.instructor.classroom.progress_bar import following
+from autograder.instructor.classroom.ungraded import Failure, told
+
+CUT_OFF = "{}.ipynb cannot be read as a notebook: its JSON breaks off at line {}. Hand it in again."
+
+
+def cut_off(student, assignment, line):
+    return Failure(student, assignment, CUT_OFF.format(assignment, line), theirs=True)
+
+
+def test_seven_broken_notebooks_of_one_student_are_one_sentence():
+    failures = [cut_off("emil", f"0{i}_name", 100 + i) for i in range(7)]
+    (sentence, about), *others = told(failures)
+    assert not others
+    assert sentence == CUT_OFF.format("<assignment>", "").replace(" at line ", "")
+    assert about == f"emil ({', '.join(f'0{i}_name' for i in range(7))})"
+
+
+def test_students_who_did_the_same_are_listed_and_others_apart():
+    link = Failure("ann", "01", "a is a link.", theirs=True)
+    both = [cut_off("ann", "02", 5), link, cut_off("bob", "01", 7)]
+    assert [about for _, about in told(both)] == ["ann (02), bob (01)", ""]
+    assert [sentence for sentence, _ in told(both)][1] == "ann, 01: a is a link."
+
+
+def test_what_is_true_of_one_says_all_that_is_known():
+    ((sentence, about),) = told([cut_off("emil", "01", 7)])
+    assert sentence == f"emil, 01: {CUT_OFF.format('01', 7)}"
+    assert not about
+
+
+def test_names_cannot_move_the_cursor():
+    for failures in (
+        [cut_off("a\x1b[2J", "01", 7)],
+        [cut_off(f"a\x1b[{i}J", "01", 7) for i in "12"],
+    ):
+        said = "".join("".join(pair) for pair in told(failures))
+        assert "a␛[" in said
+        assert "\x1b" not in said
+
+
+def followed(terminal):
+    """What is said of three items, and the items."""
+    said = io.StringIO()
+    console = Console(file=said, width=60, force_terminal=terminal)
+    return [*following(console, "Grading", ["[/x]", "b", "c"], str.upper)], said.getvalue()
+
+
+def test_without_a_terminal_each_is_a_line():
+    items, said = followed(terminal=False)
+    assert items == ["[/x]", "b", "c"]
+    assert said.splitlines() == ["Grading 1/3: [/X]", "Grading 2/3: B", "Grading 3/3: C"]
+
+
+def test_on_a_terminal_it_is_a_bar():
+    items, said = followed(terminal=True)
+    assert items == ["[/x]", "b", "c"]
+    assert "━" in said
+    assert "3/3" in said
+    assert "2/3:" not in said
+
+
+def test_of_nothing_nothing_is_said():
+    said = io.StringIO()
+    console = Console(file=said, force_terminal=True)
+    assert not [*following(console, "Making", [], str)]
+    assert not said.getvalue()

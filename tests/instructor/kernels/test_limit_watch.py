@@ -1,0 +1,78 @@
+"""Who watches over a kernel: what may be in the folder that it shares, and when it is ended."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from autograder.instructor.kernels import limit_watch as watching
+from autograder.instructor.kernels.limit_watch import MOST_SOCKETS, Watch, _crowded
+from autograder.instructor.walls import Sandbox
+
+
+def listening(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A kernel's folder, as it is while the kernel runs."""
+    (tmp_path / "kernel.json").write_text("{}")
+    for number in range(5):
+        listening(tmp_path / f"socket-{number}")
+    return tmp_path
+
+
+STRANGE = {
+    "a file": lambda folder: (folder / "data").write_text(""),
+    "a folder": lambda folder: (folder / "more").mkdir(),
+    "a link": lambda folder: (folder / "socket-9").symlink_to("/nowhere"),
+    "a link to itself": lambda folder: (folder / "a").symlink_to(folder / "a"),
+    "many": lambda folder: [listening(folder / f"s-{n}") for n in range(MOST_SOCKETS)],
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_a_folder_of_sockets_has_nothing_else_in_it(folder, strange):
+    assert not _crowded(folder)
+    STRANGE[strange](folder)
+    assert _crowded(folder)
+
+
+def test_a_folder_that_is_gone_is_not_crowded(tmp_path):
+    assert not _crowded(tmp_path / "gone")
+
+
+def watched(tmp_path, code, **limits):
+    """Why a process was ended that runs some code; empty where it ended by itself."""
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    watch = Watch(process, Sandbox(**limits), tmp_path)
+    watch.start()
+    process.wait(timeout=60)
+    watch.join(timeout=60)
+    assert not watch.is_alive()
+    return watch.ended
+
+
+def test_who_keeps_to_the_limits_is_left_alone(tmp_path):
+    assert watched(tmp_path, "import time; time.sleep(1)") == ""
+
+
+def test_who_cannot_be_watched_is_ended(tmp_path, monkeypatch):
+    def refuse(_):
+        raise OSError
+
+    monkeypatch.setattr(watching, "_crowded", refuse)
+    ended = watched(tmp_path, "import time; time.sleep(600)")
+    assert ended == "it could not be watched: OSError"
+
+
+def test_who_passes_a_limit_is_ended_in_words(tmp_path):
+    endless = "import time; time.sleep(600)"
+    hoards = f"held = b'x' * 2**28; {endless}"
+    starts = f"import subprocess; [subprocess.Popen(['sleep', '9']) for _ in range(9)]; {endless}"
+    assert watched(tmp_path, endless, seconds=1) == "the notebook took more than 1 seconds"
+    assert watched(tmp_path, hoards, memory=2**27) == "it held more than 0.125 GiB of memory"
+    assert watched(tmp_path, starts, processes=4) == "it started more than 4 processes"

@@ -1,0 +1,111 @@
+"""Plain nbgrader is as careful as `make grade`: it follows nothing and waits for nothing."""
+
+import fcntl
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tests.instructor.room import ASSIGNMENT, FULL, RIGHT, Classroom
+
+FILE = f"{ASSIGNMENT}.ipynb"
+SOLUTION = f"../../../../solutions/{ASSIGNMENT}"
+
+
+def links_to_the_solution(path):
+    path.unlink()
+    path.symlink_to(f"{SOLUTION}/{FILE}")
+
+
+def links_to_the_bank(path):
+    path.with_name("notes.txt").symlink_to(f"{SOLUTION}/bank.py")
+
+
+def links_to_a_folder(path):
+    path.with_name("all").symlink_to("/etc")
+
+
+def hands_in_a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def has_a_pipe_beside(path):
+    os.mkfifo(path.with_name("timestamp.txt"))
+
+
+def hands_in_a_hole(path):
+    with path.with_name("data.bin").open("wb") as file:
+        file.truncate(2**42)
+
+
+REFUSED = {
+    links_to_the_solution: f"{FILE} is a link.",
+    links_to_the_bank: "notes.txt is a link.",
+    links_to_a_folder: "all is a link.",
+    hands_in_a_pipe: f"{FILE} is neither a file nor a folder.",
+    has_a_pipe_beside: "timestamp.txt is neither a file nor a folder.",
+    hands_in_a_hole: "what was handed in has more than 100 MB.",
+}
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    room = Classroom.at(tmp_path_factory.mktemp("course"))
+    room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
+    room.hand_in("a_neighbour", RIGHT)
+    room.nbgrader("autograde", ASSIGNMENT, "--create")
+    for spoil in REFUSED:
+        spoil(room.hand_in(spoil.__name__, RIGHT))
+    half = room.hand_in("hands_in_half", RIGHT)
+    half.write_text(half.read_text()[:5000])
+    room.hand_in("zz_next", RIGHT).with_name("scratch.ipynb").write_text("{")
+    return room
+
+
+@pytest.fixture(scope="module")
+def said(room):
+    """What grading the others said."""
+    return room.nbgrader("autograde", ASSIGNMENT, "--create", check=False)
+
+
+@pytest.mark.parametrize("spoil", REFUSED, ids=lambda spoil: spoil.__name__)
+def test_what_it_would_follow_or_wait_for_is_refused(room, said, spoil):
+    assert f"NbGraderException: {REFUSED[spoil]}" in said
+    assert spoil.__name__ not in room.scores()
+    assert not (room.root / "grading" / "autograded" / spoil.__name__ / ASSIGNMENT).exists()
+
+
+def test_the_others_are_graded(room, said):
+    scores = room.scores()
+    assert scores["a_neighbour"] == scores["zz_next"] == FULL
+
+
+def test_what_cannot_be_read_has_a_sentence_and_no_score(room, said):
+    assert f"{FILE} cannot be read as a notebook: its JSON breaks off at line" in said
+    assert set(room.scores()["hands_in_half"].values()) == {None}
+
+
+def test_the_gradebook_was_copied_before(room, said):
+    with closing(sqlite3.connect(room.root / "grading" / "gradebook.backup.db")) as book:
+        students = [name for (name,) in book.execute("SELECT id FROM student")]
+    assert students == ["a_neighbour"]
+
+
+def test_an_earlier_result_outlives_a_refusal(room, said):
+    link = room.root / "grading" / "submitted" / "a_neighbour" / ASSIGNMENT / "notes.txt"
+    link.symlink_to("/etc/hostname")
+    told = room.nbgrader("autograde", ASSIGNMENT, "--student", "a_neighbour", "--force")
+    link.unlink()
+    assert f"a_neighbour, {ASSIGNMENT} is left as it was graded: notes.txt is a link." in told
+    assert room.scores()["a_neighbour"] == FULL
+    assert "1.1 Column strips: right" in room.verdicts("a_neighbour")["ex-1-1-check"]
+
+
+def test_two_gradings_at_once_are_one(room, said):
+    with (room.root / "grading" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        busy = room.nbgrader("autograde", ASSIGNMENT, "--force", check=False)
+    assert "Another grading is at work in this folder." in busy
+    assert room.scores()["zz_next"] == FULL

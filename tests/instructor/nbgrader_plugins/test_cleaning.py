@@ -1,0 +1,131 @@
+"""What strangers wrote is shown without what could run, in feedback pages and in Formgrader."""
+
+from html.parser import HTMLParser
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from autograder.instructor.authoring import Sitting, answered, bank
+from autograder.instructor.nbgrader_plugins.clean_pages import (
+    LONG_HTML,
+    LONG_MARKDOWN,
+    clean,
+    markdown,
+)
+from autograder.judge import verdict_as_html
+from tests.conftest import ROOT
+from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+from tests.sitting import sit
+
+RUNS = [
+    "<script>PWNED</script>",
+    "<img src=x onerror=PWNED>",
+    "<svg onload=PWNED><script>PWNED</script></svg>",
+    "<a href='javascript:PWNED'>here</a>",
+    "<a href='data:text/html,<script>PWNED</script>'>here</a>",
+    "<iframe srcdoc='<script>PWNED</script>'></iframe>",
+    "<svg><foreignObject><iframe src='//PWNED'></iframe></foreignObject></svg>",
+    "<svg><style><img title='</style><img src=x onerror=PWNED>'></style></svg>",
+    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 "
+    "onerror=PWNED&gt;'>",
+    "<form action='//PWNED'><button>Submit</button></form>",
+    "<div style='position:fixed;background:url(//PWNED)'>over all</div>",
+    "<img src='https://PWNED/seen'>",
+    "<meta http-equiv=refresh content='0;url=//PWNED'><base href='//PWNED'>",
+    "<a href='//evil'><div class='modal' style='display:block'>PWNED</div></a>",
+    "<div style='margin:-900px;width:9000px'>PWNED</div>",
+    "<link rel=stylesheet href='//PWNED'>",
+]
+LIVE = ("<script", "onerror=", "onload=", "javascript:", "<iframe", "<form", "//PWNED", "<style",
+        "position", "text/html", "<meta", "<base", "<link", "modal", "-900")  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", RUNS)
+def test_what_could_run_or_load_is_gone(attack):
+    # what is escaped may stay: it is text
+    for shown in (clean(attack), clean(attack.encode())):
+        assert not [live for live in LIVE if live.casefold() in shown.casefold()], shown
+
+
+def test_a_verdict_keeps_its_words_and_its_pictures():
+    known = bank.load(ROOT / "solutions" / ASSIGNMENT / "bank.py")
+    wrong = next(each for each in known if each.exercise == "1.1" and each.score == 0)
+    sitting = Sitting.at(ROOT / "course" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
+    page = verdict_as_html(sit(sitting, wrong, 0)[0])
+    shown = clean(page)
+    assert "1.1 Column strips: not yet" in shown
+    assert "border-left" in shown
+    for tag in ("<svg", "<polygon", "<text", 'viewBox="', 'fill="#'):
+        assert shown.count(tag) == page.count(tag) > 0
+
+
+def test_markdown_keeps_its_form_and_its_formulas():
+    shown = markdown({}, "# A *mesh* is a `grid`\n\n- of $a < b$\n\n| x |\n|---|\n| 1 |\n")
+    for kept in ("<h1", "<em>mesh</em>", "<code>grid</code>", "<li>", "$a &lt; b$", "<td>1</td>"):
+        assert kept in shown
+    assert "<script" not in markdown({}, "<script>PWNED</script>")
+
+
+def test_a_pasted_picture_is_shown_and_one_that_is_missing_loses_nothing():
+    pasted = {"cell": {"attachments": {"a.png": {"image/png": "AAAA"}}}}
+    assert 'src="data:image/png;base64,AAAA"' in markdown(pasted, "![a](attachment:a.png)")
+    missing = "see ![b](attachment:b.png)"
+    assert markdown(pasted, missing) == f"<pre>{missing}</pre>"
+    assert markdown({}, missing) == f"<pre>{missing}</pre>"
+
+
+def test_what_is_very_long_is_not_parsed():
+    long = "\\begin{a}" * LONG_MARKDOWN
+    assert markdown({}, long) == f"<pre>{long}</pre>"
+    shown = clean("<b>" * LONG_HTML)
+    assert shown == "<em>786,432 characters of HTML are too many to be shown.</em>"
+
+
+class Live(HTMLParser):
+    """Reads a page, and counts its scripts; what a stranger made live is kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.scripts, self.strange, self.inside = 0, [], False
+
+    def handle_starttag(self, tag, attributes):
+        self.inside = tag == "script"
+        self.scripts += self.inside
+        self.strange += [pair for pair in attributes if pair[0].startswith("on")]
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside and "PWNED" in data:
+            self.strange.append(data)
+
+
+SHOWS = """
+from IPython.display import *
+display(HTML("<script>PWNED</script>said"), Javascript("PWNED"), Markdown("<script>PWNED</script>"))
+display(SVG('<svg xmlns="http://www.w3.org/2000/svg" onload="PWNED"/>'))
+size = {"image/png": {"width": "1 onerror=PWNED"}}
+display({"image/png": "AAAA"}, raw=True, metadata=size)
+"""
+
+
+def test_a_feedback_page_has_no_script_of_the_students(tmp_path):
+    room = Classroom.at(tmp_path)
+    notebook = answered(room.released(), {"1.1": RIGHT["1.1"]})
+    notebook.cells[2:2] = [
+        new_markdown_cell("some *words*\n\n<script>PWNED</script>"),
+        new_code_cell(SHOWS),
+    ]
+    room.hand_in_notebook("somebody", notebook)
+    room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
+    room.nbgrader("autograde", ASSIGNMENT, "--create")
+    room.nbgrader("generate_feedback", ASSIGNMENT)
+    folder = room.root / "grading" / "feedback" / "somebody" / ASSIGNMENT
+    page = (folder / f"{ASSIGNMENT}.html").read_text()
+    for shown in ("<em>words</em>", "said", "1.1 Column strips: right", "<polygon", ">SVG<"):
+        assert shown in page
+    found = Live()
+    found.feed(page)
+    assert found.scripts > 0, "nbgrader's own are there, and found"
+    assert not found.strange

@@ -1,0 +1,159 @@
+"""Where our own code fails, nothing is graded: through the judge, nbgrader, and judging again."""
+
+import itertools
+import shutil
+import sysconfig
+import venv
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+
+import autograder
+from autograder import check, evidence, notebook
+from autograder.exercises import find
+from autograder.instructor.nbgrader_plugins import judge_evidence as judging
+from autograder.instructor.walls import Case, judge_apart, judge_process
+from autograder.instructor.walls.judge_process import replies
+from autograder.judge import Verdict
+from autograder.notebook import NotJudged
+from tests.errors.plantings import PLANTINGS, Planting, strips
+from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+
+NOT_HERE = {
+    "exercises.answer_plans": "plans are made by what starts a kernel",
+    "judge.progress": "only a student's own kernel remembers",
+    "pictures.displaying": "only a student's own kernel shows anything",
+}
+"""Modules that neither a grading kernel nor a judge runs, and why."""
+
+SEEDS = itertools.count(1000)
+"""A seed for each judging: what was judged with the same one is remembered."""
+
+
+def handed_in(planting, seed, monkeypatch, folder):
+    """The graded cell of a kernel that captures, and the evidence that it published."""
+    published: list[Any] = []
+    cell = new_code_cell(f"check({planting.exercise!r}, …)")
+    with monkeypatch.context() as patch:
+        patch.setattr(notebook, "_hand_in", lambda e: published.append(evidence.to_json(e)))
+        evidence.write_plans(folder / "plans.json", [find(planting.exercise).plan(seed)])
+        patch.setenv(evidence.PLANS_VARIABLE, str(folder / "plans.json"))
+        answers = planting.named()
+        planting.plant(patch)
+        try:
+            check(planting.exercise, **answers)
+        except NotJudged as error:
+            output = new_output("error", ename=type(error).__name__, evalue=str(error))
+            cell.outputs = [output]
+    return cell, published
+
+
+def judged_here(cases, *_):
+    """What a clean process judges, without the process."""
+    return msgspec.json.decode(replies(b"[" + b",".join(cases) + b"]"), type=list[Verdict])
+
+
+def grade(planting, cell, published, seed):
+    """What is done with a graded cell, and the evidence for it."""
+    verdict = None
+    for data in published:
+        (verdict,) = judge_apart([Case(planting.exercise, data, seed)])
+    judging._refuse_to_guess(find(planting.exercise), cell, verdict)
+    assert verdict is not None
+    judging.write_verdict(cell, verdict, 1)
+
+
+@pytest.mark.parametrize("planting", [p for p in PLANTINGS if p.module not in NOT_HERE], ids=str)
+def test_there_is_no_score(planting, monkeypatch, tmp_path):
+    seed = next(SEEDS)
+    cell, published = handed_in(planting, seed, monkeypatch, tmp_path)
+    monkeypatch.setattr(judge_process, "_judged", judged_here)
+    planting.plant(monkeypatch)
+    failed = (judging.NotGradedError, ZeroDivisionError)
+    with pytest.raises(failed, match=r"by no fault of the answer|planted"):
+        grade(planting, cell, published, seed)
+    assert not [o for o in cell.outputs if o.output_type == "execute_result"]
+
+
+def test_evidence_that_cannot_be_sent_is_no_zero(monkeypatch, tmp_path):
+    planting = Planting("evidence.data", "to_json", "1.1", strips)
+    cell, published = handed_in(planting, 1, monkeypatch, tmp_path)
+    assert not published
+    with pytest.raises(judging.NotGradedError, match="its check failed in the kernel"):
+        judging._refuse_to_guess(find("1.1"), cell, None)
+
+
+def test_evidence_that_cannot_be_read_is_no_zero(monkeypatch):
+    Planting("evidence.data", "from_json", "1.1", strips).plant(monkeypatch)
+    case = Case("1.1", {"exercise": "1.1", "answers": {}}, 1)
+    (verdict,) = msgspec.json.decode(replies(msgspec.json.encode([case])), type=list[Verdict])
+    assert verdict.state == "failed"
+
+
+def course_with_an_error(folder, module, line):
+    """A Python that has the package with an error in it, and everything else as it is here."""
+    copy = folder / "package"
+    shutil.copytree(Path(autograder.__file__).parent, copy / "autograder")
+    file = copy / "autograder" / f"{module}.py"
+    text = file.read_text()
+    assert text.count(line) == 1
+    indent = line[: len(line) - len(line.lstrip())]
+    file.write_text(text.replace(line, f"{indent}raise ZeroDivisionError('planted')\n{line}"))
+    venv.EnvBuilder(symlinks=True).create(folder / "python")
+    installed = sysconfig.get_path("purelib", "venv", {"base": str(folder / "python")})
+    paths = f"{copy}\n{sysconfig.get_path('purelib')}\n"
+    (Path(installed) / "elsewhere.pth").write_text(paths)
+    return folder / "python" / "bin" / "python"
+
+
+def graded_by(python, room):
+    """The exit status of `make grade` where our code fails, and what it says, on one line."""
+    status, said = room.run(
+        "autograder.instructor", "--root", str(room.root), "grade", python=python
+    )
+    return status, " ".join(said.split())
+
+
+def handed_in_to(root):
+    """A class of one, who is right."""
+    room = Classroom.at(root)
+    room.forget_the_others()
+    room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
+    room.hand_in("ada", RIGHT)
+    return room
+
+
+UNCALIBRATED = "c.CarefulAutograde.calibrate = False\n"
+
+
+def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path):
+    room = handed_in_to(tmp_path)
+    config = room.root / "nbgrader_config.py"
+    config.write_text(config.read_text() + UNCALIBRATED)  # which would have noticed it before
+    python = course_with_an_error(tmp_path, "layouts/differences", "    if asked == made:")
+    status, said = room.run("nbgrader", "autograde", ASSIGNMENT, "--create", python=python)
+    assert status == 1
+    assert "ZeroDivisionError: planted (autograder.layouts.differences, line" in said
+    assert set(room.scores()["ada"].values()) <= {None}
+    assert not (room.root / "grading" / "autograded" / "ada" / ASSIGNMENT).exists()
+
+    status, said = graded_by(python, room)
+    assert status == 1
+    assert "ada, 01_sharding_basics: grading failed. autograder.instructor.nbgrader_plug" in said
+    assert "exercise 1.1 could not be judged, by no fault of the answer: ZeroDivisionErr" in said
+    assert set(room.scores()["ada"].values()) <= {None}
+    assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text()
+
+
+def test_nobody_is_graded_where_the_kernels_half_fails(tmp_path):
+    room = handed_in_to(tmp_path)
+    python = course_with_an_error(tmp_path, "evidence/placements", "    contents = Contents(")
+    status, said = graded_by(python, room)
+    assert status == 1
+    assert "The solution notebook cannot be graded" in said
+    assert "ZeroDivisionError: planted (autograder.evidence.placements, line" in said
+    assert room.scores() == {}
+    assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text()

@@ -1,0 +1,92 @@
+"""What kills its judge, or cannot even be handed to it, costs nobody else's points."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from autograder import evidence
+from autograder.exercises import UnknownExerciseError, find
+from autograder.instructor.walls import Case, JudgeFailedError, judge_apart
+from tests.helpers import capture
+
+GRID = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+LINE = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+
+
+def case(exercise, **answers):
+    return Case(exercise, evidence.to_json(capture(find(exercise), answers, 1)), 1, 2)
+
+
+def cheap(mesh):
+    return case("2.7", audit={"bytes": 2816, "spec": jax.P()}, cheap=mesh)
+
+
+RIGHT = cheap(jax.NamedSharding(LINE, jax.P("x")))
+
+
+def endless(x):
+    return jax.lax.while_loop(lambda x: jnp.all(jnp.isfinite(x)), lambda x: 0 * x, x)
+
+
+def test_a_program_that_does_not_end_costs_itself_alone():
+    right, guilty = judge_apart([RIGHT, case("3.1", turned=endless)], seconds=10)
+    assert right.score == 1
+    assert guilty.diagnoses == ("kills-the-judge",)
+    assert "loop that does not end" in guilty.findings[0].difference
+
+
+def nested(depth):
+    made: list[object] = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize("strange", ["\ud800", nested(100_000)])
+def test_what_cannot_be_written_down_costs_itself_alone(strange):
+    bad = Case("2.6", {"exercise": "2.6", "answers": {"diagnosis": strange}}, 1)
+    found, right = judge_apart([bad, RIGHT])
+    assert found.diagnoses == ("malformed",)
+    assert right.score == 1
+
+
+@pytest.mark.parametrize("name", ["\\", "é", 'a\x00"\\\n'])
+def test_names_that_a_compiler_would_die_of_are_refused_before(name):
+    data = cheap(jax.NamedSharding(LINE, jax.P("x"))).evidence
+    (part,) = data["answers"]["cheap"]["parts"]
+    part["mesh"]["names"], part["spec"] = [name], [name]
+    found, right = judge_apart([Case("2.7", data, 1), RIGHT])
+    assert found.diagnoses == ("axis-names",)
+    assert found.score == pytest.approx(2 / 3), "the table keeps its points"
+    assert right.score == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mesh": {"shape": [0], "ids": [], "names": ["a"], "modes": []}, "spec": []},
+        {"mesh": {"shape": [1] * 71, "ids": [0], "names": ["a"], "modes": []}},
+        {"spec": [None, ["x"], []]},
+        {"spec": ["x", None, None]},
+    ],
+)
+def test_forged_placements_cost_themselves_alone(change):
+    data = cheap(jax.NamedSharding(LINE, jax.P("x"))).evidence
+    data["answers"]["cheap"]["parts"][0].update(change)
+    (found,) = judge_apart([Case("2.7", data, 1)])
+    assert found.diagnoses == ("does-not-fit",)
+    assert found.score == pytest.approx(2 / 3)
+
+
+def test_numbers_beyond_floats_cost_themselves_alone():
+    data = {"exercise": "2.7", "answers": {"audit": {"type": "value", "value": {"bytes": 10**400}}}}
+    (found,) = judge_apart([Case("2.7", data, 1)])
+    assert found.score == 0
+
+
+def test_a_judge_that_does_not_answer_is_an_error_that_says_so():
+    with pytest.raises(JudgeFailedError, match="took more than 0 seconds"):
+        judge_apart([RIGHT], seconds=0.01)
+    with pytest.raises(UnknownExerciseError, match="no exercise '99'"):
+        judge_apart([Case("99", {}, 0)])
+    assert judge_apart([]) == []

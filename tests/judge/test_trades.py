@@ -1,0 +1,77 @@
+"""Credit by distance from the best that is known, and the picture of it."""
+
+import jax
+import pytest
+
+from autograder import check
+from autograder.exercises import Exercise, Trades
+from autograder.judge import Trade, feedback, judge, verdict_as_html, verdict_as_text
+from tests.helpers import capture, sharding
+
+FRONTIER = ((1024, 2816), (2048, 512), (8192, 0))
+EXERCISE = Exercise(
+    "6.8",
+    "A trade",
+    (
+        Trades(
+            "answer", "a sharding", lambda x: x + x.T, ((32, 32),), cap=2048, frontier=FRONTIER,
+            slack=512,
+        ),
+    ),
+    ("Think.",),
+)  # fmt: skip
+
+
+def verdict(*spec, exercise=EXERCISE):
+    return judge(exercise, capture(exercise, {"answer": sharding(*spec, x=4, y=2)}, 1), 1)
+
+
+def test_the_best_that_is_known_earns_everything():
+    found = verdict(("x", "y"))
+    assert found.score == 1
+    assert found.findings[0].trade == Trade(512, 512, 2048, FRONTIER)
+
+
+def test_credit_falls_with_what_is_moved():
+    found = verdict("x")
+    assert found.findings[0].trade == Trade(1024, 1024, 2048, FRONTIER)
+    assert found.score == pytest.approx((512 + 512) / (1024 + 512), abs=1e-3)
+    assert found.state == "partly"
+    assert found.diagnoses == ("could-move-less",)
+    assert "Within the cap it can be done with 512 bytes moved." in verdict_as_text(found)
+
+
+def test_beyond_the_cap_there_is_no_credit():
+    found = verdict()
+    assert found.score == 0
+    assert found.diagnoses == ("over-the-cap",)
+    assert "may hold 2,048 bytes of the arguments, and holds 4,096" in verdict_as_text(found)
+
+
+def test_beyond_the_frontier_is_no_more_than_everything():
+    easy = Trades("answer", "a sharding", lambda x: x + 1, ((32, 32),), 2048, FRONTIER, 512)
+    exercise = Exercise("6.8", "A trade", (easy,), ("Think.",))
+    assert verdict("x", exercise=exercise).score == 1
+
+
+def test_every_attempt_is_drawn_and_said():
+    earlier = [Trade(512, 4096, 2048, FRONTIER)]
+    page = verdict_as_html(verdict("x"), {"answer": earlier})
+    assert page.count("<img") == 1
+    assert "Yours: 512 held, 4,096 moved; 1,024 held, 1,024 moved." in page
+    assert "The best that is known: 1,024 held, 2,816 moved" in page
+    assert "answer: cap 2,048 bytes." in page
+
+
+def test_a_notebook_remembers_the_attempts(monkeypatch):
+    monkeypatch.setattr(feedback, "_attempts", {})
+    shardings = [sharding(*spec, x=4, y=2) for spec in (("x",), (None, "y"), ("y",), (None, "y"))]
+    check(
+        "6.8",
+        roomy=shardings,
+        tight=...,
+    )
+    check("6.8", roomy=shardings, tight=shardings)
+    moved = {name: [t.moved for t in trades] for name, trades in feedback._attempts["6.8"].items()}
+    assert moved == {"roomy": [4096, 4096], "tight": [4096]}
+    assert jax.device_count() == 8

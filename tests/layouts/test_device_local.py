@@ -1,0 +1,70 @@
+"""What `show` draws in the body of shard_map, and the numbers that devices hold."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from autograder import show
+from autograder.layouts import device_local_picture
+from autograder.notebook import UsageError
+from autograder.pictures import holdings_as_html, holdings_as_text
+from tests.helpers import mesh, sharding
+
+GRID = mesh(x=4, y=2)
+
+
+def drawn(of):
+    """The panel of what a body makes of its block."""
+    panels = []
+
+    def body(mine):
+        panels.append(device_local_picture("it", of(mine)))
+        return mine
+
+    spec = jax.P("x", "y")
+    jax.shard_map(body, mesh=GRID, in_specs=spec, out_specs=spec)(jnp.ones((16, 16)))
+    (panel,) = panels
+    assert panel is not None
+    return panel
+
+
+def test_a_block_is_drawn_as_what_one_device_holds():
+    panel = drawn(lambda mine: mine)
+    assert panel.caption == "each device: float32[4,8]"
+    assert panel.shape == (4, 2)
+    assert panel.labels[3, 1] == (7,)
+    assert panel.names == ("x", "y")
+
+
+def test_devices_that_hold_the_same_share_a_tile():
+    panel = drawn(lambda mine: lax.psum(mine.sum(0), "x"))
+    assert panel.caption == "each device: float32[8], the same along x"
+    assert panel.labels == {(0, 0): (0, 2, 4, 6), (0, 1): (1, 3, 5, 7)}
+    everywhere = drawn(lambda mine: lax.psum(mine, ("x", "y")))
+    assert everywhere.labels == {(0, 0): tuple(range(8))}
+
+
+def test_show_draws_in_a_body_and_refuses_in_jit(capsys):
+    def body(mine):
+        show(mine=mine, sum=lax.psum(mine, "x"))
+        return mine
+
+    line = jax.P("x")
+    jax.shard_map(body, mesh=mesh(x=8), in_specs=line, out_specs=line)(jnp.ones(16))
+    assert "each device: float32[2], the same along x" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(UsageError, match="an array inside of jit, which is on no device yet"):
+        jax.jit(lambda x: show(x))(jnp.ones(3))
+
+
+def test_the_numbers_of_small_arrays_are_written_out(capsys):
+    cut = jax.device_put(jnp.arange(16.0).reshape(8, 2), sharding("x", x=8))
+    show(cut=cut, whole=jnp.ones((8, 8)), values=True)
+    said = capsys.readouterr().out
+    assert "14 15" in said
+    assert "float32[8" in said, "larger ones by their shape"
+    rows = [("cut", {s.device.id: s.data for s in cut.addressable_shards})]
+    assert "cut: device 3 holds 6 7" in holdings_as_text(rows)
+    assert ">14 15<" in holdings_as_html(rows)
+    with pytest.raises(UsageError, match="writes the numbers that arrays hold; str came"):
+        show("a string", values=True)

@@ -1,0 +1,150 @@
+"""Layouts: equal when every device holds the same block, and drawn for every rank."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autograder.layouts import Layout, LayoutError, difference
+from tests.helpers import sharding
+
+
+@pytest.mark.parametrize(
+    ("picture", "spec", "axes"),
+    [
+        ("0 1 2 3 4 5 6 7", (None, "x"), {"x": 8}),
+        ("0 1 \n 2 3 \n 4 5 \n 6 7", ("x", "y"), {"x": 4, "y": 2}),
+        ("0 2 4 6 \n 1 3 5 7", ("y", "x"), {"x": 4, "y": 2}),
+        ("0,1 \n 2,3 \n 4,5 \n 6,7", ("x",), {"x": 4, "y": 2}),
+        ("0,1,2,3  4,5,6,7", (None, "x"), {"x": 2, "y": 4}),
+        ("0,1,2,3,4,5,6,7", (), {"x": 8}),
+        ("0 1 \n 2 3", ("x", "y"), {"x": 2, "y": 2}),
+        ("0 \n 2 \n 1 \n 3", (("y", "x"),), {"x": 2, "y": 2}),
+    ],
+)
+def test_a_picture_and_a_sharding_say_the_same(picture, spec, axes):
+    made = Layout.of(sharding(*spec, **axes), (16, 16))
+    assert made == Layout.parse(picture, (16, 16)) == Layout.parse(picture).on((16, 16))
+    assert Layout.parse(str(made), (16, 16)) == made
+
+
+@st.composite
+def shardings(draw):
+    """A sharding of any rank from 0 to 4, on any mesh of up to eight devices in any order."""
+    sizes = draw(st.sampled_from([(8,), (4, 2), (2, 4), (2, 2, 2), (2, 2), (3, 2), (1,), (5,)]))
+    names = "xyz"[: len(sizes)]
+    order = draw(st.permutations(range(8)))[: int(np.prod(sizes))]
+    grid = np.array(jax.devices())[list(order)].reshape(sizes)
+    rank = draw(st.integers(0, 4))
+    entries: list[list[str]] = [[] for _ in range(rank)]
+    for name in draw(st.permutations(names)):
+        where = draw(st.integers(0, rank))
+        if where < rank:
+            entries[where].append(name)
+    size = dict(zip(names, sizes, strict=True))
+    shape = tuple(
+        int(np.prod([size[name] for name in names])) * draw(st.integers(1, 3)) for names in entries
+    )
+    return jax.NamedSharding(
+        jax.sharding.Mesh(grid, tuple(names)), jax.P(*(tuple(e) or None for e in entries))
+    ), shape
+
+
+@given(shardings())
+def test_a_layout_is_what_jax_does(case):
+    placed, shape = case
+    layout = Layout.of(placed, shape)
+    array = jax.device_put(np.arange(np.prod(shape, dtype=int)).reshape(shape), placed)
+    whole = np.asarray(array)
+    blocks = dict(layout.blocks)
+    assert Layout.of(array) == layout
+    assert set(blocks) == {device.id for device in placed.device_set}
+    for shard in array.addressable_shards:
+        held = whole[tuple(slice(*bounds) for bounds in blocks[shard.device.id])]
+        assert np.array_equal(held, shard.data)
+    assert layout.copies * int(np.prod(layout.counts)) == len(blocks)
+    if len(shape) < 4:
+        assert Layout.parse(str(layout), shape) == layout
+
+
+@given(shardings(), shardings())
+def test_a_difference_is_found_exactly_where_there_is_one(one, other):
+    asked, made = Layout.of(*one), Layout.of(*other)
+    found = difference(asked, made)
+    assert (found is None) == (asked == made)
+    assert difference(asked, asked) is None
+    if found is not None:
+        assert found.sentence.endswith(".")
+        assert "P(" not in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("made", "diagnosis", "says"),
+    [
+        (sharding("x", x=8), "transposed", "Your blocks are rows, and columns were asked for."),
+        (sharding(x=8), "replicated", "copied, not cut"),
+        (sharding(None, "x", x=4), "devices-unused", "Nothing is on devices 4 to 7."),
+        (sharding(x=1), "one-device", "All of it is on device 0"),
+        (sharding("x", "y", x=4, y=2), "grid", "dimension 0 into 4 (1 asked)"),
+        (sharding(None, "x", x=4, y=2), "replicated-dimension", "Each block is on 2 devices"),
+        (sharding(None, ("y", "x"), x=4, y=2), "device-order", "6 of 8 are on the wrong devices"),
+    ],
+)
+def test_what_differs_from_columns(made, diagnosis, says):
+    found = difference(Layout.parse("0 1 2 3 4 5 6 7", (16, 16)), Layout.of(made, (16, 16)))
+    assert found is not None
+    assert found.diagnosis == diagnosis
+    assert says in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("asked", "made", "diagnosis"),
+    [
+        ("0 2 \n 4 6", "0 1 \n 2 3 \n 4 5 \n 6 7", "devices-extra"),
+        ("0 2 \n 4 6", "0 1 \n 2 3", "other-devices"),
+        ("0 1 2 3 \n 4 5 6 7", "0 4 \n 1 5 \n 2 6 \n 3 7", "transposed"),
+        ("0,1 2,3", "0 1 2 3", "split-dimension"),
+        ("0,1 2,3", "0,2 1,3", "device-order"),
+    ],
+)
+def test_what_differs_between_pictures(asked, made, diagnosis):
+    found = difference(Layout.parse(asked, (16, 16)), Layout.parse(made, (16, 16)))
+    assert found is not None
+    assert found.diagnosis == diagnosis
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Layout.of(np.ones(8)), "NumPy array: it lives in the host's memory"),
+        (lambda: Layout.of(jax.P("x")), "a partition spec: it names mesh axes"),
+        (lambda: Layout.of("x"), "str came"),
+        (lambda: Layout.of(sharding("x", x=8)), "A sharding has no shape of its own"),
+        (lambda: Layout.of(sharding("x", x=8), (12,)), "its size, 12, is not a multiple of 8"),
+        (lambda: Layout.of(sharding("x", "y", x=4, y=2), (8,)), "speaks of 2 dimensions"),
+        (lambda: jax.jit(Layout.of)(jnp.ones(8)), "Inside jit an array is a tracer"),
+        (lambda: Layout.parse("0 1 \n 2"), "must be of equal length"),
+        (lambda: Layout.parse(""), "must be of equal length"),
+        (lambda: Layout.parse("0 1 1"), "gives device 1 two blocks"),
+        (lambda: Layout.parse("0 one"), "holds something else"),
+        (lambda: Layout.parse("0 1 2", (16, 16)), "do not divide an array of shape (16, 16)"),
+    ],
+)
+def test_what_has_no_layout_gets_a_sentence(make, says):
+    with pytest.raises(LayoutError) as raised:
+        make()
+    assert says in str(raised.value)
+
+
+def test_a_layout_can_be_read_by_ear():
+    panel = Layout.of(sharding("x", x=4, y=2), (16, 16)).picture("rows")
+    assert panel.description.startswith(
+        "rows: shape (16, 16) in 4 × 1 blocks of (4, 16), 2 copies of each, on devices 0 to 7."
+    )
+    assert "block (3, 0) on devices 6, 7" in panel.description
+
+
+def test_an_array_that_was_not_placed_is_on_one_device():
+    assert Layout.of(jnp.ones((4, 4))) == Layout.parse("0", (4, 4))

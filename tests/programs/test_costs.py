@@ -1,0 +1,67 @@
+"""Bytes on the wire and seconds, against figures worked out by hand and by playing the ring."""
+
+import numpy as np
+import pytest
+
+from autograder.programs import KINDS, MACHINES, Collective, seconds, wire_bytes
+
+MIB = 1 << 20
+
+
+def collective(kind, size, bytes_in, bytes_out, times=1):
+    return Collective(kind, ("x",), (tuple(range(size)),), bytes_in, bytes_out, times)
+
+
+@pytest.mark.parametrize(
+    ("made", "sent"),
+    [
+        (collective("all-reduce", 4, 4 * MIB, 4 * MIB), 6 * MIB),
+        (collective("all-gather", 4, MIB, 4 * MIB), 3 * MIB),
+        (collective("reduce-scatter", 4, 4 * MIB, MIB), 3 * MIB),
+        (collective("all-to-all", 4, 4 * MIB, 4 * MIB), 3 * MIB),
+        (collective("collective-permute", 2, MIB, MIB), MIB),
+        (collective("collective-broadcast", 4, MIB, MIB), MIB),
+    ],
+)
+def test_bytes_on_the_wire(made, sent):
+    assert wire_bytes(made) == sent
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_a_ring_that_is_played_sends_what_the_formula_says(n):
+    """Gather by passing blocks on until everybody has all of them; count what device 0 sends."""
+    block = 100
+    held = [{d: np.full(block, d)} for d in range(n)]
+    passed = list(range(n))
+    sent = 0
+    while any(len(h) < n for h in held):
+        sent += block
+        passed = [passed[(d - 1) % n] for d in range(n)]
+        for d in range(n):
+            held[d][passed[d]] = np.full(block, passed[d])
+    assert wire_bytes(collective("all-gather", n, block, n * block)) == pytest.approx(sent)
+    assert wire_bytes(collective("all-reduce", n, n * block, n * block)) == pytest.approx(2 * sent)
+
+
+def test_every_kind_has_a_cost_that_grows_with_its_runs():
+    for kind in KINDS:
+        once = collective(kind, 8, 1000, 1000)
+        often = collective(kind, 8, 1000, 1000, times=7)
+        for machine in MACHINES.values():
+            assert 0 < 7 * seconds(once, machine) == pytest.approx(seconds(often, machine))
+
+
+def test_machines_follow_from_what_their_sources_publish():
+    both_ways, ports, used = 400e9, 4, 2
+    assert MACHINES["TPU v5e"].link == both_ways / 2 / ports * used
+    both_ways, ports = 1200e9, 6
+    assert MACHINES["TPU v5p"].link == both_ways / 2 / ports * used
+    assert MACHINES["H100 NVLink"].link == 900e9 / 2
+    assert MACHINES["H100 100G Ethernet"].link == 100e9 / 8
+    for machine in MACHINES.values():
+        assert machine.source
+
+
+def test_gathering_a_gibibyte_takes_about_ten_milliseconds_on_v5e():
+    made = collective("all-gather", 16, (1 << 30) // 16, 1 << 30)
+    assert seconds(made, MACHINES["TPU v5e"]) == pytest.approx(0.01, rel=0.02)

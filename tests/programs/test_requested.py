@@ -1,0 +1,185 @@
+"""What a program asks for by hand is read exactly, whatever it stands in."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from autograder.exercises import Ask, Computes, Exercise, Requests
+from autograder.judge import judge
+from autograder.programs import Argument, requested
+from tests.helpers import capture, mesh, sharding
+
+REDUCE, GATHER, SCATTER = "all-reduce", "all-gather", "reduce-scatter"
+SWAP, PERMUTE = "all-to-all", "collective-permute"
+X, Y, BOTH = ("x",), ("y",), ("x", "y")
+RING = [(i, (i + 1) % 4) for i in range(4)]
+
+
+def asked(body):
+    """The requests of a body over blocks of 4 by 8 on a mesh of 4 by 2."""
+    grid = mesh(x=4, y=2)
+    blocks = jax.P("x", "y")
+    function = jax.shard_map(body, mesh=grid, in_specs=blocks, out_specs=blocks, check_vma=False)
+    argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
+    module = jax.jit(function).lower(argument).compiler_ir("stablehlo")
+    return [
+        (c.kind, c.axes, c.bytes_in, c.bytes_out, c.times, c.sometimes)
+        for c in requested.read(module, grid)
+    ]
+
+
+def psum_in_scan(a):
+    return lax.scan(lambda c, _: (lax.psum(c, "x"), None), a, None, length=5)[0]
+
+
+def nested(a):
+    def outer(c, _):
+        return psum_in_scan(lax.pmax(c, "y")), None
+
+    return lax.scan(outer, a, None, length=3)[0]
+
+
+def pcast(a):
+    """What says only that a value may vary sends nothing."""
+    return lax.pcast(jnp.zeros(a.shape), ("x", "y"), to="varying") + a
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (lambda a: lax.psum(a, "x"), [(REDUCE, X, 128, 128, 1, False)]),
+        (lambda a: lax.pmean(a, ("x", "y")), [(REDUCE, BOTH, 128, 128, 1, False)]),
+        (lambda a: lax.pmax(a, "y"), [(REDUCE, Y, 128, 128, 1, False)]),
+        (lambda a: lax.all_gather(a, "x"), [(GATHER, X, 128, 512, 1, False)]),
+        (lambda a: lax.all_gather(a, "y", tiled=True), [(GATHER, Y, 128, 256, 1, False)]),
+        (lambda a: lax.psum_scatter(a, "x")[None], [(SCATTER, X, 128, 32, 1, False)]),
+        (lambda a: lax.psum_scatter(a, "x", tiled=True), [(SCATTER, X, 128, 32, 1, False)]),
+        (lambda a: lax.all_to_all(a, "x", 1, 0, tiled=True), [(SWAP, X, 128, 128, 1, False)]),
+        (lambda a: lax.all_to_all(a, "x", 0, 0), [(SWAP, X, 128, 128, 1, False)]),
+        (lambda a: lax.ppermute(a, "x", RING), [(PERMUTE, X, 128, 128, 1, False)]),
+        (pcast, []),
+        (psum_in_scan, [(REDUCE, X, 128, 128, 5, False)]),
+        (nested, [(REDUCE, Y, 128, 128, 3, False), (REDUCE, X, 128, 128, 15, False)]),
+        (
+            lambda a: lax.fori_loop(2, 9, lambda i, c: lax.psum(c, "x"), a),
+            [(REDUCE, X, 128, 128, 7, False)],
+        ),
+        (
+            lambda a: lax.while_loop(lambda c: c.sum() < 3, lambda c: lax.psum(c, "x"), a),
+            [(REDUCE, X, 128, 128, None, False)],
+        ),
+        (
+            lambda a: lax.cond(a.sum() > 0, lambda c: lax.psum(c, "x"), lambda c: c, a),
+            [(REDUCE, X, 128, 128, 1, True)],
+        ),
+        (jax.vmap(lambda row: lax.psum(row, "x")), [(REDUCE, X, 128, 128, 1, False)]),
+        (
+            lambda a: jax.jit(psum_in_scan)(jax.jit(psum_in_scan)(a)),
+            [(REDUCE, X, 128, 128, 5, False)] * 2,
+        ),
+        (
+            lambda a: sum(lax.psum((a, a[0]), "x")),
+            [(REDUCE, X, 128, 128, 1, False), (REDUCE, X, 32, 32, 1, False)],
+        ),
+        (lambda a: lax.psum(a.astype(jnp.bfloat16), "x"), [(REDUCE, X, 64, 64, 1, False)]),
+        (lambda a: lax.psum(a.astype(jnp.complex64), "x"), [(REDUCE, X, 256, 256, 1, False)]),
+        (lambda a: lax.all_gather(a > 0, "x", tiled=True), [(GATHER, X, 32, 128, 1, False)]),
+        (lambda a: a + 1, []),
+    ],
+)  # fmt: skip
+def test_requests_are_read_exactly(body, wanted):
+    assert asked(body) == wanted
+
+
+REDUCED = Exercise(
+    "9.6",
+    "By hand",
+    (
+        Computes(
+            "answer", "It must return 2 * x.sum().", lambda x: x.sum() + x.sum(),
+            ((Argument((16,), (("x", 8),), ("x",), mode="auto"),),), under_mesh=True,
+        ),
+        Requests("answer", ((Ask("all-reduce", 1, X, 4),),)),
+    ),
+    ("Ask once.",),
+)  # fmt: skip
+
+
+def by_hand(x):
+    return jax.shard_map(lambda a: lax.psum(a.sum(), "x"), in_specs=jax.P("x"), out_specs=jax.P())(
+        x
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "diagnoses"),
+    [
+        (lambda x: 2 * by_hand(x), ()),
+        (lambda x: by_hand(x) + x.sum(), ("added-by-the-compiler",)),  # of the same kind
+        (lambda x: 2 * x.sum(), ("no-shard-map",)),
+    ],
+)
+def test_what_stands_beside_the_body_is_not_by_hand(function, diagnoses):
+    found = judge(REDUCED, capture(REDUCED, {"answer": function}, 1), 1)
+    assert found.diagnoses == diagnoses
+
+
+def test_what_the_compiler_adds_was_not_asked_for():
+    argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
+    lowered = jax.jit(lambda x: x + x.T).lower(argument)
+    assert requested.read(lowered.compiler_ir("stablehlo"), mesh(x=4, y=2)) == []
+
+
+DECLARED = """
+module attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @"a\\22 mesh" = <["x"=4, "y\\22>]"=2], device_ids=[7, 0, 6, 1, 5, 2, 4, 3]>
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = "stablehlo.all_reduce"(%arg0) <{replica_groups = GROUPS}> ({
+    ^bb0(%arg1: tensor<f32>, %arg2: tensor<f32>):
+      %1 = stablehlo.add %arg1, %arg2 : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
+ALONG = '#stablehlo.replica_group_mesh_axes<mesh = @"a\\22 mesh", axes = [AXES]>'
+
+
+def module_with(groups):
+    """A module whose collective has its groups written so, where this JAX knows that form."""
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import stablehlo
+
+    if groups.startswith("#") and not hasattr(stablehlo, "ReplicaGroupMeshAxesAttr"):
+        pytest.skip("this JAX writes groups as tables alone")
+    lowered: Any = jax.jit(jnp.sin).lower(1.0).compiler_ir("stablehlo")
+    context = lowered.context
+    with context:
+        return ir.Module.parse(DECLARED.replace("GROUPS", groups), context)
+
+
+@pytest.mark.parametrize(
+    ("groups", "wanted"),
+    [
+        ("dense<[[0, 1, 2], [3, -1, -1]]> : tensor<2x3xi64>", {(0, 1, 2), (3,)}),
+        (
+            ALONG.replace("AXES", '#stablehlo.axis_ref<name = "y\\22>]">'),
+            {(7, 0), (6, 1), (5, 2), (4, 3)},
+        ),
+        (ALONG.replace("AXES", '#stablehlo.axis_ref<name = "x">'), {(7, 6, 5, 4), (0, 1, 2, 3)}),
+    ],
+)
+def test_groups_are_read_as_a_table_and_along_axes(groups, wanted):
+    (found,) = requested.read(module_with(groups), mesh(x=8))
+    assert {tuple(group) for group in found.groups} == wanted
+
+
+def test_groups_along_a_part_of_an_axis_are_not_guessed_at():
+    part = '#stablehlo.axis_ref<name = "x", sub_axis_info = (1)2>'
+    module = module_with(ALONG.replace("AXES", part))
+    with pytest.raises(ValueError, match="along a part of the axis 'x'"):
+        requested.read(module, mesh(x=8))
