@@ -8,6 +8,7 @@ grading does. What counts is the difference, within one run.
 """
 
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -21,11 +22,12 @@ from autograder.instructor.nbgrader_plugins import CaptureEvidence
 NOTEBOOK = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")])
 
 
-def seconds(walls: bool) -> float:
-    """How long one small notebook takes."""
-    works = walls.works
-    if not walls:
-        walls.works = lambda: False  # type: ignore[assignment]
+def seconds(walled: bool) -> float:
+    """How long one small notebook takes; without a path there is no bubblewrap."""
+    path = os.environ.get("PATH", "")
+    os.environ["PATH"] = path if walled else ""
+    walls.works.cache_clear()
+    walls.works()  # found out before it is timed
     try:
         start = time.perf_counter()
         done, _ = CaptureEvidence().preprocess(
@@ -33,7 +35,7 @@ def seconds(walls: bool) -> float:
         )
         taken = time.perf_counter() - start
     finally:
-        walls.works = works
+        os.environ["PATH"] = path
     assert done.cells[0].outputs[0].data["text/plain"] == "2"
     return taken
 
