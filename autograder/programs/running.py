@@ -21,6 +21,7 @@ from autograder.programs.compile_and_report import communication
 from autograder.programs.custom_calls import prepare_linear_algebra, refuse_custom_calls
 from autograder.programs.program_errors import ProgramError, refuse_unreduced
 from autograder.programs.report import Report
+from autograder.programs.understood import refuse_what_is_not_understood
 
 QUICKLY: Final[dict[str, str | bool]] = {"xla_backend_optimization_level": "0"}
 """How programs are compiled that run twice and never again.
@@ -104,6 +105,7 @@ def execute(
             values = [[jax.device_put(v, s) for v, s in pairs] for pairs in laid_out]
             lowered = jax.jit(function).lower(*values[0])
         module = lowered.compiler_ir("stablehlo")
+        refuse_what_is_not_understood(module)
         refuse_custom_calls(module)
         with _refused():
             compiled = lowered.compile(compiler_options=QUICKLY)

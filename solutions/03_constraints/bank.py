@@ -34,6 +34,15 @@ def turned(x):
     return with_sharding_constraint(jnp.sin(x), on(explicit_grid, "y", "x"))
 
 
+# %% a name that ends the program for who reads its text exercise="3.1" score=0 diagnoses=["not-understood"]
+def turned(x):
+    from jax.experimental.xla_metadata import set_xla_metadata
+
+    with set_xla_metadata(**{'a"\n}\nb': "c"}):
+        result = jnp.sin(x)
+    return with_sharding_constraint(with_sharding_constraint(result, on(grid)), on(grid, "y", "x"))
+
+
 # %% a type given on the way exercise="3.1" score=0 diagnoses=["other-mode"]
 def turned(x):
     return jax.reshard(jnp.sin(x), on(explicit_grid, "y", "x"))

@@ -1,0 +1,78 @@
+"""What a program may be made of: an operation or a name that is not understood is refused.
+
+A compiler prints the keys of some attributes as they are, so a key with a quotation mark and a
+brace in it could end a computation in the eyes of whoever reads the compiler's text. And an
+operation with a region that nobody here knows could hold anything.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from autograder.programs.program_errors import ProgramError
+
+KEY: Final = re.compile(r"[A-Za-z_][\w.\-]{0,200}", re.ASCII)
+"""What an attribute may be called: letters, digits, dots, underscores and hyphens."""
+
+WITH_REGIONS: Final = frozenset(
+    {
+        "builtin.module", "func.func", "sdy.manual_computation",
+        "stablehlo.while", "stablehlo.case", "stablehlo.if",
+        "stablehlo.all_reduce", "stablehlo.reduce_scatter",
+        "stablehlo.reduce", "stablehlo.reduce_window", "stablehlo.select_and_scatter",
+        "stablehlo.scatter", "stablehlo.sort", "stablehlo.map",
+    }
+)  # fmt: skip
+"""Operations that hold others: whole programs, or what is done to two numbers."""
+
+
+def refuse_what_is_not_understood(module: Any) -> None:
+    """Refuse a StableHLO module that holds what nobody here can read.
+
+    Raises:
+        ProgramError: it does.
+    """
+    from jax.extend.mlir import ir
+
+    strange: list[str] = []
+
+    def visit(operation: Any) -> Any:
+        if len(operation.regions) and operation.name not in WITH_REGIONS:
+            strange.append(f"an operation {operation.name!r}, which holds others")
+        for name, attribute in _named(operation.attributes):
+            keys = [name, *_keys(attribute)]
+            strange.extend(f"an attribute {key[:80]!r}" for key in keys if not KEY.fullmatch(key))
+        return ir.WalkResult.INTERRUPT if strange else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    if strange:
+        raise ProgramError(
+            "not-understood",
+            f"The program has {strange[0]} in it, which cannot be read here. What JAX itself "
+            f"makes of jax.numpy, jax.lax and jax.shard_map can.",
+        )
+
+
+def _keys(attribute: Any) -> Iterator[str]:
+    """The keys of the dictionaries that an attribute is or holds."""
+    from jax.extend.mlir import ir
+
+    if isinstance(attribute, ir.DictAttr):
+        for name, inner in _named(attribute):
+            yield name
+            yield from _keys(inner)
+    elif isinstance(attribute, ir.ArrayAttr):
+        for inner in attribute:
+            yield from _keys(inner)
+
+
+def _named(attributes: Any) -> Iterator[tuple[str, Any]]:
+    """The pairs of a dictionary; to go through it gives pairs on some versions only."""
+    for number in range(len(attributes)):
+        try:
+            pair = attributes[number]
+            name = pair.name
+        except RuntimeError:  # to show an empty name fails, on some versions
+            yield "", None
+        else:
+            yield name, pair.attr

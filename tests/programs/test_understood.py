@@ -1,0 +1,81 @@
+"""What cannot be read is refused, whatever it would have been."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.xla_metadata import set_xla_metadata
+
+from autograder import programs
+from autograder.programs import Argument
+from autograder.programs.understood import KEY, refuse_what_is_not_understood
+from tests.helpers import mesh
+
+ARGUMENTS = (Argument((16, 16), (("x", 4), ("y", 2)), ("x", "y"), mode="auto"),)
+VALUES = [[np.ones((16, 16), np.float32)]]
+
+
+def noted(**notes):
+    """A program that gathers all, with notes on the way."""
+
+    def program(a):
+        with set_xla_metadata(**notes):
+            b = jnp.sin(a)
+        return jax.lax.with_sharding_constraint(b + 0, jax.P())
+
+    return program
+
+
+def run(function):
+    with jax.set_mesh(mesh(x=4, y=2)):
+        artifact = programs.export(function, ARGUMENTS, under_mesh=True)
+    return programs.run(artifact, ARGUMENTS, VALUES)
+
+
+def test_a_note_with_a_plain_name_is_no_harm():
+    ran = run(noted(my_note='anything "\n}\n here'))
+    assert {c.kind for c in ran.report.collectives} == {"all-gather"}
+    assert len(ran.report.collectives) == 2
+
+
+@pytest.mark.parametrize(
+    "key",
+    ['a"\n}\nb', "a\nb", "a}", "a=b", "é", "a b", "1a", "a" * 300, '"', "a\\", "a,b", "a{"],
+)
+def test_a_name_that_could_end_a_computation_is_refused(key):
+    with pytest.raises(programs.ProgramError, match="The program has an attribute ") as raised:
+        run(noted(**{key: "c"}))
+    assert raised.value.diagnosis == "not-understood"
+
+
+def test_a_name_without_letters_is_refused_by_whoever_sees_it_first():
+    with pytest.raises(programs.ProgramError) as raised:
+        run(noted(**{"": "c"}))
+    assert raised.value.diagnosis in ("not-understood", "fails")
+
+
+@pytest.mark.parametrize("key", ["jax.result_info", "mhlo.num_partitions", "_xla_x", "a-b.c_d1"])
+def test_names_as_jax_has_them_are_understood(key):
+    assert KEY.fullmatch(key)
+
+
+FORGED = """
+module @m {
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = sdy.named_computation<"n">(%arg0) (%arg1: tensor<4xf32>) {
+      sdy.return %arg1 : tensor<4xf32>
+    } : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
+
+
+def test_an_operation_that_holds_others_in_a_way_that_nobody_knows_is_refused():
+    from jax._src.interpreters import mlir
+    from jax.extend.mlir import ir
+
+    with mlir.make_ir_context():
+        module = ir.Module.parse(FORGED)
+        with pytest.raises(programs.ProgramError, match="named_computation', which holds others"):
+            refuse_what_is_not_understood(module)
