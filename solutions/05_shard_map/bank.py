@@ -228,6 +228,16 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
+# %% psum in a composite, and the parts times zero exercise="5.4" score=0.5 diagnoses=["all-reduce by hand"]
+def sum_by_parts(x):
+    def body(mine):
+        row = lax.composite(lambda mine: lax.psum(mine, "x"), name="course.sum")(mine)
+        piece = lax.psum_scatter(mine[0], "x", tiled=True)
+        return row + 0 * lax.all_gather(piece, "x", tiled=True)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"), check_vma=False)(x)
+
+
 # %% gathered, and summed by everybody exercise="5.4" score=0.5 diagnoses=["no reduce-scatter"]
 def sum_by_parts(x):
     def body(mine):

@@ -183,3 +183,56 @@ def test_groups_along_a_part_of_an_axis_are_not_guessed_at():
     module = module_with(ALONG.replace("AXES", part))
     with pytest.raises(ValueError, match="along a part of the axis 'x'"):
         requested.read(module, mesh(x=8))
+
+
+def carried_beside(a):
+    """What a loop carries for itself alone goes into no result."""
+    rest = lax.fori_loop(0, 5, lambda _, c: (c[0] + 1, lax.psum(c[1], "x")), (a, a))
+    return rest[0]
+
+
+def carried_across(a):
+    """Here what is summed goes into the result, by a way round the loop."""
+    return lax.fori_loop(0, 5, lambda _, c: (c[0] + c[1], lax.psum(c[1], "x")), (a, a))[0]
+
+
+def given_on_beside(a):
+    return lax.scan(lambda c, _: (2 * c, lax.psum(c, "x")), a, None, length=3)[0]
+
+
+def given_on(a):
+    return lax.scan(lambda c, _: (2 * c, lax.psum(c, "x")), a, None, length=3)[1].sum(0)
+
+
+def summed(a):
+    return lax.psum(a, "x")
+
+
+def composed(a):
+    return lax.composite(lambda a: lax.composite(summed, name="in.it")(a), name="a.sum")(a)
+
+
+def composed_beside(a):
+    def both(a):
+        return a + 1, lax.psum(a, "x")
+
+    return lax.composite(both, name="a.pair")(a)[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (carried_beside, []),
+        (carried_across, [(REDUCE, X, 128, 128, 5, False)]),
+        (given_on_beside, []),
+        (given_on, [(REDUCE, X, 128, 128, 3, False)]),
+        (composed, [(REDUCE, X, 128, 128, 1, False)]),
+        (composed_beside, []),
+        (lambda a: jax.jit(summed)(a), [(REDUCE, X, 128, 128, 1, False)]),
+        (lambda a: jax.jit(summed)(jax.jit(summed)(a)), [(REDUCE, X, 128, 128, 1, False)] * 2),
+        (lambda a: lax.cond(a.sum() > 0, summed, lambda a: a, a),
+         [(REDUCE, X, 128, 128, 1, True)]),
+    ],
+)  # fmt: skip
+def test_counted_is_what_a_result_rests_on(body, wanted):
+    assert asked(body) == wanted

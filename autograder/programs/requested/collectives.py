@@ -1,17 +1,19 @@
 """Requested collectives: what a program asks for by hand, before any compiler has seen it.
 
 Read from the operations of a StableHLO module, such as an exported program holds. What the compiler
-adds, to make layouts fit, is not among them; what it drops or merges still is.
+adds, to make layouts fit, is not among them; what it merges still is. What no result rests on is
+not asked for, and what stands in a composite is.
 """
 
 import math
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 
 from autograder.programs.collective import Collective, named
 from autograder.programs.requested import replica_groups
+from autograder.programs.requested.liveness import CALLS, Liveness
 from autograder.programs.requested.trip_counts import trip_count
 
 KINDS: Final = {
@@ -34,51 +36,56 @@ def read(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
     from jax.extend.mlir import ir
 
     symbols = ir.SymbolTable(module.operation)
+    ids = [device.id for device in mesh.devices.flat]
     return [
-        named(collective, mesh, [device.id for device in mesh.devices.flat])
-        for collective in _within(symbols["main"].operation, symbols, 1, False)
+        named(_collective(each.operation, symbols, each.times, each.sometimes), mesh, ids)
+        for each in _live(module)
+        if each.operation.name in KINDS
     ]
 
 
 def is_mapped(module: Any) -> bool:
     """Whether a part of the module is written for one device, as `shard_map` has it."""
+    return any(each.operation.name == "sdy.manual_computation" for each in _live(module))
+
+
+class Occurrence(NamedTuple):
+    """An operation, how often it runs, and whether it may be left out."""
+
+    operation: Any
+    times: int | None
+    sometimes: bool
+
+
+def _live(module: Any) -> Iterator[Occurrence]:
+    """Each operation that a result rests on, once for each way that leads to it."""
     from jax.extend.mlir import ir
 
-    found = []
+    symbols = ir.SymbolTable(module.operation)
+    live = Liveness(symbols)
 
-    def visit(operation: Any) -> Any:
-        if operation.name == "sdy.manual_computation":
-            found.append(operation)
-        return ir.WalkResult.ADVANCE
+    def within(operation: Any, times: int | None, sometimes: bool) -> Iterator[Occurrence]:
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    if inner in live:
+                        yield from of(inner.operation, times, sometimes)
 
-    module.operation.walk(visit)
-    return bool(found)
+    def of(operation: Any, times: int | None, sometimes: bool) -> Iterator[Occurrence]:
+        yield Occurrence(operation, times, sometimes)
+        if operation.name in CALLS:
+            called = symbols[operation.attributes[CALLS[operation.name]].value]
+            yield from within(called.operation, times, sometimes)
+        elif operation.name == "stablehlo.while":
+            count = trip_count(operation)
+            yield from within(
+                operation, None if times is None or count is None else times * count, sometimes
+            )
+        elif operation.name not in KINDS:
+            branches = operation.name in ("stablehlo.case", "stablehlo.if")
+            yield from within(operation, times, sometimes or branches)
 
-
-def _within(
-    operation: Any, symbols: Any, times: int | None, sometimes: bool
-) -> Iterator[Collective]:
-    """The collectives within an operation that runs so many times."""
-    for region in operation.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield from _of(inner.operation, symbols, times, sometimes)
-
-
-def _of(operation: Any, symbols: Any, times: int | None, sometimes: bool) -> Iterator[Collective]:
-    """The collectives that one operation is, or has in it."""
-    if operation.name in KINDS:
-        yield _collective(operation, symbols, times, sometimes)
-    elif operation.name == "func.call":
-        callee = operation.attributes["callee"].value
-        yield from _within(symbols[callee].operation, symbols, times, sometimes)
-    elif operation.name == "stablehlo.while":
-        count = trip_count(operation)
-        inner = None if times is None or count is None else times * count
-        yield from _within(operation, symbols, inner, sometimes)
-    else:
-        branches = operation.name in ("stablehlo.case", "stablehlo.if")
-        yield from _within(operation, symbols, times, sometimes or branches)
+    return within(symbols["main"].operation, 1, False)
 
 
 def _collective(operation: Any, symbols: Any, times: int | None, sometimes: bool) -> Collective:
