@@ -1,5 +1,6 @@
 """The judge's eye for costs: what a compiled program communicates and holds, against budgets."""
 
+import math
 from collections.abc import Sequence
 
 from autograder import programs
@@ -117,6 +118,13 @@ def judge_work(
 ) -> Finding:
     """The finding for the operations that each device does."""
     reports = [ran.report for _, ran in run_all(exercise, requirement.answer, piece, seed)]
+    if not all(math.isfinite(report.flops) for report in reports):
+        return basis.problem(
+            "unknown-times",
+            "How often a loop in it runs is not known before it runs, so nobody can say how much "
+            "each device does.",
+            came="a program with a loop that ends nobody knows when",
+        )
     return _at_most(
         requirement.flops,
         [report.flops for report in reports],
@@ -125,8 +133,8 @@ def judge_work(
         "{:,.0f} operations on each device",
         (
             "too-much-work",
-            "Each device does {:,.0f} operations, and its share is {:,}: what one could compute, "
-            "several do.",
+            "Each device does {:,.0f} operations, and its share is {:,}. Is something computed "
+            "more than once, or by several devices?",
         ),
     )
 

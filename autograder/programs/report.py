@@ -3,6 +3,7 @@
 import html
 import io
 import linecache
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,8 @@ class Report:
     Attributes:
         collectives: each collective, in the order of the program.
         mesh: the mesh whose axes they are named by, if there is one.
-        flops: floating-point operations on each device, by XLA's own count.
+        flops: floating-point operations on each device, by XLA's own count, loops counted;
+            infinite where a loop's count is unknown.
         peak_bytes: bytes on each device for arguments, results and what is between them.
         machine: the name of the machine that seconds are reckoned for, one of `cost.MACHINES`.
     """
@@ -75,7 +77,7 @@ class Report:
             else "no communication"
         )
         return (
-            f"{said}; on each device {self.flops:,.0f} floating-point operations "
+            f"{said}; on each device {_number(self.flops)} floating-point operations "
             f"and {self.peak_bytes:,} bytes of memory"
         )
 
@@ -166,6 +168,10 @@ def _groups(collective: Collective) -> str:
     if collective.kind == "collective-permute":
         return "pairs"
     return f"parts of axes ({len(collective.groups)} groups of {collective.size})"
+
+
+def _number(flops: float) -> str:
+    return f"{flops:,.0f}" if math.isfinite(flops) else "an unknown number of"
 
 
 def _line(collective: Collective) -> str:

@@ -441,6 +441,22 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
+# %% each product fifty times exercise="6.7" score=0.6666666667 diagnoses=["too-much-work"]
+def overlapped(A, B):
+    def body(a, b):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        products = []
+        for s in range(n):
+            zeros = jnp.zeros((a.shape[0], b.shape[1]))
+            products.append(lax.fori_loop(0, 50, lambda _, c: (a + 0 * c[0, 0]) @ b, zeros))
+            if s < n - 1:
+                a = lax.ppermute(a, "x", [(j, (j + 1) % n) for j in range(n)])
+        return jnp.stack(products)[(i - jnp.arange(n)) % n].reshape(-1, b.shape[1])
+
+    specs = {"in_specs": (P("x"), P(None, "x")), "out_specs": P(None, "x")}
+    return jax.shard_map(body, **specs, check_vma=False)(A, B)
+
+
 # %% all of it carried round exercise="6.7" score=0.3333333333 diagnoses=["sends-too-much", "too-much-work"]
 def overlapped(A, B):
     def body(a, b):

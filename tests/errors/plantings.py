@@ -16,6 +16,7 @@ from autograder.exercises import Ask, Exercise, PlacedLike
 from autograder.judge import Finding
 from autograder.layouts import Layout
 from autograder.programs import Report
+from autograder.programs.requested.liveness import Liveness
 from tests.helpers import sharding
 
 X = np.arange(256, dtype=np.float32).reshape(16, 16)
@@ -196,6 +197,7 @@ PLANTINGS = [
     Planting("programs.compiled.argument_origins", "arguments_of", "6.9", iterate),
     Planting("programs.compiled.reduce_scatters", "keeps_own_slice", "6.9", iterate),
     Planting("programs.compiled.replica_groups", "listed_groups", "3.1", turned),
+    Planting("programs.compiled.work_in_loops", "work_of_further_rounds", "6.9", iterate),
     Planting("programs.compiled.trip_counts", "trip_count", "6.9", iterate),
     Planting("programs.costs", "seconds", "1.7", looks),
     Planting("programs.custom_calls", "refuse_custom_calls", "3.1", turned),
@@ -204,9 +206,11 @@ PLANTINGS = [
     Planting("programs.report", lambda: Report.rows, "1.7", looks),
     Planting("programs.compile_and_report", "_peak_bytes", "3.1", turned),
     Planting("programs.requested.collectives", "read", "3.1", turned),
+    Planting("programs.requested.liveness", lambda: Liveness._made_of, "6.9", iterate),
     Planting("programs.requested.replica_groups", "read", "6.9", iterate),
     Planting("programs.requested.trip_counts", "trip_count", "6.9", iterate),
     Planting("programs.running", "_load", "3.1", turned),
+    Planting("programs.understood", "refuse_what_is_not_understood", "3.1", turned),
 ]
 ELSEWHERE = {
     "devices": "it is done before there is an answer",

@@ -5,7 +5,7 @@ collectives, with their mesh axes, bytes, number of runs, and where they come fr
 """
 
 from autograder.programs.compiled.collectives import read
+from autograder.programs.compiled.hlo import parse
+from autograder.programs.compiled.work_in_loops import work_of_further_rounds
 
-__all__ = [
-    "read",
-]
+__all__ = ["parse", "read", "work_of_further_rounds"]

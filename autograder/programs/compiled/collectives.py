@@ -33,7 +33,7 @@ def read(text: str, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
     if len(ids) != partitions:
         mesh, ids = None, list(range(partitions))
     found = []
-    for name, times, sometimes in _runs(program):
+    for name, times, sometimes in runs(program):
         scope = Scope(program, program.computations[name])
         arguments = arguments_of(program, name)
         for instruction in scope.computation.values():
@@ -60,7 +60,7 @@ def _partitions(text: str) -> int:
     return 1
 
 
-def _runs(program: hlo.Program) -> Iterator[tuple[str, int | None, bool]]:
+def runs(program: hlo.Program) -> Iterator[tuple[str, int | None, bool]]:
     """Each computation that runs, how often, and whether it may be left out."""
     waiting: list[tuple[str, int | None, bool]] = [(program.entry, 1, False)]
     while waiting:

@@ -1,0 +1,55 @@
+"""Work in loops: XLA's count of floating-point operations takes a loop's body once.
+
+What the further rounds do is counted here, from the instructions: two operations for each pair of
+numbers that a product multiplies and adds, one for each number that arithmetic gives or a reduction
+takes.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from autograder.programs.compiled.collectives import runs
+from autograder.programs.compiled.hlo import Instruction, Program
+
+ARITHMETIC: Final = frozenset(
+    {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "power", "sqrt",
+     "rsqrt", "exponential", "log", "tanh", "sine", "cosine", "logistic"}
+)  # fmt: skip
+
+Computation = Mapping[str, Instruction]
+
+
+def work_of_further_rounds(program: Program) -> float | None:
+    """The operations of all rounds of all loops but the first; None where a count is unknown."""
+    total = 0.0
+    for name, times, _ in runs(program):
+        computation = program.computations[name]
+        each = sum(_operations(computation, instruction) for instruction in computation.values())
+        if each and times is None:
+            return None
+        total += max(0, (times or 1) - 1) * each
+    return total
+
+
+def _operations(computation: Computation, instruction: Instruction) -> float:
+    """The operations of one instruction, without those of the computations that it calls."""
+    given = sum(_size(dimensions) for _, dimensions in instruction.arrays)
+    if instruction.opcode in ARITHMETIC:
+        return given
+    taken = [computation[name] for name in instruction.operands if name in computation]
+    if instruction.opcode == "reduce":
+        return sum(_size(dimensions) for array in taken for _, dimensions in array.arrays)
+    if instruction.opcode == "dot" and taken:
+        numbers = re.findall(r"\d+", instruction.attributes.get("lhs_contracting_dims", ""))
+        ((_, dimensions),) = taken[0].arrays
+        return 2.0 * given * math.prod(dimensions[int(number)] for number in numbers)
+    if instruction.opcode == "convolution" and len(taken) == 2:
+        ((_, kernel),) = taken[1].arrays
+        return 2.0 * given * _size(kernel)
+    return 0.0
+
+
+def _size(dimensions: tuple[int, ...]) -> float:
+    return float(math.prod(dimensions))
