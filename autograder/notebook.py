@@ -176,9 +176,9 @@ def target(exercise: str) -> None:
     """
     if told() is not None:
         return
+    asked = _find(exercise)
     from autograder.exercises import pictured
 
-    asked = _find(exercise)
     pictures = [drawn for r in asked.requirements if (drawn := pictured(r)) is not None]
     if not pictures:
         raise UsageError(f"Exercise {asked.id} asks for no layout, so there is nothing to draw.")

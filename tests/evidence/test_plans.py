@@ -1,12 +1,16 @@
 """Plans: plain data that says what becomes of an answer, and nothing of what is right."""
 
 import json
+import os
+import subprocess
+import sys
 
 import jax
 import msgspec
 import numpy as np
 import pytest
 
+from autograder.devices import environment
 from autograder.evidence import (
     PLANS_VARIABLE,
     Plan,
@@ -26,6 +30,7 @@ from autograder.exercises import (
     find,
     pictured,
 )
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
@@ -105,3 +110,23 @@ def test_a_file_that_is_too_large_or_gone_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(PLANS_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(PlansError, match="cannot be read"):
         told()
+
+
+def test_what_grades_makes_plans_without_devices():
+    """It has one device, and its JAX is not even started."""
+    code = (
+        "import jax\n"
+        "from autograder.exercises import EXERCISES\n"
+        "from autograder.judge import no_evidence\n"
+        "for exercise in EXERCISES.values():\n"
+        "    exercise.plan(3)\n"
+        "    no_evidence(exercise, 'no-evidence', 'It was not run.')\n"
+        "jax.config.update('jax_num_cpu_devices', 3)\n"  # refused once a backend runs
+        "print(len(jax.devices()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={name: os.environ[name] for name in os.environ if name not in environment()},
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.stdout == "3\n", done.stderr

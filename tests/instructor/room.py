@@ -16,6 +16,7 @@ import nbformat
 from nbgrader.api import Gradebook
 from sqlalchemy.exc import SAWarning
 
+from autograder.devices import environment
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring import answered, bank
 from autograder.instructor.calibration import calibrate, fingerprint
@@ -119,7 +120,8 @@ class Classroom:
             cwd=self.root,
             # without the environment's own scripts, as where nobody has activated it
             env={
-                **os.environ,
+                # without the devices that tests have: the grading process has one
+                **{name: os.environ[name] for name in os.environ if name not in environment()},
                 "PATH": os.defpath,
                 "SHARDLINGS_STATE": str(self.root / "state"),
                 "TMPDIR": str(self.root / "tmp"),

@@ -217,6 +217,13 @@ def _draw_sized(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     ]
 
 
+def _cut(shape: Shape, spec: Spec, axes: Axes) -> Shape:
+    """What `shard_shape` gives, by division: cases are drawn where there are no eight devices."""
+    names = ((entry,) if isinstance(entry, str) else entry or () for entry in spec)
+    counts = [math.prod(axes[name] for name in each) for each in names]
+    return tuple(size // count for size, count in zip(shape, counts, strict=True))
+
+
 def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     """Each case with an element near the start and one that is anywhere.
 
@@ -225,7 +232,7 @@ def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     """
     cases = []
     for shape, spec, axes in _draw(generator):
-        block = shard_shape(shape, spec, axes)
+        block = _cut(shape, spec, axes)
         second = tuple(min(n, size - 1) for n, size in zip(block, shape, strict=True))
         anywhere = tuple(int(generator.integers(size)) for size in shape)
         cases += [(index, shape, spec, axes) for index in (second, anywhere)]

@@ -13,8 +13,11 @@ from typing import Final
 import autograder
 from autograder.evidence import Plan, write_plans
 
-LEFT_OUT: Final = ("exercises", "judge", "instructor")
-"""The rooms that a kernel that grades has no copy of."""
+TAKEN: Final = (
+    "__init__.py", "devices.py", "notebook.py",
+    "errors", "evidence", "layouts", "pictures", "programs",
+)  # fmt: skip
+"""What a kernel that grades has a copy of: what captures answers, and what draws arrays."""
 
 PLANS: Final = "plans.json"
 
@@ -30,11 +33,13 @@ def furnish(folder: Path, plans: Sequence[Plan]) -> Path:
         The file with the plans, which is beside the package.
     """
     package = Path(autograder.__file__).parent
-
-    def left_out(place: str, names: list[str]) -> list[str]:
-        ours = LEFT_OUT if Path(place) == package else ()
-        return [name for name in names if name in ours or name == "__pycache__"]
-
-    shutil.copytree(package, folder / package.name, ignore=left_out)
+    copy = folder / package.name
+    copy.mkdir()
+    for name in TAKEN:
+        if (package / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(package / name, copy / name, ignore=ignored)
+        else:
+            shutil.copy(package / name, copy / name)
     write_plans(folder / PLANS, list(plans))
     return folder / PLANS
