@@ -34,8 +34,8 @@ place within the walls.
 
 UNPROTECTED: Final = (
     "There is no working bubblewrap here (`bwrap`), so submissions run as you do, with limits but "
-    "without walls: they can read and change your files, solutions and grades among them. Install "
-    "bubblewrap, or grade where that does no harm."
+    "without walls: they can read and change your files, solutions and grades among them. "
+    "Install bubblewrap, or grade where it does no harm."
 )
 """What is said, loudly, where there are no walls."""
 
