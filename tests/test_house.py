@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -54,6 +53,15 @@ def imports(module: str) -> Iterator[tuple[str, str]]:
                 yield (inner, "") if whole else (base, alias.name)
 
 
+def shown_by(face: str) -> list[str]:
+    """What a face shows; it is read and not imported, since nbgrader need not be here."""
+    for node in ast.parse(MODULES[face].read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            names: list[str] = ast.literal_eval(node.value)
+            return names
+    return []
+
+
 def depends() -> dict[str, set[str]]:
     """For each room, those that it imports from; what is within a room's own rooms is its own.
 
@@ -90,12 +98,16 @@ def test_nothing_reaches_past_a_face(module):
     inside = room_of(module)
     for other, name in imports(module):
         room = room_of(other)
-        if inside == room or inside.startswith(f"{room}."):
-            continue  # its own room, or one that it is in
+        if (
+            inside == room
+            or inside.startswith(f"{room}.")
+            or (inside and other.startswith(f"{inside}."))
+        ):
+            continue  # its own room, or one that it is in, or that is in it
         assert other in FACES or not room, f"{module} reaches past the face of {room} to {other}"
         if name:
-            face = import_module(f"autograder.{other}".removesuffix("."))
-            assert name in getattr(face, "__all__", [name]), f"{name} is not on {other}'s face"
+            shown = shown_by(other) if other in FACES else [name]
+            assert name in shown, f"{name} is not on {other}'s face"
 
 
 def test_no_module_imports_itself_in_the_end():
