@@ -60,7 +60,10 @@ class Unlucky(CaptureEvidence):
     def preprocess_cell(self, cell, resources, index):
         if self.unlucky and index == self.unlucky[0]:
             self.unlucky.pop(0)
-            os.killpg(self.km.provisioner.process.pid, signal.SIGKILL)
+            process = psutil.Process(self.km.provisioner.process.pid)
+            family = process.children(recursive=True)
+            os.killpg(process.pid, signal.SIGKILL)
+            psutil.wait_procs(family, timeout=20)  # within walls it dies a moment later
         return super().preprocess_cell(cell, resources, index)
 
 
