@@ -14,7 +14,7 @@ from jax.sharding import AxisType
 
 from autograder import communication
 from autograder.layouts import Layout
-from autograder.programs.compiled import hlo
+from autograder.programs.compiled import program_of
 
 LINE, GRID = {"x": 8}, {"x": 4, "y": 2}
 
@@ -83,7 +83,7 @@ def test_jit_on_a_cpu_scatters_by_an_all_reduce():
     assert [c.kind for c in read] == ["reduce-scatter"], "canonical, in any case"
     with jax.set_mesh(a.sharding.mesh):
         compiled = jax.jit(scattered).lower(a, b).compile()
-    program = hlo.parse(str(compiled.as_text()))
+    program = program_of(compiled.runtime_executable())
     opcodes = {i.opcode for body in program.computations.values() for i in body.values()}
     assert "all-reduce" in opcodes, better("3.3, whose budgets allow for both")
 

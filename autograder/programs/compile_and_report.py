@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from autograder.errors import ShortError, TheirError, first_line, their_error, theirs
-from autograder.programs.compiled import parse, work_of_further_rounds
+from autograder.programs.compiled import Program, program_of, work_of_further_rounds
 from autograder.programs.compiled import read as collectives_of
 from autograder.programs.costs import MACHINES
 from autograder.programs.report import MACHINE, Report
@@ -43,22 +43,23 @@ def communication(
             f"There is no machine {machine!r} here; there are {', '.join(MACHINES)}."
         )
     compiled = function if isinstance(function, jax.stages.Compiled) else _compile(function, args)
-    text = compiled.as_text()
-    if text is None:
-        raise CommunicationError("This program was compiled without a text that could be read.")
+    executable = compiled.runtime_executable()
+    if executable is None:
+        raise CommunicationError("This program was compiled in a form that cannot be read.")
+    program = program_of(executable)
     mesh = mesh or _mesh(args) or _mesh((compiled.input_shardings, compiled.output_shardings))
     return Report(
-        tuple(collectives_of(text, mesh)),
+        tuple(collectives_of(program, mesh)),
         mesh,
-        _flops(compiled, text),
+        _flops(compiled, program),
         _peak_bytes(compiled.memory_analysis()),
         machine,
     )
 
 
-def _flops(compiled: jax.stages.Compiled, text: str) -> float:
+def _flops(compiled: jax.stages.Compiled, program: Program) -> float:
     """XLA's count, which takes a loop's body once, and what the further rounds do."""
-    more = work_of_further_rounds(parse(text))
+    more = work_of_further_rounds(program)
     if more is None:
         return math.inf
     return float((compiled.cost_analysis() or {}).get("flops", 0)) + more

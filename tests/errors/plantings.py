@@ -16,6 +16,7 @@ from autograder.exercises import Ask, Exercise, PlacedLike
 from autograder.judge import Finding, judging_given_functions
 from autograder.layouts import Layout
 from autograder.programs import Report
+from autograder.programs.compiled.hlo import Instruction
 from autograder.programs.requested.liveness import Liveness
 from tests.helpers import sharding
 
@@ -198,10 +199,12 @@ PLANTINGS = [
     Planting("programs.arguments", "placed", "3.1", turned),
     Planting("programs.collective", "named", "3.1", turned),
     Planting("programs.compiled.collectives", "read", "3.1", turned),
-    Planting("programs.compiled.hlo", "parse", "3.1", turned),
+    Planting("programs.compiled.hlo", lambda: vars(Instruction)["sizes"].fget, "3.1", turned),
+    Planting("programs.compiled.module_proto", "decoded", "3.1", turned),
+    Planting("programs.compiled.reading_modules", "program_of", "3.1", turned),
     Planting("programs.compiled.argument_origins", "arguments_of", "6.9", iterate),
     Planting("programs.compiled.reduce_scatters", "keeps_own_slice", "6.9", iterate),
-    Planting("programs.compiled.replica_groups", "listed_groups", "3.1", turned),
+    Planting("programs.compiled.replica_groups", "replica_groups", "3.1", turned),
     Planting("programs.compiled.work_in_loops", "work_of_further_rounds", "6.9", iterate),
     Planting("programs.compiled.trip_counts", "trip_count", "6.9", iterate),
     Planting("programs.costs", "seconds", "1.7", looks),

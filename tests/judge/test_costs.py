@@ -15,6 +15,7 @@ from autograder.judge.judging_costs import within_budgets
 from autograder.layouts import Layout
 from autograder.programs import Report
 from autograder.programs.compiled import read as collectives_of
+from autograder.programs.compiled import read_module
 from tests.conftest import ROOT
 
 COMPILERS = ("0.8.2", "0.10.2", "0.12.0.1", "tpu-v5e-2x4")
@@ -47,12 +48,12 @@ def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(
     exercise, requirement, compiler
 ):
     folder = ROOT / "tests" / "programs" / "recorded" / compiler / "answers"
-    text = (folder / f"{exercise.id}-{requirement.answer}.hlo").read_text()
+    module = (folder / f"{exercise.id}-{requirement.answer}.pb").read_bytes()
     axes = axes_of(exercise, requirement.answer)
     sizes = [size for _, size in axes]
     devices = np.array(jax.devices()[: math.prod(sizes)]).reshape(sizes)
     mesh = jax.sharding.Mesh(devices, tuple(name for name, _ in axes))
-    report = Report(tuple(collectives_of(text, mesh)), mesh, 0.0, 0)
+    report = Report(tuple(collectives_of(read_module(module), mesh)), mesh, 0.0, 0)
     layouts = [Layout.of(jax.NamedSharding(mesh, jax.P()), (8,))] * 4
     basis = Finding(requirement.answer, False, "", "")
     found = within_budgets(report, requirement.budgets[0], basis, "ABCD", layouts)
@@ -61,13 +62,15 @@ def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(
 
 def test_the_compilers_do_differ():
     """Else one recording would do, and the budgets' allowances would be there for nothing."""
-    texts = [
+    modules = [
         (
-            ROOT / "tests" / "programs" / "recorded" / c / "answers" / "3.2-copied_auto.hlo"
-        ).read_text()
+            ROOT / "tests" / "programs" / "recorded" / c / "answers" / "3.2-copied_auto.pb"
+        ).read_bytes()
         for c in COMPILERS
     ]
     mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-    read = [[(c.kind, c.axes) for c in collectives_of(text, mesh)] for text in texts]
+    read = [
+        [(c.kind, c.axes) for c in collectives_of(read_module(module), mesh)] for module in modules
+    ]
     assert read[0] == [("all-gather", ("y",)), ("all-gather", ("x",))]
     assert read[-1] == [("all-gather", ("x", "y"))]

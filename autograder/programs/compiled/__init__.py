@@ -1,11 +1,23 @@
-"""What a compiler made of a program: HLO text, read as instructions, and never searched.
+"""What a compiler made of a program: instructions, read from XLA's serialised module.
 
-In: the text of a compiled program, in which a learner may have named things. Out: its
-collectives, with their mesh axes, bytes, number of runs, and where they come from.
+In: a compiled program. Out: its collectives, with their mesh axes, bytes, number of runs, and where
+they come from; and the work of its loops. No text is read: a learner may have named things in it.
 """
 
 from autograder.programs.compiled.collectives import read
-from autograder.programs.compiled.hlo import parse
+from autograder.programs.compiled.hlo import Program
+from autograder.programs.compiled.reading_modules import (
+    UnreadableProgramError,
+    program_of,
+    read_module,
+)
 from autograder.programs.compiled.work_in_loops import work_of_further_rounds
 
-__all__ = ["parse", "read", "work_of_further_rounds"]
+__all__ = [
+    "Program",
+    "UnreadableProgramError",
+    "program_of",
+    "read",
+    "read_module",
+    "work_of_further_rounds",
+]

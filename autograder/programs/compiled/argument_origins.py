@@ -10,7 +10,7 @@ MOVING = (
 )  # fmt: skip
 
 
-def arguments_of(program: Program, computation: str) -> dict[str, int | None]:
+def arguments_of(program: Program, computation: int) -> dict[int, int | None]:
     """For each instruction, the number of the parameter whose data it gives as it came, if any.
 
     Parameters are those of the compiled program, from which unused arguments may be gone. Each
@@ -18,16 +18,16 @@ def arguments_of(program: Program, computation: str) -> dict[str, int | None]:
 
     Args:
         program: the compiled program.
-        computation: the name of the computation whose instructions are asked about.
+        computation: the number of the computation whose instructions are asked about.
     """
-    found: dict[str, int | None] = {}
+    found: dict[int, int | None] = {}
     if computation != program.entry:
         return found
-    for name, instruction in program.computations[computation].items():
+    for number, instruction in program.computations[computation].items():
         if instruction.opcode == "parameter":
-            found[name] = int(instruction.operands[0])
+            found[number] = instruction.index
         elif len(instruction.operands) == 1 and _only_moves(program, instruction):
-            found[name] = found.get(instruction.operands[0])
+            found[number] = found.get(instruction.operands[0])
     return found
 
 
@@ -35,6 +35,5 @@ def _only_moves(program: Program, instruction: Instruction) -> bool:
     """Whether an instruction gives on what it takes, and computes nothing."""
     if instruction.opcode != "fusion":
         return instruction.opcode in MOVING
-    inside = program.computations.get(instruction.called[0] if instruction.called else "", {})
-    steps = [i for i in inside.values() if i.opcode != "parameter"]
+    steps = [i for i in program.called(instruction).values() if i.opcode != "parameter"]
     return len(instruction.operands) == 1 and all(step.opcode in MOVING for step in steps)

@@ -7,8 +7,6 @@ slice a device takes is worked out from the instructions that compute its offset
 partition's number.
 """
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autograder.programs.compiled.hlo import Instruction, Program
+from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
 
 MOVES = (
     "bitcast", "copy", "copy-start", "copy-done", "reshape", "get-tuple-element", "convert",
@@ -38,22 +36,21 @@ class Scope:
     """A computation, and the fusion that calls it, if one does: names are looked up from here."""
 
     program: Program
-    computation: Mapping[str, Instruction]
+    computation: Computation
     caller: Instruction | None = None
     outer: "Scope | None" = None
 
     def inside(self, fusion: Instruction) -> "Scope":
         """The scope within a fusion."""
-        body = self.program.computations.get(fusion.called[0] if fusion.called else "", {})
-        return Scope(self.program, body, fusion, self)
+        return Scope(self.program, self.program.called(fusion), fusion, self)
 
-    def users(self, name: str) -> list[Instruction]:
+    def users(self, number: int) -> list[Instruction]:
         """The instructions that take the result of another."""
-        return self._users.get(name, [])
+        return self._users.get(number, [])
 
     @cached_property
-    def _users(self) -> dict[str, list[Instruction]]:
-        users: dict[str, list[Instruction]] = {}
+    def _users(self) -> dict[int, list[Instruction]]:
+        users: dict[int, list[Instruction]] = {}
         for instruction in self.computation.values():
             for operand in instruction.operands:
                 users.setdefault(operand, []).append(instruction)
@@ -83,19 +80,19 @@ def _slices(
 ) -> list[Slices | None]:
     """The slices that each use of a result takes; None for a use of another kind."""
     found: list[Slices | None] = []
-    for user in scope.users(reduced.name):
+    for user in scope.users(reduced.number):
         if user.opcode in MOVES:
             found += _slices(scope, user, groups)
         elif user.opcode == "fusion":
             within = scope.inside(user)
-            place = str(user.operands.index(reduced.name))
+            place = user.operands.index(reduced.number)
             parameters = [
                 i
                 for i in within.computation.values()
-                if i.opcode == "parameter" and i.operands == (place,)
+                if i.opcode == "parameter" and i.index == place
             ]
             found += _slices(within, parameters[0], groups) if parameters else [None]
-        elif user.opcode == "dynamic-slice" and user.operands[0] == reduced.name:
+        elif user.opcode == "dynamic-slice" and user.operands[0] == reduced.number:
             found.append(_own_slices(scope, user, reduced, groups))
         else:
             found.append(None)
@@ -111,7 +108,7 @@ def _own_slices(
         return None
     partitions = max(max(group) for group in groups) + 1
     sizes, room = cut.arrays[0][1], whole.arrays[0][1]
-    offsets = [_value(scope, name, partitions) for name in cut.operands[1:]]
+    offsets = [_value(scope, number, partitions) for number in cut.operands[1:]]
     if any(offset is None for offset in offsets) or len(offsets) != len(room):
         return None
     begins = tuple(
@@ -130,11 +127,9 @@ def _own_slices(
     return begins
 
 
-def _value(scope: Scope, name: str, partitions: int) -> npt.NDArray[Any] | None:
+def _value(scope: Scope, number: int, partitions: int) -> npt.NDArray[Any] | None:
     """What an instruction gives on each partition: one value for each; None where unknown."""
-    instruction = scope.computation.get(name)
-    if instruction is None:
-        return None
+    instruction = scope.computation[number]
 
     def operand(i: int) -> npt.NDArray[Any] | None:
         return _value(scope, instruction.operands[i], partitions)
@@ -145,12 +140,11 @@ def _value(scope: Scope, name: str, partitions: int) -> npt.NDArray[Any] | None:
     if opcode == "replica-id":  # JAX makes programs of many partitions and one replica
         return np.zeros(partitions, int)
     if opcode == "constant":
-        numbers = [int(n) for n in re.findall(r"-?\d+", instruction.attributes.get("value", ""))]
-        if len(numbers) != 1:
+        if instruction.constant is None or len(instruction.constant) != 1:
             return None  # a table: read by the dynamic-slice below
-        return np.full(partitions, numbers[0])
+        return np.full(partitions, instruction.constant[0])
     if opcode == "parameter" and scope.caller is not None and scope.outer is not None:
-        return _value(scope.outer, scope.caller.operands[int(instruction.operands[0])], partitions)
+        return _value(scope.outer, scope.caller.operands[instruction.index], partitions)
     if opcode in (*MOVES, "broadcast"):
         return operand(0)
     if opcode == "dynamic-slice" and len(instruction.operands) == 2:
@@ -166,26 +160,21 @@ def _value(scope: Scope, name: str, partitions: int) -> npt.NDArray[Any] | None:
         return np.asarray(np.clip(known[1], known[0], known[2]))
     if opcode == "select":
         return np.where(known[0], known[1], known[2])
-    if opcode == "compare" and instruction.attributes.get("direction") in COMPARISONS:
-        return np.asarray(COMPARISONS[instruction.attributes["direction"]](*known))
+    if opcode == "compare" and instruction.comparison in COMPARISONS:
+        return np.asarray(COMPARISONS[instruction.comparison](*known))
     if opcode in ARITHMETIC:
         return np.asarray(ARITHMETIC[opcode](*known))
     if opcode == "fusion":
         within = scope.inside(instruction)
-        return _value(within, list(within.computation)[-1], partitions)
+        return _value(within, root(within.computation).number, partitions)
     return None
 
 
-def _table(scope: Scope, name: str) -> npt.NDArray[Any] | None:
+def _table(scope: Scope, number: int) -> npt.NDArray[Any] | None:
     """A constant list of numbers, here or where a fusion was given it."""
-    instruction = scope.computation.get(name)
-    if instruction is None:
-        return None
+    instruction = scope.computation[number]
     if instruction.opcode == "parameter" and scope.caller is not None and scope.outer is not None:
-        return _table(scope.outer, scope.caller.operands[int(instruction.operands[0])])
+        return _table(scope.outer, scope.caller.operands[instruction.index])
     if instruction.opcode in MOVES:
         return _table(scope, instruction.operands[0])
-    if instruction.opcode != "constant":
-        return None
-    numbers = re.findall(r"-?\d+", instruction.attributes.get("value", ""))
-    return np.array([int(n) for n in numbers]) if numbers else None
+    return np.array(instruction.constant) if instruction.constant else None

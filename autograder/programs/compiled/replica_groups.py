@@ -1,45 +1,68 @@
-"""Replica groups of a compiled program, in any of the forms that HLO writes."""
+"""Replica groups of a compiled program, in any of the forms in which XLA keeps them."""
 
 import math
-import re
 from typing import Any
 
 import numpy as np
 
 from autograder.programs.collective import Groups
+from autograder.programs.compiled.module_proto import unknown_fields_within
+
+Numbers = np.ndarray[Any, Any]
 
 
-def replica_groups(text: str, partitions: int) -> Groups:
-    """The groups of partitions that talk to each other, from any of the forms HLO writes.
+def replica_groups(instruction: Any, partitions: int) -> Groups:
+    """The groups of partitions that talk to each other; of a permutation, its pairs.
 
-    `{{0,1},{2,3}}` lists them; `[2,4]<=[4,2]T(1,0)` counts through a transposed grid;
-    `mesh['a'=4,'b'=2], device_ids=([4,2]T(1,0)) {'a':(2)2}` names axes of a mesh, or parts of one:
-    `(2)2` is the two steps of an axis that has two larger ones before them.
+    XLA lists them, or counts through a transposed grid, or names the axes of a mesh along which
+    they lie. Where it says nothing, all talk to all.
+
+    Args:
+        instruction: a collective, as an `HloInstructionProto`.
+        partitions: how many partitions there are.
+
+    Raises:
+        ValueError: the groups are in a form that is not known here.
     """
-    text = text.strip()
-    if text.startswith("mesh"):
-        return _mesh_groups(text)
-    if text.startswith("["):
-        shape, _, source = text.partition("<=")
-        return _rows(_counted(source).reshape(_numbers(shape)))
-    groups = listed_groups(text)
+    if instruction.opcode.startswith(b"collective-permute"):
+        return tuple((pair.source, pair.target) for pair in instruction.source_target_pairs)
+    devices, axes = instruction.collective_device_list, instruction.mesh_axes_replica_groups
+    counted = instruction.iota_replica_group_list
+    strange = [n for message in (devices, axes, counted) for n in unknown_fields_within(message)]
+    if strange:
+        raise ValueError(f"there are fields {strange}")
+    if instruction.HasField("mesh_axes_replica_groups"):
+        groups = _along_axes(axes.mesh, axes.axes)
+    elif instruction.HasField("iota_replica_group_list"):
+        groups = _counted(counted)
+    elif devices.HasField("iota_replica_group_list"):
+        groups = _counted(devices.iota_replica_group_list)
+    else:  # the second place is where XLA used to list them, and may repeat them
+        listed = devices.replica_groups or instruction.replica_groups
+        groups = tuple(tuple(group.replica_ids) for group in listed)
     return groups or (tuple(range(partitions)),)
 
 
-def _mesh_groups(text: str) -> Groups:
-    head, _, rest = text.partition("]")
-    sizes = {name: int(size) for name, size in re.findall(r"'([^']*)'=(\d+)", head)}
-    order = re.search(r"device_ids=\((.*?)\) ", f"{rest} ")
-    chosen = re.findall(r"'([^']*)'(?::\((\d+)\)(\d+))?", rest.rpartition("{")[2])
-    devices = np.arange(math.prod(sizes.values()))
-    if order:
-        devices = _counted(order[1]).reshape(-1)
+def _along_axes(mesh: Any, chosen: Any) -> Groups:
+    """The groups along axes of a mesh, or along parts of axes.
+
+    A part is the `size` steps of an axis that has `pre_size` larger ones before them.
+    """
+    sizes = [axis.size for axis in mesh.axes]
+    if mesh.HasField("iota_device_ids"):
+        devices = _iota(mesh.iota_device_ids.reshape_dims, mesh.iota_device_ids.transpose_perm)
+    else:
+        devices = np.array(mesh.device_ids or range(math.prod(sizes)))
     dimensions: list[int] = []
     inner: list[int] = []
-    for name, size in sizes.items():
-        parts = [(int(before), int(own)) for n, before, own in chosen if n == name and own]
-        if any(n == name and not own for n, _, own in chosen):
-            parts = [(1, size)]
+    for number, size in enumerate(sizes):
+        named = [ref for ref in chosen if ref.mesh_axis_index == number]
+        parts = [
+            (ref.sub_axis_info.pre_size, ref.sub_axis_info.size)
+            if ref.HasField("sub_axis_info")
+            else (1, size)
+            for ref in named
+        ]
         done = 1
         for before, own in sorted(parts):
             dimensions += [before // done, own]
@@ -52,21 +75,17 @@ def _mesh_groups(text: str) -> Groups:
     return _rows(grid.transpose(*outer, *inner).reshape(-1, count))
 
 
-def _counted(text: str) -> np.ndarray[Any, Any]:
-    """`[4,2]T(1,0)`: the numbers from 0 on in a grid, transposed."""
-    shape, _, order = text.partition("T")
-    grid = np.arange(math.prod(_numbers(shape))).reshape(_numbers(shape))
-    return grid.transpose(_numbers(order)) if order else grid
+def _counted(counted: Any) -> Groups:
+    """Groups that are the rows of a grid of numbers."""
+    turned = _iota(counted.iota_reshape_dims, counted.iota_transpose_perm)
+    return _rows(turned.reshape(counted.num_replica_groups, counted.num_devices_per_group))
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)))
+def _iota(shape: Any, order: Any) -> Numbers:
+    """The numbers from 0 on in a grid, transposed."""
+    grid = np.arange(math.prod(shape)).reshape(tuple(shape))
+    return grid.transpose(tuple(order) or None)
 
 
-def listed_groups(text: str) -> Groups:
-    """`{{0,1},{2,3}}`: of a permutation, pairs of source and target."""
-    return tuple(_numbers(group) for group in re.findall(r"\{([\d, ]+)\}", text))
-
-
-def _rows(grid: np.ndarray[Any, Any]) -> Groups:
+def _rows(grid: Numbers) -> Groups:
     return tuple(tuple(int(i) for i in row) for row in grid)

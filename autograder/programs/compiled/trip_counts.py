@@ -5,88 +5,67 @@ form that every `scan` and `fori_loop` has: a counter that starts at a constant,
 constant, and is compared with a constant.
 """
 
-import json
-from collections.abc import Mapping
+from typing import Final
 
-from autograder.programs.compiled.hlo import Instruction, Program
+from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
 
-Computation = Mapping[str, Instruction]
+LARGEST: Final = 1 << 31
+"""Where a counter of 32 bits would begin again."""
 
 
-def trip_count(program: Program, computation: str, loop: Instruction) -> int | None:
+def trip_count(program: Program, around: Computation, loop: Instruction) -> int | None:
     """How often the body of a loop runs; None where the program does not tell.
 
     Args:
         program: the compiled program.
-        computation: the name of the computation in which the loop stands.
+        around: the computation in which the loop stands.
         loop: the `while` instruction.
     """
-    noted = _noted(loop)
-    if noted is not None:
-        return noted
-    around = program.computations[computation]
-    condition, body = (
-        program.computations.get(loop.attributes.get(key, "").removeprefix("%"), {})
-        for key in ("condition", "body")
-    )
-    if not condition or not body:
+    if loop.trips is not None:
+        return loop.trips
+    body, condition = program.called(loop), program.called(loop, 1)
+    test = root(condition)
+    if test.opcode != "compare" or test.comparison != "LT" or test.unsigned:
         return None
-    test = list(condition.values())[-1]
-    counts_up = test.opcode == "compare" and test.attributes.get("direction") == "LT"
-    if not counts_up or len(test.operands) != 2 or test.attributes.get("type") == "UNSIGNED":
-        return None
-    place, limit = _place(condition, test.operands[0]), _constant(condition, test.operands[1])
-    start = _constant(around, _element(around, "".join(loop.operands[:1]), place))
+    compared, most = (condition[number] for number in test.operands)
+    place, limit = _place(condition, compared), _constant(condition, most)
+    start = _constant(around, _element(around, around[loop.operands[0]], place))
     step = _step(body, place)
-    if start is None or limit is None or not step or step < 0 or limit + step >= 1 << 31:
+    if start is None or limit is None or not step or step < 0 or limit + step >= LARGEST:
         return None
     return max(0, -((start - limit) // step))
 
 
-def _noted(loop: Instruction) -> int | None:
-    """What the compiler itself says of the loop."""
-    try:
-        return int(json.loads(loop.attributes["backend_config"])["known_trip_count"]["n"])
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _place(computation: Computation, name: str) -> str | None:
+def _place(computation: Computation, taken: Instruction) -> int | None:
     """Which of the values that a loop carries an instruction takes."""
-    taken = computation.get(name)
-    if taken is None or taken.opcode != "get-tuple-element":
+    if taken.opcode != "get-tuple-element":
         return None
-    carried = computation.get(taken.operands[0]) if taken.operands else None
-    if carried is None or carried.opcode != "parameter":
+    carried = computation[taken.operands[0]]
+    return taken.index if carried.opcode == "parameter" else None
+
+
+def _element(computation: Computation, made: Instruction, place: int | None) -> Instruction | None:
+    """What stands at a place of a tuple."""
+    if made.opcode != "tuple" or place is None:
         return None
-    return taken.attributes.get("index")
+    return computation[made.operands[place]]
 
 
-def _element(computation: Computation, name: str, place: str | None) -> str:
-    """The name of what stands at a place of a tuple."""
-    made = computation.get(name)
-    if made is None or made.opcode != "tuple" or place is None:
-        return ""
-    return "".join(made.operands[int(place) :][:1])
-
-
-def _step(body: Computation, place: str | None) -> int | None:
+def _step(body: Computation, place: int | None) -> int | None:
     """What is added, each time round, to the value at a place."""
-    added = body.get(_element(body, list(body)[-1], place))
-    if added is None or added.opcode != "add" or len(added.operands) != 2:
+    added = _element(body, root(body), place)
+    if added is None or added.opcode != "add":
         return None
     for one, other in (added.operands, added.operands[::-1]):
-        if _place(body, one) == place:
-            return _constant(body, other)
+        if _place(body, body[one]) == place:
+            return _constant(body, body[other])
     return None
 
 
-def _constant(computation: Computation, name: str) -> int | None:
+def _constant(computation: Computation, instruction: Instruction | None) -> int | None:
     """The number that an instruction is, if it is one."""
-    instruction = computation.get(name)
-    if instruction is not None and instruction.opcode == "copy":
-        return _constant(computation, instruction.operands[0])
-    if instruction is None or instruction.opcode != "constant":
+    while instruction is not None and instruction.opcode == "copy":
+        instruction = computation[instruction.operands[0]]
+    if instruction is None or instruction.constant is None or len(instruction.constant) != 1:
         return None
-    text = instruction.attributes.get("value", "")
-    return int(text) if text.lstrip("-").isdigit() else None
+    return instruction.constant[0]

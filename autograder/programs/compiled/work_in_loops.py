@@ -6,26 +6,22 @@ takes.
 """
 
 import math
-import re
-from collections.abc import Mapping
 from typing import Final
 
 from autograder.programs.compiled.collectives import runs
-from autograder.programs.compiled.hlo import Instruction, Program
+from autograder.programs.compiled.hlo import Computation, Instruction, Program
 
 ARITHMETIC: Final = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "power", "sqrt",
      "rsqrt", "exponential", "log", "tanh", "sine", "cosine", "logistic"}
 )  # fmt: skip
 
-Computation = Mapping[str, Instruction]
-
 
 def work_of_further_rounds(program: Program) -> float | None:
     """The operations of all rounds of all loops but the first; None where a count is unknown."""
     total = 0.0
-    for name, times, _ in runs(program):
-        computation = program.computations[name]
+    for number, times, _ in runs(program):
+        computation = program.computations[number]
         each = sum(_operations(computation, instruction) for instruction in computation.values())
         if each and times is None:
             return None
@@ -38,14 +34,13 @@ def _operations(computation: Computation, instruction: Instruction) -> float:
     given = sum(_size(dimensions) for _, dimensions in instruction.arrays)
     if instruction.opcode in ARITHMETIC:
         return given
-    taken = [computation[name] for name in instruction.operands if name in computation]
+    taken = [computation[number] for number in instruction.operands]
     if instruction.opcode == "reduce":
         return sum(_size(dimensions) for array in taken for _, dimensions in array.arrays)
-    if instruction.opcode == "dot" and taken:
-        numbers = re.findall(r"\d+", instruction.attributes.get("lhs_contracting_dims", ""))
+    if instruction.opcode == "dot":
         ((_, dimensions),) = taken[0].arrays
-        return 2.0 * given * math.prod(dimensions[int(number)] for number in numbers)
-    if instruction.opcode == "convolution" and len(taken) == 2:
+        return 2.0 * given * math.prod(dimensions[d] for d in instruction.contracting)
+    if instruction.opcode == "convolution":
         ((_, kernel),) = taken[1].arrays
         return 2.0 * given * _size(kernel)
     return 0.0

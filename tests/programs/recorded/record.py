@@ -1,7 +1,8 @@
 """Record compiled programs: run it under each supported version of JAX.
 
-Writes `<version>/<name>.hlo` beside itself, and `<version>/answers/<name>.hlo` of answers to the
-course's exercises that have a budget. With the name of a TPU topology, and libtpu installed,
+Writes `<version>/<name>.hlo` beside itself, a text, and `<version>/<name>.pb`, the same as XLA
+serialises it; and `<version>/answers/<name>` of answers to the course's exercises that have a
+budget. With the name of a TPU topology, and libtpu installed,
 it writes what the TPU's own compiler makes of the same programs; no TPU is needed:
 
     JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 python tests/programs/recorded/record.py v5e:2x4
@@ -21,6 +22,7 @@ from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh
 
 from autograder.devices import emulate_devices
+from autograder.programs.compiled.module_proto import decoded
 
 TOPOLOGY = sys.argv[1] if len(sys.argv) > 1 else None
 if TOPOLOGY is None:
@@ -216,11 +218,22 @@ def record(folder, programs):
     """Write down what the compiler makes of each program."""
     folder.mkdir(exist_ok=True)
     for name, (function, *arguments) in programs.items():
-        text = jax.jit(function).lower(*arguments).compile().as_text()
-        assert text is not None
-        text = text.replace(str(Path(__file__)), "record.py")
+        compiled = jax.jit(function).lower(*arguments).compile()
+        text = str(compiled.as_text()).replace(str(Path(__file__)), "record.py")
         path = folder / f"{name.replace(' ', '-')}.hlo"
         path.write_text(text if TOPOLOGY is None else TUNING.sub("", text))
+        executable = compiled.runtime_executable()
+        assert executable is not None
+        (module,) = executable.hlo_modules()
+        message = decoded(module.as_serialized_hlo_module_proto())
+        here = str(Path(__file__)).encode()
+        files = [file.replace(here, b"record.py") for file in message.stack_frame_index.file_names]
+        message.stack_frame_index.file_names[:] = files
+        if TOPOLOGY is not None:
+            for computation in message.computations:
+                for instruction in computation.instructions:
+                    instruction.ClearField("backend_config")
+        path.with_suffix(".pb").write_bytes(message.SerializeToString(deterministic=True))
 
 
 if __name__ == "__main__":

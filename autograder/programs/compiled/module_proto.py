@@ -1,0 +1,168 @@
+"""XLA's `HloModuleProto`: the form in which a compiled program is data, and not a text.
+
+A text holds names of the learner's choosing, and XLA prints some of them as they are, so that a
+name can end a computation in the eyes of whoever reads it. In the serialised form each name has
+its length before it. Google's protobuf library decodes it, by a description of those fields that
+are read here; numbers and names of fields are those of `xla/service/hlo.proto` and
+`xla/xla_data.proto` in https://github.com/openxla/xla, and do not change.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
+    "HloModuleProto": {
+        "entry_computation_id": (6, "int64"),
+        "computations": (3, "HloComputationProto*"),
+        "device_assignment": (15, "DeviceAssignmentProto"),
+        "schedule": (7, "HloScheduleProto"),
+        "stack_frame_index": (17, "StackFrameIndexProto"),
+    },
+    "HloScheduleProto": {"sequences": (1, "SequenceEntry*")},
+    "SequenceEntry": {"key": (1, "int64"), "value": (2, "InstructionSequence")},
+    "InstructionSequence": {"instruction_ids": (1, "int64*")},
+    "DeviceAssignmentProto": {"replica_count": (1, "int32"), "computation_count": (2, "int32")},
+    "HloComputationProto": {
+        "instructions": (2, "HloInstructionProto*"),
+        "id": (5, "int64"),
+        "root_id": (6, "int64"),
+    },
+    "HloInstructionProto": {
+        "opcode": (2, "bytes"),
+        "shape": (3, "ShapeProto"),
+        "metadata": (7, "OpMetadata"),
+        "literal": (8, "LiteralProto"),
+        "parameter_number": (9, "int64"),
+        "tuple_index": (13, "int64"),
+        "dot_dimension_numbers": (30, "DotDimensionNumbers"),
+        "id": (35, "int64"),
+        "operand_ids": (36, "int64*"),
+        "called_computation_ids": (38, "int64*"),
+        "backend_config": (43, "bytes"),
+        "replica_groups": (49, "ReplicaGroup*"),
+        "source_target_pairs": (52, "SourceTarget*"),
+        "comparison_direction": (63, "bytes"),
+        "comparison_type": (72, "bytes"),
+        "collective_device_list": (87, "CollectiveDeviceListProto"),
+        "iota_replica_group_list": (92, "IotaReplicaGroupListProto"),
+        "mesh_axes_replica_groups": (93, "MeshAxesReplicaGroupListProto"),
+    },
+    "ShapeProto": {
+        "element_type": (2, "int32"),
+        "dimensions": (3, "int64*"),
+        "tuple_shapes": (4, "ShapeProto*"),
+    },
+    "LiteralProto": {
+        "u8s": (3, "bytes"),
+        "s8s": (15, "bytes"),
+        "s32s": (4, "int32*"),
+        "s64s": (5, "int64*"),
+        "u32s": (6, "uint32*"),
+        "u64s": (7, "uint64*"),
+    },
+    "DotDimensionNumbers": {"lhs_contracting_dimensions": (1, "int64*")},
+    "ReplicaGroup": {"replica_ids": (1, "int64*")},
+    "SourceTarget": {"source": (1, "int64"), "target": (2, "int64")},
+    "CollectiveDeviceListProto": {
+        "replica_groups": (1, "ReplicaGroup*"),
+        "iota_replica_group_list": (2, "IotaReplicaGroupListProto"),
+    },
+    "IotaReplicaGroupListProto": {
+        "num_replica_groups": (1, "int64"),
+        "num_devices_per_group": (2, "int64"),
+        "iota_reshape_dims": (3, "int64*"),
+        "iota_transpose_perm": (4, "int32*"),
+    },
+    "MeshAxesReplicaGroupListProto": {"mesh": (1, "MeshProto"), "axes": (2, "AxisRefProto*")},
+    "MeshProto": {
+        "axes": (1, "MeshAxis*"),
+        "device_ids": (2, "int64*"),
+        "iota_device_ids": (3, "IotaDeviceIds"),
+    },
+    "IotaDeviceIds": {"reshape_dims": (1, "int64*"), "transpose_perm": (2, "int32*")},
+    "MeshAxis": {"name": (1, "bytes"), "size": (2, "int64")},
+    "AxisRefProto": {"mesh_axis_index": (1, "int64"), "sub_axis_info": (2, "SubAxis")},
+    "SubAxis": {"pre_size": (1, "int64"), "size": (2, "int64")},
+    "OpMetadata": {
+        "source_file": (3, "bytes"),
+        "source_line": (4, "int32"),
+        "stack_frame_id": (15, "int32"),
+    },
+    "StackFrameIndexProto": {
+        "file_names": (1, "bytes*"),
+        "function_names": (2, "bytes*"),
+        "file_locations": (3, "FileLocation*"),
+        "stack_frames": (4, "StackFrame*"),
+    },
+    "FileLocation": {
+        "file_name_id": (1, "int32"),
+        "function_name_id": (2, "int32"),
+        "line": (3, "int32"),
+    },
+    "StackFrame": {"file_location_id": (1, "int32"), "parent_frame_id": (2, "int32")},
+}
+"""Each message's fields: number and type; a star stands for as many as there are.
+
+Names are bytes: nothing promises that what a learner wrote is UTF-8.
+"""
+
+LAST_LOOKED_AT: Final = 91
+"""Up to this number, all that an instruction's fields say of who talks to whom is described.
+
+XLA has twice given the groups of collectives a field of another number. So a newer field that is
+not described could hold them, and is no field to pass over.
+"""
+
+
+def decoded(serialised: bytes) -> Any:
+    """A serialised `HloModuleProto` as a message of protobuf's.
+
+    Raises:
+        google.protobuf.message.DecodeError: it is none.
+    """
+    return _module_class().FromString(serialised)
+
+
+def unknown_fields(message: Any) -> list[int]:
+    """The numbers of those fields of a message that the description does not have."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    fields: Any = UnknownFieldSet(message)
+    return sorted({field.field_number for field in fields})
+
+
+def unknown_fields_within(message: Any) -> list[int]:
+    """The same, of a message and of all that it holds."""
+    from google.protobuf.message import Message
+
+    found = unknown_fields(message)
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in [value] if isinstance(value, Message) else value:
+                found += unknown_fields_within(inner)
+    return found
+
+
+@cache
+def _module_class() -> Any:
+    """The class of a module's messages, made from the description at first use."""
+    from google.protobuf import descriptor_pool, message_factory
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+
+    file = FileDescriptorProto(name="shardlings/hlo.proto", package="shardlings", syntax="proto3")
+    for message, fields in MESSAGES.items():
+        described = file.message_type.add(name=message)
+        for name, (number, kind) in fields.items():
+            field = described.field.add(name=name, number=number)
+            many, plain = kind.endswith("*"), kind.removesuffix("*")
+            field.label = (
+                FieldDescriptorProto.LABEL_REPEATED if many else FieldDescriptorProto.LABEL_OPTIONAL
+            )
+            if plain in MESSAGES:
+                field.type = FieldDescriptorProto.TYPE_MESSAGE
+                field.type_name = f".shardlings.{plain}"
+            else:
+                field.type = FieldDescriptorProto.Type.Value(f"TYPE_{plain.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shardlings.HloModuleProto"))

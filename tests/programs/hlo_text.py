@@ -1,0 +1,345 @@
+"""A second reader of compiled programs, for tests: of their text, line by line, by its grammar.
+
+It counts independently of `autograder.programs.compiled`, which reads the serialised module. Both
+must find the same in recorded programs, in random ones and in every answer of a bank. It is not to
+be used for grading: XLA prints some names as they are, and a name can end a computation.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autograder.programs.collective import Frame, Groups
+from autograder.programs.compiled.hlo import Instruction, Program
+
+ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([0-9,<=?]*)\]")
+INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([^\s=]+) = ")
+COMPUTATION = re.compile(r"(?:ENTRY )?%?([^\s(]+) .*\{$")
+TABLE_ROW = re.compile(r'(\d+) (?:"(.*)"|\{(.*)\})$')
+
+
+@dataclass(frozen=True)
+class Line:
+    """One instruction of a computation, as it is written.
+
+    Attributes:
+        name: its name within the program.
+        opcode: what it does, as HLO spells it.
+        arrays: the type and dimensions of each array in its result.
+        operands: the names of what it takes.
+        attributes: what follows the operands, by name, as text; of a constant, its `value` too.
+    """
+
+    name: str
+    opcode: str
+    arrays: tuple[tuple[str, tuple[int, ...]], ...]
+    operands: tuple[str, ...]
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The computations that it names: a loop's body, a fusion's inside, a branch."""
+        names: list[str] = []
+        for key in ("calls", "to_apply", "body", "condition", "true_computation",
+                    "false_computation", "branch_computations", "called_computations"):  # fmt: skip
+            text = self.attributes.get(key, "").strip("{}")
+            names += [name.strip().removeprefix("%") for name in text.split(",") if name.strip()]
+        return tuple(names)
+
+
+@dataclass
+class Text:
+    """A compiled program, as it is written.
+
+    Attributes:
+        computations: the instructions of each computation, by its name; its root is the last.
+        entry: the name of the computation that runs first.
+        tables: the files, functions, locations and stack frames that instructions refer to.
+    """
+
+    computations: dict[str, dict[str, Line]] = field(default_factory=dict)
+    entry: str = ""
+    tables: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def stack(self, instruction: Line) -> tuple[Frame, ...]:
+        """The lines of source that an instruction comes from, the innermost first."""
+        metadata = attributes_of(instruction.attributes.get("metadata", "")[1:-1], separator=" ")
+        frames = []
+        number = int(metadata.get("stack_frame_id", 0))
+        seen: set[int] = set()
+        while number and number not in seen:
+            seen.add(number)
+            row = attributes_of(self.tables.get("StackFrames", {}).get(number, ""), separator=" ")
+            location = int(row.get("file_location_id", 0))
+            place = attributes_of(
+                self.tables.get("FileLocations", {}).get(location, ""), separator=" "
+            )
+            if place:
+                frames.append(
+                    Frame(
+                        self.tables["FileNames"][int(place["file_name_id"])],
+                        int(place["line"]),
+                        self.tables["FunctionNames"][int(place["function_name_id"])],
+                    )
+                )
+            number = int(row.get("parent_frame_id", 1)) - 1  # XLA prints the number after it
+        if not frames and "source_file" in metadata:
+            file = metadata["source_file"].strip('"')
+            frames.append(Frame(file, int(metadata.get("source_line", 0)), ""))
+        return tuple(frames)
+
+
+def parse(text: str) -> Text:
+    """Read the text of a compiled program, in time that grows with its length."""
+    program = Text()
+    computation: dict[str, Line] | None = None
+    table: dict[int, str] | None = None
+    root = ""
+    for line in text.splitlines():
+        if computation is not None:
+            if line.startswith("}"):
+                if root in computation:
+                    computation[root] = computation.pop(root)
+                computation, root = None, ""
+            else:
+                instruction = _instruction(line)
+                if instruction is not None:
+                    computation[instruction.name] = instruction
+                    if line.lstrip().startswith("ROOT "):
+                        root = instruction.name
+        elif line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
+            table = program.tables.setdefault(line, {})
+        elif table is not None and (row := TABLE_ROW.match(line)):
+            table[int(row[1])] = row[2] if row[2] is not None else row[3]
+        elif (header := COMPUTATION.match(line)) and "->" in line:
+            table = None
+            computation = program.computations.setdefault(header[1], {})
+            if line.startswith("ENTRY "):
+                program.entry = header[1]
+    return program
+
+
+def _instruction(line: str) -> Line | None:
+    """One line of a computation; None for what continues a constant."""
+    head = INSTRUCTION.match(line)
+    if head is None:
+        return None
+    shape_end = _end_of_shape(line, head.end())
+    opcode_end = line.find("(", shape_end)
+    if opcode_end < 0:
+        return None
+    close = _matching(line, opcode_end)
+    shape = line[head.end() : shape_end]
+    opcode = line[shape_end:opcode_end].strip()
+    inside = line[opcode_end + 1 : close]
+    attributes = attributes_of(line[close + 1 :].lstrip(", "))
+    if opcode == "constant":
+        attributes, inside = {**attributes, "value": inside}, ""
+    return Line(
+        name=head[1],
+        opcode=opcode,
+        arrays=tuple(
+            (dtype, tuple(int(size.strip("<=?") or 0) for size in sizes.split(",") if size))
+            for dtype, sizes in ARRAY.findall(shape)
+        ),
+        operands=tuple(_name(word) for word in pieces(inside, ",") if word),
+        attributes=attributes,
+    )
+
+
+def attributes_of(text: str, separator: str = ",") -> dict[str, str]:
+    """`name=value` pairs; a value may hold separators within brackets and quotes."""
+    found: dict[str, str] = {}
+    last = ""
+    for piece in pieces(text, separator):
+        name, equals, value = piece.partition("=")
+        if equals and re.fullmatch(r"[a-z_]+", name) and name != "device_ids":
+            found[name] = value
+            last = name
+        elif last:  # `replica_groups=mesh[...], device_ids=(...) {...}` is one value
+            found[last] += f"{separator}{piece}"
+    return found
+
+
+def pieces(text: str, separator: str) -> Iterator[str]:
+    """The parts of a text between separators that stand outside of brackets and quotes."""
+    start = depth = 0
+    for i, char in _outside_quotes(text):
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == separator and depth == 0:
+            yield text[start:i].strip()
+            start = i + 1
+    if text[start:].strip():
+        yield text[start:].strip()
+
+
+def _outside_quotes(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Each character that is in no string, with its place. Strings escape with backslashes."""
+    quoted = escaped = False
+    for i in range(start, len(text)):
+        char = text[i]
+        if quoted:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                quoted = False
+        elif char == '"':
+            quoted = True
+        else:
+            yield i, char
+
+
+def _matching(text: str, opening: int) -> int:
+    """Where the bracket that opens at a place is closed."""
+    depth = 0
+    for i, char in _outside_quotes(text, opening):
+        depth += (char in "([{") - (char in ")]}")
+        if depth == 0:
+            return i
+    return len(text)
+
+
+def _end_of_shape(line: str, start: int) -> int:
+    """Where the type of an instruction's result ends: at a space outside of brackets."""
+    depth = 0
+    for i, char in _outside_quotes(line, start):
+        depth += (char in "([{") - (char in ")]}")
+        if char == " " and depth == 0:
+            return i
+    return len(line)
+
+
+def _name(operand: str) -> str:
+    """The name in an operand, which may come with its type and with comments."""
+    return re.sub(r"/\*.*?\*/", "", operand).split()[-1].removeprefix("%")
+
+
+def program_of_text(text: str) -> Program:
+    """A compiled program's text as the instructions that the serialised module is read as."""
+    written = parse(text)
+    header = text.split("\n", 1)[0]
+    numbers = (
+        re.search(rf"\b{name}=(\d+)", header) for name in ("num_partitions", "replica_count")
+    )
+    partitions = max([int(number[1]) for number in numbers if number], default=1)
+    names = [(c, i) for c, lines in written.computations.items() for i in lines]
+    number = {name: place for place, name in enumerate(names)}
+    places = {name: place for place, name in enumerate(written.computations)}
+    return Program(
+        {
+            places[name]: {
+                number[name, line.name]: _read(written, name, line, number, places, partitions)
+                for line in lines.values()
+            }
+            for name, lines in written.computations.items()
+        },
+        places[written.entry],
+        partitions,
+    )
+
+
+def _read(written, computation, line, number, places, partitions):
+    attributes, plain = line.attributes, line.opcode in ("parameter", "constant")
+    pairs, groups = attributes.get("source_target_pairs"), attributes.get("replica_groups")
+    called = [places[name] for name in line.called if name in places]
+    return Instruction(
+        number=number[computation, line.name],
+        opcode=line.opcode,
+        arrays=line.arrays,
+        operands=() if plain else tuple(number[computation, name] for name in line.operands),
+        called=tuple(called),
+        index=int(line.operands[0] if line.opcode == "parameter" else attributes.get("index", 0)),
+        constant=_whole(attributes["value"]) if line.opcode == "constant" else None,
+        groups=listed_groups(pairs) if pairs else replica_groups(groups or "{}", partitions),
+        comparison=attributes.get("direction", ""),
+        unsigned=attributes.get("type") == "UNSIGNED",
+        contracting=_numbers(attributes.get("lhs_contracting_dims", "")),
+        trips=_trips(attributes.get("backend_config", "")),
+        stack=written.stack(line),
+    )
+
+
+def _whole(value: str) -> tuple[int, ...] | None:
+    """The numbers of a constant, if it is one of whole numbers."""
+    words = re.findall(r"[^\s,{}]+", value)
+    whole = all(re.fullmatch(r"-?\d+", word) for word in words)
+    return tuple(map(int, words)) if words and whole else None
+
+
+def _trips(configuration: str) -> int | None:
+    try:
+        return int(json.loads(configuration)["known_trip_count"]["n"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def replica_groups(text: str, partitions: int) -> Groups:
+    """The groups of partitions that talk to each other, from any of the forms HLO writes.
+
+    `{{0,1},{2,3}}` lists them; `[2,4]<=[4,2]T(1,0)` counts through a transposed grid;
+    `mesh['a'=4,'b'=2], device_ids=([4,2]T(1,0)) {'a':(2)2}` names axes of a mesh, or parts of one:
+    `(2)2` is the two steps of an axis that has two larger ones before them.
+    """
+    text = text.strip()
+    if text.startswith("mesh"):
+        return _mesh_groups(text)
+    if text.startswith("["):
+        shape, _, source = text.partition("<=")
+        return _rows(_counted(source).reshape(_numbers(shape)))
+    groups = listed_groups(text)
+    return groups or (tuple(range(partitions)),)
+
+
+def _mesh_groups(text: str) -> Groups:
+    head, _, rest = text.partition("]")
+    sizes = {name: int(size) for name, size in re.findall(r"'([^']*)'=(\d+)", head)}
+    order = re.search(r"device_ids=\((.*?)\) ", f"{rest} ")
+    chosen = re.findall(r"'([^']*)'(?::\((\d+)\)(\d+))?", rest.rpartition("{")[2])
+    devices = np.arange(math.prod(sizes.values()))
+    if order:
+        devices = _counted(order[1]).reshape(-1)
+    dimensions: list[int] = []
+    inner: list[int] = []
+    for name, size in sizes.items():
+        parts = [(int(before), int(own)) for n, before, own in chosen if n == name and own]
+        if any(n == name and not own for n, _, own in chosen):
+            parts = [(1, size)]
+        done = 1
+        for before, own in sorted(parts):
+            dimensions += [before // done, own]
+            inner.append(len(dimensions) - 1)
+            done = before * own
+        dimensions.append(size // done)
+    grid = devices.reshape(dimensions)
+    outer = [d for d in range(grid.ndim) if d not in inner]
+    count = math.prod(dimensions[d] for d in inner)
+    return _rows(grid.transpose(*outer, *inner).reshape(-1, count))
+
+
+def _counted(text: str) -> np.ndarray:
+    """`[4,2]T(1,0)`: the numbers from 0 on in a grid, transposed."""
+    shape, _, order = text.partition("T")
+    grid = np.arange(math.prod(_numbers(shape))).reshape(_numbers(shape))
+    return grid.transpose(_numbers(order)) if order else grid
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
+def listed_groups(text: str) -> Groups:
+    """`{{0,1},{2,3}}`: of a permutation, pairs of source and target."""
+    return tuple(_numbers(group) for group in re.findall(r"\{([\d, ]+)\}", text))
+
+
+def _rows(grid: np.ndarray) -> Groups:
+    return tuple(tuple(int(i) for i in row) for row in grid)
