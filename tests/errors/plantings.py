@@ -214,7 +214,7 @@ PLANTINGS = [
     Planting("programs.report", lambda: Report.rows, "1.7", looks),
     Planting("programs.compile_and_report", "_peak_bytes", "3.1", turned),
     Planting("programs.requested.collectives", "read", "3.1", turned),
-    Planting("programs.requested.liveness", lambda: Liveness._made_of, "6.9", iterate),
+    Planting("programs.requested.liveness", lambda: Liveness.__init__, "6.9", iterate),
     Planting("programs.requested.replica_groups", "read", "6.9", iterate),
     Planting("programs.requested.trip_counts", "trip_count", "6.9", iterate),
     Planting("programs.running", "_load", "3.1", turned),
