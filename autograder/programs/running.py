@@ -18,7 +18,7 @@ from autograder.programs import requested
 from autograder.programs.arguments import Argument, current, finely_placed, mesh_of, placed
 from autograder.programs.collective import Collective
 from autograder.programs.compile_and_report import communication
-from autograder.programs.custom_calls import prepare_linear_algebra, refuse_custom_calls
+from autograder.programs.custom_calls import refuse_custom_calls
 from autograder.programs.program_errors import ProgramError, refuse_unreduced
 from autograder.programs.report import Report
 from autograder.programs.understood import refuse_what_is_not_understood
@@ -98,7 +98,6 @@ def execute(
     Raises:
         ProgramError: it calls out, or fails.
     """
-    prepare_linear_algebra()
     laid_out = [list(zip(inputs, shardings, strict=True)) for inputs in draws]
     with current(mesh):
         with _refused():

@@ -25,6 +25,14 @@ WITH_REGIONS: Final = frozenset(
 )  # fmt: skip
 """Operations that hold others: whole programs, or what is done to two numbers."""
 
+DIALECTS: Final = frozenset({"builtin", "func", "stablehlo", "chlo", "sdy"})
+"""The sets of operations that JAX makes programs of."""
+
+OUTSIDE: Final = frozenset(
+    {"stablehlo.send", "stablehlo.recv", "stablehlo.infeed", "stablehlo.outfeed"}
+)
+"""Operations that talk to what is outside of the program, or to other devices uncounted."""
+
 
 def refuse_what_is_not_understood(module: Any) -> None:
     """Refuse a StableHLO module that holds what nobody here can read.
@@ -37,6 +45,8 @@ def refuse_what_is_not_understood(module: Any) -> None:
     strange: list[str] = []
 
     def visit(operation: Any) -> Any:
+        if operation.name.partition(".")[0] not in DIALECTS or operation.name in OUTSIDE:
+            strange.append(f"an operation {operation.name!r}")
         if len(operation.regions) and operation.name not in WITH_REGIONS:
             strange.append(f"an operation {operation.name!r}, which holds others")
         for name, attribute in _named(operation.attributes):

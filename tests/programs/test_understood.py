@@ -59,6 +59,25 @@ def test_names_as_jax_has_them_are_understood(key):
     assert KEY.fullmatch(key)
 
 
+SENT = """
+module @m {
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %token = stablehlo.create_token : !stablehlo.token
+    %sent = "stablehlo.send"(%arg0, %token) {
+      channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, is_host_transfer = false
+    } : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token
+    return %arg0 : tensor<4xf32>
+  }
+}
+"""
+MADE_UP = """
+module @m {
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = arith.addf %arg0, %arg0 : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
 FORGED = """
 module @m {
   func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
@@ -71,11 +90,20 @@ module @m {
 """
 
 
-def test_an_operation_that_holds_others_in_a_way_that_nobody_knows_is_refused():
-    from jax._src.interpreters import mlir
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        (FORGED, "named_computation', which holds others"),
+        (SENT, "an operation 'stablehlo.send'"),
+        (MADE_UP, "an operation 'arith.addf'"),
+    ],
+)
+def test_operations_that_nobody_here_knows_are_refused(text, refused):
     from jax.extend.mlir import ir
+    from jax.interpreters import mlir
 
-    with mlir.make_ir_context():
-        module = ir.Module.parse(FORGED)
-        with pytest.raises(programs.ProgramError, match="named_computation', which holds others"):
+    with mlir.make_ir_context() as context:
+        context.allow_unregistered_dialects = True
+        module = ir.Module.parse(text)
+        with pytest.raises(programs.ProgramError, match=refused):
             refuse_what_is_not_understood(module)
