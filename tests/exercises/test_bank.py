@@ -8,11 +8,29 @@ from autograder.exercises import EXERCISES, NOTEBOOKS
 from autograder.instructor.authoring import Sitting, bank
 from autograder.instructor.walls import Case, judge_apart
 from autograder.judge import verdict_as_text
+from autograder.programs import compile_and_report
+from autograder.programs.compiled import program_of, read
+from autograder.programs.compiled import work_of_further_rounds as work
 from tests.conftest import ROOT
+from tests.programs.hlo_text import program_of_text
 from tests.sitting import sit
 
 BANKS = {name: bank.load(ROOT / "solutions" / name / "bank.py") for name in NOTEBOOKS}
 SEED = 20260101
+
+
+DISAGREEMENTS = []
+"""Compiled programs in which the serialised module and the text do not say the same."""
+
+
+def read_in_both_ways(executable):
+    """What stands in for `program_of`, and looks at the text too."""
+    program = program_of(executable)
+    (module,) = executable.hlo_modules()
+    written = program_of_text(module.to_string())
+    if read(program) != read(written) or work(program) != work(written):
+        DISAGREEMENTS.append(module.to_string())
+    return program
 
 
 @pytest.fixture(scope="module", params=NOTEBOOKS)
@@ -20,7 +38,9 @@ def verdicts(request):
     """For one notebook's bank: each known answer, the kernel's verdict and the clean judge's."""
     sitting = Sitting.at(ROOT / "course" / request.param / f"{request.param}.ipynb")
     known = BANKS[request.param]
-    answered = [sit(sitting, entry, SEED + i) for i, entry in enumerate(known)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile_and_report, "program_of", read_in_both_ways)
+        answered = [sit(sitting, entry, SEED + i) for i, entry in enumerate(known)]
     apart = judge_apart(
         [
             # through JSON, as evidence travels
@@ -41,6 +61,11 @@ def test_scores_and_diagnoses_are_as_the_bank_says(verdicts):
         if here.diagnoses != entry.diagnoses or abs(here.score - entry.score) > 1e-9
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_both_ways_of_reading_compiled_programs_agree(verdicts):
+    assert verdicts
+    assert not DISAGREEMENTS, DISAGREEMENTS[0]
 
 
 def test_the_kernel_and_the_clean_judge_agree(verdicts):

@@ -310,7 +310,7 @@ def collective_of(message):
 
 
 def test_bytes_that_are_no_module_are_refused():
-    with pytest.raises(UnreadableProgramError, match="cannot be decoded"):
+    with pytest.raises(UnreadableProgramError, match="The module is not in order: Error parsing"):
         read_module(b"\xff\xff")
 
 

@@ -24,6 +24,9 @@ TUPLES: Final = (13, 34)
 LONGEST_CONSTANT: Final = 4096
 """The most numbers of a constant that are read: a table of one for each partition is short."""
 
+MOST_PARTITIONS: Final = 1 << 16
+"""The most devices of a program, which is more than anybody compiles for."""
+
 
 class UnreadableProgramError(ValueError):
     """A compiled program is not understood: its compiler is newer than this reader, most likely."""
@@ -56,9 +59,14 @@ def read_module(serialised: bytes) -> Program:
     from google.protobuf.message import DecodeError
 
     try:
-        module = decoded(serialised)
-    except DecodeError as error:
-        raise UnreadableProgramError(f"The module cannot be decoded: {error}") from error
+        return _program(decoded(serialised))
+    except UnreadableProgramError:
+        raise
+    except (DecodeError, LookupError, ValueError, OverflowError) as error:
+        raise UnreadableProgramError(f"The module is not in order: {error}") from error
+
+
+def _program(module: Any) -> Program:
     partitions = _partitions(module.device_assignment)
     stack = _stacks(module.stack_frame_index)
     orders = {entry.key: entry.value.instruction_ids for entry in module.schedule.sequences}
@@ -84,6 +92,8 @@ def _partitions(assignment: Any) -> int:
     partitions, replicas = int(assignment.computation_count), int(assignment.replica_count)
     if min(partitions, replicas) > 1:
         raise UnreadableProgramError("It has several partitions, and several replicas of each.")
+    if max(partitions, replicas) > MOST_PARTITIONS:
+        raise UnreadableProgramError(f"It has more than {MOST_PARTITIONS:,} partitions.")
     return max(partitions, replicas, 1)
 
 
@@ -127,7 +137,7 @@ def _instruction(each: Any, partitions: int, stack: Stacks) -> Instruction:
         called=tuple(each.called_computation_ids),
         index=each.parameter_number if opcode == "parameter" else each.tuple_index,
         constant=_constant(each.literal) if opcode == "constant" else None,
-        groups=_groups(each, partitions) if collective else (),
+        groups=replica_groups(each, partitions) if collective else (),
         comparison=each.comparison_direction.decode(),
         unsigned=each.comparison_type == b"UNSIGNED",
         contracting=tuple(each.dot_dimension_numbers.lhs_contracting_dimensions),
@@ -145,13 +155,6 @@ def _has_groups(each: Any) -> bool:
         or each.HasField("iota_replica_group_list")
         or each.HasField("mesh_axes_replica_groups")
     )
-
-
-def _groups(each: Any, partitions: int) -> tuple[tuple[int, ...], ...]:
-    try:
-        return replica_groups(each, partitions)
-    except ValueError as error:
-        raise UnreadableProgramError(f"Groups are in a form not known here: {error}") from error
 
 
 def _arrays(shape: Any) -> Iterable[tuple[str, tuple[int, ...]]]:

@@ -32,27 +32,31 @@ def replica_groups(instruction: Any, partitions: int) -> Groups:
     if strange:
         raise ValueError(f"there are fields {strange}")
     if instruction.HasField("mesh_axes_replica_groups"):
-        groups = _along_axes(axes.mesh, axes.axes)
+        groups = _along_axes(axes.mesh, axes.axes, partitions)
     elif instruction.HasField("iota_replica_group_list"):
-        groups = _counted(counted)
+        groups = _counted(counted, partitions)
     elif devices.HasField("iota_replica_group_list"):
-        groups = _counted(devices.iota_replica_group_list)
+        groups = _counted(devices.iota_replica_group_list, partitions)
     else:  # the second place is where XLA used to list them, and may repeat them
         listed = devices.replica_groups or instruction.replica_groups
         groups = tuple(tuple(group.replica_ids) for group in listed)
-    return groups or (tuple(range(partitions)),)
+    groups = groups or (tuple(range(partitions)),)
+    if not {partition for group in groups for partition in group} <= set(range(partitions)):
+        raise ValueError(f"there are others than {partitions} partitions in them")
+    return groups
 
 
-def _along_axes(mesh: Any, chosen: Any) -> Groups:
+def _along_axes(mesh: Any, chosen: Any, partitions: int) -> Groups:
     """The groups along axes of a mesh, or along parts of axes.
 
     A part is the `size` steps of an axis that has `pre_size` larger ones before them.
     """
     sizes = [axis.size for axis in mesh.axes]
     if mesh.HasField("iota_device_ids"):
-        devices = _iota(mesh.iota_device_ids.reshape_dims, mesh.iota_device_ids.transpose_perm)
+        counted = mesh.iota_device_ids
+        devices = _iota(counted.reshape_dims, counted.transpose_perm, partitions)
     else:
-        devices = np.array(mesh.device_ids or range(math.prod(sizes)))
+        devices = np.array(mesh.device_ids or range(partitions))
     dimensions: list[int] = []
     inner: list[int] = []
     for number, size in enumerate(sizes):
@@ -75,15 +79,15 @@ def _along_axes(mesh: Any, chosen: Any) -> Groups:
     return _rows(grid.transpose(*outer, *inner).reshape(-1, count))
 
 
-def _counted(counted: Any) -> Groups:
+def _counted(counted: Any, partitions: int) -> Groups:
     """Groups that are the rows of a grid of numbers."""
-    turned = _iota(counted.iota_reshape_dims, counted.iota_transpose_perm)
+    turned = _iota(counted.iota_reshape_dims, counted.iota_transpose_perm, partitions)
     return _rows(turned.reshape(counted.num_replica_groups, counted.num_devices_per_group))
 
 
-def _iota(shape: Any, order: Any) -> Numbers:
-    """The numbers from 0 on in a grid, transposed."""
-    grid = np.arange(math.prod(shape)).reshape(tuple(shape))
+def _iota(shape: Any, order: Any, partitions: int) -> Numbers:
+    """The numbers of all partitions in a grid, transposed."""
+    grid = np.arange(partitions).reshape(tuple(shape))
     return grid.transpose(tuple(order) or None)
 
 

@@ -1,0 +1,20 @@
+"""Both readers of compiled programs agree on whatever is drawn, and refuse what is broken."""
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.programs.random_programs import breaks, broken, compiled, disagreement
+
+RECORDED = sorted((ROOT / "tests" / "programs" / "recorded").glob("*/*.pb"))
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_both_ways_of_counting_agree(number):
+    assert not disagreement(*compiled(number))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_module_with_other_bytes_is_read_or_refused(path):
+    module = path.read_bytes()
+    assert not breaks(module)
+    assert 0 < sum(breaks(broken(module, number)) for number in range(100)) < 100
