@@ -19,7 +19,7 @@ BANKS = {name: bank.load(ROOT / "solutions" / name / "bank.py") for name in NOTE
 SEED = 20260101
 
 
-DISAGREEMENTS = []
+DISAGREEMENTS: list[str] = []
 """Compiled programs in which the serialised module and the text do not say the same."""
 
 
