@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from autograder.evidence import Program
 from autograder.exercises import Ask, Exercise, Requests
-from autograder.judge.judging_values import asked_of, run_all
+from autograder.judge.judging_values import asked_of, rests_on, run_all
 from autograder.judge.verdict import Finding
 from autograder.programs import Collective, Ran, described
 
@@ -36,6 +36,15 @@ def judge_requests(
         if not found.met:
             return found.but(difference=f"Given {described(arguments)}: {found.difference}")
         first = first or found
+    for ask in requirement.wanted[0] if requirement.wanted else ():
+        if not rests_on(exercise, requirement.answer, piece, ask.kind, ask.axes, seed):
+            return basis.problem(
+                "makes-no-difference",
+                f"The result rests on no {ask.kind}: with three times as much going into "
+                f"{'it' if ask.times == 1 else 'each'}, every number of it stays the same. What "
+                f"is exchanged has to be what the result is made of.",
+                came=first.came if first else "",
+            )
     return first or basis
 
 

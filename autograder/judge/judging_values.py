@@ -5,7 +5,7 @@ Each of these raises `programs.ProgramError` for a program that cannot be judged
 
 import inspect
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -22,6 +22,9 @@ from autograder.programs import Argument, described
 
 Run = tuple[list[list[np.ndarray]], programs.Ran]
 """The inputs of a program, drawn more than once, and what it made of them."""
+
+Names = tuple[str, ...] | None
+"""Names of mesh axes; None for any."""
 
 DRAWS = 2
 """How often inputs are drawn: what ignores them gives itself away."""
@@ -160,6 +163,42 @@ def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
     generator = np.random.default_rng(seed)
     draws = [[argument.draw(generator) for argument in arguments] for _ in range(DRAWS)]
     return draws, programs.run(artifact, arguments, draws)
+
+
+def rests_on(
+    exercise: Exercise, answer: str, piece: Program, kind: str, axes: Names, seed: int
+) -> bool:
+    """Whether a result would be another if more went into a collective that is asked for by hand.
+
+    A program can ask for a collective and make nothing of it: its values are right all the same.
+
+    Args:
+        exercise: what was asked.
+        answer: the name of the program's answer.
+        piece: the programs, of which the first is tried.
+        kind: the kind of the collectives.
+        axes: the axes that they run over; None for any.
+        seed: what the inputs are drawn from.
+    """
+    computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
+    arguments, reference = asked_of(exercise, answer)[0], next(computes).reference
+    inputs, ran = _run_with_more(piece.artifacts[0], arguments, kind, axes, seed)
+    wanted = jax.tree.leaves(reference(*inputs))
+    return ran is None or _compare_outputs(ran.outputs[0], wanted) is not None
+
+
+@lru_cache(maxsize=16)
+def _run_with_more(
+    artifact: bytes, arguments: tuple[Argument, ...], kind: str, axes: Names, seed: int
+) -> tuple[list[np.ndarray], programs.Ran | None]:
+    """What a program makes of its inputs if more goes into a collective; None where it fails."""
+    generator = np.random.default_rng(seed)
+    inputs = [argument.draw(generator) for argument in arguments]
+    more = partial(programs.scale, kind=kind, axes=axes)
+    try:
+        return inputs, programs.run(artifact, arguments, [inputs], more)
+    except programs.ProgramError:
+        return inputs, None
 
 
 def _compare_outputs(

@@ -14,6 +14,7 @@ from autograder.programs.costs import MACHINES, Machine, seconds, wire_bytes
 from autograder.programs.exporting import export
 from autograder.programs.program_errors import UNREDUCED, ProgramError
 from autograder.programs.report import Report
+from autograder.programs.requested import scale
 from autograder.programs.running import Ran, execute, run
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "export",
     "placed",
     "run",
+    "scale",
     "seconds",
     "wire_bytes",
 ]

@@ -30,6 +30,7 @@ Collectives, layouts and memory are settled before machine code is made, so that
 """
 
 Inputs = Sequence[np.ndarray]
+Change = Callable[[Any, jax.sharding.Mesh], None]
 
 MAX_ARTIFACT_BYTES: Final = 1 << 20
 """An exported exercise takes a few kilobytes; what is much larger carries its answer in it."""
@@ -52,13 +53,19 @@ class Ran:
     mapped: bool
 
 
-def run(artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs]) -> Ran:
+def run(
+    artifact: bytes,
+    arguments: Sequence[Argument],
+    draws: Sequence[Inputs],
+    change: Change | None = None,
+) -> Ran:
     """Compile an exported program here and run it.
 
     Args:
         artifact: what `export` made; it may be forged, and is checked first.
         arguments: what the exercise gives the program.
         draws: their values, once or several times.
+        change: what is to be done to its StableHLO before it is compiled.
 
     Raises:
         ProgramError: it is malformed, too large, made for other arguments, calls out, or fails.
@@ -68,7 +75,7 @@ def run(artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs])
         raise ProgramError("arguments", "The program was exported for other arguments than asked.")
     mesh = mesh_of(arguments[0])
     try:
-        return execute(program.call, [placed(a) for a in arguments], draws, mesh)
+        return execute(program.call, [placed(a) for a in arguments], draws, mesh, change)
     except ProgramError as refused:
         if refused.diagnosis != "fails":
             raise
@@ -76,7 +83,7 @@ def run(artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs])
         # described so: blocks of 2 by 4 have no name on a mesh of 4 by 2. (A constraint on a mesh
         # of its own is how it comes about; where the function itself is run, JAX looks there.)
         with suppress(ProgramError):
-            return execute(program.call, [finely_placed(a) for a in arguments], draws, mesh)
+            return execute(program.call, [finely_placed(a) for a in arguments], draws, mesh, change)
         raise
 
 
@@ -85,6 +92,7 @@ def execute(
     shardings: Sequence[jax.sharding.Sharding],
     draws: Sequence[Inputs],
     mesh: jax.sharding.Mesh,
+    change: Change | None = None,
 ) -> Ran:
     """Compile a function for arrays as they are laid out, and run it.
 
@@ -94,6 +102,7 @@ def execute(
         shardings: how its arguments are laid out.
         draws: their values, once or several times.
         mesh: what to name axes by.
+        change: what is to be done to its StableHLO, in which axes are named by the mesh.
 
     Raises:
         ProgramError: it calls out, or fails.
@@ -106,6 +115,8 @@ def execute(
         module = lowered.compiler_ir("stablehlo")
         refuse_what_is_not_understood(module)
         refuse_custom_calls(module)
+        if change is not None:
+            change(module, mesh)
         with _refused():
             compiled = lowered.compile(compiler_options=QUICKLY)
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)

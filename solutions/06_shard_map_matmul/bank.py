@@ -87,6 +87,16 @@ def block_by_rows(A, B):
     )
 
 
+# %% the compiler's product, and a sum of zeros for show exercise="6.2" score=0.75 diagnoses=["makes-no-difference"]
+def block_by_rows(A, B):
+    nothing = jax.shard_map(
+        lambda a, b: lax.psum(0 * (a @ b).astype(int), "y"),
+        in_specs=(P("x", "y"), P("y")),
+        out_specs=P("x"),
+    )(A, B)
+    return A @ B + nothing
+
+
 # %% the transposed product exercise="6.2" score=1
 def block_by_rows(A, B):
     def body(a, b):

@@ -216,6 +216,7 @@ PLANTINGS = [
     Planting("programs.requested.collectives", "read", "3.1", turned),
     Planting("programs.requested.liveness", lambda: Liveness.__init__, "6.9", iterate),
     Planting("programs.requested.replica_groups", "read", "6.9", iterate),
+    Planting("programs.requested.scaling", "scale", "6.9", iterate),
     Planting("programs.requested.trip_counts", "trip_count", "6.9", iterate),
     Planting("programs.running", "_load", "3.1", turned),
     Planting("programs.understood", "refuse_what_is_not_understood", "3.1", turned),

@@ -33,12 +33,20 @@ def read(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
         module: the module, with a public function `main`.
         mesh: what names the axes; its devices in order are the program's partitions.
     """
+    return [collective for _, collective in occurrences(module, mesh)]
+
+
+def occurrences(module: Any, mesh: jax.sharding.Mesh) -> list[tuple[Any, Collective]]:
+    """The same, each with the operation that asks for it."""
     from jax.extend.mlir import ir
 
     symbols = ir.SymbolTable(module.operation)
     ids = [device.id for device in mesh.devices.flat]
     return [
-        named(_collective(each.operation, symbols, each.times, each.sometimes), mesh, ids)
+        (
+            each.operation,
+            named(_collective(each.operation, symbols, each.times, each.sometimes), mesh, ids),
+        )
         for each in _live(module)
         if each.operation.name in KINDS
     ]
