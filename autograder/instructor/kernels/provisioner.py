@@ -13,7 +13,15 @@ from jupyter_client.provisioning import LocalProvisioner
 from autograder import devices
 from autograder.evidence import PLANS_VARIABLE
 from autograder.instructor.kernels.limit_watch import Watch
-from autograder.instructor.walls import PACKAGES, UNPROTECTED, Sandbox, environment, works
+from autograder.instructor.walls import (
+    PACKAGES,
+    UNFILTERED,
+    UNPROTECTED,
+    Sandbox,
+    environment,
+    filters,
+    works,
+)
 
 PROVISIONER: Final = "shardlings-sandbox"
 """What the provisioner is called, in a kernel specification or in Jupyter's configuration."""
@@ -56,6 +64,8 @@ class SandboxedKernel(LocalProvisioner):
         kwargs.update(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if works():
             kwargs.update(cwd="/", env=environment())
+            if not filters():
+                self.sandbox.log.warning(UNFILTERED)
         else:
             self.sandbox.log.warning(UNPROTECTED)
         return kwargs

@@ -4,6 +4,7 @@ In: a command, or evidence. Out: the same command behind walls and within limits
 a clean process. The limits on memory, time, processes and files are traits of `Sandbox`.
 """
 
+from autograder.instructor.walls.bubblewrap import UNFILTERED, UNPROTECTED, filters, works
 from autograder.instructor.walls.judge_process import (
     SECONDS,
     Case,
@@ -11,18 +12,12 @@ from autograder.instructor.walls.judge_process import (
     encode,
     judge_apart,
 )
-from autograder.instructor.walls.sandbox import (
-    PACKAGES,
-    UNPROTECTED,
-    NoSandboxError,
-    Sandbox,
-    environment,
-    works,
-)
+from autograder.instructor.walls.sandbox import PACKAGES, NoSandboxError, Sandbox, environment
 
 __all__ = [
     "PACKAGES",
     "SECONDS",
+    "UNFILTERED",
     "UNPROTECTED",
     "Case",
     "JudgeFailedError",
@@ -30,6 +25,7 @@ __all__ = [
     "Sandbox",
     "encode",
     "environment",
+    "filters",
     "judge_apart",
     "works",
 ]

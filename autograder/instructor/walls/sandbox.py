@@ -5,11 +5,7 @@ afterwards, and nothing else: no network, no other files, no other processes. It
 with no capabilities, and all it starts dies with it.
 """
 
-import functools
 import os
-import shutil
-import subprocess
-import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,9 +16,7 @@ from traitlets.config import LoggingConfigurable
 
 import autograder
 from autograder.exercises import folders_of_courses
-
-HOME: Final = "/home/student"
-"""Where what runs in a sandbox finds itself."""
+from autograder.instructor.walls.bubblewrap import HOME, UNPROTECTED, bubblewrap, walls, works
 
 PACKAGES: Final = "/shardlings"
 """Where, within walls, the package lies that grades; Python looks there before anywhere else.
@@ -31,13 +25,6 @@ Left to itself it would look where the package is installed. From an editable in
 another checkout than the one at work, if that is what the current folder holds, and it has no
 place within the walls.
 """
-
-UNPROTECTED: Final = (
-    "There is no working bubblewrap here (`bwrap`), so submissions run as you do, with limits but "
-    "without walls: they can read and change your files, solutions and grades among them. "
-    "Install bubblewrap, or grade where it does no harm."
-)
-"""What is said, loudly, where there are no walls."""
 
 
 class NoSandboxError(RuntimeError):
@@ -96,8 +83,8 @@ class Sandbox(LoggingConfigurable):
             command = ["/bin/sh", "-c", copy, "sh", *command]
         variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
         known = [part for pair in variables.items() for part in ("--setenv", *pair)]
-        walls = _walls(self.scratch, seen)
-        return self._limited([*walls, "--chdir", HOME, "--clearenv", *known, "--", *command])
+        walled = [*bubblewrap(), *walls(self.scratch, seen)]
+        return self._limited([*walled, "--chdir", HOME, "--clearenv", *known, "--", *command])
 
     def _limited(self, command: Sequence[str]) -> list[str]:
         """The same command under a shell's limits, where there is a shell; no limit is required.
@@ -131,71 +118,6 @@ def _while_this_lives(command: Sequence[str]) -> list[str]:
         f"({look}) <&- >&- 2>&- & wait $child; status=$?; kill $!; exit $status"
     )
     return ["/bin/sh", "-c", run, "sh", *command]
-
-
-@functools.cache
-def works() -> bool:
-    """Whether there is a bubblewrap here that may make a sandbox in which this Python starts."""
-    if shutil.which("bwrap") is None:
-        return False
-    return _starts(_walls(2**20, []))
-
-
-@functools.cache
-def _no_further() -> list[str]:
-    """That there are no sandboxes in the sandbox, where bubblewrap can say so: it is 0.8 or newer.
-
-    In one of its own, a process has capabilities, and can mount a disk in memory of any size.
-    """
-    option = ["--unshare-user", "--disable-userns"]
-    return option if _starts(["bwrap", *option, "--ro-bind", "/", "/"]) else []
-
-
-def _starts(walls: Sequence[str]) -> bool:
-    """Whether this Python starts within walls."""
-    tried = [*walls, "--", sys.executable, "-c", "import msgspec"]
-    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
-
-
-def _walls(scratch: int, seen: Sequence[str]) -> list[str]:
-    """The beginning of a command that is to run within walls.
-
-    Args:
-        scratch: the bytes that there is room for in each place that can be written to.
-        seen: what is to be seen besides the system.
-    """
-    room = [
-        part for place in ("/tmp", "/dev/shm", HOME)
-        for part in ("--size", str(scratch), "--tmpfs", place)
-    ]  # fmt: skip
-    settings = [
-        part for place in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
-        for part in ("--ro-bind-try", place, place)
-    ]  # fmt: skip
-    return [
-        "bwrap", "--unshare-all", *_no_further(), "--die-with-parent", "--new-session",
-        "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
-        "--proc", "/proc", *settings,  # the machine's: whoever grades as root could change them
-        "--dev", "/dev", *room, *_system(), *seen,
-        "--remount-ro", "/dev", "--remount-ro", "/",  # they are memory, and of any size
-    ]  # fmt: skip
-
-
-def _system() -> list[str]:
-    """The system's files and Python's, read-only."""
-    binds = ["--ro-bind", "/usr", "/usr"]
-    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):
-        if path.is_symlink():
-            binds += ["--symlink", str(path.readlink()), str(path)]
-        elif path.is_dir():
-            binds += ["--ro-bind", str(path), str(path)]
-    for file in ("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts"):
-        binds += ["--ro-bind-try", file, file]
-    python = str(Path(sys.executable).resolve().parent.parent)
-    for folder in dict.fromkeys([sys.base_prefix, python, sys.prefix]):
-        if not folder.startswith("/usr/") and folder != "/usr":
-            binds += ["--ro-bind", folder, folder]
-    return binds
 
 
 def _packages() -> list[str]:

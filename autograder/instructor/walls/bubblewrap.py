@@ -1,0 +1,129 @@
+"""bubblewrap: the walls themselves, and whether they can be had here.
+
+In them, a process sees the system and Python, read-only, some folders in memory, and what it is
+shown besides; it is nobody, without capabilities, and system calls that it does not need are
+refused.
+"""
+
+import functools
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from autograder.instructor.walls import call_filter, entrance
+
+HOME: Final = "/home/student"
+"""Where what runs in a sandbox finds itself."""
+
+UNPROTECTED: Final = (
+    "There is no working bubblewrap here (`bwrap`), so submissions run as you do, with limits but "
+    "without walls: they can read and change your files, solutions and grades among them. "
+    "Install bubblewrap, or grade where it does no harm."
+)
+"""What is said, loudly, where there are no walls."""
+
+
+UNFILTERED: Final = (
+    "System calls are not filtered here, so a hole in the kernel's rarer parts is open to "
+    "submissions: install libseccomp (`libseccomp2` on Debian), and pyseccomp beside nbgrader."
+)
+"""What is said where there are walls and no filter."""
+
+BARE: Final = ("bwrap", "--ro-bind", "/", "/")
+"""A sandbox in which all is as outside, to see whether an option works here."""
+
+FILTERED: Final = ("--seccomp", str(entrance.FILTER))
+"""What tells bubblewrap where its filter is."""
+
+
+@functools.cache
+def works() -> bool:
+    """Whether there is a bubblewrap here that may make a sandbox in which this Python starts."""
+    if shutil.which("bwrap") is None:
+        return False
+    return _starts(["bwrap", *walls(2**20, [])])
+
+
+@functools.cache
+def filters() -> bool:
+    """Whether system calls are filtered within walls: there is a library, and bubblewrap can."""
+    file = call_filter.filter_file()
+    return bool(file) and works() and _starts([*_through(file), *BARE, *FILTERED])
+
+
+def bubblewrap() -> list[str]:
+    """bubblewrap, without the keys of this session, and with a filter where there can be one."""
+    file = call_filter.filter_file() if filters() else ""
+    return [*_through(file), "bwrap", *(FILTERED if file else ())]
+
+
+def _through(filter_file: str) -> list[str]:
+    """The beginning of a command that becomes another one; see `entrance.py`."""
+    return [sys.executable, "-I", "-S", entrance.__file__, filter_file]
+
+
+@functools.cache
+def _no_further() -> list[str]:
+    """That there are no sandboxes in the sandbox, where bubblewrap can say so: it is 0.8 or newer.
+
+    In one of its own, a process has capabilities, and can mount a disk in memory of any size.
+    """
+    option = ["--unshare-user", "--disable-userns"]
+    return option if _starts([*BARE, *option]) else []
+
+
+def _starts(walled: Sequence[str]) -> bool:
+    """Whether this Python starts within walls."""
+    tried = [*walled, "--", sys.executable, "-c", "import msgspec"]
+    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+def walls(scratch: int, seen: Sequence[str]) -> list[str]:
+    """What makes bubblewrap's walls.
+
+    Args:
+        scratch: the bytes that there is room for in each place that can be written to.
+        seen: what is to be seen besides the system.
+    """
+    room = [
+        part for place in ("/tmp", "/dev/shm", HOME)
+        for part in ("--size", str(scratch), "--tmpfs", place)
+    ]  # fmt: skip
+    settings = [
+        part for place in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+        for part in ("--ro-bind-try", place, place)
+    ]  # fmt: skip
+    return [
+        "--unshare-all", *_no_further(), "--die-with-parent", "--new-session",
+        "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
+        "--proc", "/proc", *settings,  # the machine's: whoever grades as root could change them
+        *_keys_unlisted(),
+        "--dev", "/dev", *room, *_system(), *seen,
+        "--remount-ro", "/dev", "--remount-ro", "/",  # they are memory, and of any size
+    ]  # fmt: skip
+
+
+def _keys_unlisted() -> list[str]:
+    """That the machine's keys are not listed, where they would be: a filter has no say in files."""
+    lists = [file for file in ("/proc/keys", "/proc/key-users") if Path(file).exists()]
+    return [part for file in lists for part in ("--ro-bind", "/dev/null", file)]
+
+
+def _system() -> list[str]:
+    """The system's files and Python's, read-only."""
+    binds = ["--ro-bind", "/usr", "/usr"]
+    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):
+        if path.is_symlink():
+            binds += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            binds += ["--ro-bind", str(path), str(path)]
+    for file in ("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts"):
+        binds += ["--ro-bind-try", file, file]
+    python = str(Path(sys.executable).resolve().parent.parent)
+    for folder in dict.fromkeys([sys.base_prefix, python, sys.prefix]):
+        if not folder.startswith("/usr/") and folder != "/usr":
+            binds += ["--ro-bind", folder, folder]
+    return binds

@@ -1,0 +1,104 @@
+"""Which system calls are refused within walls: those that no notebook needs, and no judge.
+
+bubblewrap takes away what a process may see. This takes away ways into the kernel: keys, which are
+not files; calls that many holes were found in; whatever makes another sandbox, or looks into
+another process. It is made with libseccomp, and goes where there is one: the walls stand without.
+"""
+
+import errno
+import functools
+import os
+from typing import Any, Final
+
+REFUSAL: Final = errno.EPERM
+"""What who calls hears: that it may not."""
+
+REFUSED: Final = (
+    # keys, which belong to a session and are nowhere in the file system
+    "add_key", "keyctl", "request_key",
+    # into another process
+    "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp",
+    # into the kernel
+    "bpf", "perf_event_open", "userfaultfd", "kexec_load", "kexec_file_load", "init_module",
+    "finit_module", "delete_module", "syslog", "fanotify_init", "personality",
+    # other file systems, and files by another way than their names
+    "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick",
+    "move_mount", "open_tree", "open_by_handle_at", "quotactl",
+    # sandboxes in the sandbox
+    "unshare", "setns",
+)  # fmt: skip
+
+NEWER: Final = {
+    "mount_setattr": 442, "quotactl_fd": 443, "statmount": 457, "listmount": 458,
+    "open_tree_attr": 467,
+}  # fmt: skip
+"""Refused too, by numbers, which of late are every machine's: not each libseccomp has the names."""
+
+ABSENT: Final = (
+    # its arguments lie in memory, where no filter looks: whoever hears this takes `clone`
+    "clone3",
+    # whoever hears this does without
+    "io_uring_setup", "io_uring_enter", "io_uring_register",
+)  # fmt: skip
+"""What there is said to be none of, as in an older kernel; software has another way then."""
+
+NEW_SANDBOX: Final = (
+    0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000,
+)  # fmt: skip
+"""The flags of `clone` that begin with CLONE_NEW: a new process in namespaces of its own."""
+
+TYPES_FOR_OTHERS: Final = (0x5412, 0x541C)
+"""TIOCSTI and TIOCLINUX, by which a terminal takes for typed what was not."""
+
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+FAMILIES: Final = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
+"""The sockets that are left. Interfaces are listed by netlink's first protocol, and no other one
+of its many is."""
+
+INT: Final = 0xFFFF_FFFF
+"""How much the kernel looks at of an argument that is an int."""
+
+
+def filter_file() -> str:
+    """Where the filter lies, for bubblewrap to read; empty where there is no libseccomp.
+
+    It is a file in memory that this process holds, and that whoever is started by it can open.
+    """
+    file = _written()
+    return f"/proc/{os.getpid()}/fd/{file}" if file is not None else ""
+
+
+@functools.cache
+def _written() -> int | None:
+    """The filter as a file."""
+    try:
+        import pyseccomp as seccomp
+    except (ImportError, RuntimeError):  # it raises the second where it finds no library
+        return None
+    file = os.memfd_create("system calls")
+    with open(file, "wb", closefd=False) as opened:
+        _made(seccomp).export_bpf(opened)
+    return file
+
+
+def _made(seccomp: Any) -> Any:
+    """The filter, by the library that makes it."""
+    made = seccomp.SyscallFilter(seccomp.ALLOW)
+    # another machine's calls, such as those of 32 bits, have other numbers than these rules
+    made.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.ERRNO(REFUSAL))
+    no = seccomp.ERRNO(REFUSAL)
+    for call in (*REFUSED, *NEWER.values()):
+        made.add_rule(no, call)
+    for call in ABSENT:
+        made.add_rule(seccomp.ERRNO(errno.ENOSYS), call)
+    for flag in NEW_SANDBOX:
+        made.add_rule(no, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
+    for request in TYPES_FOR_OTHERS:
+        made.add_rule(no, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, INT, request))
+    for call in ("socket", "socketpair"):
+        for family in set(range(AF_NETLINK)) - set(FAMILIES):
+            made.add_rule(no, call, seccomp.Arg(0, seccomp.EQ, family))
+        made.add_rule(no, call, seccomp.Arg(0, seccomp.GT, AF_NETLINK))
+        netlink, other = seccomp.Arg(0, seccomp.EQ, AF_NETLINK), seccomp.Arg(2, seccomp.NE, 0)
+        made.add_rule(no, call, netlink, other)
+    return made
