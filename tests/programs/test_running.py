@@ -262,7 +262,7 @@ def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
         capture_output=True,
         check=True,
     )
-    right, wrong = msgspec.json.decode(done.stdout, type=list[Verdict])
+    right, wrong = (msgspec.json.decode(o, type=Verdict) for o in done.stdout.splitlines())
     assert right.score == 1
     assert wrong.diagnoses == ("custom-call",)
 

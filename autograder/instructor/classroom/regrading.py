@@ -1,10 +1,9 @@
 """Judge a class again, from the evidence that was kept: nobody's code is run in a kernel again."""
 
 import copy
-import math
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,16 +16,12 @@ from rich.console import Console
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.grading import broken, report
 from autograder.instructor.course import Course, readable, reason
-from autograder.instructor.nbgrader_plugins import NotGradedError, write_verdict
-from autograder.instructor.walls import SECONDS, Case, Sandbox, judge_apart
+from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, write_verdict
+from autograder.instructor.walls import Case, NoSandboxError, Sandbox, judge_apart
 from autograder.judge import Verdict
 
-AT_ONCE: Final = 16
-"""How many submissions one judge's process takes: to start it is most of what a small one costs."""
-
-
 CORES: Final = os.cpu_count() or 1
-"""How many judges are at work."""
+"""How many judges are at work, each on one submission."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +49,6 @@ def regrade_class(course: Course, console: Console) -> int:
     Returns:
         The exit status: 0, or 1 where a submission could not be judged.
 
-    Raises:
-        JudgeFailedError: no judge could be had; nothing of its batch is changed.
     """
     with course.alone():
         return _regrade_all(course, console)
@@ -64,31 +57,27 @@ def regrade_class(course: Course, console: Console) -> int:
 def _regrade_all(course: Course, console: Console) -> int:
     graded = list(_kept(course, console))
     changed = failed = 0
-    room = Sandbox(config=course.api.config)
     with Gradebook(course.api.coursedir.db_url, course.api.coursedir.course_id) as gradebook:
-        number = max(CORES, math.ceil(len(graded) / AT_ONCE))
-        batches = [graded[i::number] for i in range(number)]  # the sorted ones are of unlike size
-        for batch, judged in zip(batches, _judged(batches, room), strict=True):
-            verdicts = iter(judged)
-            for one in batch:
-                mine = {case.exercise: next(verdicts) for case in one.cases}
-                try:
-                    is_new = _write(gradebook, one, mine)
-                except Exception as error:  # one submission's failure is its own
-                    gradebook.db.rollback()
-                    failed += 1
-                    said = f"{one.student}, {one.assignment}: the old grade stays. "
-                    said += f"{type(error).__name__}: {error}"
-                    console.print(readable(said), markup=False)
-                    continue
-                if is_new:
-                    changed += 1
-                    done = course.api.generate_feedback(one.assignment, one.student, force=True)
-                    if not done["success"]:
-                        console.print(
-                            f"{one.student}, {one.assignment}: no feedback page. {reason(done)}",
-                            markup=False,
-                        )
+        for one, judged in zip(graded, _judged(graded, course.api.config), strict=True):
+            try:
+                is_new = _write(gradebook, one, judged.result())
+            except NoSandboxError:
+                raise
+            except Exception as error:  # one submission's failure is its own
+                gradebook.db.rollback()
+                failed += 1
+                said = f"{one.student}, {one.assignment}: the old grade stays. "
+                said += f"{type(error).__name__}: {error}"
+                console.print(readable(said), markup=False)
+                continue
+            if is_new:
+                changed += 1
+                done = course.api.generate_feedback(one.assignment, one.student, force=True)
+                if not done["success"]:
+                    console.print(
+                        f"{one.student}, {one.assignment}: no feedback page. {reason(done)}",
+                        markup=False,
+                    )
     report(course, console, broken(course))
     console.print(f"{len(graded)} submissions were judged again; {changed} have changed.")
     if failed:
@@ -109,18 +98,17 @@ def _kept(course: Course, console: Console) -> Iterator[Graded]:
         yield Graded(folder.parent.name, folder.name, folder, known)
 
 
-def _judged(batches: list[list[Graded]], room: Sandbox) -> Iterator[list[Verdict]]:
-    """The verdicts on each batch."""
+def _judged(graded: list[Graded], config: Any) -> Iterator[Future[list[Verdict]]]:
+    """The verdicts on each submission, or why there are none.
 
-    def judge(batch: list[Graded]) -> list[Verdict]:
-        cases = [case for one in batch for case in one.cases]
-        return judge_apart(cases, SECONDS * len(batch), room)
-
+    A process of its own for each: what a submission does to its judge is done to nobody else's.
+    """
+    seconds, room = JudgeEvidence(config=config).seconds, Sandbox(config=config)
     with ThreadPoolExecutor(CORES) as pool:
-        yield from pool.map(judge, batches)
+        yield from [pool.submit(judge_apart, one.cases, seconds, room) for one in graded]
 
 
-def _write(gradebook: Any, one: Graded, verdicts: dict[str, Verdict]) -> bool:
+def _write(gradebook: Any, one: Graded, verdicts: list[Verdict]) -> bool:
     """Enter verdicts into a graded notebook and into the gradebook; whether any is another.
 
     Raises:
@@ -129,10 +117,10 @@ def _write(gradebook: Any, one: Graded, verdicts: dict[str, Verdict]) -> bool:
     notebook = nbformat.read(one.notebook, 4)
     before = copy.deepcopy(notebook)
     cells = {c.metadata.get("nbgrader", {}).get("grade_id"): c for c in notebook.cells}
-    for exercise, verdict in verdicts.items():
+    for verdict in verdicts:
         if verdict.fault is not None:
-            raise NotGradedError(exercise, verdict.fault)
-        name = EXERCISES[exercise].grade_id
+            raise NotGradedError(verdict.exercise, verdict.fault)
+        name = EXERCISES[verdict.exercise].grade_id
         grade = gradebook.find_grade(name, one.assignment, one.assignment, one.student)
         write_verdict(cells[name], verdict, grade.cell.max_score)
         grade.auto_score = round(verdict.score * grade.cell.max_score, 4)

@@ -2,7 +2,7 @@
 
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from nbformat.v4 import new_output
 from nbgrader.api import Gradebook
@@ -15,6 +15,9 @@ from autograder.instructor.nbgrader_plugins.capture_evidence import Died, publis
 from autograder.instructor.walls import SECONDS, Case, Sandbox, encode, judge_apart
 from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_text
 from autograder.notebook import NotJudged
+
+FRESH: Final = 128
+"""How many random bits a program's inputs are drawn from: nobody tries all of them beforehand."""
 
 
 class NotGradedError(RuntimeError):
@@ -39,7 +42,7 @@ class JudgeEvidence(NbGraderPreprocessor):
     can pretend that this happened, and gets no score for it; an instructor looks at what failed.
     """
 
-    seconds = Float(SECONDS, help="How long one notebook's evidence may take to judge.").tag(
+    seconds = Float(SECONDS, help="How long all of one notebook's evidence may take to judge.").tag(
         config=True
     )
 
@@ -56,7 +59,7 @@ class JudgeEvidence(NbGraderPreprocessor):
             for exercise in [BY_GRADE_ID.get(cell.metadata.get("nbgrader", {}).get("grade_id"))]
             if exercise is not None and exercise.grade_id in points and cell.cell_type == "code"
         }
-        seed, fresh = resources[NAMESPACE]["seed"], secrets.randbits(32)
+        seed, fresh = resources[NAMESPACE]["seed"], secrets.randbits(FRESH)
         cases = [
             Case(exercise.id, found, seed, fresh)
             for exercise, cell in graded.values()

@@ -5,13 +5,8 @@ a clean process. The limits on memory, time, processes and files are traits of `
 """
 
 from autograder.instructor.walls.bubblewrap import UNFILTERED, UNPROTECTED, filters, works
-from autograder.instructor.walls.judge_process import (
-    SECONDS,
-    Case,
-    JudgeFailedError,
-    encode,
-    judge_apart,
-)
+from autograder.instructor.walls.judge_process import SECONDS, Case, encode
+from autograder.instructor.walls.judging_apart import JudgeFailedError, judge_apart
 from autograder.instructor.walls.sandbox import PACKAGES, NoSandboxError, Sandbox, environment
 
 __all__ = [

@@ -1,5 +1,7 @@
-"""`python -P -s -m autograder.instructor.walls`: the judge, in a process of its own."""
+"""`python -P -s -m autograder.instructor.walls 120`: the judge, in a process of its own."""
+
+import sys
 
 from autograder.instructor.walls.judge_process import main
 
-main()
+main(float(sys.argv[1]))

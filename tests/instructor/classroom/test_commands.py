@@ -11,7 +11,7 @@ import pytest
 import autograder
 from autograder.instructor import walls
 from autograder.instructor.walls import judge_apart, sandbox
-from autograder.instructor.walls.judge_process import CONTROL
+from autograder.instructor.walls.judging_apart import CONTROL
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import psutil
 import pytest
 from rich.console import Console
@@ -17,7 +18,7 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading, regrading
 from autograder.instructor.course import BusyError, Course
 from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
-from autograder.instructor.walls import judge_apart, sandbox
+from autograder.instructor.walls import Case, JudgeFailedError, judge_apart, sandbox
 from tests.helpers import pretend_walls
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -63,6 +64,51 @@ def test_the_same_evidence_gives_the_same_scores_and_runs_nobodys_code(graded, m
     assert (books / "exercises.csv").read_text() == csv
     assert before["wrong"]["1.1"] == 0
     assert before["right"]["1.1"] == 1
+
+
+def test_each_submission_has_a_judge_of_its_own_and_inputs_that_nobody_can_guess(
+    graded, monkeypatch
+):
+    given = []
+
+    def judge(cases, seconds, room):
+        given.append((cases, seconds))
+        return judge_apart(cases, seconds, room)
+
+    monkeypatch.setattr(regrading, "judge_apart", judge)
+    config = graded.root / "nbgrader_config.py"
+    text = config.read_text()
+    config.write_text(text + "\nc.JudgeEvidence.seconds = 77\n")
+    regrading.regrade_class(Course(graded.root), say())
+    config.write_text(text)
+    assert [seconds for _, seconds in given] == [77] * 4
+    kept = (graded.root / "grading" / "autograded").glob("*/*/*.evidence.json")
+    classes = [msgspec.json.decode(path.read_bytes(), type=tuple[Case, ...]) for path in kept]
+    assert sorted(map(repr, classes)) == sorted(repr(cases) for cases, _ in given)
+    drawn = {case.fresh for cases in classes for case in cases}
+    assert len(drawn) == 4
+    assert all(96 < fresh.bit_length() <= 128 for fresh in drawn)
+
+
+def test_a_judge_that_fails_costs_nobody_else_a_new_grade(graded, monkeypatch):
+    def judge(cases, seconds, room):
+        if any(case.exercise == "1.1" for case in cases) and judge_apart(cases)[0].score == 0:
+            raise JudgeFailedError("The machine is too busy.")
+        return [
+            type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
+            for v in judge_apart(cases, seconds, room)
+        ]
+
+    before, said = graded.scores(), say()
+    monkeypatch.setattr(regrading, "judge_apart", judge)
+    assert regrading.regrade_class(Course(graded.root), said) == 1
+    words = said.file.getvalue()
+    assert f"wrong, {ASSIGNMENT}: the old grade stays. JudgeFailedError: The machine is" in words
+    assert graded.scores()["wrong"] == before["wrong"]
+    assert graded.scores()["half"] != before["half"], "the others go on"
+    monkeypatch.undo()
+    regrading.regrade_class(Course(graded.root), say())
+    assert graded.scores() == before
 
 
 def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypatch):

@@ -15,7 +15,7 @@ import autograder
 from autograder import check, evidence, notebook
 from autograder.exercises import find
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
-from autograder.instructor.walls import Case, judge_apart, judge_process
+from autograder.instructor.walls import Case, judge_apart, judging_apart
 from autograder.instructor.walls.judge_process import replies
 from autograder.judge import Verdict
 from autograder.notebook import NotJudged
@@ -53,7 +53,8 @@ def handed_in(planting, seed, monkeypatch, folder):
 
 def judged_here(cases, *_):
     """What a clean process judges, without the process."""
-    return msgspec.json.decode(replies(b"[" + b",".join(cases) + b"]"), type=list[Verdict])
+    made = replies(b"[" + b",".join(cases) + b"]")
+    return judging_apart.Judged([msgspec.json.decode(reply, type=Verdict) for reply in made])
 
 
 def grade(planting, cell, published, seed):
@@ -70,7 +71,7 @@ def grade(planting, cell, published, seed):
 def test_there_is_no_score(planting, monkeypatch, tmp_path):
     seed = next(SEEDS)
     cell, published = handed_in(planting, seed, monkeypatch, tmp_path)
-    monkeypatch.setattr(judge_process, "_judged", judged_here)
+    monkeypatch.setattr(judging_apart, "_judged", judged_here)
     planting.plant(monkeypatch)
     failed = (judging.NotGradedError, ZeroDivisionError)
     with pytest.raises(failed, match=r"by no fault of the answer|planted"):
@@ -89,7 +90,8 @@ def test_evidence_that_cannot_be_sent_is_no_zero(monkeypatch, tmp_path):
 def test_evidence_that_cannot_be_read_is_no_zero(monkeypatch):
     Planting("evidence.data", "from_json", "1.1", strips).plant(monkeypatch)
     case = Case("1.1", {"exercise": "1.1", "answers": {}}, 1)
-    (verdict,) = msgspec.json.decode(replies(msgspec.json.encode([case])), type=list[Verdict])
+    (reply,) = replies(msgspec.json.encode([case]))
+    verdict = msgspec.json.decode(reply, type=Verdict)
     assert verdict.state == "failed"
 
 

@@ -1,12 +1,17 @@
 """What kills its judge, or cannot even be handed to it, costs nobody else's points."""
 
+import shutil
+import time
+
 import jax
 import jax.numpy as jnp
 import pytest
 
+import autograder
 from autograder import evidence
 from autograder.exercises import UnknownExerciseError, find
-from autograder.instructor.walls import Case, JudgeFailedError, judge_apart
+from autograder.instructor.walls import Case, JudgeFailedError, Sandbox, judge_apart, works
+from tests.conftest import ROOT
 from tests.helpers import capture
 
 GRID = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
@@ -33,6 +38,55 @@ def test_a_program_that_does_not_end_costs_itself_alone():
     assert right.score == 1
     assert guilty.diagnoses == ("kills-the-judge",)
     assert "loop that does not end" in guilty.findings[0].difference
+
+
+def test_endless_programs_take_no_more_than_the_submissions_time():
+    """Each takes half of what is left, so that something is left for whoever comes after it."""
+    cases = [case("3.1", turned=endless), RIGHT, *[case("3.1", turned=endless)] * 6, RIGHT]
+    began = time.monotonic()
+    first, right, *others, last = judge_apart(cases, seconds=24)
+    assert time.monotonic() - began < 24 + 24  # and one to see that a judge can be had
+    assert first.diagnoses == ("kills-the-judge",)
+    assert right.score == 1
+    assert {verdict.diagnoses for verdict in others} == {("kills-the-judge",), ("no-time-left",)}
+    assert last.diagnoses == ("no-time-left",)
+    assert "the 24 seconds were over in which all of a notebook" in last.findings[0].difference
+
+
+@pytest.fixture
+def deadly(monkeypatch, tmp_path):
+    """A judge that dies of 3.1, once or as often as is said, as of a hole in a library."""
+    package = shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
+    file = package / "instructor" / "walls" / "judge_process.py"
+    text, reply = file.read_text(), "    exercise = find(case.exercise)\n"
+    assert text.count(reply) == 1
+    dies = "    if case.exercise == '3.1': __import__('os').kill(__import__('os').getpid(), 11)\n"
+    file.write_text(text.replace(reply, reply + dies))
+    monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
+    processes = []
+
+    def command(self, *given, **more):
+        processes.append(given)
+        return whole(self, *given, **more)
+
+    whole = Sandbox.command
+    monkeypatch.setattr(Sandbox, "command", command)
+    return processes
+
+
+@pytest.mark.skipif(not works(), reason="there is no bubblewrap here")
+def test_what_kills_its_judge_is_tried_twice_and_the_others_once(deadly):
+    guilty = case("3.1", turned=jnp.sin)
+    verdicts = judge_apart([RIGHT, guilty, RIGHT, guilty, RIGHT])
+    assert [v.score for v in verdicts] == [1, 0, 1, 0, 1]
+    assert verdicts[1].diagnoses == ("kills-the-judge",)
+    assert "ended with status 139" in verdicts[1].findings[0].difference
+    assert len(deadly) == 1 + 2 + 2, "each death costs a process, and no verdict is made twice"
+
+
+def test_one_submissions_evidence_has_one_process(deadly):
+    judge_apart([RIGHT, RIGHT, RIGHT])
+    assert len(deadly) == 1
 
 
 def nested(depth):
