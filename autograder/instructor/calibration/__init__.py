@@ -2,14 +2,16 @@
 
 In: an assignment's own notebooks, and the configuration that submissions are graded by. Out:
 nothing where the solution earns every point and the released notebook none; else an error that
-says why not.
+says why not. From how long the solution took comes how long a submission may take.
 """
 
 from autograder.instructor.calibration import fingerprint
 from autograder.instructor.calibration.calibration import CalibrationError, calibrate
+from autograder.instructor.calibration.time_limits import time_limit
 
 __all__ = [
     "CalibrationError",
     "calibrate",
     "fingerprint",
+    "time_limit",
 ]

@@ -14,6 +14,7 @@ from traitlets.config import Config
 
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.calibration import fingerprint
+from autograder.instructor.calibration.time_limits import Calibration, memory, remembered
 from autograder.instructor.calibration.trial_grading import Graded, Trial, TrialError
 
 ALMOST: Final = 1e-6
@@ -22,20 +23,6 @@ ALMOST: Final = 1e-6
 
 class CalibrationError(RuntimeError):
     """The grader fails its own test; the message says at what, and how to see why."""
-
-
-class Calibration(msgspec.Struct, frozen=True):
-    """A calibration that was passed.
-
-    Attributes:
-        fingerprint: the state that it holds for.
-        seconds: how long grading the solution took.
-        cells: how long each code cell of the solution ran, by notebook.
-    """
-
-    fingerprint: str
-    seconds: float
-    cells: dict[str, list[float]]
 
 
 def calibrate(
@@ -57,14 +44,13 @@ def calibrate(
     """
     if config.CarefulAutograde.get("calibrate") is False:
         return
-    folder = Path(coursedir.root, "grading", "calibration", assignment)
-    memory = folder.with_name(f"{assignment}.json")
-    state = fingerprint.of_assignment(coursedir, config, assignment)
-    if _remembered(memory) == state:
+    file = memory(Path(coursedir.root), assignment)
+    state, last = fingerprint.of_assignment(coursedir, config, assignment), remembered(file)
+    if last is not None and last.fingerprint == state:
         return
     announce()
     try:
-        solution, released = Trial(coursedir, config, assignment, folder).run()
+        solution, released = Trial(coursedir, config, assignment, file.with_suffix("")).run()
     except TrialError as error:
         raise _refused(assignment, str(error)) from None
     except Exception as error:  # whatever it is, it would have been everybody's
@@ -72,15 +58,7 @@ def calibrate(
     troubles = list(_of_solution(solution)) or list(_of_released(released))
     if troubles:
         raise _refused(assignment, " ".join(troubles))
-    memory.write_bytes(msgspec.json.encode(Calibration(state, solution.seconds, solution.cells)))
-
-
-def _remembered(memory: Path) -> str:
-    """The state that was last found good; empty where none was."""
-    try:
-        return msgspec.json.decode(memory.read_bytes(), type=Calibration).fingerprint
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return ""
+    file.write_bytes(msgspec.json.encode(Calibration(state, solution.seconds, solution.cells)))
 
 
 def _of_solution(graded: Graded) -> Iterator[str]:

@@ -14,10 +14,12 @@ from nbclient.client import CellExecutionComplete
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbgrader.preprocessors import Execute
 from traitlets import Int
+from traitlets.config import Config
 
 from autograder import devices, evidence
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor import walls
+from autograder.instructor.calibration import time_limit
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.kernels import (
     MESSAGE,
@@ -76,7 +78,8 @@ class CaptureEvidence(Execute):
         Raises:
             MachineError: it died in another cell.
         """
-        self.seed = secrets.randbits(32)
+        self.seed, about = secrets.randbits(32), resources.get("nbgrader")
+        self.limit = about and time_limit(self.config, about["assignment"], about["notebook"])
         died = self._run(nb, resources)
         if died is not None and not died.ended:
             first, died = died.cell, self._run(nb, resources)
@@ -146,6 +149,8 @@ class CaptureEvidence(Execute):
         """A manager of a kernel behind walls, where there are any."""
         manager = super().create_kernel_manager()
         manager.connection_file = str(self.shared / "kernel.json")
+        if self.limit:
+            manager.update_config(Config({"Sandbox": {"seconds": self.limit}}))
         spec = manager.kernel_spec
         spec.metadata["kernel_provisioner"] = {"provisioner_name": PROVISIONER}
         if walls.works():

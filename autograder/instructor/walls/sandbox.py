@@ -43,7 +43,10 @@ class Sandbox(LoggingConfigurable):
     heard = Int(
         2**30, help="The most bytes that the grading process may hold of what a kernel says."
     ).tag(config=True)
-    seconds = Int(600, help="How long a whole notebook may run.").tag(config=True)
+    seconds = Int(
+        600,
+        help="How long a whole notebook may run, in place of twenty times what its solution took.",
+    ).tag(config=True)
     scratch = Int(256 * 2**20, help="The most bytes that may be written to files.").tag(config=True)
     processes = Int(64, help="The most processes.").tag(config=True)
     open_files = Int(1024, help="The most files open at once.").tag(config=True)

@@ -12,7 +12,12 @@ from rich.console import Console
 
 import autograder
 from autograder.instructor import walls
-from autograder.instructor.calibration import CalibrationError, calibrate, fingerprint
+from autograder.instructor.calibration import (
+    CalibrationError,
+    calibrate,
+    fingerprint,
+    time_limit,
+)
 from autograder.instructor.calibration.trial_grading import Trial, TrialError
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
@@ -208,6 +213,9 @@ def test_what_was_passed_is_remembered_and_says_how_long_it_took(room, no_kernel
     code = [c for c in nbformat.read(source(room), 4).cells if c.cell_type == "code"]
     assert len(about["cells"][f"{ASSIGNMENT}.ipynb"]) == len(code)
     assert sum(about["cells"][f"{ASSIGNMENT}.ipynb"]) < about["seconds"]
+    cells = about["cells"][f"{ASSIGNMENT}.ipynb"]
+    asked = Course(room.root).api.config, ASSIGNMENT, ASSIGNMENT
+    assert time_limit(*asked) == max(60, round(20 * sum(cells)))
     memory.write_text(memory.read_text()[:50])
     with pytest.raises(CalibrationError, match="a notebook was run"):
         calibrated(room)

@@ -85,7 +85,7 @@ def test_each_submission_has_a_judge_of_its_own_and_inputs_that_nobody_can_guess
     kept = (graded.root / "grading" / "autograded").glob("*/*/*.evidence.json")
     classes = [msgspec.json.decode(path.read_bytes(), type=tuple[Case, ...]) for path in kept]
     assert sorted(map(repr, classes)) == sorted(repr(cases) for cases, _ in given)
-    drawn = {case.fresh for cases in classes for case in cases}
+    drawn = {case.fresh or 0 for cases in classes for case in cases}
     assert len(drawn) == 4
     assert all(96 < fresh.bit_length() <= 128 for fresh in drawn)
 
