@@ -29,6 +29,9 @@ PROVISIONER: Final = "shardlings-sandbox"
 PASSED_ON: Final = (*devices.environment(), "NBGRADER_EXECUTION")
 """The variables that a grading kernel is told of."""
 
+OWN: Final = ("HOME", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "TMP")
+"""The variables of who grades that a kernel needs where it has no walls, and no home in them."""
+
 
 class SandboxedKernel(LocalProvisioner):
     """A local kernel behind walls and within limits; its sockets are files in a shared folder."""
@@ -49,14 +52,16 @@ class SandboxedKernel(LocalProvisioner):
         variables = {
             **environment(),
             **{name: given[name] for name in PASSED_ON if name in given},
-            "MPLCONFIGDIR": "/tmp/matplotlib",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONSAFEPATH": "1",  # what lies beside the notebook is not to be what Jupyter starts
         }
         folder = Path(kwargs["cwd"]) if kwargs.get("cwd") else None
         plans = Path(given[PLANS_VARIABLE]) if PLANS_VARIABLE in given else None
+        if works():
+            variables["MPLCONFIGDIR"] = "/tmp/matplotlib"
         if plans is not None:
-            variables[PLANS_VARIABLE] = f"{PACKAGES}/{plans.name}"
+            lies = PACKAGES if works() else str(plans.parent)
+            variables |= {PLANS_VARIABLE: f"{lies}/{plans.name}", "PYTHONPATH": lies}
         kwargs["cmd"] = self.sandbox.command(
             kwargs["cmd"], variables, folder, self.shared, plans and plans.parent
         )
@@ -67,6 +72,8 @@ class SandboxedKernel(LocalProvisioner):
             if not filters():
                 self.sandbox.log.warning(UNFILTERED)
         else:
+            own = {name: given[name] for name in OWN if name in given}
+            kwargs["env"] = {**variables, **own}  # and nothing else that the grader knows
             self.sandbox.log.warning(UNPROTECTED)
         return kwargs
 
