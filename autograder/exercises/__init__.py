@@ -30,7 +30,7 @@ from autograder.exercises.catalogue import (
     find,
     module_of,
 )
-from autograder.exercises.other_courses import CourseError, folders_of_courses
+from autograder.exercises.other_courses import CourseError, folders_of_courses, parts_of_courses
 
 __all__ = [
     "BY_GRADE_ID",
@@ -57,5 +57,6 @@ __all__ = [
     "find",
     "folders_of_courses",
     "module_of",
+    "parts_of_courses",
     "pictured",
 ]

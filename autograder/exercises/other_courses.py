@@ -64,6 +64,23 @@ def folders_of_courses() -> tuple[Path, ...]:
 
 
 @cache
+def parts_of_courses() -> tuple[Path, ...]:
+    """What other courses' distributions have installed: each package, and each module.
+
+    An editable installation has installed nothing, so there is nothing of it here.
+    """
+    parts: dict[Path, None] = {}
+    for entry in _entries():
+        for file in (entry.dist and entry.dist.files) or ():
+            first, *rest = file.parts
+            if first == ".." or first.endswith(".dist-info") or not (rest or file.suffix == ".py"):
+                continue
+            part = Path(first, rest[0]) if first == "__pycache__" else Path(first)
+            parts[Path(str(file.locate())).parents[len(rest)] / part] = None
+    return tuple(parts)
+
+
+@cache
 def _entries() -> tuple[EntryPoint, ...]:
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
 

@@ -14,11 +14,16 @@ from traitlets.config import Config
 
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.calibration import fingerprint
+from autograder.instructor.calibration.answers_in_reach import answers_in_reach
 from autograder.instructor.calibration.time_limits import Calibration, memory, remembered
 from autograder.instructor.calibration.trial_grading import Graded, Trial, TrialError
+from autograder.instructor.walls import ExposedError
 
 ALMOST: Final = 1e-6
 """How far from all of its points a score may be that is a sum of parts."""
+
+FEW: Final = 3
+"""How many files are named of those that give answers away."""
 
 
 class CalibrationError(RuntimeError):
@@ -50,8 +55,13 @@ def calibrate(
         return
     announce()
     try:
+        exposed = answers_in_reach(config, assignment)
+        if exposed:
+            raise CalibrationError(_exposed(assignment, exposed))
         solution, released = Trial(coursedir, config, assignment, file.with_suffix("")).run()
-    except TrialError as error:
+    except CalibrationError:
+        raise
+    except (TrialError, ExposedError) as error:
         raise _refused(assignment, str(error)) from None
     except Exception as error:  # whatever it is, it would have been everybody's
         raise _refused(assignment, f"{type(error).__name__}: {error}") from error
@@ -100,6 +110,15 @@ def _listed(scores: dict[str, tuple[float, float]]) -> str:
 
 def _where(graded: Graded) -> str:
     return f"To see why, open {', '.join(map(str, graded.notebooks))}."
+
+
+def _exposed(assignment: str, files: list[str]) -> str:
+    return (
+        f"Nothing of {assignment} is graded, because what is right in it can be read where "
+        f"submissions run, in {', '.join(files[:FEW])}{' and others' * (len(files) > FEW)}. "
+        f"Kernels see all of Python's folders: remove the copy, or grade from a virtual "
+        f"environment that has none."
+    )
 
 
 def _refused(assignment: str, why: str) -> CalibrationError:

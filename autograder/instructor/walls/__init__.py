@@ -7,6 +7,7 @@ a clean process. The limits on memory, time, processes and files are traits of `
 from autograder.instructor.walls.bubblewrap import UNFILTERED, UNPROTECTED, filters, works
 from autograder.instructor.walls.judge_process import SECONDS, Case, encode
 from autograder.instructor.walls.judging_apart import JudgeFailedError, judge_apart
+from autograder.instructor.walls.other_copies import ExposedError
 from autograder.instructor.walls.sandbox import PACKAGES, NoSandboxError, Sandbox, environment
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "UNFILTERED",
     "UNPROTECTED",
     "Case",
+    "ExposedError",
     "JudgeFailedError",
     "NoSandboxError",
     "Sandbox",

@@ -114,7 +114,7 @@ def _keys_unlisted() -> list[str]:
 
 def _system() -> list[str]:
     """The system's files and Python's, read-only."""
-    binds = ["--ro-bind", "/usr", "/usr"]
+    binds = []
     for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):
         if path.is_symlink():
             binds += ["--symlink", str(path.readlink()), str(path)]
@@ -122,8 +122,10 @@ def _system() -> list[str]:
             binds += ["--ro-bind", str(path), str(path)]
     for file in ("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts"):
         binds += ["--ro-bind-try", file, file]
-    python = str(Path(sys.executable).resolve().parent.parent)
-    for folder in dict.fromkeys([sys.base_prefix, python, sys.prefix]):
-        if not folder.startswith("/usr/") and folder != "/usr":
-            binds += ["--ro-bind", folder, folder]
-    return binds
+    return [*(part for p in prefixes() for part in ("--ro-bind", str(p), str(p))), *binds]
+
+
+def prefixes() -> list[Path]:
+    """The folders that are seen with all that is in them: the system's, and Python's."""
+    python = Path(sys.executable).resolve().parent.parent
+    return list(dict.fromkeys([Path("/usr"), Path(sys.base_prefix), python, Path(sys.prefix)]))

@@ -6,7 +6,6 @@ with no capabilities, and all it starts dies with it.
 """
 
 import os
-import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,15 @@ from traitlets.config import LoggingConfigurable
 
 import autograder
 from autograder.exercises import folders_of_courses
-from autograder.instructor.walls.bubblewrap import HOME, UNPROTECTED, bubblewrap, walls, works
+from autograder.instructor.walls.bubblewrap import (
+    HOME,
+    UNPROTECTED,
+    bubblewrap,
+    prefixes,
+    walls,
+    works,
+)
+from autograder.instructor.walls.other_copies import hiding
 
 PACKAGES: Final = "/shardlings"
 """Where, within walls, the package lies that grades; Python looks there before anywhere else.
@@ -72,6 +79,7 @@ class Sandbox(LoggingConfigurable):
 
         Raises:
             NoSandboxError: there is no bubblewrap, and `required` is set.
+            ExposedError: another copy can be seen, and cannot be hidden.
         """
         if not works():
             if self.required:
@@ -130,12 +138,8 @@ def _packages() -> list[str]:
 
 
 def _packages_in(folder: Path) -> list[str]:
-    """Packages in a folder; and nothing where those at work may be installed."""
-    names = [autograder.__name__, *(course.name for course in folders_of_courses())]
-    sites = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
-    hidden = [str(place) for site in sites for n in names if (place := Path(site, n)).is_dir()]
-    hide = [part for place in hidden for part in ("--tmpfs", place, "--remount-ro", place)]
-    return ["--ro-bind", str(folder), PACKAGES, *hide]
+    """Packages in a folder; and nothing where others of their names may be."""
+    return ["--ro-bind", str(folder), PACKAGES, *hiding(prefixes())]
 
 
 def environment() -> dict[str, str]:

@@ -14,7 +14,7 @@ from autograder.exercises import NOTEBOOKS, PlacedLike, find
 from autograder.instructor import walls
 from autograder.instructor.kernels import furnish
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.walls import sandbox
+from autograder.instructor.walls import other_copies, sandbox
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
 
@@ -139,7 +139,8 @@ def test_a_kernel_finds_a_part_of_the_package_and_its_plans(tmp_path):
 def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path, monkeypatch):
     """Here it is rich that is taken for one: a package that is really installed."""
     rich = Path(sysconfig.get_path("purelib"), "rich")
-    monkeypatch.setattr(sandbox, "folders_of_courses", lambda: (rich,))
+    for module in (sandbox, other_copies):
+        monkeypatch.setattr(module, "folders_of_courses", lambda: (rich,))
     furnish(tmp_path, [])
     look = [sys.executable, "-c", "import rich; print(rich.__file__)"]
     found = [
