@@ -29,6 +29,9 @@ ALARM: Final = 14
 SHARE: Final = 0.5
 """How much of the time that is left one case may take: some is left for those after it."""
 
+SHORTEST: Final = 0.001
+"""The least time that a case is given in seconds: none would be no limit."""
+
 
 class Case(msgspec.Struct, frozen=True):
     """What is to be judged: evidence as it came, and what random numbers are drawn from.
@@ -63,7 +66,7 @@ def replies(cases: bytes, seconds: float = SECONDS) -> Iterator[bytes]:
     """
     end = time.monotonic() + seconds
     for case in msgspec.json.decode(cases, type=list[Case]):
-        _end_after(SHARE * (end - time.monotonic()))
+        _end_after(max(SHARE * (end - time.monotonic()), SHORTEST))
         yield _reply(case)
     _end_after(0)
 
@@ -74,7 +77,7 @@ def _end_after(seconds: float) -> None:
     The kernel does it, so it makes no difference whether Python gets a turn meanwhile.
     """
     if sys.platform != "win32":  # which has no such clock; there, only all of it has a limit
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _reply(case: Case) -> bytes:

@@ -65,16 +65,17 @@ def judge_apart(
     suspect, any_judged = -1, False
     while waiting:
         left = end - time.monotonic()
+        if left <= 0:
+            made |= {number: _no_time(cases[number], seconds) for number, _ in waiting}
+            break
         judged = _judged([encoded for _, encoded in waiting], left, room)
         for verdict in judged.verdicts:
             made[waiting.pop(0)[0]] = verdict
         if not waiting:
             break
-        any_judged = any_judged or bool(judged.verdicts) or _can_judge(seconds, room)
-        if time.monotonic() > end:
-            made |= {number: _no_time(cases[number], seconds) for number, _ in waiting}
-            break
-        first, _ = waiting[0]
+        if not any_judged and not judged.verdicts:
+            end += _time_of_control(seconds, room)
+        any_judged, first = True, waiting[0][0]
         if judged.too_slow or suspect == first:
             made[first] = _deadly(cases[first], judged.ended)
             waiting.pop(0)
@@ -82,16 +83,17 @@ def judge_apart(
     return [made[number] for number in range(len(cases))]
 
 
-def _can_judge(seconds: float, room: Sandbox) -> bool:
-    """That a judge can be had at all.
+def _time_of_control(seconds: float, room: Sandbox) -> float:
+    """How long it took to see that a judge can be had at all: no submission's time.
 
     Raises:
         JudgeFailedError: none can.
     """
+    began = time.monotonic()
     judged = _judged([msgspec.json.encode(CONTROL)], seconds, room)
     if judged.ended:
         raise JudgeFailedError(judged.ended)
-    return True
+    return time.monotonic() - began
 
 
 def _unwritable(case: Case) -> Verdict:
