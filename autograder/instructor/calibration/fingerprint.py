@@ -63,7 +63,7 @@ def _configuration(coursedir: Any, config: Config) -> list[str]:
 
 
 def _environment() -> list[Any]:
-    """Python, what is installed beside it, the machine, and whether there are walls."""
+    """Python, what is installed beside it, the machine, and which walls there are."""
     return [
         sys.version,
         sys.prefix,
@@ -72,6 +72,7 @@ def _environment() -> list[Any]:
         _processor(),
         os.cpu_count(),
         walls.works(),
+        walls.filters(),
     ]
 
 
