@@ -1,6 +1,8 @@
 """Run a submission in a kernel that only captures evidence."""
 
+import asyncio
 import os
+import queue
 import secrets
 import shutil
 import subprocess
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from jupyter_core.utils import run_sync
 from nbclient.client import CellExecutionComplete
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbgrader.preprocessors import Execute
@@ -38,6 +41,12 @@ FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.a
 LONGEST_PLACE: Final = 70
 """How many letters the place of sockets may have: the path of one has room for about 103."""
 
+PATIENCE: Final = 10
+"""How many seconds a kernel that does nothing has to say how a cell ended, or to run another."""
+
+MOST_INTERRUPTED: Final = 3
+"""How many cells may take all of their time before the notebook is ended."""
+
 NOWHERE: Final = -1
 """Where a notebook is before its first cell: nobody's code has run."""
 
@@ -54,6 +63,12 @@ class Died:
     cell: int
     ended: str
 
+    @property
+    def told(self) -> str:
+        """What happened, in a sentence."""
+        why = f"The notebook was ended in cell {self.cell + 1}: {self.ended}."
+        return why if self.ended else f"The kernel died in cell {self.cell + 1}, and again there."
+
 
 class MachineError(RuntimeError):
     """A kernel died twice, and not in the same place: the machine is at fault, and no answer."""
@@ -65,9 +80,10 @@ class CaptureEvidence(Execute):
     cell_output = Int(2**20, help="The most characters of output that are kept of a cell.").tag(
         config=True
     )
-    notebook_output = Int(2**23, help="The same, of a notebook; evidence counts too.").tag(
-        config=True
-    )
+    notebook_output = Int(2**23, help="The same, of a notebook.").tag(config=True)
+    notebook_evidence = Int(
+        2**23, help="The most characters of evidence that are kept of a notebook."
+    ).tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any, km: Any = None) -> tuple[Any, Any]:
         """Run every cell; whatever a cell does, the next one is run.
@@ -88,15 +104,17 @@ class CaptureEvidence(Execute):
                     f"The kernel died twice, in cell {first + 1} and then in cell "
                     f"{died.cell + 1}. Grade it again, when the machine has less to do."
                 )
-        resources[NAMESPACE] = {"seed": self.seed, "died": died}
+        too_large = self.allowance.too_large
+        resources[NAMESPACE] = {"seed": self.seed, "died": died, "too_large": too_large}
         return nb, resources
 
     def _run(self, nb: Any, resources: Any) -> Died | None:
         """Run a notebook in a kernel of its own; where and why that died, if it did."""
         for cell in nb.cells:
             cell.get("outputs", []).clear()  # evidence is what this run publishes
-        self.allowance = Allowance(self.cell_output, self.notebook_output)
+        self.allowance = Allowance(self.cell_output, self.notebook_output, self.notebook_evidence)
         self.at, self.provisioner = NOWHERE, None
+        self.interrupted, self.given_up = 0, ""
         self.shared = Path(tempfile.mkdtemp(prefix="shardlings-", dir=_place_for_sockets()))
         packages = Path(tempfile.mkdtemp(prefix="shardlings-"))
         try:
@@ -123,17 +141,18 @@ class CaptureEvidence(Execute):
 
     def _died(self, otherwise: str) -> Died:
         """The kernel's end: the limit that it was killed for, or else what it looks like."""
-        return Died(self.at, getattr(self.provisioner, "ended", "") or otherwise)
+        ended = getattr(self.provisioner, "ended", "")
+        return Died(self.at, ended or self.given_up or otherwise)
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
         """Run one cell.
 
         Raises:
             CellTimeoutError: it did not end in its time, or the kernel stopped speaking.
-            DeadKernelError: the kernel has ended.
+            DeadKernelError: the kernel has ended, or is given up.
         """
         self.at, self.provisioner = index, self.km.provisioner
-        self.began = time.monotonic()
+        self.began, self.timed_out = time.monotonic(), False
         try:
             done: tuple[Any, Any] = super().preprocess_cell(cell, resources, index)
         except CellTimeoutError as error:
@@ -141,9 +160,37 @@ class CaptureEvidence(Execute):
             if process is not None and process.poll() is not None:  # its silence was noticed first
                 raise DeadKernelError("The kernel died.") from error
             raise
+        if self.timed_out:
+            self._go_on_or_give_up()
         if cell.cell_type == "code":
             cell.metadata[NAMESPACE] = {"seconds": round(time.monotonic() - self.began, 3)}
         return done
+
+    def _go_on_or_give_up(self) -> None:
+        """See that after a cell that was interrupted, other cells end.
+
+        Raises:
+            DeadKernelError: they do not, or so many have been interrupted that it is enough.
+        """
+        self.interrupted += 1
+        if self.interrupted == MOST_INTERRUPTED:
+            self.given_up = f"{MOST_INTERRUPTED} cells did not end in their time"
+        elif not run_sync(self._answers)():
+            self.given_up = "a cell did not end in its time, and no other one would end after it"
+        if self.given_up:
+            raise DeadKernelError("The kernel is given up.")
+
+    async def _answers(self) -> bool:
+        """Whether a cell with nothing in it ends at once, and well."""
+        sent, until = self.kc.execute("pass", silent=True), time.monotonic() + PATIENCE
+        while (left := until - time.monotonic()) > 0:
+            try:
+                reply = await self.kc.get_shell_msg(timeout=left)
+            except queue.Empty:
+                return False
+            if reply["parent_header"].get("msg_id") == sent:
+                return bool(reply["content"]["status"] == "ok")
+        return False
 
     def create_kernel_manager(self) -> Any:
         """A manager of a kernel behind walls, where there are any."""
@@ -177,10 +224,21 @@ class CaptureEvidence(Execute):
             output = heard(msg, cell_index, self.allowance)
             cell.outputs += [output] if output else []
         elif msg["content"].get("execution_state") == "idle":
+            # it is done, so it says now how the cell has ended, or never
+            asyncio.get_running_loop().call_later(
+                PATIENCE, self._give_up_without, self.task_poll_for_reply
+            )
             raise CellExecutionComplete
+
+    def _give_up_without(self, reply: "asyncio.Future[Any]") -> None:
+        """End the notebook where a kernel has not said how a cell ended."""
+        if not reply.done():
+            self.given_up = "the kernel did not say how a cell ended"
+            reply.cancel()  # which nbclient takes for a dead kernel's
 
     def on_cell_executed(self, **kwargs: Any) -> None:
         """See whether the kernel says that the cell has failed."""
+        self.timed_out = "header" not in kwargs["execute_reply"]  # then it is nbclient's own
         content = kwargs["execute_reply"]["content"]
         if content["status"] == "error":
             shorten_error(content)

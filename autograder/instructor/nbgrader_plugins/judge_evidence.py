@@ -9,8 +9,10 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Float
 
+from autograder import evidence
 from autograder.exercises import BY_GRADE_ID, Exercise
 from autograder.instructor.course import NAMESPACE
+from autograder.instructor.nbgrader_plugins import notes
 from autograder.instructor.nbgrader_plugins.capture_evidence import Died, published
 from autograder.instructor.walls import SECONDS, Case, Sandbox, encode, judge_apart
 from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_text
@@ -53,15 +55,17 @@ class JudgeEvidence(NbGraderPreprocessor):
             NotGradedError: an error of ours kept an exercise from being judged.
         """
         points = self._points(resources["nbgrader"])
+        heard = resources[NAMESPACE]
         graded = {
             exercise.id: (exercise, cell)
             for cell in nb.cells
             for exercise in [BY_GRADE_ID.get(cell.metadata.get("nbgrader", {}).get("grade_id"))]
             if exercise is not None and exercise.grade_id in points and cell.cell_type == "code"
         }
-        seed, fresh = resources[NAMESPACE]["seed"], secrets.randbits(FRESH)
+        too_large = [nb.cells[index] for index in heard["too_large"]]
+        fresh = secrets.randbits(FRESH)
         cases = [
-            Case(exercise.id, found, seed, fresh)
+            Case(exercise.id, found, heard["seed"], fresh)
             for exercise, cell in graded.values()
             for found in [_evidence(exercise, cell, nb)]
             if found is not None
@@ -70,11 +74,17 @@ class JudgeEvidence(NbGraderPreprocessor):
         for exercise, cell in graded.values():
             _refuse_to_guess(exercise, cell, verdicts.get(exercise.id))
         for exercise, cell in graded.values():
+            is_too_large = any(cell is each for each in too_large)
             verdict = verdicts.get(exercise.id) or _nothing_handed_in(
-                exercise, cell, resources[NAMESPACE]["died"]
+                exercise, cell, heard["died"], is_too_large
             )
             write_verdict(cell, verdict, points[exercise.grade_id])
+        for cell in nb.cells:
+            _forget_evidence(cell)
         self._keep(cases, resources)
+        if heard["died"] is not None:
+            folder = Path(resources["metadata"]["path"])
+            notes.add(folder, resources["nbgrader"]["notebook"], heard["died"].told)
         return nb, resources
 
     def _points(self, about: Any) -> dict[str, float]:
@@ -109,7 +119,15 @@ def _refuse_to_guess(exercise: Exercise, cell: Any, verdict: Verdict | None) -> 
         raise NotGradedError(exercise.id, "its check failed in the kernel, and says why there")
 
 
-def _nothing_handed_in(exercise: Exercise, cell: Any, died: Died | None) -> Verdict:
+def _forget_evidence(cell: Any) -> None:
+    """Take what was published from a cell's outputs: it is judged, and kept beside the notebook."""
+    if cell.cell_type == "code":
+        cell.outputs = [o for o in cell.outputs if evidence.MIME not in o.get("data", {})]
+
+
+def _nothing_handed_in(
+    exercise: Exercise, cell: Any, died: Died | None, is_too_large: bool
+) -> Verdict:
     errors = [o for o in cell.outputs if o.output_type == "error"]
     if errors and errors[0].ename in ("KeyboardInterrupt", "CellTimeoutError"):
         return no_evidence(
@@ -117,10 +135,16 @@ def _nothing_handed_in(exercise: Exercise, cell: Any, died: Died | None) -> Verd
             "loop that does not end?",
         )  # fmt: skip
     if errors:
-        why = f"The check cell ended with {errors[0].ename}: {errors[0].evalue}"
+        why = f"The check cell ended with {errors[0].ename}: {errors[0].evalue}".rstrip()
+        end = "" if why.endswith((".", "!", "?")) else "."
         return no_evidence(
-            exercise, "check-failed", f"{why}. Often the cell above raised an error of its own."
+            exercise, "check-failed", f"{why}{end} Often the cell above raised an error of its own."
         )
+    if is_too_large:
+        return no_evidence(
+            exercise, "too-large", "What this check handed in is too large to be kept: make what "
+            "it is called with no larger than the exercise asks for.",
+        )  # fmt: skip
     if died is not None:
         why = f" (it was killed: {died.ended})" * bool(died.ended)
         return no_evidence(

@@ -129,6 +129,48 @@ def test_a_cell_that_ends_the_conversation_is_told_why(tmp_path, code):
     assert resources[NAMESPACE]["died"].ended == why
 
 
+HANGS = """
+import time
+shell = get_ipython()
+async def hang(code, *rest, **named):
+    if EVEN or code != "pass":
+        time.sleep(10_000)
+    return await kept(code, *rest, **named)
+kept, shell.run_cell_async = shell.run_cell_async, hang
+"""
+NONSENSE = """
+async def nonsense(*_, **__):
+    return 5
+get_ipython().run_cell_async = nonsense
+"""
+GIVEN_UP = {
+    "every cell hangs": (
+        HANGS.replace("EVEN", "True"), 3,
+        "a cell did not end in its time, and no other one would end after it",
+    ),
+    "all but the empty one hang": (
+        HANGS.replace("EVEN", "False"), 3, "3 cells did not end in their time",
+    ),
+    "no reply": (NONSENSE, 30, "the kernel did not say how a cell ended"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GIVEN_UP)
+@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
+    code, timeout, why = GIVEN_UP[name]
+    cells = [nbformat.v4.new_code_cell(c) for c in [code, *["1"] * 20]]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    began = time.monotonic()
+    _, resources = CaptureEvidence(timeout=timeout).preprocess(
+        notebook, {"metadata": {"path": str(tmp_path)}}
+    )
+    died = resources[NAMESPACE]["died"]
+    assert (died.cell in (1, 3), died.ended) == (True, why)
+    assert died.told == f"The notebook was ended in cell {died.cell + 1}: {why}."
+    assert time.monotonic() - began < 45
+
+
 def test_how_deep_is_found_without_going_there():
     deep: list[object] = []
     for _ in range(100_000):
