@@ -35,9 +35,23 @@ RUNS = [
     "<a href='//evil'><div class='modal' style='display:block'>PWNED</div></a>",
     "<div style='margin:-900px;width:9000px'>PWNED</div>",
     "<link rel=stylesheet href='//PWNED'>",
+    "<a href='//PWNED'>here</a>",
+    "<a href='files/evil.html'>here</a>",
+    "<a href='/formgrader/evil.html'>here</a>",
+    "<a href=' \nevil.html'>here</a>",
+    "<a href='https:evil.html'>here</a>",
+    "<a href='http:/evil.html'>here</a>",
+    "<a href='mailto:evil.html'>here</a>",
+    "<div style='margin:calc(0px - 900px)'>here</div>",
+    "<div style='margin:c\\61lc(0px - 900px)'>here</div>",
+    "<div style='padding:999px 2px'>here</div>",
+    "<div style='margin:1px -900px !important'>here</div>",
+    "<div style='width:var(--calc);height:min(1px,999px);margin:env(calc)'>here</div>",
+    "<div style='margin:999vw;padding:1e9px;gap:99em;font-size:999px'>here</div>",
 ]
 LIVE = ("<script", "onerror=", "onload=", "javascript:", "<iframe", "<form", "//PWNED", "<style",
-        "position", "text/html", "<meta", "<base", "<link", "modal", "-900")  # fmt: skip
+        "position", "text/html", "<meta", "<base", "<link", "modal", "-900", "evil.html", "calc",
+        "999", "1e9", "99em")  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", RUNS)
@@ -45,6 +59,16 @@ def test_what_could_run_or_load_is_gone(attack):
     # what is escaped may stay: it is text
     for shown in (clean(attack), clean(attack.encode())):
         assert not [live for live in LIVE if live.casefold() in shown.casefold()], shown
+
+
+def test_links_to_elsewhere_and_within_the_page_and_plain_styles_stay():
+    for kept in (
+        '<a href="https://docs.jax.dev/en/latest/">here</a>',
+        '<a href="#ex-1-1">here</a>',
+        '<p style="text-align:left;padding:2px 0 2px 12px;width:50%">x</p>',
+        '<div style="border-left:4px solid #a1b2c3;margin:0;color:rgb(1, 2, 3)">x</div>',
+    ):
+        assert clean(kept) == kept
 
 
 def test_a_verdict_keeps_its_words_and_its_pictures():
@@ -129,3 +153,7 @@ def test_a_feedback_page_has_no_script_of_the_students(tmp_path):
     found.feed(page)
     assert found.scripts > 0, "nbgrader's own are there, and found"
     assert not found.strange
+    policy = page.partition('<meta http-equiv="Content-Security-Policy" content="')
+    assert policy[0].endswith("<head>")
+    assert policy[2].startswith("default-src &#x27;none&#x27;; script-src")
+    assert "form-action &#x27;none&#x27;" in policy[2].partition('"')[0]

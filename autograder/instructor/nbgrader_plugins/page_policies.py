@@ -1,0 +1,47 @@
+"""What browsers are told that pages may do: the second wall, behind what is cleaned.
+
+Pages have scripts of nbgrader's own within them, and MathJax's from elsewhere, which makes scripts
+of its configuration. So a policy cannot tell those from a stranger's; it can keep a page from
+asking for anything elsewhere, from sending anything there, and from being framed.
+"""
+
+from typing import Final
+from urllib.parse import urlparse
+
+FILES: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
+"""Of what lies beside a notebook: if a browser takes it for a page, it can do nothing at all."""
+
+
+def of_feedback(mathjax: str) -> str:
+    """The policy of a feedback page, which is one file.
+
+    Args:
+        mathjax: the address of what shows formulas.
+    """
+    there = _origin(mathjax)
+    return (
+        f"default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' {there}; "
+        f"style-src 'unsafe-inline' {there}; font-src data: {there}; img-src data: {there}; "
+        f"base-uri 'none'; form-action 'none'"
+    )
+
+
+def of_formgrader(mathjax: str) -> str:
+    """The policy of Formgrader's pages, which come with files of its own.
+
+    Args:
+        mathjax: the address of what shows formulas.
+    """
+    there = _origin(mathjax)
+    return (
+        f"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval' {there}; "
+        f"style-src 'self' 'unsafe-inline' {there}; font-src 'self' data: {there}; "
+        f"img-src 'self' data: {there}; connect-src 'self'; base-uri 'none'; form-action 'self'; "
+        f"frame-ancestors 'self'"
+    )
+
+
+def _origin(address: str) -> str:
+    """Where an address is: the part that a policy names; nothing where it is our own."""
+    parts = urlparse(address)
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
