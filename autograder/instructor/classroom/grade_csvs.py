@@ -3,8 +3,13 @@
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from autograder.instructor.classroom.submission_states import Row
+from autograder.instructor.course import without_controls
+
+FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that a spreadsheet takes for a formula."""
 
 
 def write(folder: Path, rows: Sequence[Row]) -> None:
@@ -32,4 +37,12 @@ def _write(path: Path, heading: Sequence[str], lines: Iterable[Sequence[object]]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(heading)
-        writer.writerows(lines)
+        writer.writerows([*map(_cell, line)] for line in lines)
+
+
+def _cell(value: object) -> object:
+    """What is written: numbers are ours, and texts may be names that strangers chose."""
+    if not isinstance(value, str):
+        return value
+    begins_as_formula = value.lstrip().startswith(FORMULAS) or value.startswith(FORMULAS)
+    return f"'{without_controls(value)}" if begins_as_formula else without_controls(value)

@@ -149,3 +149,14 @@ def test_the_csvs_are_exact_and_whole(tmp_path):
         assert [*csv.reader(file)][1:3] == [
             ["a, b", "06", "6.1", "0.3333", "1.0"], ["a, b", "06", "6.2", "0.6667", "1.0"],
         ]  # fmt: skip
+
+
+def test_no_cell_of_a_csv_is_a_formula_or_moves_the_cursor(tmp_path):
+    names = ['=HYPERLINK("x")', "+1", "-1", "@a", "\tb", "\r=c", " =d", "e\x1b[2J", "f-1"]
+    csvs.write(tmp_path, [graded(name, [-1, 0.5]) for name in names])
+    with (tmp_path / "grades.csv").open(newline="") as file:
+        rows = [*csv.reader(file)][1:]
+    assert [row[0] for row in rows] == [
+        '\'=HYPERLINK("x")', "'+1", "'-1", "'@a", "'␉b", "'␍=c", "' =d", "e␛[2J", "f-1",
+    ]  # fmt: skip
+    assert {row[3] for row in rows} == {"-0.5"}
