@@ -26,7 +26,9 @@ def of_files(paths: Iterable[Path], folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(f"{path.relative_to(folder)}\0".encode(errors="surrogateescape"))
-        digest.update(path.read_bytes())
+        with path.open("rb") as file:  # which may be as large as all that is taken
+            while part := file.read(2**20):
+                digest.update(part)
     return digest.hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import html
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +17,15 @@ from autograder.instructor.classroom import demonstration_class, grade_csvs, gra
 from autograder.instructor.classroom.progress_bar import following
 from autograder.instructor.classroom.submission_states import standing
 from autograder.instructor.classroom.ungraded import Failure, told
-from autograder.instructor.course import Course, printable, readable, reason, why_not
+from autograder.instructor.course import (
+    Course,
+    cannot_be_read,
+    cannot_be_taken,
+    printable,
+    readable,
+    reason,
+)
+from autograder.instructor.nbgrader_plugins import kept_notes
 
 
 def grade_class(
@@ -110,6 +119,8 @@ def _tell(course: Course, failure: Failure) -> None:
     folder = course.feedback / failure.student / failure.assignment
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{failure.assignment}.html"
+    if page.is_dir():  # an earlier version copied folders of any name
+        shutil.rmtree(page)
     page.unlink(missing_ok=True)  # nbgrader leaves it read-only
     why = f"{failure.why[:1].upper()}{failure.why[1:]}"
     page.write_text(
@@ -139,6 +150,10 @@ def report(course: Course, console: Console, failures: list[Failure]) -> None:
         console.print(Text(sentence))
         if about:
             console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
+    for row in rows:
+        for note in kept_notes(course.autograded / row.student / row.assignment, row.assignment):
+            if row.graded:
+                console.print(Text(printable(f"{row.student}, {row.assignment}: {note}")))
     for folder in course.unknown_submissions():
         where = printable(str(folder.relative_to(course.root)))
         console.print(
@@ -191,6 +206,12 @@ def _fingerprint(course: Course, student: str, assignment: str) -> str:
 
 
 def _broken(course: Course, student: str, assignment: str) -> Failure | None:
-    """What is wrong with a submission's files themselves, if anything."""
-    why = why_not(course.submitted / student / assignment, assignment)
+    """What is wrong with a submission's files themselves, if anything.
+
+    What was graded as it is could be read then, and is not read again.
+    """
+    folder = course.submitted / student / assignment
+    why = cannot_be_taken(folder, assignment)
+    if not why and _is_new(course, student, assignment):
+        why = cannot_be_read(folder / f"{assignment}.ipynb", course.api.config)
     return Failure(student, assignment, why, theirs=True) if why else None

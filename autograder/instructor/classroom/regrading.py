@@ -15,7 +15,7 @@ from rich.console import Console
 
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.grading import broken, report
-from autograder.instructor.course import Course, readable, reason
+from autograder.instructor.course import Course, printable, reason
 from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, write_verdict
 from autograder.instructor.walls import Case, NoSandboxError, Sandbox, judge_apart
 from autograder.judge import Verdict
@@ -68,16 +68,14 @@ def _regrade_all(course: Course, console: Console) -> int:
                 failed += 1
                 said = f"{one.student}, {one.assignment}: the old grade stays. "
                 said += f"{type(error).__name__}: {error}"
-                console.print(readable(said), markup=False)
+                console.print(printable(said), markup=False)
                 continue
             if is_new:
                 changed += 1
                 done = course.api.generate_feedback(one.assignment, one.student, force=True)
                 if not done["success"]:
-                    console.print(
-                        f"{one.student}, {one.assignment}: no feedback page. {reason(done)}",
-                        markup=False,
-                    )
+                    said = f"{one.student}, {one.assignment}: no feedback page. {reason(done)}"
+                    console.print(printable(said), markup=False)
     report(course, console, broken(course))
     console.print(f"{len(graded)} submissions were judged again; {changed} have changed.")
     if failed:
@@ -92,7 +90,8 @@ def _kept(course: Course, console: Console) -> Iterator[Graded]:
         try:
             cases = msgspec.json.decode(path.read_bytes(), type=tuple[Case, ...])
         except msgspec.MsgspecError as error:
-            console.print(f"{path.relative_to(course.root)} cannot be read: {error}", markup=False)
+            said = f"{path.relative_to(course.root)} cannot be read: {error}"
+            console.print(printable(said), markup=False)
             continue
         known = tuple(case for case in cases if case.exercise in EXERCISES)
         yield Graded(folder.parent.name, folder.name, folder, known)

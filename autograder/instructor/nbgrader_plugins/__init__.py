@@ -18,6 +18,7 @@ from autograder.instructor.nbgrader_plugins.judge_evidence import (
     NotGradedError,
     write_verdict,
 )
+from autograder.instructor.nbgrader_plugins.notes import kept as kept_notes
 from autograder.instructor.nbgrader_plugins.publish import Publish
 from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
 
@@ -32,6 +33,7 @@ __all__ = [
     "Publish",
     "RestoreCells",
     "configure",
+    "kept_notes",
     "published",
     "write_verdict",
 ]

@@ -7,15 +7,18 @@ ours takes the place of its own, for the command line, Formgrader and `make grad
 import re
 from pathlib import Path
 
+from nbgrader.api import Gradebook
 from nbgrader.apps import api, autogradeapp
 from nbgrader.converters import Autograde, NbGraderException
 from traitlets import Bool
 
 from autograder.instructor.calibration import CalibrationError, calibrate
-from autograder.instructor.course import BusyError, Course, cannot_be_copied, cannot_be_read
+from autograder.instructor.course import BusyError, Course, UnreadableError, cannot_be_copied
+from autograder.instructor.nbgrader_plugins.checked_submission import CheckedSubmission
+from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 
 
-class CarefulAutograde(Autograde):
+class CarefulAutograde(Autograde, CheckedSubmission):
     """Grades while nobody else does, and refuses what it would have to follow or wait for.
 
     Nothing of an assignment is graded where the course's own notebooks are not graded right.
@@ -24,6 +27,11 @@ class CarefulAutograde(Autograde):
     calibrate = Bool(
         True, help="Grade an assignment's solution and released notebook before any submission."
     ).tag(config=True)
+    believe_timestamps = Bool(
+        False,
+        help="Believe the time in a submission's `timestamp.txt`. Only where whatever fills the "
+        "folder of submissions writes each of them, and no student can.",
+    ).tag(config=True)
 
     def start(self) -> None:
         """Grade what was asked for.
@@ -31,6 +39,7 @@ class CarefulAutograde(Autograde):
         Raises:
             NbGraderException: somebody else grades here, or a submission could not be graded.
         """
+        keep_printable(self.log)
         try:
             with Course(Path(self.coursedir.root)).alone():
                 super().start()
@@ -74,16 +83,23 @@ class CarefulAutograde(Autograde):
             raise NbGraderException(why)
         return bool(super().init_destination(assignment_id, student_id))
 
+    def init_assignment(self, assignment_id: str, student_id: str) -> None:
+        """Copy what is taken of a submission, and enter it into the gradebook."""
+        super().init_assignment(assignment_id, student_id)
+        if not self.believe_timestamps:  # what nbgrader has just entered may be the student's word
+            with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
+                gradebook.update_or_create_submission(assignment_id, student_id, timestamp=None)
+
     def convert_single_notebook(self, notebook_filename: str) -> None:
         """Grade one notebook.
 
         Raises:
             NbGraderException: it cannot be read.
         """
-        why = cannot_be_read(Path(notebook_filename))
-        if why:
-            raise NbGraderException(why)
-        super().convert_single_notebook(notebook_filename)
+        try:
+            super().convert_single_notebook(notebook_filename)
+        except UnreadableError as error:
+            raise NbGraderException(str(error)) from None
 
 
 def install() -> None:

@@ -29,7 +29,13 @@ from nbgrader.preprocessors import (
     SaveCells,
 )
 
-from autograder.instructor.nbgrader_plugins import careful_autograde, careful_release
+from autograder.instructor.nbgrader_plugins import (
+    careful_autograde,
+    careful_feedback,
+    careful_release,
+    formgrader_pages,
+    timestamps,
+)
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
 from autograder.instructor.nbgrader_plugins.clean_pages import FILTERS
 from autograder.instructor.nbgrader_plugins.judge_evidence import JudgeEvidence
@@ -50,6 +56,9 @@ def configure(c: Any, root: Path) -> None:
     os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
     careful_autograde.install()
     careful_release.install()
+    careful_feedback.install()
+    timestamps.install()
+    formgrader_pages.install()
     with contextlib.suppress(OSError):  # who may not write here only reads
         (root / "grading").mkdir(exist_ok=True)  # for the gradebook: nbgrader expects it there
     c.CourseDirectory.root = str(root)
@@ -71,6 +80,7 @@ def configure(c: Any, root: Path) -> None:
         "bank.py",
         "*.evidence.json",
         "*.graded",
+        "*.note",
     ]
 
     # The line above the stub is `name = ...`, so an unsolved notebook runs to its end.

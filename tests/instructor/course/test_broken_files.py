@@ -125,7 +125,7 @@ SENTENCES = {
     a_hole_beside: "what was handed in has more than 100 MB. Hand in the notebook alone.",
     deep_folders: "the folders that were handed in are too deep. Hand in the notebook alone.",
     many_files: "more than 1,000 files were handed in. Hand in the notebook alone.",
-    a_novel: "characters, and 1,048,576 are taken.",
+    a_novel: "characters, and 262,144 are taken.",
     missing: f"there is no {FILE} in the folder that was handed in.",
     renamed: f"but my homework (2).ipynb. If that is it, rename it to {FILE}.",
     a_folder: f"{FILE} is a folder. Hand in the notebook's own file.",

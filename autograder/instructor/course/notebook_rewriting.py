@@ -1,0 +1,255 @@
+"""A notebook as it came, read and written anew: a script for a process of its own.
+
+It imports nothing of this package, which takes longer to import than a notebook to read. Bytes stand
+on its standard input, and what it writes is JSON: a notebook that holds what is graded and shown,
+checked and of a bounded size, or why there is none, in a sentence. Whatever those bytes are, it is
+this process that pays for it, and it has limits.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+MOST_CELLS: Final = 500
+"""How many cells are taken: the notebooks of this course have less than a hundred."""
+
+MOST_WRITTEN: Final = 2**18
+"""How many characters its cells may have: those of this course have at most 25,000."""
+
+MOST_PICTURED: Final = 2**23
+"""How many characters of pasted pictures a page shows: each as often as it is referred to."""
+
+ONE_NAME: Final = 200
+"""How many characters a name in a cell's metadata has at most."""
+
+TAGS, PASTED = 20, 100
+"""How many tags of a cell are looked at, and how many pictures that were pasted into it."""
+
+CELL_ID: Final = re.compile(r"[a-zA-Z0-9-_]{1,64}")
+"""What the notebook format takes for a cell's id."""
+
+PICTURES: Final = ("image/png", "image/jpeg", "image/gif")
+"""The pictures that pages show."""
+
+BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
+"""What a picture is written in."""
+
+NBGRADERS: Final = {
+    "schema_version": int, "grade": bool, "locked": bool, "solution": bool, "task": bool,
+    "grade_id": str, "points": float, "checksum": str, "cell_type": str,
+}  # fmt: skip
+"""What nbgrader's metadata of a cell has by its schema; the gradebook has the last word on it."""
+
+KEPT: Final = {"editable": bool, "deletable": bool}
+"""What is kept of a cell's other metadata, besides its tags."""
+
+
+class RefusedError(ValueError):
+    """A notebook that cannot be taken; the message says why, as the end of a sentence."""
+
+
+def rewritten(came: bytes) -> dict[str, Any]:
+    """A notebook of the newest format, made of what a notebook has that is graded and shown.
+
+    Outputs are left out, since it is run again, and so is all metadata that nobody reads here:
+    widgets' states, what Colab, Kaggle and VS Code remember, and whatever else there may be.
+
+    Args:
+        came: what was handed in.
+
+    Returns:
+        The notebook, and what is to be said of it: `{"notebook": …, "said": […]}`.
+
+    Raises:
+        RefusedError: it cannot be taken.
+    """
+    cells = _cells(_parsed(came))
+    if len(cells) > MOST_CELLS:
+        raise RefusedError(f"it has {len(cells):,} cells, and {MOST_CELLS} are taken")
+    ids: set[str] = set()
+    made = [_cell(number, cell, ids) for number, cell in enumerate(cells, 1)]
+    written = sum(len(cell["source"]) for cell in made)
+    if written > MOST_WRITTEN:
+        raise RefusedError(f"its cells have {written:,} characters, and {MOST_WRITTEN:,} are taken")
+    notebook = {"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return {"notebook": notebook, "said": _show_no_more_pictures_than_fit(made)}
+
+
+def _parsed(came: bytes) -> dict[str, Any]:
+    """The JSON of a notebook whose format is known."""
+    try:
+        text = came.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(
+            f"it is not UTF-8 text from byte {error.start} on. Save it as UTF-8"
+        ) from None
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        if text.startswith("\ufeff"):
+            why = "it starts with a byte order mark; save it as UTF-8 without one"
+        else:
+            why = (
+                f"its JSON breaks off at line {error.lineno}. It was probably cut off on the way, "
+                f"and has to be handed in again"
+            )
+        raise RefusedError(why) from None
+    except (ValueError, RecursionError):  # a number of five thousand digits, or brackets
+        raise RefusedError("it is not a notebook's JSON") from None
+    if not isinstance(data, dict) or data.get("nbformat") not in (3, 4):
+        raise RefusedError("it is not a notebook's JSON, of format 3 or 4")
+    return data
+
+
+def _cells(data: dict[str, Any]) -> list[Any]:
+    """Its cells, as the newest format has them."""
+    if data["nbformat"] == 4:
+        return _listed(data.get("cells"))
+    sheets = _listed(data.get("worksheets"))
+    old = [_third(cell) for sheet in sheets for cell in _listed(_of(sheet, "cells"))]
+    if len(old) > MOST_CELLS:
+        return old
+    import nbformat  # which takes longer than all the rest, and is needed for nothing else
+
+    third = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": old}]}
+    try:
+        return _listed(nbformat.reads(json.dumps(third), 4)["cells"])
+    except Exception:  # whatever is wrong with it, nbformat may raise anything
+        raise RefusedError("it is not a notebook of format 3") from None
+
+
+def _third(came: Any) -> dict[str, Any]:
+    """What is kept of a cell of format 3, so that nbformat can make a newer one of it."""
+    parts = ("cell_type", "input", "source", "level")
+    made = {name: came[name] for name in parts if _of(came, name) is not None}
+    return {**made, "outputs": [], "metadata": _metadata(came.get("metadata"))}
+
+
+def _cell(number: int, came: Any, ids: set[str]) -> dict[str, Any]:
+    """One cell, made of what is known of cells."""
+    kind = _of(came, "cell_type")
+    if kind not in ("code", "markdown", "raw"):
+        raise RefusedError(f"cell {number} is of no kind that a notebook has")
+    name = came.get("id")
+    if not isinstance(name, str) or not CELL_ID.fullmatch(name) or name in ids:
+        name = os.urandom(4).hex()
+    ids.add(name)
+    source = _text(came.get("source", ""))
+    if source is None:
+        raise RefusedError(f"what is written in cell {number} is no text")
+    cell = {
+        "cell_type": kind, "id": name, "metadata": _metadata(came.get("metadata")),
+        "source": source,
+    }  # fmt: skip
+    if kind == "code":
+        return {**cell, "execution_count": None, "outputs": []}
+    pictures = _attachments(came.get("attachments"), source)
+    return {**cell, "attachments": pictures} if pictures else cell
+
+
+def _metadata(came: Any) -> dict[str, Any]:
+    """What is kept of a cell's metadata: nbgrader's own, its tags, and who may edit it."""
+    if not isinstance(came, dict):
+        return {}
+    made: dict[str, Any] = _known(came, KEPT)
+    tags = came.get("tags")
+    if isinstance(tags, list):
+        short = (tag for tag in tags[:TAGS] if isinstance(tag, str) and len(tag) <= ONE_NAME)
+        made["tags"] = list(dict.fromkeys(t for t in map(_spelt, short) if t and "," not in t))
+    if isinstance(came.get("nbgrader"), dict):
+        made["nbgrader"] = _known(came["nbgrader"], NBGRADERS)
+    return made
+
+
+def _known(came: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Of some data, that of a known name and of the right kind; a number is a short one."""
+    made: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        value = came.get(name)
+        if kind is str and isinstance(value, str) and len(value) <= ONE_NAME:
+            made[name] = _spelt(value)
+        elif isinstance(value, bool):
+            made.update({name: value} if kind is bool else {})
+        elif kind in (int, float) and isinstance(value, int | float) and 0 <= value < 10**6:
+            made[name] = value
+    return made
+
+
+def _attachments(came: Any, source: str) -> dict[str, dict[str, str]]:
+    """The pictures of a cell that it refers to."""
+    made: dict[str, dict[str, str]] = {}
+    for name, forms in islice(came.items(), PASTED) if isinstance(came, dict) else ():
+        referred_to = len(name) <= ONE_NAME and f"attachment:{name}" in source
+        if not referred_to or not isinstance(forms, dict):
+            continue
+        texts = ((form, _text(forms[form])) for form in PICTURES if form in forms)
+        kept = {form: text for form, text in texts if text is not None and BASE64.fullmatch(text)}
+        if kept:
+            made[name] = kept
+    return made
+
+
+def _show_no_more_pictures_than_fit(cells: Iterable[dict[str, Any]]) -> list[str]:
+    """Take pictures from cells once there are too many; a sentence about it."""
+    shown, left_out = 0, []
+    for number, cell in enumerate(cells, 1):
+        pasted = cell.get("attachments", {})
+        sizes = [len(name) + len(text) for name in pasted for text in pasted[name].values()]
+        if not sizes:
+            continue
+        times = cell["source"].count("attachment:")  # whichever each of them is
+        shown += times * max(sizes) + sum(sizes)
+        if shown > MOST_PICTURED:
+            del cell["attachments"]
+            left_out.append(number)
+    if not left_out:
+        return []
+    return [
+        f"Pictures that were pasted into it are left out from cell {left_out[0]} on: each as often "
+        f"as it is referred to, they come to more than {MOST_PICTURED // 2**20} MB."
+    ]
+
+
+def _text(came: Any) -> str | None:
+    """Text, which the format lets be cut into lines; None where it is none."""
+    if isinstance(came, list) and all(isinstance(line, str) for line in came):
+        return _spelt("".join(came))
+    return _spelt(came) if isinstance(came, str) else None
+
+
+def _spelt(text: str) -> str:
+    """The same text, but for halves of characters, which cannot be written down."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _of(came: Any, name: str) -> Any:
+    return _mapping(came).get(name)
+
+
+def _mapping(came: Any) -> dict[str, Any]:
+    if not isinstance(came, dict):
+        raise RefusedError("one of its cells is no cell")
+    return came
+
+
+def _listed(came: Any) -> list[Any]:
+    if not isinstance(came, list):
+        raise RefusedError("it has no list of cells")
+    return came
+
+
+def main() -> None:
+    """Read bytes, write JSON."""
+    try:
+        made = rewritten(sys.stdin.buffer.read())
+    except RefusedError as error:
+        made = {"why": str(error)}
+    sys.stdout.buffer.write(json.dumps(made).encode())
+
+
+if __name__ == "__main__":
+    main()

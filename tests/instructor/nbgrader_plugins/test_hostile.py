@@ -1,0 +1,255 @@
+"""One class, graded by plain `nbgrader autograde`: what is handed in to harm whoever grades it."""
+
+import socket
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbgrader.api import Gradebook
+
+from autograder.instructor.authoring import answered
+from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom, edit
+
+PAGE = f"{ASSIGNMENT}.html"
+
+
+def many_braces(path):
+    edit(path, lambda n: n["cells"][0]["metadata"].update(x="HERE"))
+    path.write_bytes(path.read_bytes().replace(b'"HERE"', b"[" + b"{}," * 2**20 + b"{}]"))
+
+
+def many_cells(path):
+    cell = {"cell_type": "code", "source": "", "metadata": {}, "outputs": []}
+    edit(path, lambda n: n["cells"].extend([cell] * 5000))
+
+
+def brackets(path):
+    path.write_bytes(b"[" * (19 * 2**20))
+
+
+def broken_text(path):
+    path.write_bytes(path.read_bytes() + b"\xff" * 2**20)
+
+
+REFUSED = {
+    many_cells: "cells, and 500 are taken.",
+    brackets: "it is not a notebook's JSON.",
+    broken_text: "it is not UTF-8 text from byte",
+}
+
+
+def one_picture_very_often(path):
+    cell = new_markdown_cell("![x](attachment:x)" * 480)
+    cell["attachments"] = {"x": {"image/png": "A" * 2**20}}
+    edit(path, lambda n: n["cells"].append(cell))
+
+
+def half_a_character(path):
+    edit(path, lambda n: n["cells"].append(new_markdown_cell("\ud83d")))
+
+
+def a_time_that_is_none(path):
+    path.with_name("timestamp.txt").write_text("9" * 60)
+
+
+def a_time_that_is_binary(path):
+    path.with_name("timestamp.txt").write_bytes(b"\xff\x00" * 5000)
+
+
+def a_time_long_ago(path):
+    path.with_name("timestamp.txt").write_text("1970-01-01 00:00:00 UTC")
+
+
+def a_folder_for_a_page(path):
+    for name in (PAGE, f"{ASSIGNMENT}.evidence.json", f"{ASSIGNMENT}.ipynb.d"):
+        path.with_name(name).mkdir()
+        path.with_name(name).joinpath("x.txt").write_text("x")
+
+
+def pages_beside(path):
+    for name in ("evil.html", "evil.svg", "evil.js", "evil.xml", "evil.HTM", "none"):
+        path.with_name(name).write_text("<script>PWNED</script>")
+    path.with_name("data").mkdir()
+    path.with_name("data").joinpath("a.csv").write_text("1,2")
+
+
+def a_name_with_escapes(path):
+    for kind in ("csv", "html"):
+        path.with_name(f"\x1b[2Jx.{kind}").write_text("1")
+
+
+TAKEN = [
+    many_braces, one_picture_very_often, half_a_character, a_time_that_is_none,
+    a_time_that_is_binary, a_time_long_ago, a_folder_for_a_page, pages_beside, a_name_with_escapes,
+]  # fmt: skip
+LISTS = """
+kernel = get_ipython().kernel
+def say(*_):
+    content = {"name": "stdout", "text": ["a", "b"]}
+    kernel.session.send(kernel.iopub_socket, "stream", content, parent=kernel.get_parent("shell"))
+get_ipython().events.register("post_run_cell", say)
+"""
+LOUD = "print('x' * 1_000_000)"
+RUN = """
+import resource, runpy, sys
+sys.argv = ["nbgrader", *sys.argv[1:]]
+try:
+    runpy.run_module("nbgrader", run_name="__main__")
+finally:
+    print("HELD", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+"""nbgrader's command, which says how many MB it held at most: it alone, and not what it started."""
+
+
+def nbgrader(room, *arguments):
+    """The exit status, what was said, and how many MB the grading process held at most."""
+    file = room.root / "run.py"
+    file.write_text(RUN)
+    status, said = room.run("run", *arguments)
+    held = int(said.rpartition("HELD ")[2].split()[0])
+    return status, said, held
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """The class, and what was seen of grading it."""
+    room = Classroom.at(tmp_path_factory.mktemp("course"), until=LAST)
+    room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
+    room.hand_in("aa_first", RIGHT)
+    alone = nbgrader(room, "autograde", ASSIGNMENT, "--create")[2]
+    for spoil in [*REFUSED, *TAKEN]:
+        reads = "print(open('data/a.csv').read())" if spoil is pages_beside else ""
+        spoil(room.hand_in(spoil.__name__, RIGHT, first=reads))
+    room.hand_in("text_as_lists", RIGHT, first=LISTS)
+    loud = answered(room.released(), RIGHT)
+    loud.cells[2:2] = [new_code_cell(LOUD) for _ in range(12)]
+    room.hand_in_notebook("loud", loud)
+    room.hand_in("zz_next", RIGHT)
+    began = time.monotonic()
+    _, said, held = nbgrader(room, "autograde", ASSIGNMENT, "--create")
+    seconds = time.monotonic() - began
+    feedback = nbgrader(room, "generate_feedback", ASSIGNMENT)
+    return SimpleNamespace(
+        room=room, alone=alone, said=said, held=held, seconds=seconds, feedback=feedback
+    )
+
+
+@pytest.fixture(scope="module")
+def room(graded):
+    return graded.room
+
+
+@pytest.mark.parametrize("spoil", REFUSED, ids=lambda spoil: spoil.__name__)
+def test_what_is_too_much_to_read_is_refused_in_a_sentence(graded, room, spoil):
+    assert REFUSED[spoil] in graded.said
+    assert set(room.scores().get(spoil.__name__, {}).values()) <= {None}
+
+
+@pytest.mark.parametrize("spoil", TAKEN, ids=lambda spoil: spoil.__name__)
+def test_what_is_beside_an_answer_costs_it_nothing(room, spoil):
+    assert room.scores()[spoil.__name__] == SHORT
+    assert (room.root / "grading" / "feedback" / spoil.__name__ / ASSIGNMENT / PAGE).is_file()
+
+
+def test_the_others_are_graded_as_alone(room):
+    assert room.scores()["aa_first"] == room.scores()["zz_next"] == SHORT
+
+
+def test_whoever_grades_holds_little_more_than_for_an_honest_class(graded):
+    assert graded.held - graded.alone < 300
+    assert graded.feedback[2] - graded.alone < 300
+    assert graded.feedback[0] == 0, graded.feedback[1]
+    assert graded.seconds < 30 * (len(REFUSED) + len(TAKEN) + 3)
+
+
+def test_a_time_is_nobodys_word_but_the_instructors(room):
+    with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
+        for spoil in (a_time_that_is_none, a_time_that_is_binary, a_time_long_ago):
+            assert gradebook.find_submission(ASSIGNMENT, spoil.__name__).timestamp is None
+
+
+def test_a_time_counts_where_the_instructor_says_so(room):
+    believing = "--CarefulAutograde.believe_timestamps=True"
+    student = a_time_long_ago.__name__
+    room.nbgrader("autograde", ASSIGNMENT, "--student", student, "--force", believing)
+    with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
+        assert gradebook.find_submission(ASSIGNMENT, student).timestamp.year == 1970
+
+
+def test_what_browsers_open_is_not_copied_and_that_is_said(graded, room):
+    folder = room.root / "grading" / "autograded" / pages_beside.__name__ / ASSIGNMENT
+    kept = {path.name for path in folder.rglob("*") if path.is_file()}
+    note = f"{ASSIGNMENT}.note"
+    assert kept == {f"{ASSIGNMENT}.ipynb", f"{ASSIGNMENT}.evidence.json", note, "a.csv"}
+    notebook = room.graded(pages_beside.__name__)
+    assert notebook.cells[3].outputs[0].text == "1,2\n"
+    for said in (graded.said, notebook.cells[0].source, (folder / note).read_text()):
+        assert "evil.HTM, evil.html, evil.js, evil.svg, evil.xml and 1 more had to stay" in said
+
+
+def test_a_picture_that_is_shown_too_often_is_left_out_and_that_is_said(room):
+    said = room.graded(one_picture_very_often.__name__).cells[0].source
+    assert "Pictures that were pasted into it are left out from cell" in said
+
+
+def test_evidence_of_whoever_prints_much_is_kept(room):
+    assert room.scores()["loud"] == SHORT
+
+
+def test_text_that_is_a_list_is_not_kept(room):
+    assert room.scores()["text_as_lists"] == SHORT
+    outputs = [o for cell in room.graded("text_as_lists").cells for o in cell.get("outputs", ())]
+    assert "ab" not in [output.text for output in outputs if output.output_type == "stream"]
+
+
+def test_no_name_moves_the_cursor(graded):
+    for said, name in ((graded.said, "␛[2Jx.html"), (graded.feedback[1], "␛[2Jx.csv")):
+        assert "\x1b[2J" not in said
+        assert name in said
+
+
+def answer(address):
+    """What a server that is starting answers, once it has started."""
+    for _ in range(240):
+        try:
+            with urlopen(address) as reply:
+                return reply.headers, reply.read().decode()
+        except URLError as error:
+            if isinstance(error, HTTPError):
+                raise
+            time.sleep(0.25)
+    raise TimeoutError(address)
+
+
+def test_formgrader_names_its_policy_and_serves_no_file_as_a_page(room):
+    with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
+        of = gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, pages_beside.__name__).id
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (room.root / "server.log").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root",
+             "--IdentityProvider.token=t", f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
+             "--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"],
+            cwd=room.root, stdout=log, stderr=log,
+        )  # fmt: skip
+    base = f"http://127.0.0.1:{port}/formgrader/submissions/{of}"
+    try:
+        headers, shown = answer(f"{base}/?token=t")
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'")
+        assert policy.endswith("base-uri 'none'; form-action 'self'; frame-ancestors 'self'")
+        assert "1.1 Column strips: right" in shown
+        headers, shown = answer(f"{base}/data/a.csv?token=t")
+        assert headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
+        assert headers["Content-Disposition"] == "attachment"
+        assert shown == "1,2"
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
