@@ -94,7 +94,11 @@ def say(*_):
     kernel.session.send(kernel.iopub_socket, "stream", content, parent=kernel.get_parent("shell"))
 get_ipython().events.register("post_run_cell", say)
 """
-LOUD = "print('x' * 1_000_000)"
+LOUD = """
+for size in (10**6, 10**5, 10**4, 10**3, 200):
+    for _ in range(10):
+        print("x" * size, flush=True)
+"""
 RUN = """
 import resource, runpy, sys
 sys.argv = ["nbgrader", *sys.argv[1:]]
