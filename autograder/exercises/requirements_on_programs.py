@@ -132,7 +132,9 @@ class Requests:
     def asks(self) -> str:
         """What the first program is to ask for, in words."""
         if self.never:
-            return f"by hand, no {' and no '.join(self.never)}"
+            *most, last = self.never
+            none = f"{', '.join(most)} or {last}" if most else last
+            return f"{'with shard_map, and ' * self.mapped}by hand, no {none}"
         return f"by hand: {' and '.join(map(str, self.wanted[0])) or 'nothing'}"
 
 

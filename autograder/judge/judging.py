@@ -7,6 +7,7 @@ read, and refused there; so any other error that comes up is the judge's own, an
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from autograder.errors import DIAGNOSES, Fault
 from autograder.evidence import (
@@ -81,23 +82,31 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
     return Verdict(exercise.id, exercise.title, tuple(_in_order(exercise, findings)))
 
 
+NOT_BY_HAND: Final = ("no-shard-map", "makes-no-difference")
+"""What is found where a program leaves to the compiler what it was to do by hand."""
+
+
 def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
     """The findings, where what a program costs counts only once it does what is asked.
 
     To do nothing is cheap, and leaves things where they are: without this, a function that gives
-    back what it is given would earn points for it. Values come first, then places, then costs.
+    back what it is given would earn points for it. Values come first, then places, then costs. And
+    before all of them that it is the program's own doing, where it is to be written by hand: else
+    `A @ B` would earn most of the points of a notebook about products.
     """
     unmet: dict[str, int] = {}
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         if not finding.met:
-            rank = _rank(requirement)
+            rank = -1 if finding.diagnosis in NOT_BY_HAND else _rank(requirement)
             unmet[finding.answer] = min(rank, unmet.get(finding.answer, rank))
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
-        if finding.met and _rank(requirement) > unmet.get(finding.answer, 2):
+        first = unmet.get(finding.answer, 2)
+        if finding.met and _rank(requirement) > first:
+            waits_for = "does what is asked" if first >= 0 else "does it by hand"
             yield finding.but(
                 met=False,
                 diagnosis="not-counted-yet",
-                difference="This counts as soon as the program does what is asked.",
+                difference=f"This counts as soon as the program {waits_for}.",
             )
         else:
             yield finding

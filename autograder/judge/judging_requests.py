@@ -36,16 +36,26 @@ def judge_requests(
         if not found.met:
             return found.but(difference=f"Given {described(arguments)}: {found.difference}")
         first = first or found
-    for ask in requirement.wanted[0] if requirement.wanted else ():
-        if not rests_on(exercise, requirement.answer, piece, ask.kind, ask.axes, seed):
-            return basis.problem(
+    if first is None or not requirement.mapped:
+        return first or basis
+    return _makes_a_difference(requirement, runs[0][1], piece, exercise, seed, first)
+
+
+def _makes_a_difference(
+    requirement: Requests, ran: Ran, piece: Program, exercise: Exercise, seed: int, found: Finding
+) -> Finding:
+    """The finding, unless the result would be the same if a collective had carried more."""
+    wanted = [(ask.kind, ask.axes) for ask in requirement.wanted[0]] if requirement.wanted else []
+    asked = wanted or [(kind, None) for kind in dict.fromkeys(c.kind for c in ran.requested)]
+    for kind, axes in asked:
+        if not rests_on(exercise, requirement.answer, piece, kind, axes, seed):
+            return found.but(met=False).problem(
                 "makes-no-difference",
-                f"The result rests on no {ask.kind}: with three times as much going into "
-                f"{'it' if ask.times == 1 else 'each'}, every number of it stays the same. What "
-                f"is exchanged has to be what the result is made of.",
-                came=first.came if first else "",
+                f"The result rests on no {kind}: with three times as much going into it, every "
+                f"number of the result stays the same. What is exchanged has to be what the "
+                f"result is made of.",
             )
-    return first or basis
+    return found
 
 
 def _nothing_added(ran: Ran, found: Finding) -> Finding:

@@ -133,7 +133,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% left to the compiler exercise="5.2" score=0.125 diagnoses=["no-shard-map", "unanswered"]
+# %% left to the compiler exercise="5.2" score=0 diagnoses=["not-counted-yet", "no-shard-map", "unanswered"]
 def total(x):
     return x.sum()
 

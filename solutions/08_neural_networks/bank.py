@@ -452,7 +452,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(), P()), out_specs=P())(logits, labels)
 
 
-# %% left to the compiler exercise="8.6" score=0.6666666667 diagnoses=["no-shard-map"]
+# %% left to the compiler exercise="8.6" score=0 diagnoses=["not-counted-yet", "no-shard-map"]
 def cross_entropy(logits, labels):
     label = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
     return jnp.mean(jax.nn.logsumexp(logits, axis=1) - label)

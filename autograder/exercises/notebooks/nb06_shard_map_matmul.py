@@ -156,6 +156,7 @@ BY_COPY: Final = Exercise(
             counted_twice=lambda A, B: np.float32(_lengths(A)[1]) * (A @ B),  # noqa: N803
         ),
         _placed("block_by_copy", ROWS),
+        Requests("block_by_copy", never=("all-to-all", "collective-permute", "reduce-scatter")),
         CommunicatesAtMost(
             "block_by_copy",
             tuple(
@@ -173,7 +174,7 @@ BY_COPY: Final = Exercise(
         "take the rows of B that go with yours, and add up.",
         "For the second: lax.dynamic_slice_in_dim(B, lax.axis_index('y') * size, size), then psum "
         "over y. For the first, JAX does not know that all devices along y end up with the same: "
-        "finish with lax.pmean over y, or have in_specs bring A's columns together.",
+        "finish with lax.pmean over y.",
     ),
     diagnoses={
         "counted-twice": "Each of the devices along y has the whole sum already, and then these "
@@ -183,6 +184,7 @@ BY_COPY: Final = Exercise(
         "have the same.",
         "all-gather": "More is brought together than A's own columns along y.",
         "all-to-all": "in_specs should say how the arguments are laid out.",
+        "no-shard-map": "Which of the two ways it is, you decide here, and not the compiler.",
     },
 )
 
