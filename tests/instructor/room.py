@@ -173,7 +173,9 @@ class Classroom:
 
     def printed(self, student: str) -> str:
         """What the cell said that came first, where a submission has one."""
-        outputs = self.graded(student).cells[2].outputs
+        cells = self.graded(student).cells
+        told = cells[0].source.startswith("    ")  # a cell above all others says what is missing
+        outputs = cells[2 + told].outputs
         return "".join(str(o.get("text", "")) for o in outputs)
 
     def verdicts(self, student: str) -> dict[str, str]:
