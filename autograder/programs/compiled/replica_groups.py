@@ -67,6 +67,8 @@ def _along_axes(mesh: Any, chosen: Any, partitions: int) -> Groups:
             else (1, size)
             for ref in named
         ]
+        if any(step < 1 for part in parts for step in part):
+            raise ValueError(f"a part of an axis has no steps: {parts}")
         done = 1
         for before, own in sorted(parts):
             dimensions += [before // done, own]
