@@ -7,7 +7,7 @@ from autograder.evidence import Program
 from autograder.exercises import Ask, Exercise, Requests
 from autograder.judge.judging_values import asked_of, rests_on, run_all
 from autograder.judge.verdict import Finding
-from autograder.programs import Collective, Ran, described
+from autograder.programs import Argument, Collective, Ran, described
 
 FAMILY = {"reduce-scatter": "all-reduce"}
 """Kinds between which a compiler chooses: of an all-reduce it may keep a slice."""
@@ -19,7 +19,7 @@ def judge_requests(
     """The finding for the collectives that programs ask for by hand."""
     runs = run_all(exercise, requirement.answer, piece, seed)
     lists = asked_of(exercise, requirement.answer)
-    first: Finding | None = None
+    asked: list[tuple[Ran, Finding]] = []
     for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
         if requirement.mapped and not ran.mapped:
             return basis.problem(
@@ -31,18 +31,27 @@ def judge_requests(
             found = _refrain(ran.requested, requirement.never, basis)
         else:
             found = _compare(ran.requested, requirement.wanted[i], basis)
-        if found.met and requirement.mapped:
-            found = _nothing_added(ran, found)
         if not found.met:
-            return found.but(difference=f"Given {described(arguments)}: {found.difference}")
-        first = first or found
-    if first is None or not requirement.mapped:
-        return first or basis
-    return _makes_a_difference(requirement, runs[0][1], piece, exercise, seed, first)
+            return _given(arguments, found)
+        asked.append((ran, found))
+    if not requirement.mapped or not asked:
+        return asked[0][1] if asked else basis
+    first = _makes_a_difference(requirement, *asked[0], piece, exercise, seed)
+    if not first.met:
+        return first
+    for (ran, found), arguments in zip(asked, lists, strict=True):
+        added = _nothing_added(ran, found)
+        if not added.met:
+            return _given(arguments, added)
+    return first
+
+
+def _given(arguments: Sequence[Argument], found: Finding) -> Finding:
+    return found.but(difference=f"Given {described(arguments)}: {found.difference}")
 
 
 def _makes_a_difference(
-    requirement: Requests, ran: Ran, piece: Program, exercise: Exercise, seed: int, found: Finding
+    requirement: Requests, ran: Ran, found: Finding, piece: Program, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding, unless the result would be the same if a collective had carried more."""
     wanted = [(ask.kind, ask.axes) for ask in requirement.wanted[0]] if requirement.wanted else []

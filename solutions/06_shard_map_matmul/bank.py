@@ -90,10 +90,11 @@ def block_by_rows(A, B):
 # %% the compiler's product, and a sum of zeros for show exercise="6.2" score=0 diagnoses=["not-counted-yet", "makes-no-difference"]
 def block_by_rows(A, B):
     nothing = jax.shard_map(
-        lambda a, b: lax.psum(0 * (a @ b).astype(int), "y"),
-        in_specs=(P("x", "y"), P("y")),
-        out_specs=P("x"),
-    )(A, B)
+        lambda a: lax.psum(0 * a.astype(int).sum(), "y"),
+        in_specs=P("x", "y"),
+        out_specs=P(),
+        check_vma=False,
+    )(A)
     return A @ B + nothing
 
 
