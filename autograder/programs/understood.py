@@ -34,6 +34,12 @@ OUTSIDE: Final = frozenset(
 """Operations that talk to what is outside of the program, or to other devices uncounted."""
 
 
+BY_GLOBAL_IDS: Final = ("stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.reduce_scatter")
+"""Collectives whose groups are of devices only where they say so; else of replicas, and a group of
+one replica is everybody.
+"""
+
+
 def refuse_what_is_not_understood(module: Any) -> None:
     """Refuse a StableHLO module that holds what nobody here can read.
 
@@ -47,6 +53,8 @@ def refuse_what_is_not_understood(module: Any) -> None:
     def visit(operation: Any) -> Any:
         if operation.name.partition(".")[0] not in DIALECTS or operation.name in OUTSIDE:
             strange.append(f"an operation {operation.name!r}")
+        if operation.name in BY_GLOBAL_IDS and not _names_devices(operation):
+            strange.append(f"an operation {operation.name!r} between others than it names")
         if len(operation.regions) and operation.name not in WITH_REGIONS:
             strange.append(f"an operation {operation.name!r}, which holds others")
         for name, attribute in _named(operation.attributes):
@@ -61,6 +69,12 @@ def refuse_what_is_not_understood(module: Any) -> None:
             f"The program has {strange[0]} in it, which cannot be read here. What JAX itself "
             f"makes of jax.numpy, jax.lax and jax.shard_map can.",
         )
+
+
+def _names_devices(operation: Any) -> bool:
+    """Whether a collective's groups are of devices, as JAX always writes them."""
+    names = {name for name, _ in _named(operation.attributes)}
+    return {"channel_handle", "use_global_device_ids"} <= names
 
 
 def _keys(attribute: Any) -> Iterator[str]:

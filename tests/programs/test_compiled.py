@@ -330,6 +330,22 @@ def test_a_collective_that_an_unknown_instruction_calls_is_refused():
         read(program_of_text(text))
 
 
+def test_an_offset_that_is_made_of_truths_is_worked_out():
+    grid = mesh(x=8)
+
+    def body(a):
+        i = lax.axis_index("x")
+        place = (i > 2).astype(int) - (i > 5).astype(int)
+        return lax.dynamic_slice(lax.psum(a[0], "x"), (2 * place,), (2,))
+
+    argument = jax.device_put(np.ones((8, 16), np.float32), jax.NamedSharding(grid, jax.P("x")))
+    program = jax.shard_map(
+        body, mesh=grid, in_specs=jax.P("x"), out_specs=jax.P("x"), check_vma=False
+    )
+    (found,) = compiled(program, argument, grid=grid)
+    assert found.kind == REDUCE
+
+
 GROUPS = {
     "{{0,1},{2,3}}": ((0, 1), (2, 3)),
     "{}": ((0, 1, 2, 3, 4, 5, 6, 7),),

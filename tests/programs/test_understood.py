@@ -70,6 +70,21 @@ module @m {
   }
 }
 """
+OF_REPLICAS = """
+module @m {
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = "stablehlo.all_reduce"(%arg0) <{
+      replica_groups = dense<0> : tensor<1x1xi64>,
+      channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>
+    }> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %1 = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
 MADE_UP = """
 module @m {
   func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
@@ -96,6 +111,7 @@ module @m {
         (FORGED, "named_computation', which holds others"),
         (SENT, "an operation 'stablehlo.send'"),
         (MADE_UP, "an operation 'arith.addf'"),
+        (OF_REPLICAS, "'stablehlo.all_reduce' between others than it names"),
     ],
 )
 def test_operations_that_nobody_here_knows_are_refused(text, refused):

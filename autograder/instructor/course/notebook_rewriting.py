@@ -32,6 +32,11 @@ TAGS, PASTED = 20, 100
 CELL_ID: Final = re.compile(r"[a-zA-Z0-9-_]{1,64}")
 """What the notebook format takes for a cell's id."""
 
+MOST_BLANK: Final = 100
+"""How many spaces and empty lines of code are kept in a row: who colours it takes their square."""
+
+BLANK: Final = re.compile(rf"\s{{{MOST_BLANK},}}")
+
 PICTURES: Final = ("image/png", "image/jpeg", "image/gif")
 """The pictures that pages show."""
 
@@ -146,7 +151,8 @@ def _cell(number: int, came: Any, ids: set[str]) -> dict[str, Any]:
         "source": source,
     }  # fmt: skip
     if kind == "code":
-        return {**cell, "execution_count": None, "outputs": []}
+        short = BLANK.sub(lambda run: run[0][:MOST_BLANK], source)
+        return {**cell, "source": short, "execution_count": None, "outputs": []}
     pictures = _attachments(came.get("attachments"), source)
     return {**cell, "attachments": pictures} if pictures else cell
 

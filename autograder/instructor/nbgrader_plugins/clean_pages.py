@@ -22,6 +22,14 @@ LONG_HTML: Final = 2**18
 LONG_MARKDOWN: Final = 2**13
 """The most characters of markdown that are rendered: nbconvert takes their square in time."""
 
+FORMATTING: Final = re.compile(
+    r"<(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)\b", re.IGNORECASE
+)
+"""What a parser of HTML opens again in each block that comes after it, until it is closed."""
+
+MOST_REOPENED: Final = 300_000
+"""How often it may have to, at most; a verdict with its pictures stays far below."""
+
 DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text")
 
 TAGS: Final = (
@@ -73,6 +81,8 @@ def clean(element: object) -> str:
     text = element.decode() if isinstance(element, bytes) else str(element)
     if len(text) > LONG_HTML:
         return f"<em>{len(text):,} characters of HTML are too many to be shown.</em>"
+    if len(FORMATTING.findall(text)) * text.count("<") > MOST_REOPENED:
+        return f"<pre>{html.escape(text)}</pre>"
     cleaned = bleach.clean(
         text,
         tags=TAGS,

@@ -146,7 +146,10 @@ def _value(scope: Scope, number: int, partitions: int) -> npt.NDArray[Any] | Non
     if opcode == "parameter" and scope.caller is not None and scope.outer is not None:
         return _value(scope.outer, scope.caller.operands[instruction.index], partitions)
     if opcode in (*MOVES, "broadcast"):
-        return operand(0)
+        value = operand(0)
+        # what is true or false becomes a number where it is converted to one
+        truth = value is not None and value.dtype == bool and instruction.arrays[0][0] != "pred"
+        return value.astype(int) if value is not None and truth else value
     if opcode == "dynamic-slice" and len(instruction.operands) == 2:
         table, place = _table(scope, instruction.operands[0]), operand(1)
         if table is None or place is None:

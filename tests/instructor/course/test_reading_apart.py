@@ -172,6 +172,15 @@ def test_halves_of_characters_are_replaced_and_whole_ones_stay():
     assert made["notebook"]["cells"][0]["source"] == "a = '�'  # 😀 😀"
 
 
+def test_a_thousand_empty_lines_are_a_hundred():
+    """IPython's lexer, which colours code in pages, takes the square of a run in time."""
+    lines, spaces = "\n" * 4000, " " * 50
+    made = rewritten(notebook(code(f"x = 1{lines}y = '{spaces}'"), words(lines)))
+    first, second = (cell["source"] for cell in made["notebook"]["cells"])
+    assert first == f"x = 1{lines[:100]}y = '{spaces}'"
+    assert second == lines
+
+
 def test_two_cells_of_one_id_are_told_apart():
     first, second = rewritten(notebook(code("1", id="a"), code("2", id="a")))["notebook"]["cells"]
     assert first["id"] == "a" != second["id"]

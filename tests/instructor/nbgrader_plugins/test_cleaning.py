@@ -98,6 +98,15 @@ def test_a_pasted_picture_is_shown_and_one_that_is_missing_loses_nothing():
     assert markdown({}, missing) == f"<pre>{missing}</pre>"
 
 
+def test_what_opens_again_in_each_block_is_not_parsed():
+    """An unclosed paragraph has a parser open each of these again, in each paragraph after it."""
+    opened = "".join(f"<b title={number}>" for number in range(1000))
+    cleaned = clean(f"<p>{opened}</p>{'<p>x' * 1000}")
+    assert cleaned.startswith("<pre>&lt;p&gt;&lt;b title=0&gt;")
+    assert len(cleaned) < 100_000
+    assert clean("<p><b>bold</b></p>") == "<p><b>bold</b></p>"
+
+
 def test_what_is_very_long_is_not_parsed():
     long = "\\begin{a}" * LONG_MARKDOWN
     assert markdown({}, long) == f"<pre>{long}</pre>"
