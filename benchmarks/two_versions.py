@@ -1,6 +1,6 @@
 """How much longer does grading take than at an earlier commit?
 
-The demonstration class's honest notebook is graded by the package of a commit and by this one, by
+Four students who hand in the solution are graded by the package of a commit and by this one, by
 turns, with plain `nbgrader autograde`, in a checkout of each. What counts is the ratio of the
 medians, within one run; calibration is done before, and not counted.
 
@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ASSIGNMENT = "01_sharding_basics"
+STUDENTS = 4
 BEFORE = "79587b4"
 """The last commit at which notebooks were parsed in the grading process, and programs as text."""
 
@@ -29,9 +30,10 @@ def checkout(commit: str, folder: Path) -> Path:
     folder.mkdir()
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True)
     subprocess.run(["tar", "-x"], cwd=folder, input=archive.stdout, check=True)
-    submitted = folder / "grading" / "submitted" / "honest" / ASSIGNMENT
-    submitted.mkdir(parents=True)
-    shutil.copy(folder / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", submitted)
+    for number in range(STUDENTS):
+        submitted = folder / "grading" / "submitted" / f"honest-{number}" / ASSIGNMENT
+        submitted.mkdir(parents=True)
+        shutil.copy(folder / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", submitted)
     nbgrader(folder, "generate_assignment", ASSIGNMENT, "--force")
     nbgrader(folder, "autograde", ASSIGNMENT)
     return folder
