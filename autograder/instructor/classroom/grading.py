@@ -3,7 +3,7 @@
 import functools
 import html
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -83,22 +83,31 @@ def _grade_all(course: Course, console: Console, again: bool) -> Iterator[Failur
     def refusal(assignment: str) -> str:
         return _refusal(course, console, assignment)
 
+    def failure(student: str, assignment: str) -> Failure | None:
+        found = _broken(course, student, assignment)
+        if found is not None or not (again or _is_new(course, student, assignment)):
+            return found
+        why = refusal(assignment)
+        if why:
+            return Failure(student, assignment, why, theirs=False)
+        return _grade(course, student, assignment)
+
     with closing(following(console, "Grading", course.submissions(), ", ".join)) as each:
-        for student, assignment in each:
-            try:
-                failure = _broken(course, student, assignment)
-                if failure is None and (again or _is_new(course, student, assignment)):
-                    why = refusal(assignment)
-                    failure = (
-                        Failure(student, assignment, why, theirs=False)
-                        if why
-                        else _grade(course, student, assignment)
-                    )
-            except Exception as error:  # one submission's failure is its own
-                why = f"grading failed. {type(error).__name__}: {error}"
-                failure = Failure(student, assignment, why, theirs=False)
-            if failure is not None:
-                yield failure
+        yield from _failures(each, failure)
+
+
+def _failures(
+    submissions: Iterable[tuple[str, str]], failure: Callable[[str, str], Failure | None]
+) -> Iterator[Failure]:
+    """What is found of submissions; one of which an error comes up costs no other."""
+    for student, assignment in submissions:
+        try:
+            found = failure(student, assignment)
+        except Exception as error:
+            why = f"grading failed. {type(error).__name__}: {error}"
+            found = Failure(student, assignment, why, theirs=False)
+        if found is not None:
+            yield found
 
 
 def _refusal(course: Course, console: Console, assignment: str) -> str:
@@ -133,8 +142,7 @@ def _tell(course: Course, failure: Failure) -> None:
 
 def broken(course: Course) -> list[Failure]:
     """The submissions whose files cannot be graded."""
-    found = (_broken(course, *submission) for submission in course.submissions())
-    return [failure for failure in found if failure is not None]
+    return list(_failures(course.submissions(), functools.partial(_broken, course)))
 
 
 def report(course: Course, console: Console, failures: list[Failure]) -> None:
@@ -161,6 +169,9 @@ def report(course: Course, console: Console, failures: list[Failure]) -> None:
             f"{', '.join(course.assignments())}.",
             markup=False,
         )
+    for folder in course.closed_folders():
+        where = printable(str(folder.relative_to(course.root)))
+        console.print(f"{where} was left alone: whoever grades may not look into it.", markup=False)
     grade_csvs.write(course.grading, rows)
     console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
     console.print(f"Grades: {_shown(course, course.grading / 'grades.csv')}")

@@ -47,7 +47,8 @@ def regrade_class(course: Course, console: Console) -> int:
     submission from being judged, it keeps its grade and its page.
 
     Returns:
-        The exit status: 0, or 1 where a submission could not be judged.
+        The exit status: 0, or 1 where a submission could not be judged or looked at. One that is
+        broken is a row in the table, and no failure.
 
     """
     with course.alone():
@@ -76,11 +77,12 @@ def _regrade_all(course: Course, console: Console) -> int:
                 if not done["success"]:
                     said = f"{one.student}, {one.assignment}: no feedback page. {reason(done)}"
                     console.print(printable(said), markup=False)
-    report(course, console, broken(course))
+    unusable = broken(course)
+    report(course, console, unusable)
     console.print(f"{len(graded)} submissions were judged again; {changed} have changed.")
     if failed:
         console.print(f"{failed} of them could not be judged, and are as they were.")
-    return 1 if failed else 0
+    return 1 if failed or not all(failure.theirs for failure in unusable) else 0
 
 
 def _kept(course: Course, console: Console) -> Iterator[Graded]:

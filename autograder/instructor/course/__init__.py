@@ -9,6 +9,7 @@ from autograder.instructor.course.course import BusyError, Course, NAMESPACE, Re
 from autograder.instructor.course.files_beside import is_taken, left_out
 from autograder.instructor.course.handed_in import cannot_be_copied, cannot_be_taken
 from autograder.instructor.course.names import printable, readable, without_controls
+from autograder.instructor.course.notebook_rewriting import BASE64, MOST_PICTURED, PICTURES
 from autograder.instructor.course.reading_apart import (
     HandedIn,
     ReaderFailedError,
@@ -18,7 +19,10 @@ from autograder.instructor.course.reading_apart import (
 )
 
 __all__ = [
+    "BASE64",
+    "MOST_PICTURED",
     "NAMESPACE",
+    "PICTURES",
     "BusyError",
     "Course",
     "HandedIn",

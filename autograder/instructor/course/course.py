@@ -1,10 +1,12 @@
 """The course's folders, and nbgrader's own interface to them."""
 
+import os
 import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
+from os.path import isdir  # which is false of what may not be looked at
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,20 +63,18 @@ class Course:
     def submissions(self) -> list[tuple[str, str]]:
         """Pairs of a student and an assignment that was handed in, in order."""
         known = set(self.assignments())
-        return sorted(
-            (folder.parent.name, folder.name)
-            for folder in self.submitted.glob("*/*")
-            if folder.is_dir() and folder.name in known
-        )
+        handed_in = self.submitted.glob("*/*")
+        return sorted((f.parent.name, f.name) for f in handed_in if isdir(f) and f.name in known)
 
     def unknown_submissions(self) -> list[Path]:
         """Folders of students whose name is no assignment's, in order."""
         known = set(self.assignments())
-        return sorted(
-            folder
-            for folder in self.submitted.glob("*/*")
-            if folder.is_dir() and folder.name not in known
-        )
+        return sorted(f for f in self.submitted.glob("*/*") if isdir(f) and f.name not in known)
+
+    def closed_folders(self) -> list[Path]:
+        """Folders of students in which whoever grades may not look, in order."""
+        folders = sorted(filter(isdir, self.submitted.glob("*")))
+        return [folder for folder in folders if not os.access(folder, os.R_OK | os.X_OK)]
 
     def remembered(self, student: str, assignment: str) -> str:
         """What `remember` was last told of a submission; empty where nothing."""

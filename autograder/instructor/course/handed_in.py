@@ -20,6 +20,11 @@ DEEPEST: Final = 500
 
 HAND_IN_THE_FILE: Final = "Hand in the file itself, and remove the link."
 
+MAY_NOT_BE_READ: Final = (
+    "cannot be opened by whoever grades. Permit it to be read, or hand it in again."
+)
+"""What is said after the name of such a file or folder."""
+
 
 def cannot_be_taken(folder: Path, assignment: str) -> str:
     """Why a submission cannot be graded, whatever its notebook holds; empty where it can."""
@@ -33,6 +38,18 @@ def cannot_be_copied(folder: Path) -> str:
     """
     if folder.is_symlink():
         return f"{printable(folder.name)} is a link. {HAND_IN_THE_FILE}"
+    try:
+        return _cannot_be_copied(folder)
+    except OSError as error:  # a folder in it is closed to whoever grades
+        return f"{printable(Path(error.filename or folder).name)} {MAY_NOT_BE_READ}"
+
+
+def _cannot_be_copied(folder: Path) -> str:
+    """The same of what is in a folder.
+
+    Raises:
+        OSError: something in it cannot be looked at.
+    """
     together = 0
     for number, entry in enumerate(_entries(folder), 1):
         if len(entry.path) > len(str(folder)) + DEEPEST:
@@ -42,6 +59,8 @@ def cannot_be_copied(folder: Path) -> str:
             return f"{printable(entry.name)} is a link. {HAND_IN_THE_FILE}"
         if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
             return f"{printable(entry.name)} is neither a file nor a folder. Remove it."
+        if not os.access(entry.path, os.R_OK):
+            return f"{printable(entry.name)} {MAY_NOT_BE_READ}"
         if entry.name.endswith(".ipynb") and about.st_size > MOST_BYTES:
             return (
                 f"{printable(entry.name)} has {about.st_size / 2**20:.0f} MB, and "

@@ -14,6 +14,7 @@ from autograder.instructor.kernels.kernel_messages import (
 )
 from autograder.instructor.kernels.kernel_package import furnish
 from autograder.instructor.kernels.provisioner import PROVISIONER, SandboxedKernel
+from autograder.instructor.kernels.shared_folders import place_for_sockets, remove
 
 __all__ = [
     "MESSAGE",
@@ -24,5 +25,7 @@ __all__ = [
     "bound",
     "furnish",
     "heard",
+    "place_for_sockets",
+    "remove",
     "shorten_error",
 ]

@@ -27,6 +27,9 @@ NEVER: Final = 2**30
 LONG, LINES = 2**12, 100
 """The most characters of a line of an error, and the most lines."""
 
+LEAST: Final = 500
+"""As how many characters each output counts at least: each is a part of a page."""
+
 JSON: Final = re.compile(r"application/(.*\+)?json")
 """The kinds of data that need not be text."""
 
@@ -73,6 +76,7 @@ class Allowance:
         size = len(str(content))
         if is_evidence(content):
             return self._takes_evidence(size, index)
+        size = max(size, LEAST)
         taken = (
             self.said[index] + size <= self.cell
             and sum(self.said.values()) + size <= self.notebook

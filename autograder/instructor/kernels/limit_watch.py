@@ -12,10 +12,14 @@ from typing import Any, Final
 
 import psutil
 
+from autograder.instructor.kernels.own_time import OwnTime
 from autograder.instructor.walls import Sandbox
 
 EVERY: Final = 0.25
 """How often it is looked, in seconds: so long may a limit be passed."""
+
+PATIENCE: Final = 10
+"""How many times as long a notebook is let run by the clock as it may have for itself."""
 
 MOST_SOCKETS: Final = 8
 """How much there may be in the folder that a kernel shares: its connection file and its sockets."""
@@ -29,12 +33,15 @@ class Watch(threading.Thread):
 
     Attributes:
         ended: the limit that was passed, in words; empty where none was.
+        own: the time that the processes have had, while the machine let them.
+        starved: whether it was ended because the machine did not let them have theirs.
     """
 
     def __init__(self, process: "subprocess.Popen[Any]", limits: Sandbox, shared: Path) -> None:
         super().__init__(daemon=True)
         self.process, self.limits, self.shared = process, limits, shared
         self.started, self.ended = time.monotonic(), ""
+        self.own, self.starved = OwnTime(), False
         self.shmem, self.heard = _shmem(), _held(psutil.Process())
 
     def run(self) -> None:
@@ -58,10 +65,14 @@ class Watch(threading.Thread):
 
     def _too_much(self) -> str:
         """What they take too much of, in a sentence."""
-        limits = self.limits
-        if time.monotonic() - self.started > limits.seconds:
+        limits, family = self.limits, _family(self.process.pid)
+        self.own.look(family)
+        if self.own.seconds > limits.seconds:
             return f"the notebook took more than {limits.seconds} seconds"
-        family = _family(self.process.pid)
+        self.starved = time.monotonic() - self.started > PATIENCE * limits.seconds
+        if self.starved:
+            had = f"{self.own.seconds:.0f} seconds in {PATIENCE * limits.seconds}"
+            return f"the machine let the notebook have {had}"
         if len(family) > limits.processes:
             return f"it started more than {limits.processes} processes"
         if sum(map(_held, family)) + _shmem() - self.shmem > limits.memory:

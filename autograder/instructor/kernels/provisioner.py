@@ -43,6 +43,20 @@ class SandboxedKernel(LocalProvisioner):
         """The limit that it was killed for, in words; empty where it was not."""
         return self.watch.ended if self.watch else ""
 
+    @property
+    def starved(self) -> bool:
+        """Whether it was killed because the machine did not let it have its time."""
+        return self.watch is not None and self.watch.starved
+
+    @property
+    def had(self) -> float:
+        """The seconds that it has had, while the machine let it."""
+        return self.watch.own.seconds if self.watch else 0.0
+
+    def has_time(self, until: float) -> bool:
+        """Whether its process has not ended, and has not had so many seconds yet."""
+        return self.process is not None and self.process.poll() is None and self.had < until
+
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Wrap the kernel's command."""
         kwargs = await super().pre_launch(**kwargs)

@@ -4,8 +4,6 @@ import asyncio
 import os
 import queue
 import secrets
-import shutil
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
@@ -32,17 +30,20 @@ from autograder.instructor.kernels import (
     bound,
     furnish,
     heard,
+    place_for_sockets,
+    remove,
     shorten_error,
 )
+from autograder.instructor.nbgrader_plugins.checked_submission import is_told
 
 FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.append('')"
 """Files beside a notebook can be imported, but never in place of what others import."""
 
-LONGEST_PLACE: Final = 70
-"""How many letters the place of sockets may have: the path of one has room for about 103."""
-
 PATIENCE: Final = 10
 """How many seconds a kernel that does nothing has to say how a cell ended, or to run another."""
+
+ABOUT: Final = 1
+"""How exactly it is known, in seconds, what time a kernel has had."""
 
 MOST_INTERRUPTED: Final = 3
 """How many cells may take all of their time before the notebook is ended."""
@@ -56,7 +57,7 @@ class Died:
     """A kernel's end before the notebook's.
 
     Attributes:
-        cell: the index of the cell that ran.
+        cell: the index of the cell that ran, in what was handed in.
         ended: the limit that it passed, in words; empty where it died by itself.
     """
 
@@ -71,7 +72,7 @@ class Died:
 
 
 class MachineError(RuntimeError):
-    """A kernel died twice, and not in the same place: the machine is at fault, and no answer."""
+    """A kernel died twice, and not in the same place, or was not let run: no answer is at fault."""
 
 
 class CaptureEvidence(Execute):
@@ -80,6 +81,9 @@ class CaptureEvidence(Execute):
     cell_output = Int(2**20, help="The most characters of output that are kept of a cell.").tag(
         config=True
     )
+    iopub_timeout = Int(
+        30, help="How many seconds it is waited for what a cell has said, once it has ended."
+    ).tag(config=True)
     notebook_output = Int(2**23, help="The same, of a notebook.").tag(config=True)
     notebook_evidence = Int(
         2**23, help="The most characters of evidence that are kept of a notebook."
@@ -95,6 +99,7 @@ class CaptureEvidence(Execute):
             MachineError: it died in another cell.
         """
         self.seed, about = secrets.randbits(32), resources.get("nbgrader")
+        self.above = sum(map(is_told, nb.cells[:1]))
         self.limit = about and time_limit(self.config, about["assignment"], about["notebook"])
         died = self._run(nb, resources)
         if died is not None and not died.ended:
@@ -113,9 +118,10 @@ class CaptureEvidence(Execute):
         for cell in nb.cells:
             cell.get("outputs", []).clear()  # evidence is what this run publishes
         self.allowance = Allowance(self.cell_output, self.notebook_output, self.notebook_evidence)
-        self.at, self.provisioner = NOWHERE, None
+        self.at, self.had, self.timed_out = NOWHERE, 0.0, False
+        self.provisioner: Any = None
         self.interrupted, self.given_up = 0, ""
-        self.shared = Path(tempfile.mkdtemp(prefix="shardlings-", dir=_place_for_sockets()))
+        self.shared = Path(tempfile.mkdtemp(prefix="shardlings-", dir=place_for_sockets()))
         packages = Path(tempfile.mkdtemp(prefix="shardlings-"))
         try:
             self.plans = furnish(packages, _plans(nb, self.seed))
@@ -123,7 +129,7 @@ class CaptureEvidence(Execute):
         except DeadKernelError:
             return self._died("")
         except CellTimeoutError:
-            if time.monotonic() - self.began < (self.timeout or 0):  # the connection ended before
+            if not self.timed_out:  # the connection ended before
                 return self._died(
                     f"a cell said more than {MESSAGE // 2**20} MB at once: print less"
                 )
@@ -135,13 +141,19 @@ class CaptureEvidence(Execute):
                 f"it said what no kernel says, and raised {type(error).__name__} here"
             )
         finally:
-            _remove(self.shared)
-            _remove(packages)
+            remove(self.shared)
+            remove(packages)
         return None
 
     def _died(self, otherwise: str) -> Died:
-        """The kernel's end: the limit that it was killed for, or else what it looks like."""
+        """The kernel's end: the limit that it was killed for, or else what it looks like.
+
+        Raises:
+            MachineError: it was not let have its time.
+        """
         ended = getattr(self.provisioner, "ended", "")
+        if getattr(self.provisioner, "starved", False):
+            raise MachineError(f"{ended}. Grade it again, when the machine has less to do.")
         return Died(self.at, ended or self.given_up or otherwise)
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
@@ -151,8 +163,9 @@ class CaptureEvidence(Execute):
             CellTimeoutError: it did not end in its time, or the kernel stopped speaking.
             DeadKernelError: the kernel has ended, or is given up.
         """
-        self.at, self.provisioner = index, self.km.provisioner
+        self.at, self.provisioner = index - self.above, self.km.provisioner
         self.began, self.timed_out = time.monotonic(), False
+        self.had = self.provisioner.had
         try:
             done: tuple[Any, Any] = super().preprocess_cell(cell, resources, index)
         except CellTimeoutError as error:
@@ -182,12 +195,12 @@ class CaptureEvidence(Execute):
 
     async def _answers(self) -> bool:
         """Whether a cell with nothing in it ends at once, and well."""
-        sent, until = self.kc.execute("pass", silent=True), time.monotonic() + PATIENCE
-        while (left := until - time.monotonic()) > 0:
+        sent, until = self.kc.execute("pass", silent=True), self.provisioner.had + PATIENCE
+        while self._has_time(until):
             try:
-                reply = await self.kc.get_shell_msg(timeout=left)
+                reply = await self.kc.get_shell_msg(timeout=ABOUT)
             except queue.Empty:
-                return False
+                continue
             if reply["parent_header"].get("msg_id") == sent:
                 return bool(reply["content"]["status"] == "ok")
         return False
@@ -225,16 +238,29 @@ class CaptureEvidence(Execute):
             cell.outputs += [output] if output else []
         elif msg["content"].get("execution_state") == "idle":
             # it is done, so it says now how the cell has ended, or never
-            asyncio.get_running_loop().call_later(
-                PATIENCE, self._give_up_without, self.task_poll_for_reply
-            )
+            self._give_up_without(self.task_poll_for_reply, self.provisioner.had + PATIENCE)
             raise CellExecutionComplete
 
-    def _give_up_without(self, reply: "asyncio.Future[Any]") -> None:
-        """End the notebook where a kernel has not said how a cell ended."""
-        if not reply.done():
+    def _give_up_without(self, reply: "asyncio.Future[Any]", until: float) -> None:
+        """End the notebook where a kernel, in its time, has not said how a cell ended."""
+        if reply.done():
+            return
+        if self._has_time(until):
+            asyncio.get_running_loop().call_later(ABOUT, self._give_up_without, reply, until)
+        else:
             self.given_up = "the kernel did not say how a cell ended"
             reply.cancel()  # which nbclient takes for a dead kernel's
+
+    def _has_time(self, until: float) -> bool:
+        """Whether the kernel runs, and has not had so many seconds yet."""
+        return self.provisioner is not None and self.provisioner.has_time(until)
+
+    async def _async_handle_timeout(self, timeout: int, cell: Any = None) -> Any:
+        """Interrupt a cell whose time is up; one that was kept waiting is waited for again."""
+        if self._has_time(self.had + timeout - ABOUT):
+            return None
+        self.timed_out = True
+        return await super()._async_handle_timeout(timeout, cell)
 
     def on_cell_executed(self, **kwargs: Any) -> None:
         """See whether the kernel says that the cell has failed."""
@@ -249,22 +275,6 @@ def _plans(nb: Any, seed: int) -> list[evidence.Plan]:
     """The plans of the exercises whose graded cells a notebook has."""
     names = (cell.metadata.get("nbgrader", {}).get("grade_id") for cell in nb.cells)
     return [BY_GRADE_ID[name].plan(seed) for name in names if name in BY_GRADE_ID]
-
-
-def _place_for_sockets() -> str:
-    """The folder for temporary files, unless its name is too long for those of sockets in it."""
-    usual = tempfile.gettempdir()
-    return "/tmp" if len(usual) > LONGEST_PLACE and Path("/tmp").is_dir() else usual
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder that a stranger could write to: however deep, and whatever is forbidden."""
-    shell = shutil.which("sh")
-    if shell is None:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    command = 'chmod -R u+rwx "$1" 2>/dev/null; rm -rf "$1"'  # Python's own way ends in the depths
-    subprocess.run([shell, "-c", command, "sh", str(folder)], check=False)
 
 
 def published(cell: Any) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from nbformat.v4 import new_markdown_cell
 from nbgrader.converters import BaseConverter
 from nbgrader.utils import find_all_files
 
-from autograder.instructor.course import is_taken, left_out, read_apart
+from autograder.instructor.course import NAMESPACE, is_taken, left_out, read_apart
 from autograder.instructor.nbgrader_plugins import notes
 
 
@@ -61,4 +61,10 @@ class CheckedSubmission(BaseConverter):
 
 def _told(sentences: list[str]) -> Any:
     """A cell above all others that says what is missing; names in it are text, not markdown."""
-    return new_markdown_cell("\n\n".join(f"    {sentence}" for sentence in sentences))
+    text = "\n\n".join(f"    {sentence}" for sentence in sentences)
+    return new_markdown_cell(text, metadata={NAMESPACE: {"told": True}})
+
+
+def is_told(cell: Any) -> bool:
+    """Whether a cell is one that was put above what was handed in."""
+    return "told" in cell.metadata.get(NAMESPACE, {})

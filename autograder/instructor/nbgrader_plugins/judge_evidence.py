@@ -44,9 +44,11 @@ class JudgeEvidence(NbGraderPreprocessor):
     can pretend that this happened, and gets no score for it; an instructor looks at what failed.
     """
 
-    seconds = Float(SECONDS, help="How long all of one notebook's evidence may take to judge.").tag(
-        config=True
-    )
+    seconds = Float(
+        SECONDS,
+        help="How much processor time all of one notebook's evidence may take to judge. By the "
+        "clock it may take five times as long; where it takes more, nothing is graded.",
+    ).tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Judge all of a notebook's evidence in one clean process, then write.

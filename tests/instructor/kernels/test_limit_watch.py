@@ -3,12 +3,14 @@
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
 from autograder.instructor.kernels import limit_watch as watching
 from autograder.instructor.kernels.limit_watch import MOST_SOCKETS, Watch, _crowded
 from autograder.instructor.walls import Sandbox
+from tests.helpers import ON_ONE_CORE, SPINS, crowd
 
 
 def listening(path):
@@ -45,15 +47,20 @@ def test_a_folder_that_is_gone_is_not_crowded(tmp_path):
     assert not _crowded(tmp_path / "gone")
 
 
-def watched(tmp_path, code, **limits):
-    """Why a process was ended that runs some code; empty where it ended by itself."""
+def who_watched(tmp_path, code, **limits):
+    """Who has watched a process that runs some code, until it ended."""
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     watch = Watch(process, Sandbox(**limits), tmp_path)
     watch.start()
     process.wait(timeout=60)
     watch.join(timeout=60)
     assert not watch.is_alive()
-    return watch.ended
+    return watch
+
+
+def watched(tmp_path, code, **limits):
+    """Why a process was ended that runs some code; empty where it ended by itself."""
+    return who_watched(tmp_path, code, **limits).ended
 
 
 def test_who_keeps_to_the_limits_is_left_alone(tmp_path):
@@ -76,3 +83,38 @@ def test_who_passes_a_limit_is_ended_in_words(tmp_path):
     assert watched(tmp_path, endless, seconds=1) == "the notebook took more than 1 seconds"
     assert watched(tmp_path, hoards, memory=2**27) == "it held more than 0.125 GiB of memory"
     assert watched(tmp_path, starts, processes=4) == "it started more than 4 processes"
+
+
+@pytest.fixture
+def crowded():
+    with crowd():
+        yield
+
+
+def test_who_is_kept_waiting_has_its_time_all_the_same(tmp_path, crowded):
+    began = time.monotonic()
+    watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 0.8, seconds=3)
+    assert watch.ended == ""
+    assert time.monotonic() - began > 4, "by the clock it would have been too long"
+    assert watch.own.seconds < 3
+
+
+def test_who_spins_is_ended_however_busy_the_machine_is(tmp_path, crowded, monkeypatch):
+    monkeypatch.setattr(watching, "PATIENCE", 60)  # of which it has a sixteenth
+    watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 600, seconds=1)
+    assert watch.ended == "the notebook took more than 1 seconds"
+    assert not watch.starved
+
+
+def test_who_sleeps_has_no_more_time_than_the_clock_gives(tmp_path, crowded):
+    began = time.monotonic()
+    sleeps = ON_ONE_CORE + "time.sleep(600)"
+    assert watched(tmp_path, sleeps, seconds=2) == "the notebook took more than 2 seconds"
+    assert time.monotonic() - began < 10
+
+
+def test_who_is_not_let_run_at_all_is_ended_for_the_machines_sake(tmp_path, crowded, monkeypatch):
+    monkeypatch.setattr(watching, "PATIENCE", 2)
+    watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 600, seconds=3)
+    assert watch.starved
+    assert watch.ended in [f"the machine let the notebook have {n} seconds in 6" for n in (0, 1, 2)]

@@ -10,12 +10,15 @@ import psutil
 import pytest
 from nbclient.exceptions import DeadKernelError
 from nbgrader.preprocessors import Execute
+from traitlets.config import Config
 
 from autograder.instructor import walls
 from autograder.instructor.course import NAMESPACE
+from autograder.instructor.kernels import limit_watch
 from autograder.instructor.kernels.kernel_messages import DEEP, depth
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError
-from tests.helpers import pretend_walls
+from autograder.instructor.nbgrader_plugins.checked_submission import _told
+from tests.helpers import SPINS, crowd, pretend_walls
 
 
 class Provisioner:
@@ -111,6 +114,39 @@ def test_a_cell_without_end_is_interrupted_and_the_next_is_run(tmp_path, monkeyp
     assert not [command for command in left if str(runner.shared) in command]
 
 
+class Crowded(CaptureEvidence):
+    """Runs notebooks on the one core on which many others are at work."""
+
+    def preprocess_cell(self, cell, resources, index):
+        process = psutil.Process(self.km.provisioner.process.pid)
+        for each in [process, *process.children(recursive=True)]:
+            each.cpu_affinity([min(os.sched_getaffinity(0))])
+        return super().preprocess_cell(cell, resources, index)
+
+
+@pytest.fixture
+def crowded():
+    with crowd():
+        yield
+
+
+def test_a_cell_that_is_kept_waiting_is_not_interrupted(tmp_path, crowded):
+    cell = nbformat.v4.new_code_cell(f"{SPINS % 1}print('done')")
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    began = time.monotonic()
+    Crowded(timeout=4).preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+    assert notebook.cells[0].outputs[0].text == "done\n"
+    assert time.monotonic() - began > 6, "by the clock it would have been too long"
+
+
+def test_a_notebook_that_is_not_let_run_is_the_machines(tmp_path, crowded, monkeypatch):
+    monkeypatch.setattr(limit_watch, "PATIENCE", 3)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SPINS % 600)])
+    runner = Crowded(timeout=100, config=Config({"Sandbox": {"seconds": 4}}))
+    with pytest.raises(MachineError, match=r"let the notebook have . seconds in 12\. Grade it"):
+        runner.preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+
+
 ENDS = {
     "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nimport os\nos.kill(os.getpid(), "
     "signal.SIGSTOP)": (3, "a cell did not end in its time, and heeded no interrupt"),
@@ -169,6 +205,19 @@ def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
     assert (died.cell in (1, 3), died.ended) == (True, why)
     assert died.told == f"The notebook was ended in cell {died.cell + 1}: {why}."
     assert time.monotonic() - began < 45
+
+
+@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+def test_cells_are_counted_as_whoever_wrote_them_counts(tmp_path):
+    """A cell that says what was not taken stands above theirs, and is none of theirs."""
+    path = tmp_path / "a.ipynb"
+    dies = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    cells = [nbformat.v4.new_markdown_cell("first"), nbformat.v4.new_code_cell(dies)]
+    for above in ([], [_told(["evil.html had to stay away."])]):
+        nbformat.write(nbformat.v4.new_notebook(cells=[*above, *cells]), path)
+        notebook = nbformat.read(path, 4)  # as it is written and read again
+        _, resources = CaptureEvidence().preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+        assert resources[NAMESPACE]["died"].told == "The kernel died in cell 2, and again there."
 
 
 def test_how_deep_is_found_without_going_there():

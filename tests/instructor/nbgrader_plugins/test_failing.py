@@ -16,8 +16,7 @@ from autograder import check, evidence, notebook
 from autograder.exercises import find
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
 from autograder.instructor.walls import Case, judge_apart, judging_apart
-from autograder.instructor.walls.judge_process import replies
-from autograder.judge import Verdict
+from autograder.instructor.walls.judge_process import Reply, replies
 from autograder.notebook import NotJudged
 from tests.errors.plantings import PLANTINGS, Planting, strips
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
@@ -54,7 +53,7 @@ def handed_in(planting, seed, monkeypatch, folder):
 def judged_here(cases, *_):
     """What a clean process judges, without the process."""
     made = replies(b"[" + b",".join(cases) + b"]")
-    return judging_apart.Judged([msgspec.json.decode(reply, type=Verdict) for reply in made])
+    return judging_apart.Judged([msgspec.json.decode(r, type=Reply).verdict for r in made], 0)
 
 
 def grade(planting, cell, published, seed):
@@ -91,7 +90,7 @@ def test_evidence_that_cannot_be_read_is_no_zero(monkeypatch):
     Planting("evidence.data", "from_json", "1.1", strips).plant(monkeypatch)
     case = Case("1.1", {"exercise": "1.1", "answers": {}}, 1)
     (reply,) = replies(msgspec.json.encode([case]))
-    verdict = msgspec.json.decode(reply, type=Verdict)
+    verdict = msgspec.json.decode(reply, type=Reply).verdict
     assert verdict.state == "failed"
 
 
