@@ -43,6 +43,21 @@ PICTURES: Final = ("image/png", "image/jpeg", "image/gif")
 BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
 """What a picture is written in."""
 
+WRITTEN_OUT: Final = re.compile(r"data:(image/[\w.+-]{1,40})([\w.;=-]{0,80}),([^\s\"'()<>]*)")
+"""A picture that stands in the text itself, as Colab pastes it."""
+
+UNSHOWN: Final = "attachment:left-out"
+"""What a picture is first called that pages do not show."""
+
+OF_UNSHOWN: Final = re.compile(
+    rf"!\[[^\[\]]{{0,200}}\]\(\s?<?{UNSHOWN}>?(\s+\"[^\"]{{0,200}}\")?\)"
+    rf"|<img\b[^<>]{{0,300}}{UNSHOWN}[^<>]{{0,300}}>|{UNSHOWN}"
+)
+"""All that refers to such a picture."""
+
+LEFT_OUT: Final = "(A picture is left out here: PNG, JPEG and GIF are shown.)"
+"""What stands in its place."""
+
 NBGRADERS: Final = {
     "schema_version": int, "grade": bool, "locked": bool, "solution": bool, "task": bool,
     "grade_id": str, "points": float, "checksum": str, "cell_type": str,
@@ -153,7 +168,8 @@ def _cell(number: int, came: Any, ids: set[str]) -> dict[str, Any]:
     if kind == "code":
         short = BLANK.sub(lambda run: run[0][:MOST_BLANK], source)
         return {**cell, "source": short, "execution_count": None, "outputs": []}
-    pictures = _attachments(came.get("attachments"), source)
+    source, pictures = _pictures(source, came.get("attachments"))
+    cell["source"] = source
     return {**cell, "attachments": pictures} if pictures else cell
 
 
@@ -185,18 +201,34 @@ def _known(came: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
     return made
 
 
-def _attachments(came: Any, source: str) -> dict[str, dict[str, str]]:
-    """The pictures of a cell that it refers to."""
+def _pictures(source: str, came: Any) -> tuple[str, dict[str, dict[str, str]]]:
+    """The pictures of a cell that it shows, and its text, in which they are referred to.
+
+    A picture that is written out in the text becomes one of them, so that it counts as a picture
+    and not as writing. In place of what pages do not show there is a sentence.
+    """
     made: dict[str, dict[str, str]] = {}
     for name, forms in islice(came.items(), PASTED) if isinstance(came, dict) else ():
-        referred_to = len(name) <= ONE_NAME and f"attachment:{name}" in source
-        if not referred_to or not isinstance(forms, dict):
+        reference = f"attachment:{name}"
+        if len(name) > ONE_NAME or reference not in source or not isinstance(forms, dict):
             continue
         texts = ((form, _text(forms[form])) for form in PICTURES if form in forms)
         kept = {form: text for form, text in texts if text is not None and BASE64.fullmatch(text)}
         if kept:
             made[name] = kept
-    return made
+        else:
+            source = re.sub(rf"{re.escape(reference)}(?![\w.%-])", UNSHOWN, source)
+
+    def referred_to(written: re.Match[str]) -> str:
+        form, how, text = written.groups()
+        shown = form in PICTURES and how == ";base64" and BASE64.fullmatch(text)
+        if not shown or len(made) == PASTED:
+            return UNSHOWN
+        name = f"picture-{os.urandom(4).hex()}"
+        made[name] = {form: text}
+        return f"attachment:{name}"
+
+    return OF_UNSHOWN.sub(LEFT_OUT, WRITTEN_OUT.sub(referred_to, source)), made
 
 
 def _show_no_more_pictures_than_fit(cells: Iterable[dict[str, Any]]) -> list[str]:
@@ -207,7 +239,7 @@ def _show_no_more_pictures_than_fit(cells: Iterable[dict[str, Any]]) -> list[str
         sizes = [len(name) + len(text) for name in pasted for text in pasted[name].values()]
         if not sizes:
             continue
-        times = cell["source"].count("attachment:")  # whichever each of them is
+        times = cell["source"].count("![") + cell["source"].count("<img")  # whichever each is
         shown += times * max(sizes) + sum(sizes)
         if shown > MOST_PICTURED:
             del cell["attachments"]

@@ -28,7 +28,10 @@ MEMORY: Final = 2 * 2**30
 """The most bytes that a reader may address: 20 MB of brackets make 1 GB of lists."""
 
 SECONDS: Final = 60
-"""How long one may take, and how much processor time: a notebook of 20 MB takes two seconds."""
+"""How much processor time one may take: a notebook of 20 MB takes two seconds."""
+
+PATIENCE: Final = 10
+"""How many times as long it is waited for one by the clock; then the machine is at fault."""
 
 MOST_REPLIED: Final = 2**24
 """The most bytes that one may write: its limits on cells and pictures keep it below."""
@@ -80,8 +83,13 @@ def read_apart(path: Path, config: Config | None = None) -> HandedIn:
         UnreadableError: it cannot be read.
         ReaderFailedError: nothing can be read here.
     """
-    with path.open("rb") as file:
-        came = file.read(MOST_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            came = file.read(MOST_BYTES + 1)
+    except OSError as error:  # it is closed to whoever grades, or no file
+        raise UnreadableError(
+            f"{printable(path.name)} cannot be opened: {error.strerror}. Hand it in again."
+        ) from None
     if len(came) > MOST_BYTES:
         raise UnreadableError(f"{printable(path.name)} has more than {MOST_BYTES // 2**20} MB.")
     made = _made(came, Sandbox(config=config or Config()).required)
@@ -117,7 +125,11 @@ def _made(came: bytes, required: bool) -> HandedIn | str:
 
 
 def _reply(came: bytes, room: Sandbox) -> _Reply | None:
-    """What a process of its own makes of a file's bytes; None where it came to no end."""
+    """What a process of its own makes of a file's bytes; None where it came to no end.
+
+    Raises:
+        ReaderFailedError: it was kept waiting for very long.
+    """
     script = Path(notebook_rewriting.__file__)
     if works():
         script = Path(PACKAGES, script.relative_to(Path(autograder.__file__).parent.parent))
@@ -129,11 +141,15 @@ def _reply(came: bytes, room: Sandbox) -> _Reply | None:
                 input=came,
                 stdout=reply,
                 stderr=subprocess.DEVNULL,
-                timeout=SECONDS,
+                timeout=PATIENCE * SECONDS,
                 env=variables,
                 check=True,
             )
-        except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+        except subprocess.TimeoutExpired:
+            raise ReaderFailedError(
+                "The machine did not let a notebook be read. Grade it again, when it has less to do."
+            ) from None
+        except subprocess.CalledProcessError:
             return None
         reply.seek(0)
         try:

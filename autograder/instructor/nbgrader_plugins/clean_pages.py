@@ -9,11 +9,15 @@ import html
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 import bleach
 import jinja2
+from bleach import html5lib_shim
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from autograder.instructor.course import BASE64, MOST_PICTURED, PICTURES
+from autograder.instructor.nbgrader_plugins.page_room import coloured, has_room, printed, tags
 from autograder.instructor.nbgrader_plugins.plain_styles import PlainStyles
 
 LONG_HTML: Final = 2**18
@@ -22,6 +26,9 @@ LONG_HTML: Final = 2**18
 LONG_MARKDOWN: Final = 2**13
 """The most characters of markdown that are rendered: nbconvert takes their square in time."""
 
+LETTERS: Final = 8
+"""How many characters of markdown count as a tag, whatever becomes of them."""
+
 FORMATTING: Final = re.compile(
     r"<(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)\b", re.IGNORECASE
 )
@@ -29,6 +36,9 @@ FORMATTING: Final = re.compile(
 
 MOST_REOPENED: Final = 300_000
 """How often it may have to, at most; a verdict with its pictures stays far below."""
+
+MOST_ATTRIBUTES: Final = 100
+"""How many attributes an element may have."""
 
 DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text")
 
@@ -39,7 +49,9 @@ TAGS: Final = (
 )  # fmt: skip
 
 
-PICTURE: Final = re.compile(r"data:image/(png|jpeg|gif);base64,")
+PICTURE: Final = re.compile(r"data:image/(png|jpeg|gif);base64,|attachment:")
+REFERENCE: Final = re.compile(r'src="attachment:([^"]*)"')
+"""A picture that lies beside a cell's text, as it stands in clean HTML."""
 HIGHLIGHTED: Final = re.compile(r"highlight|hl-\w+|[a-z]{1,2}\d?")
 ABSOLUTE: Final = re.compile(r"https?://[^/]|#")
 """How a link begins that cannot lead to what was handed in: Formgrader serves that, too."""
@@ -76,36 +88,101 @@ ATTRIBUTES: Final = {
 }  # fmt: skip
 
 
+class TooManyAttributesError(ValueError):
+    """An element has more attributes than anybody writes."""
+
+
+class BoundedTokenizer(html5lib_shim.BleachHTMLTokenizer):
+    """Ends where an element has very many attributes: each is compared with all before it."""
+
+    def attributeNameState(self) -> Any:  # noqa: N802  it is html5lib's name
+        """Read on in the name of an attribute."""
+        if len(self.currentToken["data"]) > MOST_ATTRIBUTES:
+            raise TooManyAttributesError
+        return super().attributeNameState()
+
+
+html5lib_shim.BleachHTMLTokenizer = BoundedTokenizer  # its parser takes no other one
+
+
 def clean(element: object) -> str:
     """HTML without what could run, load or lay itself over the rest of the page."""
-    text = element.decode() if isinstance(element, bytes) else str(element)
+    text = _text(element)
     if len(text) > LONG_HTML:
         return f"<em>{len(text):,} characters of HTML are too many to be shown.</em>"
     if len(FORMATTING.findall(text)) * text.count("<") > MOST_REOPENED:
         return f"<pre>{html.escape(text)}</pre>"
-    cleaned = bleach.clean(
-        text,
-        tags=TAGS,
-        attributes=ATTRIBUTES,
-        protocols=[*bleach.ALLOWED_PROTOCOLS, "data"],
-        css_sanitizer=PlainStyles(),
-        strip=True,
-    )
+    try:
+        cleaned = bleach.clean(
+            text,
+            tags=TAGS,
+            attributes=ATTRIBUTES,
+            protocols=[*bleach.ALLOWED_PROTOCOLS, "data", "attachment"],
+            css_sanitizer=PlainStyles(),
+            strip=True,
+        )
+    except TooManyAttributesError:
+        return f"<pre>{html.escape(text)}</pre>"
     return str(cleaned)
+
+
+class Referring(IPythonRenderer):
+    """Leaves pictures that lie beside the text where they are, for whoever has cleaned it."""
+
+    def _embed_image_or_attachment(self, src: str) -> str:
+        return src
 
 
 @jinja2.pass_context
 def markdown(context: Mapping[str, Any], source: str) -> str:
     """A cell's markdown as clean HTML; as it stands, where it is very long or cannot be read."""
-    attachments = context.get("cell", {}).get("attachments", {})
-    renderer = IPythonRenderer(escape=False, attachments=attachments, exclude_anchor_links=True)
     try:
-        if len(source) <= LONG_MARKDOWN:
-            return clean(MarkdownWithMath(renderer=renderer).render(source))
+        if len(source) <= LONG_MARKDOWN and has_room(context, len(source) // LETTERS):
+            renderer = Referring(escape=False, exclude_anchor_links=True)
+            rendered = MarkdownWithMath(renderer=renderer).render(source)
+            if has_room(context, tags(rendered)):
+                pictures = context.get("cell", {}).get("attachments", {})
+                return _with_pictures(clean(rendered), pictures)
     except Exception:  # it names a picture that it has not brought, perhaps
         pass
     return f"<pre>{html.escape(source)}</pre>"
 
 
-FILTERS: Final = {"clean_html": clean, "markdown2html": markdown}
+def _with_pictures(cleaned: str, attachments: Mapping[str, Mapping[str, str]]) -> str:
+    """Clean HTML with the pictures that it refers to, of a known kind and spelling.
+
+    Raises:
+        LookupError: one of them is missing.
+    """
+    room = MOST_PICTURED
+
+    def picture(reference: re.Match[str]) -> str:
+        nonlocal room
+        name = html.unescape(reference[1])
+        forms = attachments.get(name) or attachments[unquote(name)]
+        kind, text = next(iter(forms.items()))
+        room -= len(text)
+        is_plain = kind in PICTURES and BASE64.fullmatch(text)
+        return f'src="data:{kind};base64,{text}"' if is_plain and room >= 0 else ""
+
+    return REFERENCE.sub(picture, cleaned)
+
+
+@jinja2.pass_context
+def clean_within(context: Mapping[str, Any], element: object) -> str:
+    """Clean HTML where a page has room for it, and else as it stands."""
+    text = _text(element)
+    return clean(text) if has_room(context, tags(text)) else f"<pre>{html.escape(text)}</pre>"
+
+
+def _text(element: object) -> str:
+    return element.decode() if isinstance(element, bytes) else str(element)
+
+
+FILTERS: Final = {
+    "clean_html": clean_within,
+    "markdown2html": markdown,
+    "highlight_code": coloured,
+    "ansi2html": printed,
+}
 """nbconvert's names for them."""

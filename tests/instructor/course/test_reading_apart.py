@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from autograder.instructor.course import (
     ReaderFailedError,
     UnreadableError,
+    notebook_rewriting,
     read_apart,
     reading_apart,
 )
@@ -24,7 +25,9 @@ from autograder.instructor.course.notebook_rewriting import (
     RefusedError,
     rewritten,
 )
+from autograder.instructor.nbgrader_plugins.clean_pages import markdown
 from tests.conftest import ROOT
+from tests.helpers import pretend_walls
 
 SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
 
@@ -219,6 +222,62 @@ def test_pictures_count_as_often_as_they_are_shown():
     assert "left out from cell 2 on: each as often as it is referred to, they come to more" in said
 
 
+PNG = "iVBORw0KGgo" + "A" * 2**19 + "=="
+LEFT_OUT = "(A picture is left out here: PNG, JPEG and GIF are shown.)"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "before ![a plot](HERE) after",
+        'before ![a plot](<HERE> "of it") after',
+        "![a plot][plot]\n\n[plot]: HERE",
+        "<p>before</p>\n<img width='3' src='HERE' alt='a plot'>",
+    ],
+)
+def test_a_picture_in_the_text_is_a_picture_and_no_writing(written):
+    came = notebook(words(written.replace("HERE", f"data:image/png;base64,{PNG}")), code("x = 1"))
+    assert len(came) > MOST_WRITTEN
+    made = rewritten(came)
+    shown, _ = made["notebook"]["cells"]
+    ((name, forms),) = shown["attachments"].items()
+    assert shown["source"] == written.replace("HERE", f"attachment:{name}")
+    assert forms == {"image/png": PNG}
+    assert made["said"] == []
+    nbformat.validate(made["notebook"])
+    assert f'src="data:image/png;base64,{PNG}"' in markdown({"cell": shown}, shown["source"])
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ("a ![p](data:image/webp;base64,AAAA) b", f"a {LEFT_OUT} b"),
+        ("a ![p](data:image/svg+xml;utf8,%3Csvg%3E) b", f"a {LEFT_OUT} b"),
+        ("a <img src='data:image/png,AA' alt='x'> b", f"a {LEFT_OUT} b"),
+        ("a ![p](attachment:x.svg) b ![](attachment:y.png)",
+         f"a {LEFT_OUT} b ![](attachment:y.png)"),
+        ('![p](attachment:z.webp "title")', LEFT_OUT),
+        ("[r]: attachment:z.webp", f"[r]: {LEFT_OUT}"),
+    ],
+)  # fmt: skip
+def test_where_a_picture_is_not_shown_it_is_said(written, left):
+    pasted = {
+        "x.svg": {"image/svg+xml": "<svg/>"}, "z.webp": {"image/webp": "AAAA"},
+        "y.png": {"image/png": "AAAA"},
+    }  # fmt: skip
+    made = rewritten(notebook(words(written, attachments=pasted)))["notebook"]["cells"][0]
+    assert made["source"] == left
+    assert set(made.get("attachments", {})) <= {"y.png"}
+    assert "left out here" in markdown({"cell": made}, made["source"])
+
+
+def test_a_picture_that_a_reference_shows_often_counts_as_often():
+    pasted = {"a": {"image/png": "A" * (MOST_PICTURED // 100)}}
+    often = words("![x][r] " * 200 + "\n\n[r]: attachment:a", attachments=pasted)
+    (said,) = rewritten(notebook(often))["said"]
+    assert "left out from cell 1 on" in said
+
+
 MB = 2**20
 WORST = {
     "braces": lambda: in_metadata(b"[" + b"{}," * (6 * MB) + b"{}]"),
@@ -229,6 +288,9 @@ WORST = {
     "breaks": lambda: notebook(code("\\n" * (MOST_WRITTEN // 2))),
     "cells": lambda: notebook(*[code()] * 200_000),
     "outputs": lambda: notebook(code(outputs=[{"data": {"text/html": "<b>" * 1000}}] * 5000)),
+    "written-out": lambda: notebook(words("![](data:image/png;base64,AA)" * (MB // 2))),
+    "no-pictures": lambda: notebook(words("![" * (9 * MB))),
+    "tags": lambda: notebook(words("<img " * (3 * MB))),
     "zeros": lambda: notebook(code("\x00" * MOST_WRITTEN)),
     "pictures": lambda: notebook(
         words("![](attachment:a)" * 480, attachments={"a": {"image/png": "A" * MB}})
@@ -275,6 +337,35 @@ def test_a_reader_that_cannot_be_had_blames_nobody(tmp_path, monkeypatch):
     path.write_bytes(notebook(code("only here")))
     monkeypatch.setattr(reading_apart, "MEMORY", 2**20)
     with pytest.raises(ReaderFailedError, match="No notebook can be read here"):
+        read_apart(path)
+
+
+def test_a_reader_that_is_kept_waiting_blames_nobody(tmp_path, monkeypatch):
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(notebook(code("this one alone")))
+    monkeypatch.setattr(reading_apart, "PATIENCE", 0.0001)
+    with pytest.raises(ReaderFailedError, match="Grade it again, when it has less to do"):
+        read_apart(path)
+
+
+ENDLESS = """
+import sys
+came = sys.stdin.buffer.read()
+while b"endless" in came:
+    pass
+print('{"notebook": {}}')
+"""
+
+
+def test_who_takes_too_much_time_of_the_processor_is_told_what_to_do(tmp_path, monkeypatch):
+    path, script = tmp_path / "a.ipynb", tmp_path / "reads.py"
+    path.write_bytes(notebook(code("endless")))
+    script.write_text(ENDLESS)
+    pretend_walls(monkeypatch, False)  # within them, no other script can be seen
+    monkeypatch.setattr(notebook_rewriting, "__file__", str(script))
+    monkeypatch.setattr(reading_apart, "SECONDS", 1)
+    monkeypatch.setattr(reading_apart, "PATIENCE", 600)
+    with pytest.raises(UnreadableError, match="more than 1 seconds or 2 GB to read it"):
         read_apart(path)
 
 

@@ -71,6 +71,14 @@ def test_links_to_elsewhere_and_within_the_page_and_plain_styles_stay():
         assert clean(kept) == kept
 
 
+def test_no_block_is_lower_than_what_is_in_it():
+    """What does not fit into a block's height is drawn over what comes after it."""
+    picture = '<img src="data:image/png;base64,AAAA">'
+    shown = clean(f'<div style="height:0;background-color:red">{picture}</div>')
+    assert shown == f'<div style="min-height:0;background-color:red">{picture}</div>'
+    assert clean(shown) == shown
+
+
 def test_a_verdict_keeps_its_words_and_its_pictures():
     known = bank.load(ROOT / "solutions" / ASSIGNMENT / "bank.py")
     wrong = next(each for each in known if each.exercise == "1.1" and each.score == 0)
@@ -96,6 +104,38 @@ def test_a_pasted_picture_is_shown_and_one_that_is_missing_loses_nothing():
     missing = "see ![b](attachment:b.png)"
     assert markdown(pasted, missing) == f"<pre>{missing}</pre>"
     assert markdown({}, missing) == f"<pre>{missing}</pre>"
+
+
+def test_a_large_picture_is_shown_with_the_words_around_it():
+    pasted = {"cell": {"attachments": {"my picture.png": {"image/png": "A" * 2**20}}}}
+    for how in (
+        "![a](attachment:my%20picture.png)",
+        "![a][r]\n\n[r]: attachment:my%20picture.png",
+        '<img src="attachment:my picture.png" alt="a">',
+    ):
+        shown = markdown(pasted, f"Look: {how}\n\n*well*")
+        assert f'src="data:image/png;base64,{"A" * 2**20}"' in shown
+        assert "Look: " in shown
+        assert "<em>well</em>" in shown
+
+
+def test_no_way_to_refer_to_a_picture_makes_a_page_of_gigabytes():
+    pasted = {"cell": {"attachments": {"a": {"image/png": "A" * 2**20}}}}
+    for how in (
+        "![][r]",
+        "![](attachment\\:a)",
+        "![](&#97;ttachment:a)",
+        "<img src='attachment:a'>",
+    ):
+        source = (how + " ") * ((LONG_MARKDOWN - 30) // (len(how) + 1)) + "\n\n[r]: attachment:a"
+        assert markdown(pasted, source).count("A" * 2**20) == 8
+
+
+def test_a_picture_that_is_none_is_not_shown():
+    for forms in ({"text/html": "AAAA"}, {"image/png": '"><script>PWNED</script>'}):
+        shown = markdown({"cell": {"attachments": {"a": forms}}}, "![x](attachment:a)")
+        assert shown == '<p><img alt="x"></p>\n' or "<script" not in shown.replace("&lt;", "")
+        assert "PWNED" not in shown
 
 
 def test_what_opens_again_in_each_block_is_not_parsed():

@@ -49,6 +49,11 @@ def one_picture_very_often(path):
     edit(path, lambda n: n["cells"].append(cell))
 
 
+def a_picture_in_the_text(path):
+    source = f"![x](data:image/png;base64,{'A' * 2**19}) ![y](data:image/webp;base64,AAAA)"
+    edit(path, lambda n: n["cells"].append(new_markdown_cell(source)))
+
+
 def half_a_character(path):
     edit(path, lambda n: n["cells"].append(new_markdown_cell("\ud83d")))
 
@@ -84,8 +89,9 @@ def a_name_with_escapes(path):
 
 
 TAKEN = [
-    many_braces, one_picture_very_often, half_a_character, a_time_that_is_none,
-    a_time_that_is_binary, a_time_long_ago, a_folder_for_a_page, pages_beside, a_name_with_escapes,
+    many_braces, one_picture_very_often, a_picture_in_the_text, half_a_character,
+    a_time_that_is_none, a_time_that_is_binary, a_time_long_ago, a_folder_for_a_page,
+    pages_beside, a_name_with_escapes,
 ]  # fmt: skip
 LISTS = """
 kernel = get_ipython().kernel
@@ -199,6 +205,13 @@ def test_what_browsers_open_is_not_copied_and_that_is_said(graded, room):
 def test_a_picture_that_is_shown_too_often_is_left_out_and_that_is_said(room):
     said = room.graded(one_picture_very_often.__name__).cells[0].source
     assert "Pictures that were pasted into it are left out from cell" in said
+
+
+def test_a_picture_in_the_text_is_shown_and_it_is_said_where_one_is_not(room):
+    feedback = room.root / "grading" / "feedback" / a_picture_in_the_text.__name__ / ASSIGNMENT
+    page = (feedback / PAGE).read_text()
+    assert f'src="data:image/png;base64,{"A" * 2**19}"' in page
+    assert "(A picture is left out here: PNG, JPEG and GIF are shown.)" in page
 
 
 def test_evidence_of_whoever_prints_much_is_kept(room):
