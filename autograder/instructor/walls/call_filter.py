@@ -8,6 +8,7 @@ another process. It is made with libseccomp, and goes where there is one: the wa
 import errno
 import functools
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 REFUSAL: Final = errno.EPERM
@@ -51,9 +52,12 @@ TYPES_FOR_OTHERS: Final = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX, by which a terminal takes for typed what was not."""
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
-FAMILIES: Final = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
-"""The sockets that are left. Interfaces are listed by netlink's first protocol, and no other one
-of its many is."""
+TCP, UDP = 6, 17
+PROTOCOLS: Final = {
+    AF_UNIX: (0, AF_UNIX), AF_INET: (0, TCP, UDP), AF_INET6: (0, TCP, UDP), AF_NETLINK: (0,),
+}  # fmt: skip
+"""The families of sockets that are left, and what each may speak: 0 is the usual one. Interfaces
+are listed by netlink's first protocol, and no other one of its many is."""
 
 INT: Final = 0xFFFF_FFFF
 """How much the kernel looks at of an argument that is an int."""
@@ -96,9 +100,19 @@ def _made(seccomp: Any) -> Any:
     for request in TYPES_FOR_OTHERS:
         made.add_rule(no, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, INT, request))
     for call in ("socket", "socketpair"):
-        for family in set(range(AF_NETLINK)) - set(FAMILIES):
-            made.add_rule(no, call, seccomp.Arg(0, seccomp.EQ, family))
-        made.add_rule(no, call, seccomp.Arg(0, seccomp.GT, AF_NETLINK))
-        netlink, other = seccomp.Arg(0, seccomp.EQ, AF_NETLINK), seccomp.Arg(2, seccomp.NE, 0)
-        made.add_rule(no, call, netlink, other)
+        for no_family in _all_but(tuple(PROTOCOLS), 0, seccomp):
+            made.add_rule(no, call, no_family)
+        for family, protocols in PROTOCOLS.items():
+            for no_protocol in _all_but(protocols, 2, seccomp):
+                made.add_rule(no, call, seccomp.Arg(0, seccomp.EQ, family), no_protocol)
     return made
+
+
+def _all_but(numbers: Sequence[int], place: int, seccomp: Any) -> Iterator[Any]:
+    """That the argument at a place is none of some numbers: what is true of one that is not.
+
+    A rule compares each argument once, so there is one for each gap and one for all above them.
+    """
+    for number in set(range(max(numbers))) - set(numbers):
+        yield seccomp.Arg(place, seccomp.EQ, number)
+    yield seccomp.Arg(place, seccomp.GT, max(numbers))

@@ -1,9 +1,10 @@
 """The judge's own process, which has seen no student's code.
 
 `python -P -s -m autograder.instructor.walls 120` reads a list of cases from standard input and
-writes a verdict on each, a line each and as soon as it is made, within so many seconds. So whatever
-ends this process costs only the case that it was at. It starts without the caller's environment,
-user packages or folder.
+writes a verdict on each, a line each and as soon as it is made, within so many seconds of processor
+time. So whatever ends this process costs only the case that it was at, and a machine that has much
+else to do costs nobody anything. It starts without the caller's environment, user packages or
+folder.
 """
 
 import signal
@@ -21,10 +22,13 @@ from autograder.exercises import Exercise, find
 from autograder.judge import Verdict, failed, judge, no_evidence
 
 SECONDS: Final = 120
-"""How long one submission's evidence may take to judge."""
+"""How much processor time one submission's evidence may take to judge."""
 
-ALARM: Final = 14
+ALARM: Final = 27
 """The signal that a process ends by whose time is up; Windows has none of that name."""
+
+OVER: Final = 75
+"""The status that this process ends with where there was no time for the last cases."""
 
 SHARE: Final = 0.5
 """How much of the time that is left one case may take: some is left for those after it."""
@@ -49,6 +53,18 @@ class Case(msgspec.Struct, frozen=True):
     fresh: int | None = None
 
 
+class Reply(msgspec.Struct, frozen=True):
+    """The verdict on a case.
+
+    Attributes:
+        verdict: that.
+        spent: how much processor time this process has taken by then, from its start.
+    """
+
+    verdict: Verdict
+    spent: float
+
+
 def encode(case: Case) -> bytes | None:
     """A case as JSON, as it is sent and kept; None where it holds what JSON has no way to write."""
     try:
@@ -62,30 +78,38 @@ def replies(cases: bytes, seconds: float = SECONDS) -> Iterator[bytes]:
 
     Args:
         cases: a list of cases, as JSON.
-        seconds: how long all of them may take; where one takes too long, this process ends.
+        seconds: how much processor time all of them may take; where one case takes too much, this
+            process ends, and where there is none left, there are no more verdicts.
     """
-    end = time.monotonic() + seconds
+    end = time.process_time() + seconds
     for case in msgspec.json.decode(cases, type=list[Case]):
-        _end_after(max(SHARE * (end - time.monotonic()), SHORTEST))
+        left = end - time.process_time()
+        if left <= 0:
+            return
+        _end_after(max(SHARE * left, SHORTEST))
         yield _reply(case)
     _end_after(0)
 
 
 def _end_after(seconds: float) -> None:
-    """End this process after some time, whatever it is at then; 0 is never.
+    """End this process when all its threads have taken so much more time; 0 is never.
 
     The kernel does it, so it makes no difference whether Python gets a turn meanwhile.
     """
-    if sys.platform != "win32":  # which has no such clock; there, only all of it has a limit
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    if sys.platform != "win32":  # which has no such clock; there, only the far limit is left
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _reply(case: Case) -> bytes:
     exercise = find(case.exercise)
     try:
-        return msgspec.json.encode(_verdict(exercise, case))
+        return _line(_verdict(exercise, case))
     except Exception as error:
-        return msgspec.json.encode(failed(exercise, Fault.of(error)))
+        return _line(failed(exercise, Fault.of(error)))
+
+
+def _line(verdict: Verdict) -> bytes:
+    return msgspec.json.encode(Reply(verdict, time.process_time()))
 
 
 def _verdict(exercise: Exercise, case: Case) -> Verdict:
@@ -98,9 +122,13 @@ def _verdict(exercise: Exercise, case: Case) -> Verdict:
 
 def main(seconds: float = SECONDS) -> None:
     """Read cases, write verdicts."""
-    written = sys.stdout.buffer
+    written, came = sys.stdout.buffer, sys.stdin.buffer.read()
+    done = 0
     with redirect_stdout(sys.stderr):  # nothing but verdicts is to stand there
         devices.emulate_devices(8)
-        for reply in replies(sys.stdin.buffer.read(), seconds):
+        for reply in replies(came, seconds - time.process_time()):
             written.write(reply + b"\n")
             written.flush()
+            done += 1
+    if done < len(msgspec.json.decode(came, type=list[msgspec.Raw])):
+        sys.exit(OVER)

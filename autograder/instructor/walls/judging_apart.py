@@ -1,7 +1,9 @@
 """To have a submission's evidence judged in processes that have seen no student's code.
 
 One process judges all of it, and no other submission's. Where something ends that process, another
-one goes on with what comes after it, as long as there is time.
+one goes on with what comes after it, as long as there is time. Time is what the processor gave: a
+judge that was kept waiting has more of it, and where it was kept waiting for very long, it is the
+machine that failed, and nobody's answer.
 """
 
 import subprocess
@@ -15,9 +17,20 @@ import msgspec
 
 from autograder import devices
 from autograder.exercises import find
-from autograder.instructor.walls.judge_process import ALARM, SECONDS, Case, encode
+from autograder.instructor.walls.judge_process import (
+    ALARM,
+    OVER,
+    SECONDS,
+    SHARE,
+    Case,
+    Reply,
+    encode,
+)
 from autograder.instructor.walls.sandbox import Sandbox, environment
 from autograder.judge import Verdict, no_evidence
+
+PATIENCE: Final = 5
+"""How many times as long it is waited for a judge, by the clock, as its processor time may be."""
 
 CONTROL: Final = Case("1.1", {}, 0)
 """What any judge can judge: where this fails, it is the machine that is at fault."""
@@ -33,13 +46,17 @@ class Judged:
 
     Attributes:
         verdicts: those on its first cases, or on all of them.
+        spent: how much processor time it took, or may have taken.
         ended: what ended it before it was done, in a sentence; empty where it was done.
         too_slow: whether that was the time that one case may take.
+        over: whether there was no time for the next case.
     """
 
     verdicts: list[Verdict]
+    spent: float
     ended: str = ""
     too_slow: bool = False
+    over: bool = False
 
 
 def judge_apart(
@@ -52,29 +69,28 @@ def judge_apart(
 
     Args:
         cases: what to judge.
-        seconds: how long all of it may take.
+        seconds: how much processor time all of it may take.
         sandbox: what it runs in.
 
     Raises:
         JudgeFailedError: a process ended without verdicts, and it was not for what it was given.
     """
-    room, end = sandbox or Sandbox(), time.monotonic() + seconds
+    room, until = sandbox or Sandbox(), time.monotonic() + PATIENCE * seconds
     sent = {number: encode(case) for number, case in enumerate(cases)}
     made = {n: _unwritable(cases[n]) for n, encoded in sent.items() if encoded is None}
     waiting = [(number, encoded) for number, encoded in sent.items() if encoded is not None]
-    suspect, any_judged = -1, False
+    suspect, any_judged, left = -1, False, seconds
     while waiting:
-        left = end - time.monotonic()
-        if left <= 0:
-            made |= {number: _no_time(cases[number], seconds) for number, _ in waiting}
-            break
-        judged = _judged([encoded for _, encoded in waiting], left, room)
+        judged = _judged([encoded for _, encoded in waiting], left, until, room)
+        left -= judged.spent
         for verdict in judged.verdicts:
             made[waiting.pop(0)[0]] = verdict
-        if not waiting:
+        if judged.over:
+            made |= {number: _no_time(cases[number], seconds) for number, _ in waiting}
+        if judged.over or not waiting:
             break
         if not any_judged and not judged.verdicts:
-            end += _time_of_control(seconds, room)
+            _see_that_a_judge_can_be_had(seconds, room)
         any_judged, first = True, waiting[0][0]
         if judged.too_slow or suspect == first:
             made[first] = _deadly(cases[first], judged.ended)
@@ -83,17 +99,16 @@ def judge_apart(
     return [made[number] for number in range(len(cases))]
 
 
-def _time_of_control(seconds: float, room: Sandbox) -> float:
-    """How long it took to see that a judge can be had at all: no submission's time.
+def _see_that_a_judge_can_be_had(seconds: float, room: Sandbox) -> None:
+    """See that it is not the machine that ends every judge.
 
     Raises:
-        JudgeFailedError: none can.
+        JudgeFailedError: it is.
     """
-    began = time.monotonic()
-    judged = _judged([msgspec.json.encode(CONTROL)], seconds, room)
-    if judged.ended:
-        raise JudgeFailedError(judged.ended)
-    return time.monotonic() - began
+    until = time.monotonic() + PATIENCE * seconds
+    judged = _judged([msgspec.json.encode(CONTROL)], seconds, until, room)
+    if judged.ended or judged.over:
+        raise JudgeFailedError(judged.ended or "No judge can start in the time that it has.")
 
 
 def _unwritable(case: Case) -> Verdict:
@@ -115,16 +130,17 @@ def _no_time(case: Case, seconds: float) -> Verdict:
     return no_evidence(
         find(case.exercise),
         "no-time-left",
-        f"It was not judged, because the {seconds:.0f} seconds were over in which all of a "
-        f"notebook is judged. Is there a loop that does not end, here or in another answer?",
+        f"It was not judged, because the {seconds:.0f} seconds of processor time were over in "
+        f"which all of a notebook is judged. Is there a loop that does not end, here or in another "
+        f"answer?",
     )
 
 
-def _judged(cases: Sequence[bytes], seconds: float, room: Sandbox) -> Judged:
-    """What one process makes of cases, given as JSON, within some time.
+def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox) -> Judged:
+    """What one process makes of cases, given as JSON, within some processor time.
 
     Raises:
-        JudgeFailedError: it did not reply as it should.
+        JudgeFailedError: it did not reply as it should, or has not got its time by the clock.
     """
     variables = {**environment(), **devices.environment()}
     command = [sys.executable, "-P", "-s", "-m", "autograder.instructor.walls", f"{seconds:.3f}"]
@@ -133,33 +149,39 @@ def _judged(cases: Sequence[bytes], seconds: float, room: Sandbox) -> Judged:
             room.command(command, variables),
             input=b"[" + b",".join(cases) + b"]",
             capture_output=True,
-            timeout=max(seconds, 0),
+            timeout=max(until - time.monotonic(), 0),
             env=variables,
             check=False,
         )
-    except subprocess.TimeoutExpired as error:
-        ended = f"The judge took more than {seconds:.0f} seconds."
-        return Judged(_verdicts(error.stdout or b""), ended)
-    verdicts = _verdicts(done.stdout)
-    if done.returncode in (-ALARM, 128 + ALARM):  # a shell says it the other way
-        return Judged(verdicts, "It took more than its share of the time.", too_slow=True)
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-8:]
-        why = f"The judge's process ended with status {done.returncode}: "
-        return Judged(verdicts, why + "\n".join(last))
-    if len(verdicts) != len(cases):
+    except subprocess.TimeoutExpired:
+        raise JudgeFailedError(
+            f"The judge did not get its {seconds:.0f} seconds of processor time in {PATIENCE} "
+            f"times as long. Judge it again, when the machine has less to do."
+        ) from None
+    replies = _replies(done.stdout)
+    verdicts, spent = [reply.verdict for reply in replies], replies[-1].spent if replies else 0.0
+    if done.returncode == OVER:
+        return Judged(verdicts, seconds, over=True)
+    if not done.returncode and len(verdicts) != len(cases):
         raise JudgeFailedError(f"The judge gave {len(verdicts)} verdicts on {len(cases)} cases.")
-    return Judged(verdicts)
+    if not done.returncode:
+        return Judged(verdicts, spent)
+    spent += SHARE * max(seconds - spent, 0)  # what the case could take that ended it
+    if done.returncode in (-ALARM, 128 + ALARM):  # a shell says it the other way
+        return Judged(verdicts, spent, "It took more than its share of the time.", too_slow=True)
+    last = done.stderr.decode(errors="replace").strip().splitlines()[-8:]
+    why = f"The judge's process ended with status {done.returncode}: "
+    return Judged(verdicts, spent, why + "\n".join(last))
 
 
-def _verdicts(written: bytes) -> list[Verdict]:
-    """The verdicts that a judge wrote down to the end.
+def _replies(written: bytes) -> list[Reply]:
+    """What a judge wrote down to the end of a line.
 
     Raises:
-        JudgeFailedError: what it wrote is none.
+        JudgeFailedError: what it wrote are no replies.
     """
     lines = written.split(b"\n")[:-1]  # after the last line's end there is nothing, or half a line
     try:
-        return [msgspec.json.decode(line, type=Verdict) for line in lines]
+        return [msgspec.json.decode(line, type=Reply) for line in lines]
     except msgspec.MsgspecError as error:
         raise JudgeFailedError(f"The judge's reply cannot be read: {error}") from None

@@ -92,6 +92,23 @@ SOCKETS = {
     "unix": ((1, 1, 0), True),
     "internet": ((2, 1, 0), True),
     "internet, version 6": ((10, 2, 0), True),
+    "unix, by its number": ((1, 1, 1), True),
+    "TCP": ((2, 1, 6), True),
+    "TCP, version 6": ((10, 1, 6), True),
+    "UDP": ((2, 2, 17), True),
+    "UDP, version 6": ((10, 2, 17), True),
+    "unix, of another kind": ((1, 1, 2), False),
+    "ICMP": ((2, 2, 1), False),
+    "ICMP, version 6": ((10, 2, 58), False),
+    "DCCP": ((2, 6, 33), False),
+    "DCCP, version 6": ((10, 6, 33), False),
+    "SCTP": ((2, 1, 132), False),
+    "SCTP, version 6": ((10, 5, 132), False),
+    "UDP-Lite": ((2, 2, 136), False),
+    "MPTCP": ((2, 1, 262), False),
+    "MPTCP, version 6": ((10, 1, 262), False),
+    "TCP, with more bits": ((2, 1, 0x1_0000_0006), False),
+    "a negative one": ((2, 1, -1), False),
     "netlink, for the list of interfaces": ((16, 3, 0), True),
     "netlink, for the firewall": ((16, 3, 12), False),
     "netlink, for whatever": ((16, 3, 16), False),
@@ -105,7 +122,7 @@ SOCKETS = {
 }
 
 
-def test_sockets_of_few_families_are_to_be_had(tell_tale):
+def test_sockets_of_few_families_and_protocols_are_to_be_had(tell_tale):
     ends = called(*(("socket", *arguments) for arguments, _ in SOCKETS.values()))
     allowed = {kind: end != OTHER for kind, end in zip(SOCKETS, ends, strict=True)}
     assert allowed == {kind: expected for kind, (_, expected) in SOCKETS.items()}
