@@ -14,7 +14,7 @@ from autograder.programs.costs import MACHINES, Machine, seconds, wire_bytes
 from autograder.programs.exporting import export
 from autograder.programs.program_errors import UNREDUCED, ProgramError
 from autograder.programs.report import Report
-from autograder.programs.requested import scale
+from autograder.programs.requested import scale, take_out
 from autograder.programs.running import Ran, execute, run
 
 __all__ = [
@@ -37,5 +37,6 @@ __all__ = [
     "run",
     "scale",
     "seconds",
+    "take_out",
     "wire_bytes",
 ]

@@ -22,6 +22,7 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         mode: the mode of every mesh axis.
         scale: how large its values are: they are drawn from a normal distribution, times this.
             Integers are drawn from 0 up to it.
+        shift: what is added to them.
     """
 
     shape: Shape
@@ -30,6 +31,7 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dtype: str = "float32"
     mode: Literal["explicit", "auto"] = "explicit"
     scale: float = 1.0
+    shift: float = 0.0
 
     def but(self, **changes: Any) -> Self:
         """The same with some of it changed."""
@@ -38,8 +40,10 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def draw(self, generator: np.random.Generator) -> np.ndarray:
         """Fresh values for it."""
         if np.issubdtype(self.dtype, np.integer):
-            return generator.integers(0, int(self.scale), self.shape).astype(self.dtype)
-        return np.asarray(self.scale * generator.standard_normal(self.shape)).astype(self.dtype)
+            whole = generator.integers(0, int(self.scale), self.shape) + int(self.shift)
+            return whole.astype(self.dtype)
+        drawn = self.scale * generator.standard_normal(self.shape) + self.shift
+        return np.asarray(drawn).astype(self.dtype)
 
 
 def described(arguments: Sequence[Argument]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from autograder.errors import ShortError, TheirError, first_line, their_error, theirs
-from autograder.programs.compiled import Program, program_of, work_of_further_rounds
+from autograder.programs.compiled import Program, program_of, work_left_out
 from autograder.programs.compiled import read as collectives_of
 from autograder.programs.costs import MACHINES
 from autograder.programs.report import MACHINE, Report
@@ -59,7 +59,7 @@ def communication(
 
 def _flops(compiled: jax.stages.Compiled, program: Program) -> float:
     """XLA's count, which takes a loop's body once, and what the further rounds do."""
-    more = work_of_further_rounds(program)
+    more = work_left_out(program)
     if more is None:
         return math.inf
     return float((compiled.cost_analysis() or {}).get("flops", 0)) + more

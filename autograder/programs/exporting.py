@@ -9,6 +9,7 @@ import numpy as np
 from autograder.errors import TheirError, theirs
 from autograder.programs.arguments import Argument, current, mesh_of, placed
 from autograder.programs.program_errors import ProgramError, refuse_unreduced
+from autograder.programs.remembered_meshes import meshes_forgotten
 
 NOT_EXPORTABLE: Final = (
     "JAX traced your function, and then could not make a program of it that can be handed in: {}. "
@@ -32,12 +33,23 @@ def export(
         ProgramError: it can be traced, but its results are none to hand in.
         TheirError: it cannot be traced or exported; what the function or JAX raised is in it.
     """
-    from jax import export as jax_export
-
     structs = [
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
     ]
     mesh = mesh_of(arguments[0])
+    with meshes_forgotten(function):
+        return _exported(function, arguments, structs, mesh, under_mesh)
+
+
+def _exported(
+    function: Callable[..., Any],
+    arguments: Sequence[Argument],
+    structs: Sequence[jax.ShapeDtypeStruct],
+    mesh: jax.sharding.Mesh,
+    under_mesh: bool,
+) -> bytes:
+    from jax import export as jax_export
+
     with jax.set_mesh(mesh) if under_mesh else current(mesh):
         with theirs():
             jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
@@ -69,7 +81,7 @@ def _refuse_other_mode(results: Sequence[Any], mode: str) -> None:
         came = "Auto" if mode == "explicit" else "Explicit"
         raise ProgramError(
             "other-mode",
-            f"The argument came on a mesh with {mode.title()} axes, and the result is on one with "
-            f"{came} axes: the language was changed on the way, and what comes after would not "
-            f"understand it. Take the mesh that the argument is on.",
+            f"The mesh had {mode.title()} axes to begin with, and the result is on one with {came} "
+            f"axes: the language was changed on the way, and what comes after would not "
+            f"understand it.",
         )

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+import jax
+import jax.numpy as jnp
+
 
 class ProgramError(ValueError):
     """An exported program cannot be judged; `diagnosis` names why, in a word or two."""
@@ -21,6 +24,11 @@ UNREDUCED: Final = (
 
 
 def refuse_unreduced(results: Sequence[Any]) -> None:
-    """What is still unreduced has no values: JAX neither prints nor, in part, exports it."""
+    """What is still unreduced has no values: JAX neither prints nor, in part, exports it.
+
+    Nor have random keys, which are no numbers.
+    """
+    if any(jnp.issubdtype(r.dtype, jax.dtypes.extended) for r in results):
+        raise ProgramError("dtype", "Random keys came back, and an array of numbers was asked for.")
     if any(getattr(getattr(r.sharding, "spec", None), "unreduced", None) for r in results):
         raise ProgramError(*UNREDUCED)

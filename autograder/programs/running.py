@@ -45,12 +45,18 @@ class Ran:
         report: what it communicates, and what it takes on each device.
         requested: the collectives that it asks for by hand.
         mapped: whether there is a `shard_map` in it.
+        constrained: whether its result rests on a sharding constraint.
+        other_meshes: the meshes, in words, of constraints on another mesh than the arguments'.
+        outside: the operations that it does outside of a `shard_map`; infinity if unknown.
     """
 
     outputs: tuple[list[jax.Array], ...]
     report: Report
     requested: tuple[Collective, ...]
     mapped: bool
+    constrained: bool
+    other_meshes: tuple[str, ...]
+    outside: float
 
 
 def run(
@@ -123,7 +129,15 @@ def execute(
         refuse_unreduced(outputs[0])
         report = communication(compiled, mesh=mesh)
         by_hand = tuple(requested.read(module, mesh))
-        return Ran(outputs, report, by_hand, requested.is_mapped(module))
+        return Ran(
+            outputs,
+            report,
+            by_hand,
+            requested.is_mapped(module),
+            requested.is_constrained(module),
+            tuple(requested.other_meshes(module, mesh)),
+            requested.work_outside(module),
+        )
 
 
 @contextmanager

@@ -6,6 +6,7 @@ operation with a region that nobody here knows could hold anything.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -33,6 +34,12 @@ OUTSIDE: Final = frozenset(
 )
 """Operations that talk to what is outside of the program, or to other devices uncounted."""
 
+DEEPEST: Final = 20
+"""How deep lists and dictionaries lie in each other in an attribute; JAX makes four of them."""
+
+MOST_NESTED: Final = 100_000
+"""How much lies in the lists and dictionaries of all attributes, counted as often as it is there:
+what is written once can be in a list many times, and that list in another one."""
 
 BY_GLOBAL_IDS: Final = ("stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.reduce_scatter")
 """Collectives whose groups are of devices only where they say so; else of replicas, and a group of
@@ -49,6 +56,7 @@ def refuse_what_is_not_understood(module: Any) -> None:
     from jax.extend.mlir import ir
 
     strange: list[str] = []
+    room = iter(range(MOST_NESTED))
 
     def visit(operation: Any) -> Any:
         if operation.name.partition(".")[0] not in DIALECTS or operation.name in OUTSIDE:
@@ -57,9 +65,7 @@ def refuse_what_is_not_understood(module: Any) -> None:
             strange.append(f"an operation {operation.name!r} between others than it names")
         if len(operation.regions) and operation.name not in WITH_REGIONS:
             strange.append(f"an operation {operation.name!r}, which holds others")
-        for name, attribute in _named(operation.attributes):
-            keys = [name, *_keys(attribute)]
-            strange.extend(f"an attribute {key[:80]!r}" for key in keys if not KEY.fullmatch(key))
+        strange.extend(_strange_attributes(operation.attributes, room))
         return ir.WalkResult.INTERRUPT if strange else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
@@ -77,17 +83,36 @@ def _names_devices(operation: Any) -> bool:
     return {"channel_handle", "use_global_device_ids"} <= names
 
 
-def _keys(attribute: Any) -> Iterator[str]:
-    """The keys of the dictionaries that an attribute is or holds."""
+def _strange_attributes(attributes: Any, room: Iterator[int]) -> Iterator[str]:
+    """What cannot be read of an operation's attributes, and of the dictionaries in them.
+
+    Args:
+        attributes: a dictionary of attributes.
+        room: how much more there may be in the lists and dictionaries of a program.
+    """
     from jax.extend.mlir import ir
 
-    if isinstance(attribute, ir.DictAttr):
-        for name, inner in _named(attribute):
-            yield name
-            yield from _keys(inner)
-    elif isinstance(attribute, ir.ArrayAttr):
-        for inner in attribute:
-            yield from _keys(inner)
+    waiting = deque([(name, attribute, 0) for name, attribute in _named(attributes)])
+    while waiting:
+        name, attribute, depth = waiting.popleft()
+        if not KEY.fullmatch(name):
+            yield f"an attribute {name[:80]!r}"
+        if not isinstance(attribute, ir.DictAttr | ir.ArrayAttr):
+            continue
+        if depth == DEEPEST:
+            yield f"an attribute {name!r} of more than {DEEPEST} lists in each other"
+            return
+        held = _named(attribute) if isinstance(attribute, ir.DictAttr) else _listed(name, attribute)
+        for inner, each in held:
+            if next(room, None) is None:
+                yield f"more than {MOST_NESTED:,} attributes in lists"
+                return
+            waiting.append((inner, each, depth + 1))
+
+
+def _listed(name: str, attributes: Any) -> Iterator[tuple[str, Any]]:
+    """What is in a list, under the name of that list."""
+    return ((name, attribute) for attribute in attributes)
 
 
 def _named(attributes: Any) -> Iterator[tuple[str, Any]]:

@@ -263,6 +263,7 @@ def _read(written, computation, line, number, places, partitions):
         comparison=attributes.get("direction", ""),
         unsigned=attributes.get("type") == "UNSIGNED",
         contracting=_numbers(attributes.get("lhs_contracting_dims", "")),
+        target=attributes.get("custom_call_target", "").strip('"'),
         trips=_trips(attributes.get("backend_config", "")),
         stack=written.stack(line),
     )

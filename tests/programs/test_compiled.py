@@ -471,6 +471,17 @@ def test_a_reduce_scatter_leaves_slices_apart_and_one_on_each_device(factor, sec
     assert found.kind == kind
 
 
+@pytest.mark.parametrize("added", ["%late{this}", "%zero"])
+def test_an_offset_that_takes_too_many_steps_to_work_out_is_unknown(added):
+    """Where each of them takes what came before it twice, there are 2 to the power of 400 ways."""
+    cut = CUT.format(factor=2, second="%late400").replace("(%sum, %begin)", "(%sum, %late400)")
+    chain = ["  %zero = s32[] constant(0)", "  %late0 = s32[] add(%begin, %zero)"]
+    chain += [f"  %late{i + 1} = s32[] add(%late{i}, {added.format(this=i)})" for i in range(400)]
+    before, one, after = cut.partition("  %one =")
+    (found,) = read(program_of_text("\n".join([before.rstrip("\n"), *chain, one + after])))
+    assert found.kind == REDUCE
+
+
 LOOP = """HloModule loop, num_partitions=8
 
 %body (p: (s32[], f32[4])) -> (s32[], f32[4]) {{

@@ -1,5 +1,6 @@
 """What a program asks for by hand is read exactly, whatever it stands in."""
 
+import math
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
+from autograder import communication
 from autograder.exercises import Ask, Computes, Exercise, Requests
 from autograder.judge import judge
 from autograder.programs import Argument, requested
@@ -236,3 +238,59 @@ def composed_beside(a):
 )  # fmt: skip
 def test_counted_is_what_a_result_rests_on(body, wanted):
     assert asked(body) == wanted
+
+
+def kept(c):
+    return jax.shard_map(lambda b: b, in_specs=jax.P("x"), out_specs=jax.P("x"))(c)
+
+
+@pytest.mark.parametrize(
+    ("function", "outside"),
+    [
+        (lambda a: kept(2 * a), 256),
+        (lambda a: kept(a @ a), 2 * 16**3),
+        (lambda a: kept((a[:, :, None] * a[None]).sum(1)), 2 * 16**3),
+        (lambda a: kept(lax.fori_loop(0, 3, lambda _, c: c @ a, a)), 3 * 2 * 16**3),
+        (lambda a: kept(jnp.linalg.solve(a, a)), math.inf),
+        (lambda a: kept(lax.while_loop(lambda c: c.sum() < 9, lambda c: 2 * c, a)), math.inf),
+        (lambda a: kept(a.T.reshape(4, 64)[::-1].reshape(16, 16)), 0),
+        (lambda a: kept(a) + (a @ a), 2 * 16**3),
+        (lambda a: (kept(a), a @ a)[0], 0),  # dead
+        (lambda a: jax.shard_map(lambda b: b @ b.T, in_specs=jax.P("x"),
+                                 out_specs=jax.P("x"))(a), 0),
+    ],
+)  # fmt: skip
+def test_work_outside_of_shard_map_is_counted(function, outside):
+    argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", x=4))
+    with jax.set_mesh(mesh(x=4)):
+        module = jax.jit(function).lower(argument).compiler_ir("stablehlo")
+    assert requested.work_outside(module) == pytest.approx(outside, abs=600)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda a: lax.psum(a, "x"),
+        lambda a: sum(lax.psum((a, a[0]), ("x", "y"))),
+        lambda a: lax.all_gather(a, "x", tiled=True)[:4],
+        lambda a: lax.psum_scatter(a, "x", tiled=True).repeat(4, 0),
+        lambda a: lax.all_to_all(a, "x", 1, 0, tiled=True).reshape(a.shape),
+        lambda a: lax.all_to_all(a, "x", 0, 0),
+        lambda a: lax.ppermute(a, "x", RING),
+        lambda a: lax.all_gather(a > 0, "x", tiled=True)[:4].astype(a.dtype),
+        psum_in_scan,
+        lambda a: lax.cond(a.sum() > 0, lambda c: lax.psum(c, "x"), lambda c: c, a),
+        lambda a: jax.jit(psum_in_scan)(jax.jit(psum_in_scan)(a)),
+    ],
+)
+def test_with_what_is_asked_for_taken_out_nothing_is_left_but_what_a_compiler_adds(body):
+    grid, blocks = mesh(x=4, y=2), jax.P("x", "y")
+    mapped = jax.shard_map(body, mesh=grid, in_specs=blocks, out_specs=blocks, check_vma=False)
+    argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
+    for function, alone in ((mapped, True), (lambda a: mapped(a) + a.T, False)):
+        assert communication(function, argument).collectives
+        lowered = jax.jit(lambda a, function=function: function(a)).lower(argument)
+        module: Any = lowered.compiler_ir("stablehlo")
+        requested.take_out(module, grid)
+        assert module.operation.verify()
+        assert (not communication(lowered.compile()).collectives) is alone

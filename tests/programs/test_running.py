@@ -12,7 +12,7 @@ from autograder import evidence, exercises, programs
 from autograder.exercises import Computes, Exercise, Feeds, PlacedLike
 from autograder.instructor.walls import Case, judge_apart
 from autograder.judge import judge
-from autograder.judge.judging_values import run_all
+from autograder.judge.running_programs import run_all
 from autograder.programs import Argument
 from autograder.programs.arguments import mesh_of
 from autograder.programs.custom_calls import custom_calls
@@ -79,7 +79,7 @@ ELSEWHERE = jax.sharding.SingleDeviceSharding(jax.devices()[3])
         (lambda a, b: jnp.sin(a), 0, VALUES, "On fresh inputs"),
         (lambda a, b: jnp.sum(a), 0, ("shape",), "float32[16,8] was asked for"),
         (lambda a, b: (jnp.sin(a) * b).astype(int), 0, ("dtype", WAITS), "float32 was asked for"),
-        (replicated, 0.5, ("replicated",), "copied, not cut"),
+        (replicated, 0.25, ("replicated",), "copied, not cut"),
         (lambda a, b: undefined, 0, ("raised",), "NameError: name 'undefined'"),  # type: ignore[name-defined]  # noqa: F821
         (lambda a, b: np.sin(np.asarray(a)) * b, 0, ("asks-for-numbers",), "no numbers yet"),
         (
@@ -151,8 +151,8 @@ def test_every_copy_is_looked_at():
     line = (Argument((16,), GRID, ("x",)), Argument((16,), GRID, ("x",)))
     computes = Computes("answer", "It must return sin(a) * b.", lambda a, b: np.sin(a) * b, (line,))
     found = verdict(differ, replace(EXERCISE, requirements=(computes,)))
-    assert found.diagnoses == ("values",)
-    assert "on 4 of 8 devices" in found.findings[0].difference
+    assert found.diagnoses == ("copies-disagree",)
+    assert "hold different numbers" in found.findings[0].difference
 
 
 def hostile_call(a, b):
@@ -250,7 +250,7 @@ def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
 
     import msgspec
 
-    from autograder.judge import Verdict
+    from autograder.instructor.walls.judge_process import Reply
     from tests.conftest import ROOT
 
     good = capture(EXERCISE, {"answer": lambda a, b: jnp.sin(a) * b}, seed=5)
@@ -262,7 +262,8 @@ def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
         capture_output=True,
         check=True,
     )
-    right, wrong = (msgspec.json.decode(o, type=Verdict) for o in done.stdout.splitlines())
+    replies = [msgspec.json.decode(o, type=Reply) for o in done.stdout.splitlines()]
+    right, wrong = (reply.verdict for reply in replies)
     assert right.score == 1
     assert wrong.diagnoses == ("custom-call",)
 

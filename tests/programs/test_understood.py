@@ -1,5 +1,7 @@
 """What cannot be read is refused, whatever it would have been."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -123,3 +125,63 @@ def test_operations_that_nobody_here_knows_are_refused(text, refused):
         module = ir.Module.parse(text)
         with pytest.raises(programs.ProgramError, match=refused):
             refuse_what_is_not_understood(module)
+
+
+def in_each_other(depth, times=1):
+    """A program in whose attributes a list lies in a list, and so on, so many times in each."""
+    listed = "1 : i64"
+    for _ in range(depth):
+        listed = f"[{', '.join([listed] * times)}]"
+    return FORGED_ATTRIBUTE % listed
+
+
+FORGED_ATTRIBUTE = """
+module @m attributes {jax.notes = %s} {
+  func.func public @main(%%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    return %%arg0 : tensor<4xf32>
+  }
+}
+"""
+
+
+def shared(depth):
+    """A program with a list that is twice in a list, which is twice in one, and so on."""
+    from jax.extend.mlir import ir
+
+    module = ir.Module.parse(FORGED_ATTRIBUTE % "1 : i64")
+    listed = module.operation.attributes["jax.notes"]
+    for _ in range(depth):
+        listed = ir.ArrayAttr.get([listed, listed])
+    module.operation.attributes["jax.notes"] = ir.DictAttr.get({"a": listed})
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "refused"),
+    [
+        (
+            lambda ir: ir.Module.parse(in_each_other(1000)),
+            "an attribute 'jax.notes' of more than 20 lists in each",
+        ),
+        (lambda ir: ir.Module.parse(in_each_other(17, 2)), "more than 100,000 attributes in lists"),
+        (lambda ir: shared(18), "more than 100,000 attributes in lists in it"),
+        (lambda ir: shared(40), "more than 100,000 attributes in lists"),
+    ],
+)
+def test_attributes_that_are_deep_or_large_are_refused_at_once(make, refused):
+    from jax.extend.mlir import ir
+    from jax.interpreters import mlir
+
+    began = time.process_time()
+    with mlir.make_ir_context(), pytest.raises(programs.ProgramError, match=refused) as raised:
+        refuse_what_is_not_understood(make(ir))
+    assert raised.value.diagnosis == "not-understood"
+    assert time.process_time() - began < 10
+
+
+def test_lists_as_jax_has_them_are_understood():
+    from jax.extend.mlir import ir
+    from jax.interpreters import mlir
+
+    with mlir.make_ir_context():
+        refuse_what_is_not_understood(ir.Module.parse(in_each_other(4, 10)))

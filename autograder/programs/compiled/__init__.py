@@ -11,7 +11,7 @@ from autograder.programs.compiled.reading_modules import (
     program_of,
     read_module,
 )
-from autograder.programs.compiled.work_in_loops import work_of_further_rounds
+from autograder.programs.compiled.uncounted_work import work_left_out
 
 __all__ = [
     "Program",
@@ -19,5 +19,5 @@ __all__ = [
     "program_of",
     "read",
     "read_module",
-    "work_of_further_rounds",
+    "work_left_out",
 ]

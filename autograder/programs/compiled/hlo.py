@@ -35,6 +35,7 @@ class Instruction:
         comparison: the direction of a comparison, "LT" for one.
         unsigned: whether a comparison takes its numbers to be without a sign.
         contracting: the dimensions of its first operand that a product adds up over.
+        target: of a custom call, the routine that it calls.
         trips: how often the compiler itself says that a loop runs.
         stack: the lines of source that it comes from, the innermost first.
     """
@@ -50,6 +51,7 @@ class Instruction:
     comparison: str = ""
     unsigned: bool = False
     contracting: tuple[int, ...] = ()
+    target: str = ""
     trips: int | None = None
     stack: tuple[Frame, ...] = ()
 

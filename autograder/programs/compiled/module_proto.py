@@ -41,6 +41,7 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "backend_config": (43, "bytes"),
         "replica_groups": (49, "ReplicaGroup*"),
         "source_target_pairs": (52, "SourceTarget*"),
+        "custom_call_target": (28, "bytes"),
         "comparison_direction": (63, "bytes"),
         "comparison_type": (72, "bytes"),
         "collective_device_list": (87, "CollectiveDeviceListProto"),

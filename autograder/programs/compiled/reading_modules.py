@@ -141,6 +141,7 @@ def _instruction(each: Any, partitions: int, stack: Stacks) -> Instruction:
         comparison=each.comparison_direction.decode(),
         unsigned=each.comparison_type == b"UNSIGNED",
         contracting=tuple(each.dot_dimension_numbers.lhs_contracting_dimensions),
+        target=_text(each.custom_call_target),
         trips=_noted_trips(each.backend_config) if opcode == "while" else None,
         stack=stack(each.metadata),
     )

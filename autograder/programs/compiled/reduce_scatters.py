@@ -7,10 +7,11 @@ slice a device takes is worked out from the instructions that compute its offset
 partition's number.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,11 @@ COMPARISONS = {
     "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
     "EQ": np.equal, "NE": np.not_equal,
 }  # fmt: skip
+
+
+MOST_STEPS: Final = 150
+"""How many instructions are looked at to work out one offset, and how many moves are followed: JAX
+makes a dozen. What takes more is unknown, as is what takes the same values again and again."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +82,15 @@ def keeps_own_slice(
 
 
 def _slices(
-    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...]
+    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...], left: int = MOST_STEPS
 ) -> list[Slices | None]:
     """The slices that each use of a result takes; None for a use of another kind."""
+    if not left:
+        return [None]
     found: list[Slices | None] = []
     for user in scope.users(reduced.number):
         if user.opcode in MOVES:
-            found += _slices(scope, user, groups)
+            found += _slices(scope, user, groups, left - 1)
         elif user.opcode == "fusion":
             within = scope.inside(user)
             place = user.operands.index(reduced.number)
@@ -91,7 +99,8 @@ def _slices(
                 for i in within.computation.values()
                 if i.opcode == "parameter" and i.index == place
             ]
-            found += _slices(within, parameters[0], groups) if parameters else [None]
+            into = _slices(within, parameters[0], groups, left - 1) if parameters else [None]
+            found += into
         elif user.opcode == "dynamic-slice" and user.operands[0] == reduced.number:
             found.append(_own_slices(scope, user, reduced, groups))
         else:
@@ -108,7 +117,9 @@ def _own_slices(
         return None
     partitions = max(max(group) for group in groups) + 1
     sizes, room = cut.arrays[0][1], whole.arrays[0][1]
-    offsets = [_value(scope, number, partitions) for number in cut.operands[1:]]
+    offsets = [
+        _value(scope, number, partitions, iter(range(MOST_STEPS))) for number in cut.operands[1:]
+    ]
     if any(offset is None for offset in offsets) or len(offsets) != len(room):
         return None
     begins = tuple(
@@ -127,12 +138,23 @@ def _own_slices(
     return begins
 
 
-def _value(scope: Scope, number: int, partitions: int) -> npt.NDArray[Any] | None:
-    """What an instruction gives on each partition: one value for each; None where unknown."""
+def _value(
+    scope: Scope, number: int, partitions: int, steps: Iterator[int]
+) -> npt.NDArray[Any] | None:
+    """What an instruction gives on each partition: one value for each; None where unknown.
+
+    Args:
+        scope: where it stands.
+        number: the instruction.
+        partitions: how many partitions there are.
+        steps: the instructions that may still be looked at, this one among them.
+    """
+    if next(steps, None) is None:
+        return None
     instruction = scope.computation[number]
 
     def operand(i: int) -> npt.NDArray[Any] | None:
-        return _value(scope, instruction.operands[i], partitions)
+        return _value(scope, instruction.operands[i], partitions, steps)
 
     opcode = instruction.opcode
     if opcode == "partition-id":
@@ -144,7 +166,7 @@ def _value(scope: Scope, number: int, partitions: int) -> npt.NDArray[Any] | Non
             return None  # a table: read by the dynamic-slice below
         return np.full(partitions, instruction.constant[0])
     if opcode == "parameter" and scope.caller is not None and scope.outer is not None:
-        return _value(scope.outer, scope.caller.operands[instruction.index], partitions)
+        return _value(scope.outer, scope.caller.operands[instruction.index], partitions, steps)
     if opcode in (*MOVES, "broadcast"):
         value = operand(0)
         # what is true or false becomes a number where it is converted to one
@@ -169,15 +191,18 @@ def _value(scope: Scope, number: int, partitions: int) -> npt.NDArray[Any] | Non
         return np.asarray(ARITHMETIC[opcode](*known))
     if opcode == "fusion":
         within = scope.inside(instruction)
-        return _value(within, root(within.computation).number, partitions)
+        return _value(within, root(within.computation).number, partitions, steps)
     return None
 
 
 def _table(scope: Scope, number: int) -> npt.NDArray[Any] | None:
     """A constant list of numbers, here or where a fusion was given it."""
-    instruction = scope.computation[number]
-    if instruction.opcode == "parameter" and scope.caller is not None and scope.outer is not None:
-        return _table(scope.outer, scope.caller.operands[instruction.index])
-    if instruction.opcode in MOVES:
-        return _table(scope, instruction.operands[0])
-    return np.array(instruction.constant) if instruction.constant else None
+    for _ in range(MOST_STEPS):
+        instruction = scope.computation[number]
+        if instruction.opcode == "parameter" and scope.caller and scope.outer:
+            number, scope = scope.caller.operands[instruction.index], scope.outer
+        elif instruction.opcode in MOVES:
+            number = instruction.operands[0]
+        else:
+            return np.array(instruction.constant) if instruction.constant else None
+    return None

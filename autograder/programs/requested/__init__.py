@@ -1,14 +1,22 @@
 """What a program asks for by hand: StableHLO, before any compiler has seen it.
 
-In: the operations of an exported program. Out: the collectives that its author wrote, and whether
-there is a `shard_map` in it. To see what a result rests on, more can be put into a collective.
+In: the operations of an exported program. Out: the collectives that its author wrote, whether there
+is a `shard_map` in it, and what is done outside of one. To see what a result rests on, more can be
+put into a collective; to see what a compiler adds, they can be taken out.
 """
 
-from autograder.programs.requested.collectives import is_mapped, read
+from autograder.programs.requested.collectives import read
+from autograder.programs.requested.constraints import is_constrained, other_meshes
+from autograder.programs.requested.one_device import is_mapped, work_outside
 from autograder.programs.requested.scaling import scale
+from autograder.programs.requested.taking_out import take_out
 
 __all__ = [
+    "is_constrained",
     "is_mapped",
+    "other_meshes",
     "read",
     "scale",
+    "take_out",
+    "work_outside",
 ]

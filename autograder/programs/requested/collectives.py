@@ -47,53 +47,84 @@ def occurrences(module: Any, mesh: jax.sharding.Mesh) -> list[tuple[Any, Collect
             each.operation,
             named(_collective(each.operation, symbols, each.times, each.sometimes), mesh, ids),
         )
-        for each in _live(module)
+        for each in live_operations(module)
         if each.operation.name in KINDS
     ]
 
 
-def is_mapped(module: Any) -> bool:
-    """Whether a part of the module is written for one device, as `shard_map` has it."""
-    return any(each.operation.name == "sdy.manual_computation" for each in _live(module))
-
-
 class Occurrence(NamedTuple):
-    """An operation, how often it runs, and whether it may be left out."""
+    """A live operation.
+
+    Attributes:
+        operation: the operation.
+        times: how often it runs; None where nobody knows before it does.
+        sometimes: whether it may be left out.
+        of_one: whether it is written for one device, within a `shard_map`.
+    """
 
     operation: Any
     times: int | None
     sometimes: bool
+    of_one: bool
 
 
-def _live(module: Any) -> Iterator[Occurrence]:
+def live_operations(module: Any) -> Iterator[Occurrence]:
     """Each operation that a result rests on, once for each way that leads to it."""
     from jax.extend.mlir import ir
 
     symbols = ir.SymbolTable(module.operation)
     live = Liveness(symbols)
 
-    def within(operation: Any, times: int | None, sometimes: bool) -> Iterator[Occurrence]:
+    def within(where: Occurrence, operation: Any) -> Iterator[Occurrence]:
         for region in operation.regions:
             for block in region.blocks:
                 for inner in block.operations:
                     if inner in live:
-                        yield from of(inner.operation, times, sometimes)
+                        yield from of(where._replace(operation=inner.operation))
 
-    def of(operation: Any, times: int | None, sometimes: bool) -> Iterator[Occurrence]:
-        yield Occurrence(operation, times, sometimes)
+    def of(each: Occurrence) -> Iterator[Occurrence]:
+        yield each
+        operation, times = each.operation, each.times
         if operation.name in CALLS:
             called = symbols[operation.attributes[CALLS[operation.name]].value]
-            yield from within(called.operation, times, sometimes)
+            yield from within(each, called.operation)
         elif operation.name == "stablehlo.while":
             count = trip_count(operation)
-            yield from within(
-                operation, None if times is None or count is None else times * count, sometimes
-            )
+            rounds = None if times is None or count is None else times * count
+            yield from within(each._replace(times=rounds), operation)
+        elif operation.name in ("stablehlo.case", "stablehlo.if"):
+            yield from within(each._replace(sometimes=True), operation)
+        elif operation.name == "sdy.manual_computation":
+            left = left_to_the_compiler(operation, symbols)
+            yield from within(each._replace(of_one=each.of_one or not left), operation)
         elif operation.name not in KINDS:
-            branches = operation.name in ("stablehlo.case", "stablehlo.if")
-            yield from within(operation, times, sometimes or branches)
+            yield from within(each, operation)
 
-    return within(symbols["main"].operation, 1, False)
+    main = symbols["main"].operation
+    return within(Occurrence(main, 1, False, False), main)
+
+
+def left_to_the_compiler(body: Any, symbols: Any) -> set[str]:
+    """The axes of its mesh that a `shard_map` leaves to the compiler, as `axis_names` says."""
+    from jax.extend.mlir.dialects import sdy
+
+    there: set[str] = set()
+    for name in ("in_shardings", "out_shardings"):
+        shardings: Any = sdy.TensorShardingPerValueAttr(body.attributes[name])
+        for each in shardings.shardings:
+            mesh = declared_mesh(sdy.TensorShardingAttr(each), symbols)
+            axes: list[Any] = [sdy.MeshAxisAttr(axis) for axis in mesh.axes]
+            there |= {axis.name for axis in axes if axis.size > 1}
+    manual: Any = sdy.ManualAxesAttr(body.attributes["manual_axes"])
+    return there - {str(name).strip('"') for name in manual}
+
+
+def declared_mesh(sharding: Any, symbols: Any) -> Any:
+    """The mesh of a sharding, which has it, or the name of one that the module declares."""
+    from jax.extend.mlir.dialects import sdy
+
+    name = getattr(sharding.mesh_or_ref, "value", None)
+    return sdy.MeshAttr(sharding.mesh_or_ref if name is None else symbols[name].attributes["mesh"])
 
 
 def _collective(operation: Any, symbols: Any, times: int | None, sometimes: bool) -> Collective:

@@ -25,7 +25,6 @@ def scale(module: Any, mesh: jax.sharding.Mesh, kind: str, axes: Sequence[str] |
         axes: the mesh axes that they run over; None for any.
     """
     from jax.extend.mlir import ir
-    from jax.extend.mlir.dialects import stablehlo
 
     found = [
         operation
@@ -35,10 +34,21 @@ def scale(module: Any, mesh: jax.sharding.Mesh, kind: str, axes: Sequence[str] |
     for operation in dict.fromkeys(found):
         with module.context, ir.Location.unknown(), ir.InsertionPoint(operation):
             for place, operand in enumerate(operation.operands):
-                element = ir.RankedTensorType(operand.type).element_type
-                if isinstance(element, ir.ComplexType) or str(element) == "i1":
-                    continue  # nothing of the kind is asked for
-                whole = isinstance(element, ir.IntegerType)
-                number = (ir.IntegerAttr if whole else ir.FloatAttr).get(element, FACTOR)
-                splat = ir.DenseElementsAttr.get_splat(operand.type, number)
-                operation.operands[place] = stablehlo.multiply(operand, stablehlo.constant(splat))
+                operation.operands[place] = multiplied(operand)
+
+
+def multiplied(value: Any) -> Any:
+    """A value times FACTOR, where operations are being written; of a truth, the other one."""
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import stablehlo
+
+    element = ir.RankedTensorType(value.type).element_type
+    if str(element) == "i1":
+        return stablehlo.not_(value)
+    if isinstance(element, ir.ComplexType):
+        parts = (stablehlo.real(value), stablehlo.imag(value))
+        return stablehlo.complex(*map(multiplied, parts))
+    whole = isinstance(element, ir.IntegerType)
+    number = (ir.IntegerAttr if whole else ir.FloatAttr).get(element, FACTOR)
+    splat = ir.DenseElementsAttr.get_splat(value.type, number)
+    return stablehlo.multiply(value, stablehlo.constant(splat))

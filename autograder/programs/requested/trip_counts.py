@@ -42,5 +42,8 @@ def _constant(value: Any) -> int | None:
     owner = value.owner
     if getattr(owner, "name", "") != "stablehlo.constant":
         return None
-    numbers = np.array(owner.attributes["value"])
+    try:
+        numbers = np.array(owner.attributes["value"])
+    except TypeError:  # NumPy has no such numbers: bfloat16, or whole numbers of four bits
+        return None
     return int(numbers.reshape(-1)[0]) if numbers.size and numbers.dtype.kind in "iu" else None

@@ -64,3 +64,23 @@ def test_a_loop_that_ends_nobody_knows_when_is_without_end():
 def test_without_a_loop_it_is_xlas_own_count():
     compiled = jax.jit(lambda a: jnp.tanh(a @ a) + 1).lower(A).compile()
     assert communication(compiled).flops == (compiled.cost_analysis() or {})["flops"]
+
+
+def test_what_lapack_does_counts_in_every_round():
+    triangle = np.tril(A) + 4 * np.eye(16, dtype=np.float32)
+
+    def solved(c):
+        return lax.linalg.triangular_solve(jnp.asarray(triangle), c, left_side=True, lower=True)
+
+    once = 16 * 16 * 16
+    assert flops(solved) == pytest.approx(once, rel=0.02)
+    assert flops(lambda a: lax.fori_loop(0, 5, lambda _, c: solved(c), a)) == pytest.approx(
+        5 * once, rel=0.02
+    )
+
+
+def test_a_factorisation_counts_too():
+    def factored(a):
+        return lax.linalg.lu(jnp.stack([a, a]))[0]
+
+    assert flops(factored) >= 2 * 2 / 3 * 16**3

@@ -1,0 +1,69 @@
+"""Uncounted work: XLA counts a loop's body once, and of LAPACK's routines nothing.
+
+What the further rounds and the routines do is counted here, from the instructions: two operations
+for each pair of numbers that a product multiplies and adds, one for each number that arithmetic
+gives or a reduction takes; and what a triangular solve or a factorisation takes by the textbook
+(G. H. Golub and C. F. Van Loan, *Matrix Computations*, sections 3.1 and 3.2).
+"""
+
+import math
+import re
+from typing import Final
+
+from autograder.programs.compiled.collectives import runs
+from autograder.programs.compiled.hlo import Computation, Instruction, Program
+
+ARITHMETIC: Final = frozenset(
+    {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "power", "sqrt",
+     "rsqrt", "exponential", "log", "tanh", "sine", "cosine", "logistic"}
+)  # fmt: skip
+
+ROUTINES: Final = re.compile(r"lapack_[sdcz](?P<name>getrf|trsm)_ffi")
+"""The routines that `jnp.linalg.solve` calls on a CPU, in each type of number."""
+
+
+def work_left_out(program: Program) -> float | None:
+    """The operations that XLA's own count leaves out; None where a loop's rounds are unknown."""
+    total = 0.0
+    for number, times, _ in runs(program):
+        computation = program.computations[number]
+        routines = sum(_of_routine(computation, each) for each in computation.values())
+        others = sum(_operations(computation, each) for each in computation.values())
+        if routines + others and times is None:
+            return None
+        rounds = 1 if times is None else times
+        total += rounds * routines + max(0, rounds - 1) * others
+    return total
+
+
+def _of_routine(computation: Computation, instruction: Instruction) -> float:
+    """The operations of a routine of LAPACK's; none for any other instruction."""
+    routine = ROUTINES.fullmatch(instruction.target)
+    if routine is None:
+        return 0.0
+    taken = [computation[number].arrays[0][1] for number in instruction.operands]
+    matrix = taken[0]
+    if routine["name"] == "getrf":
+        return 2 / 3 * _size(matrix) * min(matrix[-2:])
+    return matrix[-1] * _size(taken[1])
+
+
+def _operations(computation: Computation, instruction: Instruction) -> float:
+    """The operations of one instruction, without those of the computations that it calls."""
+    given = sum(_size(dimensions) for _, dimensions in instruction.arrays)
+    if instruction.opcode in ARITHMETIC:
+        return given
+    taken = [computation[number] for number in instruction.operands]
+    if instruction.opcode == "reduce":
+        return sum(_size(dimensions) for array in taken for _, dimensions in array.arrays)
+    if instruction.opcode == "dot":
+        ((_, dimensions),) = taken[0].arrays
+        return 2.0 * given * math.prod(dimensions[d] for d in instruction.contracting)
+    if instruction.opcode == "convolution":
+        ((_, kernel),) = taken[1].arrays
+        return 2.0 * given * _size(kernel)
+    return 0.0
+
+
+def _size(dimensions: tuple[int, ...]) -> float:
+    return float(math.prod(dimensions))
