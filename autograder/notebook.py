@@ -8,7 +8,7 @@ plans, and neither an exercise nor a judge: an answer is captured there, and lea
 import os
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 import jax
 import numpy as np
@@ -152,16 +152,10 @@ def progress() -> None:
     """Show how many exercises are done; and of the notebooks that were begun, which are left."""
     if told() is not None:
         return
-    from autograder.exercises import NOTEBOOKS
-    from autograder.judge import MARKS, remembered
+    _exercises()
+    from autograder.judge import progress_in_lines
 
-    states = remembered()
-    for notebook, exercises in NOTEBOOKS.items():
-        marks = [(e, MARKS[states.get(e.id, "unanswered")]) for e in exercises]
-        done = sum(states.get(e.id) == "right" for e in exercises)
-        print(f"{notebook}: {done} of {len(exercises)} done")
-        if done < len(exercises) and any(e.id in states for e in exercises):
-            print("\n".join(f"  {mark} {e.id} {e.title}" for e, mark in marks))
+    print("\n".join(progress_in_lines()))
 
 
 def target(exercise: str) -> None:
@@ -265,18 +259,24 @@ def _held(thing: object) -> dict[int, np.ndarray]:
 
 
 def _find(exercise: str) -> "Exercise":
+    known = _exercises()
     try:
-        from autograder.exercises import UnknownExerciseError, find
+        return cast("Exercise", known.find(exercise))
+    except known.UnknownExerciseError as error:
+        raise UnknownExercise(str(error)) from None
+
+
+def _exercises() -> Any:
+    try:
+        import autograder.exercises as known
     except ModuleNotFoundError as error:
         if error.name != "autograder.exercises":
             raise
         raise UsageError(
-            "This kernel was started to grade, and its plans are gone, so nothing is handed in."
+            "This kernel was started to grade, and its plans are gone, so nothing is handed in. "
+            "Leave SHARDLINGS_PLANS as it is, restart the kernel, and run the notebook again."
         ) from None
-    try:
-        return find(exercise)
-    except UnknownExerciseError as error:
-        raise UnknownExercise(str(error)) from None
+    return known
 
 
 def _by_name(

@@ -26,12 +26,19 @@ MEANINGS: Final = (
         r"can only refer to Auto axes|cannot contain axis names that are of type|acts as an assert",
         "other-modes-verb",
         "with_sharding_constraint speaks of Auto axes; jax.reshard and out_sharding of Explicit "
-        "ones. Look at the mode of the mesh that the argument is on.",
+        "ones. Look at the mode of the mesh.",
     ),
     (
         r"ambiguous how the output should be sharded",
         "ambiguous",
-        "JAX asks where the sum is to go: out_sharding is the answer.",
+        "JAX asks how the result is to be laid out, since its rules allow more than one way.",
+    ),
+    (
+        r"get_mesh.* can only be used outside of",
+        "get-mesh",
+        "The check compiles your function, and while it is compiled jax.sharding.get_mesh() cannot "
+        "be asked. jax.sharding.get_abstract_mesh() can; and in the body of a shard_map, "
+        "lax.axis_size tells how many devices there are along an axis.",
     ),
     (
         r"not under a mesh context",
@@ -46,8 +53,8 @@ MEANINGS: Final = (
     (
         r"Length of device assignment|should match the aval mesh|Mesh for all inputs should",
         "from-outside",
-        "Something from outside of the function is used in it, which is on another mesh than its "
-        "argument. Use the argument.",
+        "Two arrays or shardings in it are on different meshes. Is something from outside of the "
+        "function used in it, or is its argument not used at all?",
     ),
     (
         r"unexpected keyword argument 'out_sharding'",
@@ -123,8 +130,8 @@ MEANINGS: Final = (
     (
         r"should match the mesh passed to shard_map",
         "other-mesh",
-        "A mesh of its own is written into it. Leave `mesh=` out: the current mesh is taken then, "
-        "whichever it is.",
+        "A shard_map in it has a mesh already. Without `mesh=` it takes the current one, whichever "
+        "that is.",
     ),
 )
 """What JAX's errors on layouts usually mean: the first that fits."""
@@ -151,8 +158,7 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
         )
     if _is_jaxs_assertion(error):
         return "unbound-axis", (
-            "JAX says nothing more here. It is what happens, most often, where a collective names "
-            "an axis that the mesh does not have."
+            "JAX says no more here. Does a collective name an axis that the mesh does not have?"
         )
     words = said(error)
     for pattern, diagnosis, meaning in MEANINGS:
@@ -168,4 +174,6 @@ def _is_jaxs_assertion(error: BaseException) -> bool:
         return False
     while step.tb_next is not None:
         step = step.tb_next
+    if str(step.tb_frame.f_globals.get("__name__", "")).startswith("jax."):
+        return True  # its frames are there, or left out
     return "assert" not in linecache.getline(step.tb_frame.f_code.co_filename, step.tb_lineno)

@@ -104,7 +104,7 @@ def _program(plan: ProgramPlan, answer: object) -> Piece:
             if result is ...:
                 raise NotImplementedError
             if callable(result) and not isinstance(result, jax.Array):
-                raise TypeError("it returns a function, and not what that function gives: call it")
+                raise ReturnsAFunctionError
         return result
 
     # To jit what is jitted again would undo its out_shardings.
@@ -118,14 +118,28 @@ def _program(plan: ProgramPlan, answer: object) -> Piece:
     except TheirError as raised:
         if _is_stub(raised.error):
             return Unanswered()
+        if isinstance(raised.error, ReturnsAFunctionError):
+            return NotCaptured(
+                "returns-a-function",
+                "Your function returns a function, and not what that one gives. Call it, with its "
+                "arguments, and return what comes back.",
+            )
         why, meaning = meaning_of(raised.error)
+        if why in ("unbound-axis", "unknown-axis"):
+            names = ", ".join(name for name, _ in plan.arguments[len(artifacts)][0].axes)
+            meaning = f"{meaning} The axes of the mesh here: {names}."
         said = f"Your function raised {their_error(raised.error, answer)}."
         if artifacts:
             arguments = plan.arguments[len(artifacts)]
             why = "only-the-first"
-            said = f"It serves the case in the prompt. Given {described(arguments)}: {said}"
+            given = described(arguments)
+            said = f"For the case in the prompt it can be compiled. Given {given}: {said}"
         return NotCaptured(why, f"{said} {meaning}".strip())
     return Program(tuple(artifacts))
+
+
+class ReturnsAFunctionError(TypeError):
+    """What a learner's function returns is to be called first."""
 
 
 def _is_stub(error: BaseException) -> bool:

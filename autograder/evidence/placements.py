@@ -37,12 +37,18 @@ def placement(plan: PlacementPlan, answer: object) -> Piece:
                 "jax.device_put(array, sharding) lays an array out by it.",
             )
         return _of_sharding(answer, plan.shape)
-    return misfit(answer)
+    return misfit(answer, "one jax.Array" if plan.array else "a jax.Array or a sharding")
 
 
 def placements(plan: PlacementsPlan, answer: object) -> Piece:
     """A sharding for each argument as evidence; or why they will not do."""
     names, shapes = plan.arguments, plan.shapes
+    if isinstance(answer, programs.Report):
+        return NotCaptured(
+            "not-shardings",
+            f"A report of what a program communicates came, and shardings were asked for: of "
+            f"{' and of '.join(names)}.",
+        )
     several = isinstance(answer, tuple | list) and not isinstance(answer, jax.P)
     answers = list(answer) if several else [answer]  # type: ignore[call-overload]
     if len(answers) != len(names):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from autograder.errors import ShortError
 from autograder.evidence.data import Size, Struct
 from autograder.programs import Argument
 
@@ -115,8 +116,15 @@ class Plan(Struct, frozen=True):
     answers: dict[str, AnswerPlan]
 
 
-class PlansError(ValueError):
-    """The file with a kernel's plans is not what it was written as."""
+class PlansError(ShortError, ValueError):
+    """The file with a kernel's plans is not what it was written as; the message says what to do."""
+
+    def __init__(self, place: str, why: object) -> None:
+        super().__init__(
+            f"This kernel was started to grade, and the plans in {place} cannot be read, so "
+            f"nothing is handed in. Leave that file and {VARIABLE} as they are, restart the "
+            f"kernel, and run the notebook again. ({why})"
+        )
 
 
 def write(path: Path, plans: list[Plan]) -> None:
@@ -137,7 +145,7 @@ def told() -> dict[str, Plan] | None:
         with Path(place).open("rb") as file:
             written = file.read(LARGEST + 1)
         if len(written) > LARGEST:
-            raise PlansError(f"The plans have more than {LARGEST:,} bytes.")
+            raise PlansError(place, f"It has more than {LARGEST:,} bytes.")
         return {plan.exercise: plan for plan in msgspec.json.decode(written, type=list[Plan])}
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        raise PlansError(f"The plans in {place} cannot be read: {error}") from error
+        raise PlansError(place, error) from error

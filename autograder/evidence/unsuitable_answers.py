@@ -19,7 +19,7 @@ def nothing(answer: object) -> Unanswered | NotCaptured | None:
     return None
 
 
-def misfit(answer: object) -> NotCaptured:
+def misfit(answer: object, wanted: str = "a jax.Array or a sharding") -> NotCaptured:
     """Why something that is neither an array on devices nor a sharding will not do."""
     if isinstance(answer, jax.core.Tracer):
         return NotCaptured(
@@ -54,7 +54,7 @@ def misfit(answer: object) -> NotCaptured:
         )
     return NotCaptured(
         "type",
-        f"{type(answer).__name__} came, and a jax.Array or a sharding was asked for.",
+        f"{type(answer).__name__} came, and {wanted} was asked for.",
     )
 
 

@@ -18,7 +18,7 @@ from autograder.exercises.requirements_on_programs import (
     WorksAtMost,
     allowed,
 )
-from autograder.exercises.requirements_on_values import Predicts, Returns
+from autograder.exercises.requirements_on_values import AnyOf, Predicts, Returns
 
 # isort: split
 # Last, since it loads the exercises of other courses, and those import what stands above.
@@ -36,6 +36,7 @@ __all__ = [
     "BY_GRADE_ID",
     "EXERCISES",
     "NOTEBOOKS",
+    "AnyOf",
     "Arrays",
     "Ask",
     "Budget",

@@ -49,9 +49,13 @@ class Exercise:
     Attributes:
         id: such as `1.4`; the notebook's graded cell is then called `ex-1-4-check`.
         title: a few words.
-        requirements: what must hold; each counts the same.
+        requirements: what must hold.
         hints: from gentle to nearly there, never the answer.
         diagnoses: for the name of each known difference, what it usually means here.
+        about: the kinds of requirement that it is about, which carry three quarters of an answer's
+            points; empty for all but the right values.
+        together: whether what an answer is about counts only where all of it is met.
+        weights: how much an answer counts, by its name, where it is not as much as the others.
     """
 
     id: str
@@ -59,6 +63,9 @@ class Exercise:
     requirements: tuple[Requirement, ...]
     hints: tuple[str, ...]
     diagnoses: Mapping[str, str] = field(default_factory=dict)
+    about: tuple[type[Requirement], ...] = ()
+    together: bool = False
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def answers(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Requirements on layouts: of an answer, and of the arguments of a given function."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import jax
 import numpy as np
@@ -25,6 +25,8 @@ class PlacedLike:
         values: makes the values that the array must hold, of the first shape.
         elsewhere: where a function is judged on other meshes too, the pictures there, for each of
             the further shapes.
+        mistakes: for each diagnosis, the picture of a layout that it explains, of the first shape.
+        stays: whether what a function returns has to be on the mesh of its argument.
     """
 
     answer: str
@@ -32,12 +34,15 @@ class PlacedLike:
     shapes: tuple[Shape, ...]
     values: Callable[[], np.ndarray] | None = None
     elsewhere: tuple[str, ...] = ()
+    mistakes: Mapping[str, str] = field(default_factory=dict)
+    stays: bool = False
 
     def of_program(self, number: int) -> "PlacedLike":
         """What is asked of a function's result when it is run on the arguments of this number."""
-        if not self.elsewhere or number == 0:
-            return self
-        return PlacedLike(self.answer, self.elsewhere[number - 1], (self.shapes[number],))
+        shape = self.shapes[number] if number < len(self.shapes) else self.shapes[0]
+        picture = self.elsewhere[number - 1] if self.elsewhere and number else self.picture
+        mistakes = {} if self.elsewhere and number else self.mistakes
+        return PlacedLike(self.answer, picture, (shape,), mistakes=mistakes)
 
     def target(self, shape: Shape | None = None) -> Layout:
         """The layout that is asked for, on the first shape or on another."""
@@ -101,6 +106,8 @@ class Trades:
         cap: the most bytes of arguments that a device may hold.
         frontier: pairs of bytes held and bytes moved on each device, the best that is known.
         slack: so many bytes are as good as none, when answers are compared.
+        given: the bytes moved by what the notebook shows, which earns nothing; 0 where it shows
+            nothing.
     """
 
     answer: str
@@ -110,6 +117,7 @@ class Trades:
     cap: int
     frontier: tuple[tuple[int, int], ...]
     slack: int
+    given: int = 0
 
     @property
     def arguments(self) -> tuple[str, ...]:

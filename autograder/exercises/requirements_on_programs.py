@@ -90,12 +90,14 @@ class Ask:
         times: how often, over all of the kind, loops counted.
         axes: the mesh axes it is to run over; None for any.
         bytes: at most so many in one buffer on each device; None for any number.
+        neighbours: of a permutation, whether each device has to send to one next to it.
     """
 
     kind: str
     times: int = 1
     axes: tuple[str, ...] | None = None
     bytes: int | None = None
+    neighbours: bool = False
 
     def __str__(self) -> str:
         """Such as `7 collective-permutes over x of at most 64 bytes`."""
@@ -121,20 +123,33 @@ class Requests:
         wanted: for each program that is judged, what it is to ask for.
         never: where it may ask for what it likes, the kinds that it may not.
         mapped: whether it has to be written with `shard_map`, so that the compiler adds nothing.
+        some: and the kinds of which it has to ask for one at least.
+        constrained: whether its result has to rest on a sharding constraint, or must not; None
+            where both will do.
     """
 
     answer: str
     wanted: tuple[tuple[Ask, ...], ...] = ()
     never: tuple[str, ...] = ()
     mapped: bool = True
+    some: tuple[str, ...] = ()
+    constrained: bool | None = None
 
     @property
     def asks(self) -> str:
         """What the first program is to ask for, in words."""
+        if self.constrained is not None:
+            how = "with a" if self.constrained else "without any"
+            return f"{how} sharding constraint; {self._by_hand}"
+        return self._by_hand
+
+    @property
+    def _by_hand(self) -> str:
         if self.never:
             *most, last = self.never
             none = f"{', '.join(most)} or {last}" if most else last
-            return f"{'with shard_map, and ' * self.mapped}by hand, no {none}"
+            some = "".join(f", and an {kind}" for kind in self.some)
+            return f"{'with shard_map, and ' * self.mapped}by hand, no {none}{some}"
         return f"by hand: {' and '.join(map(str, self.wanted[0])) or 'nothing'}"
 
 

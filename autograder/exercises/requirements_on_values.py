@@ -26,6 +26,12 @@ class Returns:
     mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
+class AnyOf(tuple[Any, ...]):
+    """Several predictions that one diagnosis explains."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Predicts:
     """One cell of a table of predictions, judged by itself.
@@ -35,7 +41,7 @@ class Predicts:
         cell: the key of the cell.
         asks: what is to be predicted, in a sentence.
         right: the right prediction: a number, a string, a `jax.P`, or a list of such.
-        mistakes: for each diagnosis, the prediction that it explains.
+        mistakes: for each diagnosis, the prediction that it explains, or `AnyOf` several.
         tolerance: how far off a number may be, as a share of the right one.
         words: where a word is to be predicted, more of those that may be.
     """

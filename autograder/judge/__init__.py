@@ -6,7 +6,6 @@ What a learner has been told is remembered here too, in a small file of their ow
 """
 
 from autograder.judge.feedback import (
-    MARKS,
     headline,
     sentences,
     show_verdict,
@@ -16,11 +15,10 @@ from autograder.judge.feedback import (
     verdict_in_lines,
 )
 from autograder.judge.judging import failed, judge, no_evidence
-from autograder.judge.progress import remember, remembered
+from autograder.judge.progress import progress_in_lines, remember, remembered
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
 
 __all__ = [
-    "MARKS",
     "Finding",
     "NoScoreError",
     "Trade",
@@ -29,6 +27,7 @@ __all__ = [
     "headline",
     "judge",
     "no_evidence",
+    "progress_in_lines",
     "remember",
     "remembered",
     "sentences",

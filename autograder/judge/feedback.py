@@ -41,11 +41,7 @@ _attempts: Final[dict[str, dict[str, list[Trade]]]] = {}
 
 def headline(verdict: Verdict) -> str:
     """One line: the mark, the exercise and how it stands."""
-    met = sum(finding.met for finding in verdict.findings)
-    share = f" ({met} of {len(verdict.findings)})"
-    if any(f.credit is not None for f in verdict.findings):
-        share = f" ({verdict.score:.0%})"
-    share = share if verdict.state == "partly" else ""
+    share = f" ({verdict.score:.0%})" if verdict.state == "partly" else ""
     return (
         f"{MARKS[verdict.state]} {verdict.exercise} {verdict.title}: "
         f"{HEADLINES[verdict.state]}{share}"
@@ -86,7 +82,8 @@ def _groups(verdict: Verdict) -> list[_Group]:
         alike.setdefault((finding.answer, state, *wrong), []).append(finding)
     order = {name: i for i, name in enumerate(f.answer for f in verdict.findings)}
     groups = sorted(alike.values(), key=lambda findings: order[findings[0].answer])
-    return [_group(findings) for findings in groups]
+    counted = [_Group("Points", verdict.state, (("", note),)) for note in verdict.notes]
+    return [*(_group(findings) for findings in groups), *counted]
 
 
 def _group(findings: list[Finding]) -> _Group:

@@ -37,10 +37,12 @@ from autograder.exercises import (
 )
 from autograder.judge.judging_costs import judge_communication, judge_memory, judge_work
 from autograder.judge.judging_given_functions import judge_feeds, judge_trade
-from autograder.judge.judging_layouts import judge_placement
+from autograder.judge.judging_layouts import judge_placement, of_another_name
 from autograder.judge.judging_requests import judge_requests
 from autograder.judge.judging_results import judge_prediction, judge_results
-from autograder.judge.judging_values import asked_of, judge_output_layout, judge_values
+from autograder.judge.judging_values import judge_output_layout, judge_values
+from autograder.judge.running_programs import asked_of
+from autograder.judge.scoring import earned, notes
 from autograder.judge.verdict import Finding, Verdict
 from autograder.programs import ProgramError
 
@@ -79,10 +81,17 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
         )
         for requirement in exercise.requirements
     ]
-    return Verdict(exercise.id, exercise.title, tuple(_in_order(exercise, findings)))
+    found = tuple(_in_order(exercise, findings))
+    return Verdict(
+        exercise.id,
+        exercise.title,
+        found,
+        earned=earned(exercise, found),
+        notes=notes(exercise, found),
+    )
 
 
-NOT_BY_HAND: Final = ("no-shard-map", "makes-no-difference")
+NOT_BY_HAND: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
 """What is found where a program leaves to the compiler what it was to do by hand."""
 
 
@@ -95,14 +104,20 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
     `A @ B` would earn most of the points of a notebook about products.
     """
     unmet: dict[str, int] = {}
+    others: set[str] = set()
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         if not finding.met:
             rank = -1 if finding.diagnosis in NOT_BY_HAND else _rank(requirement)
             unmet[finding.answer] = min(rank, unmet.get(finding.answer, rank))
+        lacks = isinstance(requirement, Requests) and requirement.some and not finding.met
+        if lacks or finding.diagnosis == "added-by-the-compiler":
+            others.add(finding.answer)
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         first = unmet.get(finding.answer, 2)
-        if finding.met and _rank(requirement) > first:
-            waits_for = "does what is asked" if first >= 0 else "does it by hand"
+        not_its_own = finding.answer in others and _rank(requirement) == 2
+        if finding.met and (_rank(requirement) > first or not_its_own):
+            by_hand = first < 0 or (not_its_own and first == 2)
+            waits_for = "does it by hand" if by_hand else "does what is asked"
             yield finding.but(
                 met=False,
                 diagnosis="not-counted-yet",
@@ -166,9 +181,15 @@ def _finding(
     except ProgramError as error:
         came = "a program that cannot be judged"
         found = basis.problem(error.diagnosis, str(error), came=came)
-    kind = found.diagnosis.partition(" over ")[0]  # a lesson may be about any axes
-    lesson = exercise.diagnoses.get(found.diagnosis) or exercise.diagnoses.get(kind, "")
+    lesson = _lesson(exercise, requirement.answer, found.diagnosis)
     return found.but(difference=f"{found.difference} {lesson}".strip())
+
+
+def _lesson(exercise: Exercise, answer: str, diagnosis: str) -> str:
+    """What an exercise has to say of a diagnosis: of one answer's, or of any; on any axes."""
+    kind = diagnosis.partition(" over ")[0]
+    names = (f"{answer}: {diagnosis}", f"{answer}: {kind}", diagnosis, kind)
+    return next((exercise.diagnoses[name] for name in names if name in exercise.diagnoses), "")
 
 
 def _found(
@@ -184,9 +205,10 @@ def _found(
             came = "an error" if why in DIAGNOSES else "an answer of another kind"
             return basis.problem(why or "not-captured", sentence, came=came, cell="")
         case PlacedLike(), Placement() if not asked_of(exercise, requirement.answer):
-            return judge_placement(requirement, piece, basis)
+            return of_another_name(judge_placement(requirement, piece, basis), exercise)
         case PlacedLike(), Program():
-            return judge_output_layout(requirement, piece, basis, exercise, seed)
+            found = judge_output_layout(requirement, piece, basis, exercise, seed)
+            return of_another_name(found, exercise)
         case Returns(), Value():
             return judge_results(requirement, piece, basis, exercise, seed)
         case Computes(), Program():

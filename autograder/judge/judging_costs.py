@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from autograder import programs
 from autograder.evidence import Program
 from autograder.exercises import Budget, CommunicatesAtMost, Exercise, FitsIn, WorksAtMost
-from autograder.judge.judging_values import asked_of, parameters, run_all
+from autograder.judge.judging_values import parameters
+from autograder.judge.running_programs import asked_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, Report, described

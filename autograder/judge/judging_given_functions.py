@@ -87,6 +87,32 @@ def feed(
 
 def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:
     """The finding for what a given function does with arguments laid out by the answer."""
+    found = _judge_feeds(requirement, piece, basis, seed)
+    names = requirement.arguments
+    if found.met or len(piece.parts) != len(names):
+        return found
+    if (
+        len(names) == 2
+        and _judge_feeds(requirement, Placements(piece.parts[::-1]), basis, seed).met
+    ):
+        return found.problem(
+            "pair-exchanged",
+            f"The other way round the pair would be right: the first sharding is for {names[0]}, "
+            f"the second for {names[1]}.",
+        )
+    turns = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
+    if len(names) > 2 and any(
+        _judge_feeds(requirement, Placements(turned), basis, seed).met for turned in turns
+    ):
+        return found.problem(
+            "another-order",
+            f"In another order they would be right. They are to be those of {', '.join(names)}, in "
+            f"this order.",
+        )
+    return found
+
+
+def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:
     names, function = requirement.arguments, requirement.function
     result = requirement.result()
     first: Finding | None = None
@@ -147,7 +173,11 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
         return _over(requirement.cap, held, basis)
     if any(c.times is None for c in fed.ran.report.collectives):
         return basis.problem("unknown-times", "How often something is moved is not known.")
-    credit = min(1.0, (best + requirement.slack) / (moved + requirement.slack))
+    if requirement.given:
+        credit = (requirement.given - moved) / (requirement.given - best)
+    else:
+        credit = (best + requirement.slack) / (moved + requirement.slack)
+    credit = min(1.0, max(0.0, credit))
     if credit < 1:
         return basis.problem(
             "could-move-less",

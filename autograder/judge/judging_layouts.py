@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from autograder.evidence import Contents, MeshGrid, Placement
-from autograder.exercises import PlacedLike
+from autograder.exercises import Exercise, PlacedLike
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout, LayoutError, difference
 
@@ -54,7 +54,27 @@ def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding) -> Findi
     found = difference(target, made)
     if found is None:
         return came.but(met=True)
+    for name, picture in requirement.mistakes.items():
+        if made == Layout.parse(picture, requirement.shapes[0]).on(made.shape):
+            return came.problem(name, found.sentence, target=target)
     return came.problem(found.diagnosis, found.sentence, target=target)
+
+
+def of_another_name(found: Finding, exercise: Exercise) -> Finding:
+    """A finding on a layout; where it is what another answer is to have, it says so.
+
+    Unless the exercise itself has something to say of it.
+    """
+    if found.met or found.made is None or found.diagnosis in exercise.diagnoses:
+        return found
+    for other in exercise.requirements:
+        if isinstance(other, PlacedLike) and other.answer != found.answer:
+            shape = found.made.shape
+            if shape in other.shapes and other.target(shape) == found.made:
+                return found.problem(
+                    "of-another-name", f"This is the layout that {other.answer} is to have."
+                )
+    return found
 
 
 def mesh_of(placement: Placement) -> jax.sharding.Mesh:

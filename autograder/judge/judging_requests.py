@@ -1,16 +1,26 @@
 """The judge's eye for what was written: the collectives that a program asks for by hand."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from autograder.evidence import Program
-from autograder.exercises import Ask, Exercise, Requests
-from autograder.judge.judging_values import asked_of, rests_on, run_all
+from autograder.exercises import Ask, Computes, Exercise, Requests
+from autograder.judge.comparing_values import compare
+from autograder.judge.running_programs import added_to, asked_of, run_all, run_with_more
 from autograder.judge.verdict import Finding
 from autograder.programs import Argument, Collective, Ran, described
 
 FAMILY = {"reduce-scatter": "all-reduce"}
 """Kinds between which a compiler chooses: of an all-reduce it may keep a slice."""
+
+WIDENED = 4
+"""How many times as large XLA may make what is exchanged: it widens types of one byte to four."""
+
+OUTSIDE = 4
+"""How many operations for each number that it takes or gives a program may do outside of a body."""
 
 
 def judge_requests(
@@ -21,16 +31,35 @@ def judge_requests(
     lists = asked_of(exercise, requirement.answer)
     asked: list[tuple[Ran, Finding]] = []
     for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
+        if requirement.constrained is False and ran.constrained:
+            return basis.problem(
+                "constrained",
+                "The result rests on a sharding constraint, and none was to be written here.",
+                came="a program with a constraint",
+            )
+        if requirement.constrained and not ran.constrained:
+            return basis.problem(
+                "no-constraint",
+                "The result rests on no constraint of what the function makes: there is no "
+                "jax.lax.with_sharding_constraint in it, or it is on an argument as that came, or "
+                "nothing is made of what it returns.",
+                came="a program without a constraint",
+            )
         if requirement.mapped and not ran.mapped:
             return basis.problem(
                 "no-shard-map",
-                "There is no shard_map in it: the compiler cut it up. Write what one device does.",
+                "Nothing of what it returns is made in a shard_map: the compiler cut it up. Write "
+                "what one device does.",
                 came="a program for all devices at once",
             )
+        if requirement.mapped and ran.outside > OUTSIDE * _numbers(ran, arguments):
+            return _given(arguments, _outside(ran, basis))
         if requirement.never:
-            found = _refrain(ran.requested, requirement.never, basis)
+            found = _refrain(ran.requested, requirement, basis)
         else:
             found = _compare(ran.requested, requirement.wanted[i], basis)
+            if found.met:
+                found = _neighbourly(ran.requested, requirement.wanted[i], arguments, found)
         if not found.met:
             return _given(arguments, found)
         asked.append((ran, found))
@@ -39,11 +68,28 @@ def judge_requests(
     first = _makes_a_difference(requirement, *asked[0], piece, exercise, seed)
     if not first.met:
         return first
-    for (ran, found), arguments in zip(asked, lists, strict=True):
-        added = _nothing_added(ran, found)
+    for i, ((ran, found), arguments) in enumerate(zip(asked, lists, strict=True)):
+        added = _nothing_added(ran, added_to(exercise, requirement.answer, piece, i, seed), found)
         if not added.met:
             return _given(arguments, added)
     return first
+
+
+def _numbers(ran: Ran, arguments: Sequence[Argument]) -> int:
+    """How many numbers a program takes and gives."""
+    taken = sum(math.prod(argument.shape) for argument in arguments)
+    return taken + sum(output.size for output in ran.outputs[0])
+
+
+def _outside(ran: Ran, basis: Finding) -> Finding:
+    """The finding where work is done outside of the body of a `shard_map`."""
+    much = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Work is"
+    return basis.problem(
+        "outside-the-body",
+        f"{much} done outside of the body of a shard_map, or in one whose axis_names leave an axis "
+        f"out, and there the compiler decides which device does what. Write what one device does.",
+        came="a program that does its work outside of shard_map",
+    )
 
 
 def _given(arguments: Sequence[Argument], found: Finding) -> Finding:
@@ -53,11 +99,19 @@ def _given(arguments: Sequence[Argument], found: Finding) -> Finding:
 def _makes_a_difference(
     requirement: Requests, ran: Ran, found: Finding, piece: Program, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding, unless the result would be the same if a collective had carried more."""
+    """The finding, unless the result would be the same if a collective had carried more.
+
+    A program can ask for a collective and make nothing of it: its values are right all the same.
+    """
     wanted = [(ask.kind, ask.axes) for ask in requirement.wanted[0]] if requirement.wanted else []
     asked = wanted or [(kind, None) for kind in dict.fromkeys(c.kind for c in ran.requested)]
+    arguments = asked_of(exercise, requirement.answer)[0]
+    values = (r for r in exercise.requirements if isinstance(r, Computes))
+    reference = next(r.reference for r in values if r.answer == requirement.answer)
+    (draws, _), *_ = run_all(exercise, requirement.answer, piece, seed)
     for kind, axes in asked:
-        if not rests_on(exercise, requirement.answer, piece, kind, axes, seed):
+        more = run_with_more(piece.artifacts[0], arguments, kind, axes, seed)
+        if more is not None and compare(reference, draws[0], more.outputs[0]) is None:
             return found.but(met=False).problem(
                 "makes-no-difference",
                 f"The result rests on no {kind}: with three times as much going into it, every "
@@ -67,19 +121,21 @@ def _makes_a_difference(
     return found
 
 
-def _nothing_added(ran: Ran, found: Finding) -> Finding:
+def _nothing_added(ran: Ran, added: Sequence[Collective], found: Finding) -> Finding:
     """The finding, unless the compiler had to add what was not asked for.
 
-    A compiler merges what was asked for, and may keep a slice of an all-reduce; it never moves more
-    than was asked for unless something outside of the body has to be moved.
+    That is what it still communicates with all that was asked for taken out; and where a program
+    was made so that this cannot be seen, it moves more than it asks for. (A compiler merges what
+    was asked for, and may keep a slice of an all-reduce; it moves more only where it has no
+    arithmetic for a type, and takes one of four bytes.)
     """
     asked, moved = Counter[str](), Counter[str]()
     for c in ran.requested:
-        asked[FAMILY.get(c.kind, c.kind)] += c.total_bytes
+        asked[FAMILY.get(c.kind, c.kind)] += WIDENED * c.total_bytes
     for c in ran.report.collectives:
         moved[FAMILY.get(c.kind, c.kind)] += c.total_bytes
     more = {kind for kind, count in moved.items() if count > asked[kind]}
-    added = [c for c in ran.report.collectives if FAMILY.get(c.kind, c.kind) in more]
+    added = added or [c for c in ran.report.collectives if FAMILY.get(c.kind, c.kind) in more]
     if not added:
         return found
     return found.but(met=False).problem(
@@ -89,13 +145,42 @@ def _nothing_added(ran: Ran, found: Finding) -> Finding:
     )
 
 
-def _refrain(requested: Sequence[Collective], never: Sequence[str], basis: Finding) -> Finding:
+def _refrain(requested: Sequence[Collective], requirement: Requests, basis: Finding) -> Finding:
     """The finding for one program that may ask for anything but some kinds."""
     basis = basis.but(came=f"by hand: {_listed(requested)}")
-    bad = next((c for c in requested if c.kind in never), None)
+    bad = next((c for c in requested if c.kind in requirement.never), None)
     if bad is not None:
         return basis.problem(f"{bad.kind} by hand", f"{_capital(_one(bad))} is off-limits here.")
+    missing = set(requirement.some) - {c.kind for c in requested}
+    if missing:
+        kind = min(missing)
+        return basis.problem(f"no {kind}", f"It asks for no {kind} by hand.")
     return basis.but(met=True)
+
+
+def _neighbourly(
+    requested: Sequence[Collective],
+    wanted: Sequence[Ask],
+    arguments: Sequence[Argument],
+    found: Finding,
+) -> Finding:
+    """The finding, unless a permutation that is to go round a ring goes further than one step."""
+    lengths = [length for _, length in arguments[0].axes]
+    names = [name for name, _ in arguments[0].axes]
+    for ask in wanted:
+        for c in requested if ask.neighbours else ():
+            if c.kind != ask.kind or len(c.axes) != 1:
+                continue
+            axis = names.index(c.axes[0])
+            for source, target in c.groups:
+                here, there = (np.unravel_index(each, lengths)[axis] for each in (source, target))
+                if (int(there) - int(here)) % lengths[axis] not in (1, lengths[axis] - 1):
+                    return found.but(met=False).problem(
+                        "not-to-the-neighbour",
+                        f"A {c.kind} goes from device {source} to device {target}. In a ring each "
+                        f"device sends to the one next to it.",
+                    )
+    return found
 
 
 def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Finding) -> Finding:
@@ -124,8 +209,10 @@ def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Find
                 if times > ask.times
                 else "too-seldom"
             )
+            over = f" over {', '.join(ask.axes)}" if ask.axes is not None else ""
             return basis.problem(
-                diagnosis, f"{ask.times} {_plural(ask.kind, ask.times)} wanted; it has {times}."
+                diagnosis,
+                f"{ask.times} {_plural(ask.kind, ask.times)}{over} wanted; it has {times}.",
             )
         largest = max(c.bytes for c in mine)
         if ask.bytes is not None and largest > ask.bytes:

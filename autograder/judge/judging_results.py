@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from autograder.evidence import Value, plain
-from autograder.exercises import Exercise, Predicts, Returns
+from autograder.exercises import AnyOf, Exercise, Predicts, Returns
 from autograder.judge.verdict import Finding
 
 
@@ -28,9 +28,11 @@ def judge_results(
             )
         wanted = requirement.reference(*case)
         if not _same(result.get("came"), wanted):
+            diagnosis, said = _which_mistake(requirement, cases, results)
             return basis.problem(
-                _which_mistake(requirement, cases, results),
-                f"This is the first that is wrong of {len(cases)} cases, drawn afresh each time.",
+                diagnosis,
+                f"{said}This is the first that is wrong of {len(cases)} cases, drawn afresh each "
+                f"time.",
                 asked=f"{basis.asked} Here: {call} is {_shown(wanted)}",
                 came=_shown(result.get("came")),
             )
@@ -47,16 +49,22 @@ def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fin
         return basis.problem(
             "unanswered", f"The cell {requirement.cell!r} is still as it was handed out."
         )
-    basis = basis.but(came=_shown(came))
-    if _predicted(came, requirement.right, requirement.tolerance):
+    basis = basis.but(came=_shown(came, requirement.right))
+    if is_predicted(requirement, came):
         return basis.but(met=True)
     for diagnosis, mistake in requirement.mistakes.items():
-        if _predicted(came, mistake, requirement.tolerance):
+        explained = mistake if isinstance(mistake, AnyOf) else (mistake,)
+        if any(_predicted(came, each, requirement.tolerance) for each in explained):
             return basis.problem(diagnosis, "That is not what happens.")
     wanted = _form(requirement, came)
     if wanted:
-        return basis.problem("other-form", f"{wanted} was asked for: what came is of another kind.")
+        return basis.problem("other-form", f"{wanted} was asked for, and {_kind(came)} came.")
     return basis.problem("other-prediction", "That is not what happens.")
+
+
+def is_predicted(requirement: Predicts, came: Any) -> bool:
+    """Whether a prediction, as plain data, is the right one."""
+    return _predicted(came, requirement.right, requirement.tolerance)
 
 
 def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
@@ -70,18 +78,24 @@ def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
 def _form(requirement: Predicts, came: Any) -> str:
     """What kind of thing is to be predicted, where something of another kind came."""
     right = requirement.right
+    quotes = ", without quotes," * isinstance(came, str)
     if isinstance(right, bool):
-        return "" if isinstance(came, bool) else "True or False, without quotes,"
+        return "" if isinstance(came, bool) else f"True or False{quotes}"
     if _is_number(right):
-        return "" if _is_number(came) else "A number, without quotes,"
+        return "" if _is_number(came) else f"A number{quotes}"
     if isinstance(right, str):
-        words = dict.fromkeys([right, *map(str, requirement.mistakes.values()), *requirement.words])
+        mistakes = [
+            word
+            for each in requirement.mistakes.values()
+            for word in (each if isinstance(each, AnyOf) else (each,))
+        ]
+        words = dict.fromkeys([right, *map(str, mistakes), *requirement.words])
         known = isinstance(came, str) and _letters(came) in map(_letters, words)
         return "" if known else f"One of {', '.join(sorted(map(repr, words)))}"
     if isinstance(right, jax.P):
         entries = came if isinstance(came, list) else [0]
         names = all(e is None or isinstance(e, str | list) for e in entries)
-        return "" if names else "A spec such as P('x', None), without quotes,"
+        return "" if names else f"A spec such as P('x', None){quotes}"
     return "" if isinstance(came, list) else "A tuple"
 
 
@@ -94,15 +108,40 @@ def _letters(word: str) -> str:
     return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
-def _which_mistake(requirement: Returns, cases: Any, results: Any) -> str:
-    """The known mistake that explains every result, or `other-result`."""
+def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str, str]:
+    """What explains every result: a known mistake, or one that any function can have.
+
+    Returns:
+        A diagnosis, and what is to be said of it besides a lesson.
+    """
+    came = [result.get("came") for result in results]
     for diagnosis, mistaken in requirement.mistakes.items():
-        if all(
-            _same(result.get("came"), mistaken(*case))
-            for case, result in zip(cases, results, strict=True)
-        ):
-            return diagnosis
-    return "other-result"
+        if all(_same(c, mistaken(*case)) for c, case in zip(came, cases, strict=True)):
+            return diagnosis, ""
+    if all(c is None for c in came):
+        return "nothing-returned", "The function returns nothing: does it end with a return? "
+    right = [requirement.reference(*case) for case in cases]
+    if all(_same(_whole(c), r) for c, r in zip(came, right, strict=True)):
+        return (
+            "floats",
+            "The numbers are right, but some are floats; whole ones are asked for. ",
+        )
+    if all(isinstance(r, tuple | list) for r in right) and all(
+        _same([c], r) for c, r in zip(came, right, strict=True)
+    ):
+        return "no-tuple", "The number is right, and a tuple with it is asked for. "
+    if any(isinstance(c, dict) for c in came):
+        return "other-kind", "What comes back is of another kind than what is asked for. "
+    if len(came) > 1 and all(_same(c, came[0]) for c in came):
+        return "ignores-inputs", "It returns the same whatever it is given. "
+    return "other-result", ""
+
+
+def _whole(value: Any) -> Any:
+    """The same, with floats that are whole numbers as these."""
+    if isinstance(value, list | tuple):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _same(came: Any, wanted: Any) -> bool:
@@ -118,8 +157,20 @@ def _same(came: Any, wanted: Any) -> bool:
     return type(came) is type(wanted) and bool(came == wanted)
 
 
-def _shown(value: Any) -> str:
+def _kind(value: Any) -> str:
+    """What kind of thing came, in words."""
     if isinstance(value, dict):
         return f"something of type {value.get('of type')}"
+    kinds = {bool: "a truth", int: "a number", float: "a number", str: "a string", list: "a list"}
+    return kinds.get(type(value), "None")
+
+
+def _shown(value: Any, right: Any = None) -> str:
+    """What came, as it was written; a spec, where one is right."""
+    if isinstance(value, dict):
+        return f"something of type {value.get('of type')}"
+    if isinstance(right, jax.P) and isinstance(value, list):
+        entries = (tuple(e) if isinstance(e, list) else e for e in value)
+        return f"P({', '.join(map(repr, entries))})"
     text = repr(tuple(value)) if isinstance(value, list) else repr(value)
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -4,36 +4,29 @@ Each of these raises `programs.ProgramError` for a program that cannot be judged
 """
 
 import inspect
-import math
-from functools import lru_cache, partial
-from typing import Any
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from autograder import programs
 from autograder.evidence import Program
 from autograder.exercises import Computes, Exercise, PlacedLike
+from autograder.judge.comparing_values import (
+    LENIENT,
+    Wrong,
+    compare,
+    compare_outputs,
+    factor,
+    in_words,
+    is_right_to_few_digits,
+    typed,
+)
 from autograder.judge.judging_layouts import judge_layout
+from autograder.judge.running_programs import Run, asked_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
-from autograder.programs import Argument, described
-
-Run = tuple[list[list[np.ndarray]], programs.Ran]
-"""The inputs of a program, drawn more than once, and what it made of them."""
-
-Names = tuple[str, ...] | None
-"""Names of mesh axes; None for any."""
-
-DRAWS = 2
-"""How often inputs are drawn: what ignores them gives itself away."""
-
-ROUNDING = 16
-"""How many units in the last place, scaled by the largest value, a computation may be off."""
-
-LENIENT = 100 * ROUNDING
-"""The same, where a mistake is to be recognised: it may be the difference of two large numbers."""
+from autograder.programs import Ran, described
 
 
 def judge_values(
@@ -41,49 +34,101 @@ def judge_values(
 ) -> Finding:
     """The finding for what a program computes."""
     runs = run_all(exercise, requirement.answer, piece, seed)
-    for draws, ran in runs:
-        wanted = [jax.tree.leaves(requirement.reference(*inputs)) for inputs in draws]
-        wrong = next(filter(None, map(_compare_outputs, ran.outputs, wanted)), None)
-        if wrong is None:
-            continue
-        came = ", ".join(map(_typed, ran.outputs[0])) or "nothing"
-        if wrong[0] in ("values", "shape"):
-            wrong = _known_mistake(requirement, runs) or wrong
-        if wrong[0] == "values" and not all(map(_finite, ran.outputs[0])):
-            return basis.problem(
-                "not-finite",
-                "There are infinities or NaNs in it: on the way, a number became too large for its "
-                "type, or zero was divided by.",
-                came=came,
-            )
-        if wrong[0] == "values" and not any(np.asarray(o).any() for o in ran.outputs[0]):
-            return basis.problem(
-                "nothing-but-zeros",
-                "Nothing but zeros came back. Who is sent nothing by a ppermute holds zeros, and "
-                "so does what was never filled in.",
-                came=came,
-            )
-        if wrong[0] == "values" and all(map(_identical, *ran.outputs)):
-            return basis.problem(
-                "ignores-inputs",
-                "It returned the same for two different inputs. A result that was worked out "
-                "before is part of the program; its arguments are not used.",
-                came=came,
-            )
-        return basis.problem(*wrong, came=came)
-    return basis.but(met=True, came="the right values on every input tried")
+    wrongs = [
+        next(filter(None, map(partial(compare, requirement.reference), draws, ran.outputs)), None)
+        for draws, ran in runs
+    ]
+    number = next((number for number, wrong in enumerate(wrongs) if wrong), None)
+    if number is None:
+        return basis.but(met=True, came="the right values on every input tried")
+    _, ran = runs[number]
+    basis = basis.but(came=", ".join(map(typed, ran.outputs[0])))
+    wrong = wrongs[number] or ("values", "")
+    if wrong[0] in ("values", "shape", "copies-disagree"):
+        wrong = _known_mistake(requirement, runs) or wrong
+    if wrong[0] == "values":
+        wrong = _of_any_program(ran) or wrong
+        if number and wrong[0] != "values":
+            given = described(asked_of(exercise, requirement.answer)[number])
+            wrong = wrong[0], f"Given {given}: {wrong[1]}"
+    if number and wrong[0] in ("values", "shape"):
+        given = described(asked_of(exercise, requirement.answer)[number])
+        return basis.problem(
+            "only-the-first",
+            f"In the case in the prompt the values are right. Given {given}: {wrong[1]} Is "
+            f"something written in that is so in the first case only, such as a size?",
+        )
+    if wrong[0] == "values":
+        wrong = (
+            _off_by_a_factor(requirement, exercise, runs)
+            or _of_fewer_digits(requirement, runs)
+            or wrong
+        )
+    return basis.problem(*wrong)
 
 
-def _known_mistake(requirement: Computes, runs: list[Run]) -> tuple[str, str] | None:
+def _known_mistake(requirement: Computes, runs: list[Run]) -> Wrong | None:
     """The known mistake that explains what every program gave."""
     for diagnosis, mistaken in requirement.mistakes.items():
         if all(
-            _compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs)), LENIENT) is None
+            compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs)), LENIENT) is None
             for draws, ran in runs
             for inputs, outputs in zip(draws, ran.outputs, strict=True)
         ):
             return diagnosis, "The values are not those asked for, but those of a known mistake."
     return None
+
+
+def _of_any_program(ran: Ran) -> Wrong | None:
+    """What is wrong with values that are wrong whatever was asked for."""
+    if not all(map(_finite, ran.outputs[0])):
+        return "not-finite", (
+            "There are infinities or NaNs in it: on the way, a number became too large for its "
+            "type, or zero was divided by."
+        )
+    if not any(np.asarray(output).any() for output in ran.outputs[0]):
+        return "nothing-but-zeros", (
+            "Nothing but zeros came back. A device that is sent nothing by a ppermute holds zeros, "
+            "and so does an array that was never filled in."
+        )
+    if all(map(_identical, *ran.outputs)):
+        return "ignores-inputs", (
+            "It returned the same for two different inputs: does it use its arguments? (A result "
+            "that was worked out before is part of the program, and uses none.)"
+        )
+    return None
+
+
+def _of_fewer_digits(requirement: Computes, runs: list[Run]) -> Wrong | None:
+    """What is said where every value is right, but for its last digits."""
+    if all(
+        is_right_to_few_digits(outputs, jax.tree.leaves(requirement.reference(*inputs)))
+        for draws, ran in runs
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+    ):
+        return "fewer-digits", (
+            "The values are right to two or three digits, and no further. Is something turned into "
+            "a coarser type on the way?"
+        )
+    return None
+
+
+def _off_by_a_factor(requirement: Computes, exercise: Exercise, runs: list[Run]) -> Wrong | None:
+    """What every value was multiplied by, if that is all that is wrong, in every case."""
+    said: dict[str, str] = {}
+    for (draws, ran), arguments in zip(runs, asked_of(exercise, requirement.answer), strict=True):
+        found = {
+            times and in_words(times)
+            for inputs, outputs in zip(draws, ran.outputs, strict=True)
+            for times in [factor(outputs, jax.tree.leaves(requirement.reference(*inputs)))]
+        }
+        if len(found) > 1 or None in found:
+            return None
+        said.setdefault(str(*found), described(arguments))
+    first, *others = said
+    sentence = f"Every value is {first} what was asked for"
+    sentence += "".join(f"; given {said[each]}, it is {each} what was asked for" for each in others)
+    return "off-by-a-factor", f"{sentence}."
 
 
 def judge_output_layout(
@@ -97,7 +142,8 @@ def judge_output_layout(
         if len(ran.outputs[0]) != 1:
             return basis.problem("shape", "One array was to be returned.")
         made = Layout.of(ran.outputs[0][0])
-        found = judge_layout(requirement.of_program(number), made, basis)
+        wanted = requirement.of_program(number)
+        found = judge_layout(wanted, made, basis)
         came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
         if not found.met and made in came and not ran.report.collectives:
             return found.problem(
@@ -106,11 +152,18 @@ def judge_output_layout(
         if not found.met and first is not None and requirement.elsewhere:
             return found.problem(
                 "only-the-first",
-                f"It serves the case in the prompt. Given {described(arguments)}: "
-                f"{found.difference}",
+                f"In the case in the prompt the result is where it should be. "
+                f"Given {described(arguments)}: {found.difference}",
             )
         if not found.met:
             return found
+        if requirement.stays and ran.other_meshes:
+            mine = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
+            return found.but(met=False).problem(
+                "another-mesh",
+                f"The blocks are where they should be, but a mesh of {ran.other_meshes[0]} is "
+                f"named, and the argument is on one of {mine}.",
+            )
         first = first or found
     return first or basis
 
@@ -130,105 +183,9 @@ def parameters(exercise: Exercise, answer: str) -> list[str]:
     )
 
 
-def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
-    """The lists of arguments that a function is to be exported for; none where it is not."""
-    computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
-    return next((r.arguments for r in computes), ())
-
-
 def _finite(output: jax.Array) -> bool:
     return bool(np.isfinite(np.asarray(output, np.float64)).all())
 
 
 def _identical(one: jax.Array, other: jax.Array) -> bool:
     return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=False)
-
-
-def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:
-    """What each program that was handed in made of fresh inputs: pairs of inputs and outputs.
-
-    Raises:
-        ProgramError: they cannot be judged.
-    """
-    arguments = asked_of(exercise, answer)
-    if not arguments or len(piece.artifacts) != len(arguments):
-        raise programs.ProgramError(
-            "malformed", "A program for each list of arguments was needed, and something else came."
-        )
-    return [_run(*pair, seed) for pair in zip(piece.artifacts, arguments, strict=True)]
-
-
-@lru_cache(maxsize=16)  # several requirements look at the same run
-def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
-    generator = np.random.default_rng(seed)
-    draws = [[argument.draw(generator) for argument in arguments] for _ in range(DRAWS)]
-    return draws, programs.run(artifact, arguments, draws)
-
-
-def rests_on(
-    exercise: Exercise, answer: str, piece: Program, kind: str, axes: Names, seed: int
-) -> bool:
-    """Whether a result would be another if more went into a collective that is asked for by hand.
-
-    A program can ask for a collective and make nothing of it: its values are right all the same.
-
-    Args:
-        exercise: what was asked.
-        answer: the name of the program's answer.
-        piece: the programs, of which the first is tried.
-        kind: the kind of the collectives.
-        axes: the axes that they run over; None for any.
-        seed: what the inputs are drawn from.
-    """
-    computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
-    arguments, reference = asked_of(exercise, answer)[0], next(computes).reference
-    inputs, ran = _run_with_more(piece.artifacts[0], arguments, kind, axes, seed)
-    wanted = jax.tree.leaves(reference(*inputs))
-    return ran is None or _compare_outputs(ran.outputs[0], wanted) is not None
-
-
-@lru_cache(maxsize=16)
-def _run_with_more(
-    artifact: bytes, arguments: tuple[Argument, ...], kind: str, axes: Names, seed: int
-) -> tuple[list[np.ndarray], programs.Ran | None]:
-    """What a program makes of its inputs if more goes into a collective; None where it fails."""
-    generator = np.random.default_rng(seed)
-    inputs = [argument.draw(generator) for argument in arguments]
-    more = partial(programs.scale, kind=kind, axes=axes)
-    try:
-        return inputs, programs.run(artifact, arguments, [inputs], more)
-    except programs.ProgramError:
-        return inputs, None
-
-
-def _compare_outputs(
-    outputs: list[jax.Array], wanted: list[Any], rounding: float = ROUNDING
-) -> tuple[str, str] | None:
-    """What is wrong with outputs, as a short name and in words; every copy is looked at."""
-    if [o.shape for o in outputs] != [w.shape for w in wanted]:
-        return "shape", f"{', '.join(map(_typed, wanted))} was asked for."
-    for output, value in zip(outputs, wanted, strict=True):
-        # A coarser type would be let off with coarser values.
-        if output.dtype != value.dtype:
-            return "dtype", f"The dtype is {output.dtype.name}; {value.dtype.name} was asked for."
-        inexact = jnp.issubdtype(value.dtype, jnp.inexact)
-        scale = float(np.max(np.abs(value), initial=1)) * math.sqrt(max(value.size, 1))
-        eps = float(np.finfo(value.dtype).eps) if inexact else 0.0
-        off = [
-            float(np.max(np.abs(np.asarray(shard.data) - value[shard.index]), initial=0))
-            for shard in output.addressable_shards
-        ]
-        right = [each <= rounding * eps * scale for each in off]  # so that NaN is off
-        if not any(right):
-            return "values", f"On fresh inputs the values are off by up to {max(off):.3g}."
-        if not all(right):
-            number = right.count(False)
-            return "values", (
-                f"On fresh inputs the values are off by up to {max(off):.3g}, on {number} of "
-                f"{len(right)} devices."
-            )
-    return None
-
-
-def _typed(array: Any) -> str:
-    return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"

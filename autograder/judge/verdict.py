@@ -75,16 +75,20 @@ class Verdict(Struct, frozen=True):
         title: its title.
         findings: a finding for each requirement; none where judging failed.
         fault: the error of ours for which there is no judgement, if there was one.
+        earned: the share of the points, from 0 to 1.
+        notes: what is to be known of how they are counted, in sentences.
     """
 
     exercise: str
     title: str
     findings: tuple[Finding, ...]
     fault: Fault | None = None
+    earned: float = 0.0
+    notes: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
-        """The share of the requirements that are met, from 0 to 1.
+        """The share of the points that is earned, from 0 to 1.
 
         Raises:
             NoScoreError: judging failed, so nobody knows.
@@ -93,8 +97,7 @@ class Verdict(Struct, frozen=True):
             raise NoScoreError(
                 f"Judging {self.exercise} failed, so there is no score: {self.fault}"
             )
-        earned = (f.met if f.credit is None else f.credit for f in self.findings)
-        return sum(earned) / len(self.findings)
+        return self.earned
 
     @property
     def diagnoses(self) -> tuple[str, ...]:

@@ -66,4 +66,4 @@ def test_an_error_is_told_by_what_it_means(function, diagnosis):
     assert name == diagnosis, raised.value
     assert name in DIAGNOSES
     assert bool(meaning) == (name != "raised")
-    assert not meaning or meaning.endswith(".")
+    assert not meaning or meaning.endswith((".", "?"))

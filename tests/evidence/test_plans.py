@@ -97,7 +97,9 @@ def test_a_file_of_another_form_is_refused(tmp_path, monkeypatch, text):
     path = tmp_path / "plans.json"
     path.write_text(text)
     monkeypatch.setenv(PLANS_VARIABLE, str(path))
-    with pytest.raises(PlansError, match=r"The plans in .* cannot be read"):
+    with pytest.raises(
+        PlansError, match=r"the plans in .* cannot be read, so nothing is handed in"
+    ):
         told()
 
 
@@ -105,7 +107,7 @@ def test_a_file_that_is_too_large_or_gone_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "plans.json"
     path.write_text(" " * (plans.LARGEST + 1))
     monkeypatch.setenv(PLANS_VARIABLE, str(path))
-    with pytest.raises(PlansError, match="The plans have more than 1,048,576 bytes"):
+    with pytest.raises(PlansError, match="It has more than 1,048,576 bytes"):
         told()
     monkeypatch.setenv(PLANS_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(PlansError, match="cannot be read"):

@@ -28,6 +28,8 @@ class Known:
         code: what a learner would write into the exercise's cell.
         score: what must come back, from 0 to 1.
         diagnoses: the names of what is wrong with it.
+        naive: whether it computes the right values, and leaves alone what the exercise is about.
+        near: the names of what could be thought to be wrong with it, and is not.
     """
 
     exercise: str
@@ -35,6 +37,8 @@ class Known:
     code: str
     score: float
     diagnoses: tuple[str, ...]
+    naive: bool = False
+    near: tuple[str, ...] = ()
 
 
 def load(path: Path) -> list[Known]:
@@ -63,4 +67,6 @@ def _known(cell: Any, path: Path) -> Known:
         cell.source,
         float(about["score"]),
         tuple(about.get("diagnoses", ())),
+        bool(about.get("naive", False)),
+        tuple(about.get("near", ())),
     )

@@ -1,0 +1,198 @@
+"""Values beside those that were asked for: near enough, and if not, in which way they differ.
+
+How far off a right program may be follows from the computation. It adds up and rounds in an order
+of its own, so its error is of the size of what a last place of its inputs does to the result: where
+numbers cancel, that is much larger than a last place of the result.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+ROUNDING: Final = 16
+"""How many units in the last place, scaled by the largest value, a computation may be off."""
+
+LENIENT: Final = 100 * ROUNDING
+"""The same, where a mistake is to be recognised: it may be the difference of two large numbers."""
+
+MOST: Final = 1e-3
+"""The most that is let through, as a share of the largest value, whatever last places do."""
+
+LARGEST: Final = 128
+"""Up to which number a factor is said as a whole number, or as one part of so many."""
+
+NUDGES: Final = 4
+"""How often inputs are moved by their last places, to see what that does to the result."""
+
+Wrong = tuple[str, str]
+"""What is wrong, as a short name and in words."""
+
+
+def compare(
+    reference: Callable[..., Any], inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array]
+) -> Wrong | None:
+    """What is wrong with outputs, if anything is.
+
+    Args:
+        reference: gives the right ones.
+        inputs: what it is to be given.
+        outputs: what a program gave, flattened; every copy is looked at.
+    """
+    wanted = jax.tree.leaves(reference(*inputs))
+    wrong = compare_outputs(outputs, wanted)
+    if wrong is None or wrong[0] != "values":
+        return wrong
+    return compare_outputs(outputs, wanted, spread=_spread(reference, inputs, wanted))
+
+
+def compare_outputs(
+    outputs: Sequence[jax.Array],
+    wanted: Sequence[Any],
+    rounding: float = ROUNDING,
+    spread: Sequence[float] = (),
+) -> Wrong | None:
+    """The same, beside right outputs.
+
+    Args:
+        outputs: what a program gave.
+        wanted: what is right.
+        rounding: how many units in the last place, scaled by the largest value, they may be off.
+        spread: for each, how far off it is besides if its inputs are off by their last places.
+    """
+    if len(outputs) != len(wanted):
+        came = f"{len(outputs)} arrays came back" if len(outputs) > 1 else "One array came back"
+        return "shape", f"{came}, and {len(wanted)} {_were(wanted)} asked for."
+    if [o.shape for o in outputs] != [w.shape for w in wanted]:
+        came, asked = (", ".join(map(typed, arrays)) for arrays in (outputs, wanted))
+        return "shape", f"{came} came back, and {asked} {_were(wanted)} asked for."
+    for number, (output, value) in enumerate(zip(outputs, wanted, strict=True)):
+        allowed = rounding * (_unit(value) + (spread[number] if spread else 0.0))
+        with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, and off
+            off = [
+                float(np.max(np.abs(np.asarray(shard.data) - value[shard.index]), initial=0))
+                for shard in output.addressable_shards
+            ]
+        # A coarser type would be let off with coarser values.
+        if output.dtype != value.dtype:
+            return "dtype", _of_other_type(output, value, max(off))
+        right = [each <= allowed for each in off]  # so that NaN is off
+        if not all(right) and _copies_disagree(output, allowed):
+            return "copies-disagree", (
+                "Devices that should hold the same block hold different numbers. Does each have "
+                "its own part of a sum, or its own data, that was never put together?"
+            )
+        if not any(right):
+            return "values", f"On fresh inputs the values are off by up to {max(off):.3g}."
+        if not all(right):
+            devices = f"{right.count(False)} of {len(right)} devices"
+            said = f"On fresh inputs the values are off by up to {max(off):.3g}, on {devices}."
+            return "values", said
+    return None
+
+
+def _copies_disagree(output: jax.Array, allowed: float) -> bool:
+    """Whether devices hold other numbers than those that hold the same block."""
+    first: dict[str, np.ndarray] = {}
+    for shard in output.addressable_shards:
+        data = np.asarray(shard.data)
+        other = first.setdefault(str(shard.index), data)
+        with np.errstate(invalid="ignore"):
+            if np.max(np.abs(data - other), initial=0) > allowed:
+                return True
+    return False
+
+
+def is_right_to_few_digits(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> bool:
+    """Whether every value is off by no more than the last place of bfloat16."""
+    coarse = _last_place(jnp.bfloat16)
+    return all(
+        output.shape == value.shape
+        and bool(np.all(np.abs(np.asarray(output) - value) <= coarse * np.abs(value)))
+        for output, value in zip(outputs, wanted, strict=True)
+    )
+
+
+def factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
+    """What every value has been multiplied by, where that is all that is wrong."""
+    values = np.concatenate([np.ravel(np.asarray(w, np.float64)) for w in wanted] or [np.empty(0)])
+    came = np.concatenate([np.ravel(np.asarray(o, np.float64)) for o in outputs] or [np.empty(0)])
+    if values.shape != came.shape or not values.any() or not np.isfinite(came).all():
+        return None
+    found = float(came @ values / (values @ values))
+    rest = np.max(np.abs(came - found * values))
+    near = LENIENT * np.finfo(np.float32).eps * abs(found) * np.max(np.abs(values))
+    return found if rest <= near and not math.isclose(found, 1, rel_tol=1e-3) and found else None
+
+
+def in_words(found: float) -> str:
+    """A factor as it is said: `8 times`, `1/8 of`, `minus`."""
+    if math.isclose(found, -1, rel_tol=1e-4):
+        return "minus"
+    size = abs(found)
+    whole, part = round(size), round(1 / size)
+    if whole <= LARGEST and math.isclose(size, whole, rel_tol=1e-4):
+        said = f"{whole} times"
+    elif part <= LARGEST and math.isclose(size * part, 1, rel_tol=1e-4):
+        said = f"1/{part} of"
+    else:
+        said = f"{size:.4g} times"
+    return said if found > 0 else f"minus {said}"
+
+
+def typed(array: Any) -> str:
+    """An array's type and shape: `float32[16,8]`."""
+    return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+
+
+def _spread(
+    reference: Callable[..., Any], inputs: Sequence[np.ndarray], wanted: Sequence[Any]
+) -> list[float]:
+    """For each result, how far it moves with the last places of the inputs."""
+    generator = np.random.default_rng(0)
+    most = [0.0] * len(wanted)
+    for _ in range(NUDGES):
+        moved = jax.tree.leaves(reference(*(_nudged(array, generator) for array in inputs)))
+        for number, (there, here) in enumerate(zip(moved, wanted, strict=True)):
+            far = float(np.max(np.abs(there - here), initial=0)) if _unit(here) else 0.0
+            most[number] = max(most[number], far)
+    largest = [float(np.max(np.abs(value), initial=1)) for value in wanted]
+    return [min(far, MOST / ROUNDING * size) for far, size in zip(most, largest, strict=True)]
+
+
+def _nudged(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """An array each of whose numbers is off by its last place, up or down."""
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        return array
+    signs = generator.choice([-1.0, 1.0], array.shape)
+    return np.asarray(array * (1 + signs * _last_place(array.dtype))).astype(array.dtype)
+
+
+def _unit(value: Any) -> float:
+    """A unit in the last place of an array's largest number, and more where it has many."""
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
+        return 0.0
+    scale = float(np.max(np.abs(value), initial=1)) * math.sqrt(max(value.size, 1))
+    return _last_place(value.dtype) * scale
+
+
+def _last_place(dtype: Any) -> float:
+    """A unit in the last place of 1; of bfloat16, only JAX knows it."""
+    finfo: Any = jnp.finfo
+    return float(finfo(dtype).eps)
+
+
+def _of_other_type(output: jax.Array, value: Any, off: float) -> str:
+    """What is said of an output whose type is another than was asked for."""
+    kinds = [jnp.issubdtype(d, jnp.inexact) for d in (output.dtype, value.dtype)]
+    coarser = max(map(_last_place, (output.dtype, value.dtype))) if all(kinds) else 0
+    near = coarser * float(np.max(np.abs(value), initial=1))
+    but = "The values are right, but the" if off <= near else "The"
+    return f"{but} dtype is {output.dtype.name}; {value.dtype.name} was asked for."
+
+
+def _were(things: Sequence[Any]) -> str:
+    return "was" if len(things) == 1 else "were"

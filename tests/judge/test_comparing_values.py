@@ -1,0 +1,94 @@
+"""Values that are near enough, and in which way the others are off."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from autograder.exercises import Computes, Exercise
+from autograder.judge import judge, verdict_as_text
+from autograder.judge.comparing_values import compare, factor, in_words
+from autograder.programs import Argument
+from tests.helpers import capture
+
+ON = (("x", 8),), (("x", 4),)
+DOUBLED = Exercise(
+    "9.9",
+    "Twice",
+    (
+        Computes(
+            "answer", "It must return 2 * x.", lambda x: np.float32(2) * x,
+            tuple((Argument((size,), axes, ("x",), mode="auto"),)
+                  for size, axes in zip((16, 24), ON, strict=True)),
+            under_mesh=True,
+        ),
+    ),
+    ("Think.",),
+)  # fmt: skip
+
+
+CUT, WHOLE = jax.P("x"), jax.P()
+
+
+def by_device(body, out=CUT, check=True):
+    return lambda x: jax.shard_map(body, in_specs=CUT, out_specs=out, check_vma=check)(x)
+
+
+def everywhere(a):
+    return lax.all_gather(2 * a, "x", tiled=True) + lax.axis_index("x") % 2
+
+
+@pytest.mark.parametrize(
+    ("function", "diagnosis", "says"),
+    [
+        (lambda x: x, "off-by-a-factor", "Every value is 1/2 of what was asked for."),
+        (lambda x: -2 * x, "off-by-a-factor", "Every value is minus what was asked for."),
+        (lambda x: -3 * x, "off-by-a-factor", "Every value is minus 1.5 times what was asked for."),
+        (
+            by_device(lambda a: 2 * a * lax.axis_size("x")),
+            "off-by-a-factor",
+            "Every value is 8 times what was asked for; given float32[24] on a mesh of x=4, it is "
+            "4 times what was asked for.",
+        ),
+        (lambda x: x * 16 / len(x) * 2, "only-the-first", "In the case in the prompt the values"),
+        (lambda x: 2 * x[:16], "only-the-first", "float32[16] came back, and float32[24] was"),
+        (lambda x: (2 * x).astype(jnp.bfloat16), "dtype", "The values are right, but the dtype is"),
+        (lambda x: x.astype(jnp.bfloat16), "dtype", "The dtype is bfloat16; float32 was asked"),
+        (
+            lambda x: (2 * x).astype(jnp.bfloat16).astype(jnp.float32),
+            "fewer-digits",
+            "right to two or three digits",
+        ),
+        (by_device(everywhere, WHOLE, check=False), "copies-disagree", "hold different numbers"),
+        (lambda x: None, "nothing-returned", "The function returns nothing."),
+        (lambda x: (2 * x, x), "shape", "2 arrays came back, and 1 was asked for."),
+        (lambda x: lambda: 2 * x, "returns-a-function", "Your function returns a function"),
+    ],
+)
+def test_what_is_wrong_is_said_where_it_was_looked_for(function, diagnosis, says):
+    found = judge(DOUBLED, capture(DOUBLED, {"answer": function}, 1), 1)
+    assert found.diagnoses == (diagnosis,)
+    assert says in verdict_as_text(found)
+
+
+def test_a_sum_that_cancels_is_off_by_what_is_added():
+    generator = np.random.default_rng(3)
+    half = generator.standard_normal(2048)
+    added = generator.permutation(np.concatenate([half, -half])).astype(np.float32)
+    one_order, other_order = added.sum(), added[::-1].cumsum()[-1]
+    assert abs(one_order - other_order) > 16 * np.finfo(np.float32).eps
+    assert compare(np.sum, [added], [jnp.asarray(other_order)]) is None
+    assert compare(np.sum, [added], [jnp.asarray(other_order + 1e-2)]) is not None
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [(8, "8 times"), (0.125, "1/8 of"), (-1, "minus"), (-8, "minus 8 times"), (1.7, "1.7 times")],
+)
+def test_a_factor_is_found_and_said(times, words):
+    values = np.linspace(-1, 2, 7, dtype=np.float32)
+    found = factor([jnp.asarray(times * values)], [values])
+    assert found is not None
+    assert in_words(found) == words
+    assert factor([jnp.asarray(times * values + values**2)], [values]) is None
