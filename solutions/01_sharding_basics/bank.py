@@ -12,16 +12,16 @@ columns = jax.device_put(x, NamedSharding(line, P("x")))
 # %% rows, written out exercise="1.1" score=0 diagnoses=["transposed"]
 columns = jax.device_put(x, NamedSharding(line, P("x", None)))
 
-# %% a copy on every device exercise="1.1" score=0 diagnoses=["replicated"]
+# %% a copy on every device exercise="1.1" score=0 diagnoses=["replicated"] near=["replicated-dimension"]
 columns = jax.device_put(x, NamedSharding(line, P(None, None)))
 
-# %% the array as it was exercise="1.1" score=0 diagnoses=["one-device"]
+# %% the array as it was exercise="1.1" score=0 diagnoses=["one-device"] naive=true
 columns = x
 
 # %% the sharding instead of the array exercise="1.1" score=0 diagnoses=["sharding-for-array"]
 columns = NamedSharding(line, P(None, "x"))
 
-# %% the array transposed, and cut into rows exercise="1.1" score=0 diagnoses=["values"]
+# %% the array transposed, and cut into rows exercise="1.1" score=0 diagnoses=["values"] near=["transposed"]
 columns = jax.device_put(x.T, NamedSharding(line, P(None, "x")))
 
 # %% NumPy exercise="1.1" score=0 diagnoses=["numpy"]
@@ -31,23 +31,34 @@ columns = np.asarray(x)
 four_by_two = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 columns = jax.device_put(x, NamedSharding(four_by_two, P("x", "y")))
 
-# %% only one axis of a grid exercise="1.1" score=0 diagnoses=["replicated-dimension"]
+# %% only one axis of a grid exercise="1.1" score=0 diagnoses=["replicated-dimension"] near=["replicated", "grid"]
 four_by_two = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 columns = jax.device_put(x, NamedSharding(four_by_two, P(None, "x")))
+
+# %% four strips on half of the devices exercise="1.1" score=0 diagnoses=["devices-unused"] near=["one-device", "grid"]
+half = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Explicit,), devices=jax.devices()[:4])
+columns = jax.device_put(x, NamedSharding(half, P(None, "x")))
+
+# %% integers in place of floats, in columns exercise="1.1" score=0 diagnoses=["dtype"] near=["values"]
+columns = jax.device_put(jnp.arange(256).reshape(16, 16), NamedSharding(line, P(None, "x")))
+
+# %% eight arrays in a list exercise="1.1" score=0 diagnoses=["type"]
+parts = np.split(np.asarray(x), 8, axis=1)
+columns = [jax.device_put(part, device) for part, device in zip(parts, jax.devices())]
 
 # %% Mesh in place of make_mesh exercise="1.2" score=1
 wide = Mesh(np.array(jax.devices()).reshape(2, 4), ("rows", "columns"))
 blocks = NamedSharding(wide, P("rows", "columns"))
 
-# %% an array instead of the sharding exercise="1.2" score=1
+# %% an array instead of the sharding exercise="1.2" score=1 near=["replicated-dimension"]
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 blocks = jax.device_put(x, NamedSharding(wide, P("x", "y")))
 
-# %% the mesh of the example exercise="1.2" score=0 diagnoses=["grid"]
+# %% the mesh of the example exercise="1.2" score=0 diagnoses=["grid"] near=["transposed", "device-order"]
 wide = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 blocks = NamedSharding(wide, P("x", "y"))
 
-# %% the mesh of the example, turned exercise="1.2" score=0 diagnoses=["device-order"]
+# %% the mesh of the example, turned exercise="1.2" score=0 diagnoses=["device-order"] near=["grid"]
 wide = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 blocks = NamedSharding(wide, P("y", "x"))
 
@@ -55,11 +66,11 @@ blocks = NamedSharding(wide, P("y", "x"))
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 blocks = NamedSharding(wide, P("y", "x"))
 
-# %% only one axis named exercise="1.2" score=0 diagnoses=["replicated-dimension"]
+# %% only one axis named exercise="1.2" score=0 diagnoses=["replicated-dimension"] near=["one-device"]
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 blocks = NamedSharding(wide, P("x"))
 
-# %% an array that was never placed exercise="1.2" score=0 diagnoses=["one-device"]
+# %% an array that was never placed exercise="1.2" score=0 diagnoses=["one-device"] naive=true
 blocks = x.reshape(16, 16)
 
 # %% the spec alone exercise="1.2" score=0 diagnoses=["spec-alone"]
@@ -71,11 +82,11 @@ blocks = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 # %% a new mesh with its devices in another order exercise="1.3" score=1
 turned = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4).T, ("x", "y")), P("x", "y"))
 
-# %% nothing turned exercise="1.3" score=0 diagnoses=["transposed"]
+# %% nothing turned exercise="1.3" score=0 diagnoses=["transposed"] naive=true near=["device-order", "grid"]
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 turned = NamedSharding(wide, P("x", "y"))
 
-# %% a mesh of 4 by 2 exercise="1.3" score=0 diagnoses=["device-order"]
+# %% a mesh of 4 by 2 exercise="1.3" score=0 diagnoses=["device-order"] near=["transposed"]
 turned = NamedSharding(grid, P("x", "y"))
 
 # %% one axis only exercise="1.3" score=0 diagnoses=["replicated-dimension"]
@@ -85,14 +96,25 @@ turned = NamedSharding(wide, P("y"))
 # %% the same axis twice, which raises exercise="1.3" score=0 diagnoses=["unanswered"]
 turned = NamedSharding(grid, P("x", "x"))
 
+# %% both axes on one dimension exercise="1.3" score=0 diagnoses=["grid"] near=["replicated-dimension", "transposed"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+turned = NamedSharding(wide, P(("y", "x"), None))
+
+# %% the transposed array, laid out as before exercise="1.3" score=0 diagnoses=["transposed"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+turned = jax.device_put(x.T, NamedSharding(wide, P("x", "y")))
+
+# %% the devices turned by a quarter exercise="1.3" score=0 diagnoses=["device-order"]
+turned = NamedSharding(Mesh(np.rot90(np.array(devices).reshape(2, 4)), ("x", "y")), P("x", "y"))
+
 # %% Mesh with chosen devices exercise="1.4" score=1
 evens = np.array([d for d in jax.devices() if d.id % 2 == 0]).reshape(2, 2)
 spread = jax.device_put(x, NamedSharding(Mesh(evens, ("a", "b")), P("a", "b")))
 
-# %% all the devices exercise="1.4" score=0 diagnoses=["devices-extra"]
+# %% all the devices exercise="1.4" score=0 diagnoses=["devices-extra"] near=["grid", "other-devices"]
 spread = jax.device_put(x, NamedSharding(grid, P("x", "y")))
 
-# %% the first four exercise="1.4" score=0 diagnoses=["other-devices"]
+# %% the first four exercise="1.4" score=0 diagnoses=["other-devices"] near=["devices-extra", "device-order"]
 four = jax.make_mesh(
     (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[:4]
 )
@@ -108,11 +130,11 @@ spread = jax.device_put(x, NamedSharding(four, P("y", "x")))
 four = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Explicit,), devices=jax.devices()[::2])
 spread = jax.device_put(x, NamedSharding(four, P("x")))
 
-# %% copies on the right four exercise="1.4" score=0 diagnoses=["replicated"]
+# %% copies on the right four exercise="1.4" score=0 diagnoses=["replicated"] near=["one-device"]
 four = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Explicit,), devices=jax.devices()[::2])
 spread = jax.device_put(x, NamedSharding(four, P()))
 
-# %% on one device exercise="1.4" score=0 diagnoses=["one-device"]
+# %% on one device exercise="1.4" score=0 diagnoses=["one-device"] naive=true
 spread = jax.device_put(x, jax.devices()[2])
 
 # %% integers in place of floats exercise="1.4" score=0 diagnoses=["dtype"]
@@ -121,11 +143,11 @@ four = jax.make_mesh(
 )
 spread = jax.device_put(x.astype(int), NamedSharding(four, P("x", "y")))
 
-# %% the right four in another order exercise="1.4" score=0 diagnoses=["device-order"]
+# %% the right four in another order exercise="1.4" score=0 diagnoses=["device-order"] near=["transposed"]
 some = np.array(jax.devices())[[0, 4, 6, 2]].reshape(2, 2)
 spread = jax.device_put(x, NamedSharding(Mesh(some, ("x", "y")), P("x", "y")))
 
-# %% a mesh of three axes exercise="1.5" score=1
+# %% a mesh of three axes exercise="1.5" score=1 near=["replicated-dimension"]
 bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
 mystery = NamedSharding(bits, P(("z", "x"), "y"))
 
@@ -133,15 +155,15 @@ mystery = NamedSharding(bits, P(("z", "x"), "y"))
 order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(4, 2).T
 mystery = NamedSharding(Mesh(order, ("a", "b")), P("b", "a"))
 
-# %% 4 by 2 in plain order exercise="1.5" score=0 diagnoses=["device-order"]
+# %% 4 by 2 in plain order exercise="1.5" score=0 diagnoses=["device-order"] naive=true near=["grid", "transposed"]
 mystery = NamedSharding(grid, P("x", "y"))
 
-# %% 2 by 4, turned exercise="1.5" score=0 diagnoses=["device-order"]
+# %% 2 by 4, turned exercise="1.5" score=0 diagnoses=["device-order"] near=["pairs-exchanged"]
 mystery = NamedSharding(
     jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2), P("y", "x")
 )
 
-# %% the right mesh, turned exercise="1.5" score=0 diagnoses=["transposed"]
+# %% the right mesh, turned exercise="1.5" score=0 diagnoses=["transposed"] near=["device-order"]
 order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(4, 2)
 mystery = NamedSharding(Mesh(order, ("x", "y")), P("y", "x"))
 
@@ -149,7 +171,7 @@ mystery = NamedSharding(Mesh(order, ("x", "y")), P("y", "x"))
 order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(2, 4)
 mystery = NamedSharding(Mesh(order, ("x", "y")), P("x", "y"))
 
-# %% three axes, the tuple reversed exercise="1.5" score=0 diagnoses=["device-order"]
+# %% three axes, the tuple reversed exercise="1.5" score=0 diagnoses=["pairs-exchanged"] near=["device-order"]
 bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
 mystery = NamedSharding(bits, P(("x", "z"), "y"))
 
@@ -157,36 +179,46 @@ mystery = NamedSharding(bits, P(("x", "z"), "y"))
 bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
 mystery = NamedSharding(bits, P("x", "y"))
 
+# %% an array laid out so exercise="1.5" score=1
+order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(4, 2)
+mystery = jax.device_put(x, NamedSharding(Mesh(order, ("x", "y")), P("x", "y")))
+
 # %% plain meshes with one axis each exercise="1.6" score=1
 first = NamedSharding(line, P("x"))
 second = NamedSharding(Mesh(np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]], ("x",)), P("x"))
 
-# %% swapped exercise="1.6" score=0 diagnoses=["device-order"]
+# %% swapped exercise="1.6" score=0 diagnoses=["the-other-one"] near=["device-order"]
 first = NamedSharding(grid, P(("y", "x")))
 second = NamedSharding(grid, P(("x", "y")))
 
-# %% twice the same exercise="1.6" score=0.5 diagnoses=["device-order"]
+# %% twice the same exercise="1.6" score=0.3333333333 diagnoses=["the-other-one"] naive=true
 first = NamedSharding(grid, P(("x", "y")))
 second = NamedSharding(grid, P(("x", "y")))
 
-# %% one axis each exercise="1.6" score=0 diagnoses=["replicated-dimension"]
+# %% one axis each exercise="1.6" score=0 diagnoses=["replicated-dimension"] near=["does-not-fit", "replicated"]
 first = NamedSharding(grid, P("x"))
 second = NamedSharding(grid, P("y"))
 
-# %% copies everywhere exercise="1.6" score=0 diagnoses=["replicated"]
+# %% copies everywhere exercise="1.6" score=0 diagnoses=["replicated"] near=["replicated-dimension"]
 first = NamedSharding(grid, P())
 second = NamedSharding(grid, P(None))
 
-# %% two entries in place of a tuple exercise="1.6" score=0 diagnoses=["does-not-fit"]
+# %% two entries in place of a tuple exercise="1.6" score=0 diagnoses=["does-not-fit"] near=["device-order"]
 first = NamedSharding(grid, P("x", "y"))
 second = NamedSharding(grid, P("y", "x"))
 
-# %% the second not done yet exercise="1.6" score=0.5 diagnoses=["unanswered"]
+# %% the second not done yet exercise="1.6" score=0.3333333333 diagnoses=["unanswered"]
 first = NamedSharding(grid, P(("x", "y")))
 
-# %% one axis twice, which raises before the second exercise="1.6" score=0.5 diagnoses=["unanswered"]
+# %% one axis twice, which raises before the second exercise="1.6" score=0.3333333333 diagnoses=["unanswered"]
 first = NamedSharding(grid, P(("x", "y")))
 second = NamedSharding(grid, P(("x", "x")))
+
+
+# %% the devices backwards exercise="1.6" score=0 diagnoses=["device-order"] near=["the-other-one"]
+backwards = Mesh(np.array(jax.devices())[::-1], ("x",))
+first = NamedSharding(backwards, P("x"))
+second = NamedSharding(backwards, P("x"))
 
 
 # %% asking JAX exercise="1.7" score=1
@@ -330,16 +362,179 @@ def shard_shape(shape, spec, axes):
 # %% numbers in place of functions exercise="1.7" score=0 diagnoses=["not-a-function"]
 shard_shape, bytes_total, holders = (4, 16), 2048, [2, 3]
 
+
+# %% of a tuple the first name alone exercise="1.7" score=0 diagnoses=["first-name-only"] near=["tuples-left-out", "names-reversed", "all-devices"]
+def first(entry):
+    return entry[0] if isinstance(entry, tuple) else entry
+
+
+def shard_shape(shape, spec, axes):
+    return [n if e is None else n // axes[first(e)] for n, e in zip(shape, spec)]
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    block = int(np.prod(shard_shape(shape, spec, axes)))
+    return block * int(np.prod(list(axes.values()))) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = [0 if e is None else at[first(e)] for e in spec]
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% tuples taken for none exercise="1.7" score=0 diagnoses=["tuples-left-out"] near=["first-name-only", "whole-shape", "always-copied"]
+def shard_shape(shape, spec, axes):
+    return [n // axes[e] if isinstance(e, str) else n for n, e in zip(shape, spec)]
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    block = int(np.prod(shard_shape(shape, spec, axes)))
+    return block * int(np.prod(list(axes.values()))) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = [at[e] if isinstance(e, str) else 0 for e in spec]
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% the example written in exercise="1.7" score=0 diagnoses=["the-example"] near=["whole-shape", "first-holder-only"]
+def shard_shape(shape, spec, axes):
+    return (4, 16)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return 2048
+
+
+def holders(index, shape, spec, axes):
+    return [2, 3]
+
+
+# %% eight devices, and holders by coordinates exercise="1.7" score=0.3333333333 diagnoses=["eight-devices", "by-coordinates"] near=["every-axis", "forgot-copies", "one-device-only", "mesh-by-columns", "counted-from-one"]
+def names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def shard_shape(shape, spec, axes):
+    return [s // int(np.prod([axes[n] for n in names(e)])) for s, e in zip(shape, spec)]
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return 8 * int(np.prod(shard_shape(shape, spec, axes))) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for place in np.ndindex(*axes.values()):
+        at = dict(zip(axes, place))
+        mine = [0] * len(spec)
+        for i, entry in enumerate(spec):
+            for name in names(entry):
+                mine[i] = mine[i] * axes[name] + at[name]
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(place)
+    return found
+
+
+# %% bytes by true division, holders from the last to the first exercise="1.7" score=0.3333333333 diagnoses=["true-division", "last-first"] near=["forgot-itemsize", "eight-devices", "by-coordinates", "one-number"]
+def names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def shard_shape(shape, spec, axes):
+    return [s // int(np.prod([axes[n] for n in names(e)])) for s, e in zip(shape, spec)]
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    parts = [s / np.prod([axes[n] for n in names(e)]) for s, e in zip(shape, spec)]
+    return float(np.prod(parts) * np.prod(list(axes.values())) * itemsize)
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = [0] * len(spec)
+        for i, entry in enumerate(spec):
+            for name in names(entry):
+                mine[i] = mine[i] * axes[name] + at[name]
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.insert(0, device)
+    return found
+
+
+# %% one holder, as a number exercise="1.7" score=0 diagnoses=["unanswered", "one-number"] near=["the-example"]
+def holders(index, shape, spec, axes):
+    sizes = tuple(axes.values())
+    grid = np.array(jax.devices()[: int(np.prod(sizes))]).reshape(sizes)
+    where = NamedSharding(Mesh(grid, tuple(axes)), P(*spec)).devices_indices_map(shape)
+    for device, part in where.items():
+        if all(i in range(size)[p] for i, size, p in zip(index, shape, part)):
+            return device.id
+
+
+# %% devices counted from one exercise="1.7" score=0 diagnoses=["unanswered", "counted-from-one"] near=["last-first"]
+def holders(index, shape, spec, axes):
+    sizes = tuple(axes.values())
+    grid = np.array(jax.devices()[: int(np.prod(sizes))]).reshape(sizes)
+    where = NamedSharding(Mesh(grid, tuple(axes)), P(*spec)).devices_indices_map(shape)
+    return [
+        device.id + 1
+        for device, part in where.items()
+        if all(i in range(size)[p] for i, size, p in zip(index, shape, part))
+    ]
+
+
+# %% in NumPy's own numbers, with a set of holders exercise="1.7" score=1 near=["true-division"]
+def _cuts(spec, axes):
+    for entry in spec:
+        yield [] if entry is None else [entry] if isinstance(entry, str) else list(entry)
+
+
+def shard_shape(shape, spec, axes):
+    cuts = [np.prod([axes[n] for n in names], dtype=int) for names in _cuts(spec, axes)]
+    return np.array(shape) // np.array(cuts)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return np.prod(shard_shape(shape, spec, axes)) * np.prod(list(axes.values())) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    place = np.indices(tuple(axes.values())).reshape(len(axes), -1)
+    mine = np.ones(place.shape[1], bool)
+    for i, size, names in zip(index, shard_shape(shape, spec, axes), _cuts(spec, axes)):
+        number = np.zeros(place.shape[1], int)
+        for name in names:
+            number = number * axes[name] + place[list(axes).index(name)]
+        mine &= number == i // size
+    return set(np.flatnonzero(mine).tolist())
+
+
 # %% a mesh of three axes for both exercise="1.8" score=1
 cubes = jax.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Explicit,) * 3)
 slabs = NamedSharding(cubes, P(("a", "b", "c")))
 pencils = NamedSharding(cubes, P(("a", "b"), "c"))
 
-# %% the transformed dimension cut exercise="1.8" score=0 diagnoses=["transposed"]
+# %% the transformed dimension cut exercise="1.8" score=0 diagnoses=["transposed"] near=["grid"]
 slabs = NamedSharding(line, P(None, None, "x"))
 pencils = NamedSharding(grid, P("x", None, "y"))
 
-# %% slabs on the grid, so copied exercise="1.8" score=0.5 diagnoses=["replicated-dimension"]
+# %% slabs on the grid, so copied exercise="1.8" score=0.5 diagnoses=["replicated-dimension"] near=["replicated"]
 slabs = NamedSharding(grid, P("x"))
 pencils = NamedSharding(grid, P("x", "y"))
 
@@ -349,14 +544,22 @@ pencils = NamedSharding(
     jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2), P("x", "y")
 )
 
-# %% pencils turned exercise="1.8" score=0.5 diagnoses=["transposed"]
+# %% pencils turned exercise="1.8" score=0.5 diagnoses=["transposed"] near=["device-order"]
 slabs = NamedSharding(line, P("x"))
 pencils = NamedSharding(grid, P("y", "x"))
 
-# %% copies everywhere exercise="1.8" score=0 diagnoses=["replicated"]
+# %% copies everywhere exercise="1.8" score=0 diagnoses=["replicated"] naive=true near=["replicated-dimension"]
 slabs = NamedSharding(line, P())
 pencils = NamedSharding(grid, P())
 
-# %% the devices in another order exercise="1.8" score=0.5 diagnoses=["device-order"]
+# %% the devices in another order exercise="1.8" score=0.5 diagnoses=["device-order"] near=["transposed"]
 slabs = NamedSharding(grid, P(("y", "x")))
 pencils = NamedSharding(grid, P("x", "y"))
+
+# %% each for the other exercise="1.8" score=0 diagnoses=["pencils", "slabs"] near=["transposed", "grid"]
+slabs = NamedSharding(grid, P("x", "y"))
+pencils = NamedSharding(line, P("x"))
+
+# %% along another dimension exercise="1.8" score=0 diagnoses=["transposed"] near=["pencils", "slabs"]
+slabs = NamedSharding(line, P(None, "x"))
+pencils = NamedSharding(grid, P("x", None, "y"))

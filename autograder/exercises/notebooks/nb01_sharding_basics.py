@@ -32,6 +32,11 @@ REPLICATED: Final = (
     "that the spec does not name gets a copy."
 )
 ONE_DEVICE: Final = "What nobody places is on one device; only a sharding spreads it."
+CUTS: Final = (
+    "A dimension is cut into as many blocks as the sizes of the mesh axes that its entry names "
+    "make, multiplied."
+)
+FASTEST: Final = "Where an entry is a tuple, its last name changes fastest from block to block."
 
 COLUMN_STRIPS: Final = Exercise(
     id="1.1",
@@ -46,7 +51,8 @@ COLUMN_STRIPS: Final = Exercise(
         "the first is None.",
     ),
     diagnoses={
-        "transposed": "The first entry of a spec speaks of dimension 0, which counts rows.",
+        "transposed": "The first entry of a spec speaks of dimension 0, which counts rows. The "
+        "array itself stays as it is.",
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,
         "one-device": ONE_DEVICE,
@@ -67,10 +73,10 @@ BLOCKS: Final = Exercise(
         "them of size 2.",
     ),
     diagnoses={
-        "grid": "The sizes of the mesh's axes decide how often each dimension is cut.",
-        "transposed": "Either the mesh has its sizes the other way round, or the spec its names.",
-        "device-order": "The grid of blocks is right. Devices fill a mesh row by row, so look at "
-        "which mesh axis lies along which dimension, and at the mesh's sizes.",
+        "grid": CUTS,
+        "transposed": "Has the mesh its sizes the other way round, or the spec its names?",
+        "device-order": "jax.make_mesh fills a mesh with devices row by row. Which of its axes "
+        "lies along which dimension, and how long is it?",
         "replicated-dimension": REPLICATED,
         "one-device": ONE_DEVICE,
     },
@@ -91,6 +97,8 @@ BLOCKS_TURNED: Final = Exercise(
         "which dimension.",
         "device-order": "Four rows and two columns are right. Keep the mesh of the exercise "
         "before, with its devices in plain order, and change the spec alone.",
+        "grid": "An entry that names two axes cuts its dimension along both of them. The picture "
+        "cuts both dimensions.",
         "replicated-dimension": REPLICATED,
     },
 )
@@ -106,10 +114,12 @@ HALF_THE_DEVICES: Final = Exercise(
         "Four devices in a picture of two rows and two columns: the mesh's sizes are (2, 2).",
     ),
     diagnoses={
-        "devices-extra": "A mesh without `devices=` takes from all of them.",
+        "devices-extra": "jax.make_mesh takes from all the devices, unless it is told which.",
         "other-devices": "The picture takes every second device, from device 0 on.",
         "device-order": "The right four devices; now look at which stands where.",
-        "transposed": "Swap the names in the spec, or leave the devices in their order.",
+        "transposed": "In the picture devices 0 and 2 stand side by side. Which mesh axis do they "
+        "lie along, and which dimension does the spec cut along it?",
+        "grid": "The picture has two rows and two columns of blocks.",
         "one-device": ONE_DEVICE,
     },
 )
@@ -117,7 +127,14 @@ HALF_THE_DEVICES: Final = Exercise(
 MYSTERY: Final = Exercise(
     id="1.5",
     title="The mysterious mesh",
-    requirements=(PlacedLike("mystery", "0 2 \n 4 6 \n 1 3 \n 5 7", SQUARE),),
+    requirements=(
+        PlacedLike(
+            "mystery",
+            "0 2 \n 4 6 \n 1 3 \n 5 7",
+            SQUARE,
+            mistakes={"pairs-exchanged": "0 2 \n 1 3 \n 4 6 \n 5 7"},
+        ),
+    ),
     hints=(
         "No mesh with its devices in plain order does this with two axes. Either the devices "
         "stand in another order, or the mesh has more axes.",
@@ -129,18 +146,23 @@ MYSTERY: Final = Exercise(
     ),
     diagnoses={
         "device-order": "The picture goes on in steps of two, first the even ids, then the odd.",
+        "pairs-exchanged": "These are the right pairs, in another order: in the picture the pairs "
+        "of even ids come first. " + FASTEST,
         "grid": "The picture has four rows of two blocks.",
         "transposed": "The picture has four rows of two blocks.",
         "replicated-dimension": REPLICATED,
     },
 )
 
+IN_ONES: Final = "0 1 2 3 4 5 6 7"
+IN_TWOS: Final = "0 2 4 6 1 3 5 7"
+
 TWO_AXES: Final = Exercise(
     id="1.6",
     title="Two axes along one dimension",
     requirements=(
-        PlacedLike("first", "0 1 2 3 4 5 6 7", VECTOR),
-        PlacedLike("second", "0 2 4 6 1 3 5 7", VECTOR),
+        PlacedLike("first", IN_ONES, VECTOR, mistakes={"the-other-one": IN_TWOS}),
+        PlacedLike("second", IN_TWOS, VECTOR, mistakes={"the-other-one": IN_ONES}),
     ),
     hints=(
         "An entry of a spec may be a tuple of axis names: the dimension is then cut along all of "
@@ -151,12 +173,15 @@ TWO_AXES: Final = Exercise(
         "which axis leads from device 0 to device 2? That axis changes fastest.",
     ),
     diagnoses={
-        "device-order": "The order of the names in the tuple decides which axis changes fastest.",
-        "replicated-dimension": "One axis alone cuts the vector into too few blocks, and the "
-        "devices along the other axis hold copies.",
+        "the-other-one": "This is the layout of the other of the two pictures. " + FASTEST,
+        "device-order": "From block to block, do the devices go on in ones or in twos? " + FASTEST,
+        "replicated-dimension": "On grid, one axis alone cuts a vector into four blocks or into "
+        "two, and the devices along the other axis hold copies.",
         "replicated": REPLICATED,
         "does-not-fit": "Two axes on one dimension make one entry of the spec: a tuple.",
     },
+    # which comes last within a tuple is the point, and the same spec twice has one of them right
+    weights={"second": 2},
 )
 
 
@@ -184,6 +209,22 @@ def holders(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
         for device, block in _layout(shape, spec, axes).blocks
         if all(start <= i < stop for i, (start, stop) in zip(index, block, strict=True))
     ]
+
+
+def _by_first_names(spec: Spec) -> Spec:
+    """The mistake of taking, of each tuple of names, the first alone."""
+    return tuple(entry[0] if isinstance(entry, tuple) else entry for entry in spec)
+
+
+def _tuples_left_out(spec: Spec) -> Spec:
+    """The mistake of taking a tuple of names for none."""
+    return tuple(None if isinstance(entry, tuple) else entry for entry in spec)
+
+
+def _places(axes: Axes, devices: list[int]) -> list[list[int]]:
+    """The places of devices in the mesh, by coordinates."""
+    sizes = tuple(axes.values())
+    return [[int(i) for i in np.unravel_index(device, sizes)] for device in devices]
 
 
 CASES: Final[tuple[tuple[Axes, Spec], ...]] = (
@@ -254,6 +295,13 @@ COUNTING: Final = Exercise(
                     size // n for size, n in zip(shape, axes.values(), strict=False)
                 ),
                 "true-division": lambda *case: tuple(float(n) for n in shard_shape(*case)),
+                "first-name-only": lambda shape, spec, axes: shard_shape(
+                    shape, _by_first_names(spec), axes
+                ),
+                "tuples-left-out": lambda shape, spec, axes: shard_shape(
+                    shape, _tuples_left_out(spec), axes
+                ),
+                "the-example": lambda *case: (4, 16),
                 "all-devices": lambda shape, spec, axes: tuple(
                     size // math.prod(axes.values()) if entry else size
                     for size, entry in zip(shape, spec, strict=True)
@@ -273,6 +321,17 @@ COUNTING: Final = Exercise(
                 "one-device-only": lambda shape, itemsize, spec, axes: (
                     math.prod(shard_shape(shape, spec, axes)) * itemsize
                 ),
+                "true-division": lambda *case: float(bytes_total(*case)),
+                "eight-devices": lambda shape, itemsize, spec, axes: (
+                    8 * math.prod(shard_shape(shape, spec, axes)) * itemsize
+                ),
+                "first-name-only": lambda shape, itemsize, spec, axes: bytes_total(
+                    shape, itemsize, _by_first_names(spec), axes
+                ),
+                "tuples-left-out": lambda shape, itemsize, spec, axes: bytes_total(
+                    shape, itemsize, _tuples_left_out(spec), axes
+                ),
+                "the-example": lambda *case: 2048,
                 "always-copied": lambda shape, itemsize, spec, axes: (
                     math.prod(shape) * itemsize * math.prod(axes.values())
                 ),
@@ -281,11 +340,24 @@ COUNTING: Final = Exercise(
         Returns(
             "holders",
             "holders must return the devices that hold the element at index, each by its place in "
-            "the mesh, counted row by row.",
+            "the mesh, counted row by row, in increasing order.",
             cases=_draw_indexed,
             reference=holders,
             mistakes={
                 "first-holder-only": lambda *case: holders(*case)[:1],
+                "one-number": lambda *case: holders(*case)[0],
+                "counted-from-one": lambda *case: [device + 1 for device in holders(*case)],
+                "last-first": lambda *case: holders(*case)[::-1],
+                "by-coordinates": lambda index, shape, spec, axes: _places(
+                    axes, holders(index, shape, spec, axes)
+                ),
+                "first-name-only": lambda index, shape, spec, axes: holders(
+                    index, shape, _by_first_names(spec), axes
+                ),
+                "tuples-left-out": lambda index, shape, spec, axes: holders(
+                    index, shape, _tuples_left_out(spec), axes
+                ),
+                "the-example": lambda *case: [2, 3],
                 "names-reversed": lambda index, shape, spec, axes: holders(
                     index,
                     shape,
@@ -326,20 +398,32 @@ COUNTING: Final = Exercise(
         "whole array.",
         "first-holder-only": "Where an axis is not named, several devices hold the same block.",
         "names-reversed": "Within a tuple, the last name changes fastest.",
+        "first-name-only": "A tuple cuts a dimension along all of the axes that it names, and "
+        "these are the results for its first name alone.",
+        "tuples-left-out": "These are the results if an entry that is a tuple cut nothing; it "
+        "cuts its dimension along each of the axes that it names.",
+        "the-example": "That is the result of the example in the prompt, whatever the arguments.",
+        "eight-devices": "The mesh has as many devices as its sizes make, multiplied; it is not "
+        "always eight.",
+        "one-number": "A list was asked for, also where there is a single holder; and where an "
+        "axis is not named, there are several.",
+        "counted-from-one": "The first device of the mesh is number 0.",
+        "last-first": "The right devices, in decreasing order; increasing was asked for.",
+        "by-coordinates": "The right places, each as its coordinates in the mesh. Asked for is a "
+        "number: count the places row by row.",
         "mesh-by-columns": "Devices fill the mesh row by row: the last axis changes fastest.",
     },
 )  # fmt: skip
+
+SLABS: Final = "0\n\n1\n\n2\n\n3\n\n4\n\n5\n\n6\n\n7"
+PENCILS: Final = "0\n1\n\n2\n3\n\n4\n5\n\n6\n7"
 
 CUBES: Final = Exercise(
     id="1.8",
     title="Slabs and pencils",
     requirements=(
-        PlacedLike(
-            "slabs", "0\n\n1\n\n2\n\n3\n\n4\n\n5\n\n6\n\n7", ((16, 16, 16), (8, 4, 2))
-        ),
-        PlacedLike(
-            "pencils", "0\n1\n\n2\n3\n\n4\n5\n\n6\n7", ((16, 16, 16), (4, 8, 2))
-        ),
+        PlacedLike("slabs", SLABS, ((16, 16, 16), (8, 4, 2)), mistakes={"pencils": PENCILS}),
+        PlacedLike("pencils", PENCILS, ((16, 16, 16), (4, 8, 2)), mistakes={"slabs": SLABS}),
     ),
     hints=(
         "The spec has three entries now. Dimension 2, the one that the transform runs along, must "
@@ -349,13 +433,15 @@ CUBES: Final = Exercise(
         "Slabs: a mesh of one axis, on dimension 0. Pencils: a 4 × 2 mesh, on dimensions 0 and 1.",
     ),
     diagnoses={
-        "transposed": "In both pictures dimension 2, which the transform runs along, is whole. "
-        "Compare dimension by dimension into how many blocks it is cut.",
-        "grid": "The mesh's sizes decide how often each dimension is cut.",
+        "transposed": "Compare, dimension by dimension, into how many blocks it is cut. In both "
+        "pictures dimension 2 is whole, which the transform runs along.",
+        "pencils": "These are the pencils, where the slabs were asked for.",
+        "slabs": "These are the slabs, where the pencils were asked for.",
+        "grid": CUTS,
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,
-        "device-order": "Look at which mesh axis lies along which dimension, and at the order of "
-        "the devices in the mesh.",
+        "device-order": "Which mesh axis lies along which dimension, and in which order do the "
+        "devices stand in the mesh? " + FASTEST,
     },
 )  # fmt: skip
 
