@@ -15,19 +15,36 @@ import numpy as np
 from autograder.exercises.exercise import Exercise
 from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike
 from autograder.exercises.requirements_on_programs import Budget
-from autograder.exercises.requirements_on_values import Predicts
+from autograder.exercises.requirements_on_values import AnyOf, Predicts
 
 P = jax.P
+
+ONE_AXIS: Final = AnyOf((P("x"), P("y"), P(None, "x"), P(None, "y")))
+"""Specs that name one of the two axes."""
 
 AFTER: Final = Exercise(
     id="2.1",
     title="Before and after",
     requirements=(
         *(
-            Predicts("layouts", op, f"the spec of {op}, where x has P('x', 'y')", right, mistakes)
+            Predicts(
+                "layouts",
+                op,
+                f"the spec of {op}, where x has P('x', 'y')",
+                right,
+                mistakes | {"layout-lost": P(), "axis-lost": ONE_AXIS},
+            )
             for op, right, mistakes in (
-                ("jnp.sin(x)", P("x", "y"), {}),
-                ("x + v", P("x", "y"), {"smaller-wins": P("y"), "one-each": P(None, "y")}),
+                ("jnp.sin(x)", P("x", "y"), {"turned-for-nothing": P("y", "x")}),
+                (
+                    "x + v",
+                    P("x", "y"),
+                    {
+                        "smaller-wins": P("y"),
+                        "one-each": P(None, "y"),
+                        "turned-for-nothing": P("y", "x"),
+                    },
+                ),
                 ("x.T", P("y", "x"), {"not-turned": P("x", "y")}),
                 ("x[None]", P(None, "x", "y"), {"not-shifted": P("x", "y")}),
                 (
@@ -35,7 +52,7 @@ AFTER: Final = Exercise(
                     P("x", None, "y"),
                     {"not-shifted": P("x", "y"), "inner-part": P(None, "x", "y")},
                 ),
-                ("x[::-1]", P("x", "y"), {"flip-turns": P("y", "x"), "flip-gathers": P()}),
+                ("x[::-1]", P("x", "y"), {"flip-turns": P("y", "x")}),
             )
         ),
         *(
@@ -75,13 +92,21 @@ AFTER: Final = Exercise(
         "broadcast-moves": "Each device holds the columns of v that go with its block of x: they "
         "are laid out along the same axis.",
         "not-shifted": "There is a new dimension now, and a spec speaks of dimensions in order. "
-        "The axes stay with the data that they cut before; what they do not cut needs a None.",
+        "Which of the three is the new one, and what does its entry say? The axes stay with the "
+        "data that they cut before.",
+        "layout-lost": "A result is not brought home, and nobody makes copies of it: each device "
+        "keeps the block that it has made.",
+        "axis-lost": "Both axes cut x, and each device keeps what it has made of its block: both "
+        "cut the result.",
+        "turned-for-nothing": "No dimension changes its place here: what cut dimension 0 before "
+        "cuts dimension 0 of the result.",
+        "other-prediction": "Take one device, and write down which elements of the result it can "
+        "make of what it holds: those stay there. Which mesh axis then cuts which dimension?",
         "inner-part": "Sixteen rows cut into four are four groups of four: a cut of the outer of "
         "the two new dimensions.",
         "split-moves": "The first of the new dimensions is cut just where the old one was.",
         "flip-turns": "No dimension changes its place: rows stay rows. What changes is which "
         "numbers a block holds.",
-        "flip-gathers": "Nobody needs all of it: each block goes to one other device.",
         "flip-stays": "The layout before and after is the same, and so the blocks have to change "
         "places: what was last is first now. A layout alone does not tell you what an operation "
         "cost.",
@@ -122,12 +147,26 @@ REDUCTIONS: Final = Exercise(
                 (
                     "x.mean(0)",
                     32,
-                    {"whole-result": 64, "other-axis": 16, "elements": 8, "before-summing": 128},
+                    {
+                        "nothing-reduced": 0,
+                        "whole-result": 64,
+                        "other-axis": 16,
+                        "elements": 8,
+                        "before-summing": 128,
+                        "on-the-wires": 48,
+                        "all-devices": 256,
+                    },
                 ),
                 (
                     "x.mean(1)",
                     16,
-                    {"whole-result": 64, "other-axis": 32, "elements": 4, "before-summing": 128},
+                    {
+                        "nothing-reduced": 0,
+                        "whole-result": 64,
+                        "other-axis": 32,
+                        "elements": 4,
+                        "before-summing": 128,  # or what all the devices have together
+                    },
                 ),
             )
         ),
@@ -144,11 +183,17 @@ REDUCTIONS: Final = Exercise(
     diagnoses={
         "all-reduce": "Columns that are cut have to be added across the devices that hold their "
         "parts: the dimension that is summed is dimension 0.",
-        "repeated-work": "An axis that the spec does not name makes copies: name both.",
+        "repeated-work": "An axis that the spec does not name makes copies.",
         "one-device": "Seven devices wait.",
-        "split-dimension": "What is cut in dimension 1 of x stays cut in the sums. For everybody "
-        "to have all sums, leave dimension 1 whole, and cut dimension 0, the one that is summed, "
-        "along both axes.",
+        "split-dimension": "What is cut in dimension 1 of x stays cut in the sums, and everybody "
+        "is to have all of them.",
+        "nothing-reduced": "The dimension that is averaged is cut, so no device holds all of what "
+        "is added up.",
+        "on-the-wires": "That is what each of four devices sends where they stand in a ring. Asked "
+        "for is what is added up: the buffer on each device.",
+        "all-devices": "That is what all eight devices have together; asked for is each device.",
+        "other-prediction": "Each device first adds up its own block of 4 × 8. How many partial "
+        "sums does it then hold, and how many bytes do they take?",
         "whole-result": "These are the bytes of the whole result. Each device reduces only the "
         "part that its own columns or rows give.",
         "other-axis": "x.mean(0) adds along dimension 0: of a block of 4 × 8, 8 numbers remain. "
@@ -199,32 +244,59 @@ QUIET_PRODUCTS: Final = Exercise(
         "all-gather": "A device needs whole rows of A and whole columns of B; what it does not "
         "hold of them, it has to fetch.",
         "fails": "A product of an array on an Explicit mesh with one on an Auto mesh is refused, "
-        "and so is one whose Explicit types do not go together. Take one mesh for both.",
+        "and so is one whose Explicit types do not go together. Are both on the same mesh?",
         "replicated": "Quiet it is, but everybody computes everything.",
+        "replicated-dimension": "An axis that cuts neither A's rows nor B's columns makes copies "
+        "of the result, and each device then has more than an eighth of the work to do.",
         "transposed": "A's rows become the result's rows, and B's columns its columns.",
+        "grid": "A's rows become the result's rows, and B's columns its columns: what cuts these "
+        "cuts the result.",
+        "device-order": "In which order do the blocks of the picture go through the devices? Where "
+        "an entry is a tuple, its last name changes fastest from block to block.",
         "number-of-shardings": "An answer is a pair: a sharding for A, and one for B.",
     },
 )
 
 ROWS_OF_BINGO: Final = {
     # what A and B are laid out by: the collective, its bytes on each device, mistakes about them
-    "P('x') @ P(None, 'y')": ("nothing", 0, {}),
-    "P('x') @ P('x')": ("all-gather", 1024, {"sent-not-kept": 256}),
-    "P(None, 'x') @ P('x')": ("all-reduce", 1024, {"own-share": 256}),
-    "P('x', 'y') @ P('y')": ("all-reduce", 256, {"whole-array": 1024, "elements": 64}),
+    "P('x') @ P(None, 'y')": ("nothing", 0, {"for-nothing": 256, "whole-for-nothing": 1024}),
+    "P('x') @ P('x')": (
+        "all-gather",
+        1024,
+        {"sent-not-kept": 256, "gathered-on-the-wires": 768, "all-devices": 8192},
+    ),
+    "P(None, 'x') @ P('x')": (
+        "all-reduce",
+        1024,
+        {"own-share": 256, "reduced-on-the-wires": 1536, "all-devices": 8192},
+    ),
+    "P('x', 'y') @ P('y')": (
+        "all-reduce",
+        256,
+        {"whole-array": 1024, "elements": 64, "all-devices": 2048},
+    ),
     "P('x', 'y') @ P(None, 'y')": (
         "all-gather",
         256,
-        {"whole-array": 1024, "sent-not-kept": 128, "elements": 64},
+        {"whole-array": 1024, "before-the-gather": 128, "elements": 64, "all-devices": 2048},
     ),
     "P('x', 'y') @ P('x', 'y')": (
         "all-gather",
         768,
-        {"only-one": 512, "only-other": 256, "elements": 192},
+        {"only-one": 512, "only-other": 256, "elements": 192, "both-whole": 2048,
+         "all-devices": 6144},
     ),
-    "P('x') @ P('y')": ("all-reduce", 256, {"whole-array": 1024, "elements": 64}),
-    "P(None, 'x') @ P(None, 'x')": ("all-gather", 1024, {"sent-not-kept": 256}),
-}
+    "P('x') @ P('y')": (
+        "all-reduce",
+        256,
+        {"gathers-instead": 1024, "elements": 64, "all-devices": 2048},
+    ),
+    "P(None, 'x') @ P(None, 'x')": (
+        "all-gather",
+        1024,
+        {"sent-not-kept": 256, "gathered-on-the-wires": 768, "all-devices": 8192},
+    ),
+}  # fmt: skip
 
 
 def _mistaken(kind: str) -> dict[str, str]:
@@ -253,7 +325,13 @@ BINGO: Final = Exercise(
             for row, (kind, _, _) in ROWS_OF_BINGO.items()
         ),
         *(
-            Predicts("sizes", row, f"the bytes on each device in {row}", size, mistakes)
+            Predicts(
+                "sizes",
+                row,
+                f"the bytes on each device in {row}",
+                size,
+                ({"thought-it-quiet": 0} if size else {}) | mistakes,
+            )
             for row, (_, size, mistakes) in ROWS_OF_BINGO.items()
         ),
     ),
@@ -278,23 +356,48 @@ BINGO: Final = Exercise(
         "result: there is nothing that they could add to each other's. Each needs more data.",
         "thought-quiet": "Take device 0, write down which part of A and of B it holds, and try to "
         "compute its block of the result.",
-        "sent-not-kept": "That is what a device held before (or the elements, without their four "
-        "bytes each). What counts here is the buffer that an all-gather leaves behind.",
+        "thought-it-quiet": "0 is for where nothing moves. What does device 0 lack for its block "
+        "of the result, or who has the other parts of its sums?",
+        "for-nothing": "Each device has whole rows of A and whole columns of B, so nothing moves.",
+        "whole-for-nothing": "Each device has whole rows of A and whole columns of B, so nothing "
+        "moves, and nobody needs all of an array.",
+        "sent-not-kept": "256 is what a device held before the gather, in bytes, and also the "
+        "number of elements that it holds after it. What counts is the buffer that the gather "
+        "leaves behind, in bytes.",
+        "before-the-gather": "That is what a device held before; as much comes in, and what "
+        "counts is the buffer that holds both.",
+        "gathered-on-the-wires": "That is what each device sends in a ring: three quarters of the "
+        "buffer. What counts here is the buffer that the gather leaves behind.",
+        "reduced-on-the-wires": "That is what each device sends in a ring: one and a half times "
+        "the buffer. What counts here is what is added up: the buffer.",
+        "all-devices": "That is what all eight devices have together; asked for is each device.",
         "own-share": "Each device has a partial sum for every element of the result, 16 × 16 of "
         "them, of four bytes each, and all of these are added up.",
         "elements": "That is the number of elements; each takes four bytes.",
-        "whole-array": "Only a part of the array is needed on each device, or only a part of the "
-        "result is added up there: the rest is cut along the other axis.",
-        "only-one": "Both arrays have to be gathered: these are the bytes of B alone.",
-        "only-other": "Both arrays have to be gathered: these are the bytes of A alone.",
+        "whole-array": "Those are the bytes of a whole array, and on each device only a part of "
+        "one takes part: the rest is cut along the other axis.",
+        "gathers-instead": "Those are the bytes of B, gathered whole. There is a way with a "
+        "smaller buffer: A's rows are whole, so each device can slice them to fit.",
+        "both-whole": "Those are the bytes of both arrays whole. Each device needs whole rows of "
+        "A and whole columns of B, but not all of them.",
+        "only-one": "Both arrays have to be gathered. 512 are the bytes of B alone, afterwards "
+        "(and what a device sends in a ring, for both).",
+        "only-other": "Both arrays have to be gathered. 256 are the bytes of A alone, afterwards "
+        "(and what a device held of both before).",
+        "other-prediction": "Of an all-gather, count what a device holds of the array afterwards; "
+        "of an all-reduce, the block of the result that a device adds up; four bytes an element.",
     },
 )
 
 
-def tripled() -> np.ndarray:
+def summed() -> np.ndarray:
     """What the notebook's `y + z` has to hold."""
-    return 3 * np.arange(256, dtype=np.float32).reshape(16, 16)
+    x = np.arange(256, dtype=np.float32).reshape(16, 16)
+    return x + x * x
 
+
+Y_ROWS: Final = "0\n1\n2\n3"
+Z_ROWS: Final = "4\n5\n6\n7"
 
 COMMITTED: Final = Exercise(
     id="2.5",
@@ -303,18 +406,22 @@ COMMITTED: Final = Exercise(
         *(
             Predicts("committed", value, f"whether {value} is committed", right, mistakes)
             for value, right, mistakes in (
-                ("jnp.arange(16)", False, {}),
+                ("jnp.arange(16)", False, {"made-is-placed": True}),
                 ("jax.device_put(x)", False, {"put-nowhere": True}),
                 ("jax.device_put(x, jax.devices()[0])", True, {"put-somewhere": False}),
-                ("jnp.sin(y)", True, {}),
+                ("jnp.sin(y)", True, {"what-comes-of-it": False}),
                 ("jnp.ones_like(y)", True, {"like-means-where": False}),
                 ("jnp.zeros(y.shape)", False, {"a-shape-is-no-place": True}),
                 ("y + x", True, {"one-is-enough": False}),
             )
         ),
-        PlacedLike("here", "0\n1\n2\n3", ((16, 16),), values=tripled),
-        PlacedLike("there", "4\n5\n6\n7", ((16, 16),), values=tripled),
-        PlacedLike("everywhere", "0\n1\n2\n3\n4\n5\n6\n7", ((16, 16),), values=tripled),
+        PlacedLike(
+            "here", Y_ROWS, ((16, 16),), values=summed, mistakes={"the-other-array": Z_ROWS}
+        ),
+        PlacedLike(
+            "there", Z_ROWS, ((16, 16),), values=summed, mistakes={"the-other-array": Y_ROWS}
+        ),
+        PlacedLike("everywhere", "0\n1\n2\n3\n4\n5\n6\n7", ((16, 16),), values=summed),
     ),
     hints=(
         "An array is committed if somebody said where it is to be: device_put with a place, or a "
@@ -324,6 +431,9 @@ COMMITTED: Final = Exercise(
         "For everywhere, a mesh of all eight is needed; both arrays go onto it, or their sum does.",
     ),
     diagnoses={
+        "made-is-placed": "It is on device 0 because it has to be somewhere; nobody said that it "
+        "is to be there.",
+        "what-comes-of-it": "y was placed, and what is computed from it stays with it.",
         "put-nowhere": "device_put without a place promises nothing: the array may still go "
         "wherever a computation needs it.",
         "put-somewhere": "A place was named, even if it is the one where the array was anyway.",
@@ -331,11 +441,13 @@ COMMITTED: Final = Exercise(
         "argument too, whatever older texts say.",
         "a-shape-is-no-place": "A shape is two numbers; nothing in it says where y is.",
         "one-is-enough": "x goes to where y is, and the result is as committed as y.",
-        "one-device": "device_put to a single device spreads nothing; and what goes through NumPy "
-        "comes back on one device, too.",
-        "devices-unused": "Half of the devices hold nothing.",
+        "one-device": "device_put to a single device spreads nothing, and what comes back from "
+        "NumPy has no layout until it is given one.",
+        "devices-unused": "Every device that has a number in the picture is to hold a strip.",
         "devices-extra": "It was to stay on the devices of one of the two arrays.",
-        "other-devices": "Those are the devices of the other array.",
+        "the-other-array": "Those are the devices of the other array.",
+        "replicated": "Everybody holds all of it, and each was to hold a strip of rows.",
+        "grid": "Strips of rows were asked for: dimension 0 is cut, and dimension 1 is whole.",
         "values": "It is the sum y + z that is asked for: move one of the two, then add.",
     },
 )
@@ -409,7 +521,15 @@ DISASTER: Final = Exercise(
             "bytes",
             "the bytes of all collectives in x + x.T on each device, where x has P('x', 'y')",
             2816,
-            {"free": 0, "one-line": 1024, "one-axis": 1536, "other-axis": 1280},
+            {
+                "free": 0,
+                "one-line": 1024,
+                "one-axis": 1536,
+                "other-axis": 1280,
+                "on-the-wires": 1792,
+                "elements": 704,
+                "all-devices": 8 * 2816,
+            },
         ),
         Predicts(
             "audit",
@@ -442,14 +562,21 @@ DISASTER: Final = Exercise(
         "other-axis": "These are the collectives over y alone.",
         "kept": "Ask the result itself. Two layouts met, and the compiler chose neither.",
         "turned": "Ask the result itself. Two layouts met, and the compiler chose neither.",
-        "too-many-bytes": "Strips are right, but there are fewer of them than devices: an axis "
-        "that is not named makes copies, and larger strips to exchange.",
-        "fails": "On an Explicit mesh the two types do not go together, and JAX does not guess. "
-        "Take an Auto mesh.",
-        "all-gather": "Blocks and their mirror images lie on different devices, and the "
-        "compiler sees no better way than to bring everything everywhere.",
-        "repeated-work": "Copies are quiet, but everybody adds the same numbers.",
+        "on-the-wires": "That is what a device puts on its wires (`.sent`). Asked for is what it "
+        "moves, the bytes of the buffers (`.bytes`).",
+        "elements": "That is the number of elements; each takes four bytes.",
+        "all-devices": "That is what all eight devices have together; asked for is each device.",
+        "other-prediction": "Ask the compiler: what do communication(symmetric, block) and the "
+        "sharding of symmetric(block) say?",
+        "too-many-bytes": "Are there as many strips as devices? An axis that is not named makes "
+        "copies, and larger strips to exchange.",
+        "fails": "On an Explicit mesh, the types of x and x.T go together only where both are laid "
+        "out alike, and JAX does not guess. An Auto mesh was asked for.",
+        "all-gather": "Is x in blocks? A block and its mirror image lie on different devices, and "
+        "the compiler sees no better way than to bring everything everywhere.",
+        "repeated-work": "Copies are quiet; an axis that the spec does not name makes them.",
     },
+    weights={"cheap": 2},
 )
 
 EXERCISES: Final = (AFTER, REDUCTIONS, QUIET_PRODUCTS, BINGO, COMMITTED, CLINIC, DISASTER)
