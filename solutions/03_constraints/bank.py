@@ -2,34 +2,34 @@
 # Known answers to the exercises of notebook 03. A cell stands below what the exercise's cell was
 # handed out with.
 
-# %% the constraint before the sine exercise="3.1" score=1
+# %% the constraint before the sine exercise="3.1" score=1 near=["nothing-moved", "sine-forgotten", "all-gather"]
 def turned(x):
     return jnp.sin(with_sharding_constraint(x, on(grid, ("y",), ("x",))))
 
 
-# %% the constraint's result thrown away exercise="3.1" score=0.3333333333 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% the constraint's result thrown away exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"]
 def turned(x):
     result = jnp.sin(x)
     with_sharding_constraint(result, on(grid, "y", "x"))
     return result
 
 
-# %% the layout that it has already exercise="3.1" score=0.3333333333 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% the layout that it has already exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"]
 def turned(x):
     return with_sharding_constraint(jnp.sin(x), on(grid, "x", "y"))
 
 
-# %% device_put inside of jit exercise="3.1" score=0.3333333333 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% device_put inside of jit exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"]
 def turned(x):
     return jax.device_put(jnp.sin(x), on(grid, "y", "x"))
 
 
-# %% the array transposed exercise="3.1" score=0 diagnoses=["values", "shape", "not-counted-yet"]
+# %% the array transposed exercise="3.1" score=0 diagnoses=["data-turned", "shape", "not-counted-yet"] near=["cosine", "nothing-moved"]
 def turned(x):
     return jnp.sin(x.T)
 
 
-# %% the Explicit mesh exercise="3.1" score=0 diagnoses=["other-modes-verb"]
+# %% the Explicit mesh exercise="3.1" score=0 diagnoses=["other-modes-verb"] near=["replicated"]
 def turned(x):
     return with_sharding_constraint(jnp.sin(x), on(explicit_grid, "y", "x"))
 
@@ -43,17 +43,17 @@ def turned(x):
     return with_sharding_constraint(with_sharding_constraint(result, on(grid)), on(grid, "y", "x"))
 
 
-# %% a type given on the way exercise="3.1" score=0 diagnoses=["other-mode"]
+# %% a type given on the way exercise="3.1" score=0 diagnoses=["other-mode"] near=["other-modes-verb"]
 def turned(x):
     return jax.reshard(jnp.sin(x), on(explicit_grid, "y", "x"))
 
 
-# %% copies exercise="3.1" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
+# %% copies exercise="3.1" score=0.25 diagnoses=["replicated", "all-gather over x"]
 def turned(x):
     return with_sharding_constraint(jnp.sin(x), on(grid))
 
 
-# %% through copies exercise="3.1" score=0.6666666667 diagnoses=["all-gather over x"]
+# %% through copies exercise="3.1" score=0.625 diagnoses=["all-gather over x"] near=["replicated"]
 def turned(x):
     everywhere = with_sharding_constraint(jnp.sin(x), on(grid))
     return with_sharding_constraint(everywhere, on(grid, "y", "x"))
@@ -63,7 +63,36 @@ def turned(x):
 turned = jax.device_put(jnp.sin(x), on(grid, "y", "x"))
 
 
-# %% the layout of the argument first exercise="3.2" score=1
+# %% nothing said exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"] naive=true near=["sine-forgotten"]
+def turned(x):
+    return jnp.sin(x)
+
+
+# %% the sine forgotten exercise="3.1" score=0 diagnoses=["sine-forgotten", "not-counted-yet"] near=["data-turned", "cosine"]
+def turned(x):
+    return with_sharding_constraint(x, on(grid, "y", "x"))
+
+
+# %% the cosine exercise="3.1" score=0 diagnoses=["cosine", "not-counted-yet"] near=["sine-forgotten", "data-turned"]
+def turned(x):
+    return with_sharding_constraint(jnp.cos(x), on(grid, "y", "x"))
+
+
+# %% nothing returned exercise="3.1" score=0 diagnoses=["nothing-returned"] near=["nothing-moved"]
+def turned(x):
+    with_sharding_constraint(jnp.sin(x), on(grid, "y", "x"))
+
+
+# %% the size written in exercise="3.1" score=0 diagnoses=["only-the-first"]
+def turned(x):
+    return with_sharding_constraint(jnp.sin(x).reshape(16, 16), on(grid, "y", "x"))
+
+
+# %% jitted, and laid out at its end exercise="3.1" score=1 near=["other-modes-verb"]
+turned = jax.jit(jnp.sin, out_shardings=on(grid, "y", "x"))
+
+
+# %% the layout of the argument first exercise="3.2" score=1 near=["nothing-moved"]
 def copied_auto(x):
     return 2 * with_sharding_constraint(x, on(grid, None, None))
 
@@ -72,7 +101,7 @@ def copied_explicit(x):
     return 2 * jax.device_put(x, on(explicit_grid))
 
 
-# %% the two verbs exchanged exercise="3.2" score=0.3333333333 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% the two verbs exchanged exercise="3.2" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"]
 def copied_auto(x):
     return jax.reshard(2 * x, on(grid))
 
@@ -81,7 +110,7 @@ def copied_explicit(x):
     return with_sharding_constraint(2 * x, on(explicit_grid))
 
 
-# %% out_shardings, jitted by itself exercise="3.2" score=1
+# %% out_shardings, jitted by itself exercise="3.2" score=1 near=["split-dimension"]
 copied_auto = jax.jit(lambda x: 2 * x, out_shardings=on(grid))
 copied_explicit = jax.jit(lambda x: x + x, out_shardings=on(explicit_grid))
 
@@ -95,7 +124,7 @@ def copied_explicit(x):
     return with_sharding_constraint(2 * x, on(grid))
 
 
-# %% one verb for both exercise="3.2" score=0.6666666667 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% one verb for both exercise="3.2" score=0.625 diagnoses=["nothing-moved", "not-counted-yet"]
 def copied_auto(x):
     return with_sharding_constraint(2 * x, on(grid))
 
@@ -104,7 +133,7 @@ def copied_explicit(x):
     return with_sharding_constraint(2 * x, on(explicit_grid))
 
 
-# %% copied along one axis only exercise="3.2" score=0.3333333333 diagnoses=["split-dimension", "not-counted-yet"]
+# %% copied along one axis only exercise="3.2" score=0.25 diagnoses=["split-dimension", "not-counted-yet"]
 def copied_auto(x):
     return with_sharding_constraint(2 * x, on(grid, "x"))
 
@@ -122,7 +151,7 @@ def copied_explicit(x):
     return with_sharding_constraint(2 * x, on(explicit_grid, "x"))
 
 
-# %% the factor forgotten exercise="3.2" score=0 diagnoses=["values", "not-counted-yet"]
+# %% the factor forgotten exercise="3.2" score=0 diagnoses=["off-by-a-factor", "not-counted-yet"]
 def copied_auto(x):
     return with_sharding_constraint(x, on(grid))
 
@@ -131,7 +160,89 @@ def copied_explicit(x):
     return jax.reshard(x, on(explicit_grid))
 
 
-# %% a sum for everybody, of which each keeps a part exercise="3.3" score=1
+# %% twice x as it comes exercise="3.2" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"] naive=true near=["split-dimension"]
+def copied_auto(x):
+    return 2 * x
+
+
+def copied_explicit(x):
+    return 2 * x
+
+
+# %% device_put in both exercise="3.2" score=0.625 diagnoses=["nothing-moved", "not-counted-yet"]
+def copied_auto(x):
+    return jax.device_put(2 * x, on(grid))
+
+
+def copied_explicit(x):
+    return jax.device_put(2 * x, on(explicit_grid))
+
+
+# %% what the right verb gives back thrown away exercise="3.2" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"]
+def copied_auto(x):
+    result = 2 * x
+    with_sharding_constraint(result, on(grid))
+    return result
+
+
+def copied_explicit(x):
+    result = 2 * x
+    jax.reshard(result, on(explicit_grid))
+    return result
+
+
+# %% rows for everybody exercise="3.2" score=0.25 diagnoses=["split-dimension", "all-to-all over y"] near=["nothing-moved"]
+def copied_auto(x):
+    return with_sharding_constraint(2 * x, on(grid, ("x", "y")))
+
+
+def copied_explicit(x):
+    return jax.reshard(2 * x, on(explicit_grid, ("x", "y")))
+
+
+# %% through fewer digits, and whole numbers exercise="3.2" score=0 diagnoses=["fewer-digits", "not-counted-yet", "dtype"]
+def copied_auto(x):
+    return with_sharding_constraint((2 * x).astype(jnp.bfloat16), on(grid)).astype(jnp.float32)
+
+
+def copied_explicit(x):
+    return jax.reshard((2 * x).astype(jnp.int32), on(explicit_grid))
+
+
+# %% by hand, and on an island exercise="3.2" score=1 near=["nothing-moved", "split-dimension"]
+def copied_auto(x):
+    def body(x):
+        rows = jax.lax.all_gather(2 * x, "y", axis=1, tiled=True)
+        return jax.lax.all_gather(rows, "x", axis=0, tiled=True)
+
+    return jax.shard_map(body, mesh=grid, in_specs=P("x", "y"), out_specs=P(), check_vma=False)(x)
+
+
+def copied_explicit(x):
+    return jax.sharding.auto_axes(lambda x: 2 * x, out_sharding=on(explicit_grid))(x)
+
+
+# %% on another mesh of the same mode exercise="3.2" score=0.25 diagnoses=["another-mesh", "not-counted-yet"] near=["split-dimension"]
+def copied_auto(x):
+    return with_sharding_constraint(2 * x, on(line))
+
+
+def copied_explicit(x):
+    return jax.reshard(2 * x, on(explicit_line))
+
+
+# %% on a mesh of one's own that is the same exercise="3.2" score=1 near=["another-mesh"]
+def copied_auto(x):
+    same = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AUTO,) * 2)
+    return with_sharding_constraint(2 * x, NamedSharding(same, P()))
+
+
+def copied_explicit(x):
+    same = jax.make_mesh((4, 2), ("x", "y"), axis_types=(EXPLICIT,) * 2)
+    return jax.reshard(2 * x, NamedSharding(same, P()))
+
+
+# %% a sum for everybody, of which each keeps a part exercise="3.3" score=1 near=["replicated", "all-reduce", "cross-terms", "too-many-bytes"]
 def whole(A, B):
     return jax.reshard(jnp.dot(A, B, out_sharding=on(explicit_grid, "x")), on(explicit_grid))
 
@@ -150,7 +261,7 @@ def together(A, B, C, D):
     return jnp.einsum("nij,njk->ik", left, right, out_sharding=on(explicit_grid))
 
 
-# %% reduced and gathered, and the factors brought together exercise="3.3" score=0.9166666667 diagnoses=["all-gather over x"]
+# %% reduced and gathered, and the factors brought together exercise="3.3" score=0.90625 diagnoses=["all-gather over x"] near=["reduce-scatter", "unreduced"]
 def whole(A, B):
     everywhere = on(explicit_grid)
     return jax.reshard(A, everywhere) @ jax.reshard(B, everywhere)
@@ -170,7 +281,7 @@ def together(A, B, C, D):
     return jax.reshard(jax.reshard(parts, on(explicit_grid, "x")), on(explicit_grid))
 
 
-# %% JAX's question unanswered exercise="3.3" score=0 diagnoses=["ambiguous", "bare-spec"]
+# %% JAX's question unanswered exercise="3.3" score=0 diagnoses=["ambiguous", "bare-spec"] near=["all-gather", "split-dimension"]
 def whole(A, B):
     return A @ B
 
@@ -187,7 +298,7 @@ def together(A, B, C, D):
     return A @ B + C @ D
 
 
-# %% one all-reduce each, cut along y exercise="3.3" score=0.75 diagnoses=["replicated-dimension", "all-reduce over x", "too-many-bytes"]
+# %% one all-reduce each, cut along y exercise="3.3" score=0.5 diagnoses=["replicated-dimension", "all-reduce over x", "too-many-bytes"] near=["one-product", "replicated"]
 def whole(A, B):
     return jnp.dot(A, B, out_sharding=on(explicit_grid))
 
@@ -205,7 +316,7 @@ def together(A, B, C, D):
     return jnp.dot(A, B, out_sharding=everywhere) + jnp.dot(C, D, out_sharding=everywhere)
 
 
-# %% everything whole, and the parts never added up exercise="3.3" score=0.4166666667 diagnoses=["replicated", "all-reduce over x", "unreduced"]
+# %% everything whole, and the parts never added up exercise="3.3" score=0.1875 diagnoses=["replicated", "all-reduce over x", "unreduced"] near=["replicated-dimension", "ambiguous", "bare-spec"]
 def whole(A, B):
     return jnp.dot(A, B, out_sharding=on(explicit_grid))
 
@@ -223,7 +334,7 @@ def together(A, B, C, D):
     return jnp.dot(A, B, out_sharding=later) + jnp.dot(C, D, out_sharding=later)
 
 
-# %% parts where the whole was asked for exercise="3.3" score=0.8333333333 diagnoses=["split-dimension", "reduce-scatter over x"]
+# %% parts where the whole was asked for exercise="3.3" score=0.890625 diagnoses=["split-dimension", "reduce-scatter over x"] near=["replicated-dimension"]
 def whole(A, B):
     return jnp.dot(A, B, out_sharding=on(explicit_grid, "x"))
 
@@ -242,18 +353,107 @@ def together(A, B, C, D):
     return jax.reshard(parts, on(explicit_grid))
 
 
-# %% a contraction with ones exercise="3.4" score=1
+# %% everywhere, whatever was asked exercise="3.3" score=0.28125 diagnoses=["replicated", "all-reduce over x", "too-many-bytes"] naive=true near=["ambiguous", "reduce-scatter", "all-gather", "one-product"]
+def whole(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid))
+
+
+rows = columns = whole
+
+
+def together(A, B, C, D):
+    return whole(A, B) + whole(C, D)
+
+
+# %% rows and columns exchanged, and one sum after the other exercise="3.3" score=0.28125 diagnoses=["of-another-name", "not-counted-yet", "reduce-scatter over x"] near=["too-many-bytes", "split-dimension", "all-gather"]
+def whole(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid))
+
+
+def rows(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, None, "x"))
+
+
+def columns(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, "x"))
+
+
+def together(A, B, C, D):
+    return jax.reshard(columns(A, B) + columns(C, D), on(explicit_grid))
+
+
+# %% sums before the product exercise="3.3" score=0.625 diagnoses=["cross-terms", "not-counted-yet"] near=["one-product", "too-many-bytes"]
+def whole(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, None, None))
+
+
+def rows(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, "x", None))
+
+
+def columns(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, None, "x"))
+
+
+def together(A, B, C, D):
+    return jnp.dot(A + C, B + D, out_sharding=on(explicit_grid))
+
+
+# %% one product of the two exercise="3.3" score=0.125 diagnoses=["unanswered", "one-product", "not-counted-yet"] near=["cross-terms", "unreduced"]
+def whole(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid))
+
+
+def together(A, B, C, D):
+    return whole(A, B)
+
+
+# %% by shard_map, and on an equal mesh exercise="3.3" score=1 near=["all-gather", "unreduced", "another-mesh"]
+same = jax.make_mesh((4, 2), ("x", "y"), axis_types=(EXPLICIT,) * 2)
+
+
+def whole(A, B):
+    def body(A, B):
+        return jax.lax.psum(A @ B, "x")
+
+    specs = (P(None, "x"), P("x", None))
+    return jax.shard_map(body, mesh=explicit_grid, in_specs=specs, out_specs=P())(A, B)
+
+
+def rows(A, B):
+    return jax.reshard(jnp.dot(A, B, out_sharding=on(same, unreduced={"x"})), on(same, "x"))
+
+
+def columns(A, B):
+    return jnp.matmul(A, B, out_sharding=on(same, None, "x"))
+
+
+def together(A, B, C, D):
+    def body(A, B, C, D):
+        return jax.lax.psum(A @ B + C @ D, "x")
+
+    specs = (P(None, "x"), P("x", None)) * 2
+    return jax.shard_map(body, mesh=explicit_grid, in_specs=specs, out_specs=P())(A, B, C, D)
+
+
+# %% everywhere on another mesh exercise="3.3" score=0.015625 diagnoses=["another-mesh", "not-counted-yet", "unanswered"] near=["ambiguous"]
+def whole(A, B):
+    everywhere = jnp.dot(A, B, out_sharding=on(explicit_grid))
+    return jax.reshard(everywhere, on(explicit_line))
+
+
+# %% a contraction with ones exercise="3.4" score=1 near=["as-the-sum-comes", "no-out-sharding"]
 def spread_sum(x):
     ones = jax.reshard(jnp.ones(x.shape[0]), on(explicit_grid, "x"))
     return jnp.dot(ones, x, out_sharding=on(explicit_grid, ("y", "x")))
 
 
-# %% the axes in the mesh's order exercise="3.4" score=0.3333333333 diagnoses=["device-order", "collective-permute over x, y"]
+# %% the axes in the mesh's order exercise="3.4" score=0.125 diagnoses=["the-other-order", "collective-permute over x, y"] near=["all-to-all", "all-gather", "along-x-alone"]
 def spread_sum(x):
     return jax.reshard(x.sum(0), on(explicit_grid, ("x", "y")))
 
 
-# %% everything brought together first exercise="3.4" score=0.6666666667 diagnoses=["all-gather over x"]
+# %% everything brought together first exercise="3.4" score=0.25 diagnoses=["all-gather over x"] near=["replicated", "all-to-all"]
 def spread_sum(x):
     return jax.reshard(jax.reshard(x, on(explicit_grid)).sum(0), on(explicit_grid, ("y", "x")))
 
@@ -263,17 +463,17 @@ def spread_sum(x):
     return jnp.sum(x, 0, out_sharding=on(explicit_grid, ("y", "x")))
 
 
-# %% in strips of columns first exercise="3.4" score=0.6666666667 diagnoses=["all-to-all over x"]
+# %% in strips of columns first exercise="3.4" score=0.25 diagnoses=["all-to-all over x"] near=["collective-permute", "the-other-order"]
 def spread_sum(x):
     return jax.reshard(x, on(explicit_grid, None, ("y", "x"))).sum(0)
 
 
-# %% the sum as it comes exercise="3.4" score=0.3333333333 diagnoses=["replicated-dimension", "all-reduce over x"]
+# %% the sum as it comes exercise="3.4" score=0.125 diagnoses=["as-the-sum-comes", "all-reduce over x"] naive=true near=["replicated", "along-x-alone"]
 def spread_sum(x):
     return x.sum(0)
 
 
-# %% the sum for everybody exercise="3.4" score=0.3333333333 diagnoses=["replicated", "all-gather over y"]
+# %% the sum for everybody exercise="3.4" score=0.125 diagnoses=["replicated", "all-gather over y"]
 def spread_sum(x):
     return jax.reshard(x.sum(0), on(explicit_grid))
 
@@ -283,7 +483,42 @@ def spread_sum(x):
     return with_sharding_constraint(x.sum(0), on(explicit_grid, ("y", "x")))
 
 
-# %% the island around the roll alone, one axis opened exercise="3.5" score=1
+# %% what reshard gives back thrown away exercise="3.4" score=0.125 diagnoses=["as-the-sum-comes", "all-reduce over x"]
+def spread_sum(x):
+    total = x.sum(0)
+    jax.reshard(total, on(explicit_grid, ("y", "x")))
+    return total
+
+
+# %% the mean exercise="3.4" score=0 diagnoses=["mean-for-sum", "not-counted-yet"] near=["rows-summed", "dimension-kept"]
+def spread_sum(x):
+    return jax.reshard(x.sum(0), on(explicit_grid, ("y", "x"))) / x.shape[0]
+
+
+# %% the sums of the rows exercise="3.4" score=0 diagnoses=["rows-summed", "shape", "reduce-scatter over y"] near=["mean-for-sum", "all-reduce"]
+def spread_sum(x):
+    return jax.reshard(x.sum(1), on(explicit_grid, ("y", "x")))
+
+
+# %% the dimension kept exercise="3.4" score=0 diagnoses=["dimension-kept", "shape", "not-counted-yet"] near=["rows-summed", "no-out-sharding"]
+def spread_sum(x):
+    return jax.reshard(x.sum(0, keepdims=True), on(explicit_grid, None, ("y", "x")))
+
+
+# %% cut along x alone exercise="3.4" score=0.125 diagnoses=["along-x-alone", "all-reduce over x"] near=["the-other-order", "as-the-sum-comes"]
+def spread_sum(x):
+    return jax.reshard(x.sum(0), on(explicit_grid, "x"))
+
+
+# %% by hand exercise="3.4" score=1 near=["all-reduce", "other-modes-verb"]
+def spread_sum(x):
+    def body(x):
+        return jax.lax.psum_scatter(x.sum(0), "x", tiled=True)
+
+    return jax.shard_map(body, mesh=explicit_grid, in_specs=P("x", "y"), out_specs=P(("y", "x")))(x)
+
+
+# %% the island around the roll alone, one axis opened exercise="3.5" score=1 near=["untypable", "other-neighbour", "all-gather"]
 def differences(x):
     roll = jax.sharding.auto_axes(
         lambda x: jnp.roll(x, 1, axis=1), axes="y", out_sharding=on(explicit_grid, "x", "y")
@@ -303,75 +538,174 @@ def differences(x):
     )(x)
 
 
-# %% whole rows first exercise="3.5" score=0.6666666667 diagnoses=["all-gather over y"]
+# %% whole rows first exercise="3.5" score=0.25 diagnoses=["all-gather over y"] near=["replicated", "all-to-all"]
 def differences(x):
     whole_rows = jax.reshard(x, on(explicit_grid, "x"))
     return x - jax.reshard(jnp.roll(whole_rows, 1, axis=1), on(explicit_grid, "x", "y"))
 
 
-# %% an island that comes out everywhere exercise="3.5" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
+# %% an island that comes out everywhere exercise="3.5" score=0.125 diagnoses=["replicated", "all-gather over x"]
 def differences(x):
     return jax.sharding.auto_axes(
         lambda x: x - jnp.roll(x, 1, axis=1), out_sharding=on(explicit_grid)
     )(x)
 
 
-# %% in strips of rows, and back exercise="3.5" score=0.6666666667 diagnoses=["all-to-all over y"]
+# %% in strips of rows, and back exercise="3.5" score=0.25 diagnoses=["all-to-all over y"]
 def differences(x):
     strips = jax.reshard(x, on(explicit_grid, ("x", "y")))
     return jax.reshard(strips - jnp.roll(strips, 1, axis=1), on(explicit_grid, "x", "y"))
 
 
-# %% the other neighbour exercise="3.5" score=0 diagnoses=["values", "not-counted-yet"]
+# %% the other neighbour exercise="3.5" score=0 diagnoses=["other-neighbour", "not-counted-yet"] near=["rows-rolled", "rolled-alone", "not-a-ring"]
 def differences(x):
     return jax.sharding.auto_axes(
         lambda x: x - jnp.roll(x, -1, axis=1), out_sharding=on(explicit_grid, "x", "y")
     )(x)
 
 
-# %% x itself constrained, or the sum exercise="3.6" score=1
+# %% each block rolled in itself exercise="3.5" score=0 diagnoses=["blocks-alone", "not-counted-yet"] near=["other-neighbour", "not-a-ring", "untypable"]
+def differences(x):
+    def body(mine):
+        return mine - jnp.roll(mine, 1, axis=1)
+
+    return jax.shard_map(body, mesh=explicit_grid, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
+
+
+# %% rows in place of columns exercise="3.5" score=0 diagnoses=["rows-rolled", "not-counted-yet", "collective-permute over x"] near=["other-neighbour", "blocks-alone"]
+def differences(x):
+    return jax.sharding.auto_axes(
+        lambda x: x - jnp.roll(x, 1, axis=0), out_sharding=on(explicit_grid, "x", "y")
+    )(x)
+
+
+# %% the rolled array exercise="3.5" score=0 diagnoses=["rolled-alone", "not-counted-yet"] near=["rows-rolled", "blocks-alone"]
+def differences(x):
+    return jax.sharding.auto_axes(
+        lambda x: jnp.roll(x, 1, axis=1), out_sharding=on(explicit_grid, "x", "y")
+    )(x)
+
+
+# %% no ring exercise="3.5" score=0 diagnoses=["not-a-ring", "not-counted-yet", "all-to-all over y"] near=["blocks-alone", "rolled-alone"]
+def differences(x):
+    def from_the_left(x):
+        return jnp.diff(x, axis=1, prepend=jnp.zeros((x.shape[0], 1), x.dtype))
+
+    return jax.sharding.auto_axes(from_the_left, out_sharding=on(explicit_grid, "x", "y"))(x)
+
+
+# %% an island that ends in strips exercise="3.5" score=0.125 diagnoses=["grid", "all-to-all over y"] near=["replicated", "all-gather"]
+def differences(x):
+    return jax.sharding.auto_axes(
+        lambda x: x - jnp.roll(x, 1, axis=1), out_sharding=on(explicit_grid, ("x", "y"))
+    )(x)
+
+
+# %% everything everywhere, and cut again exercise="3.5" score=0.25 diagnoses=["all-gather over x"] naive=true near=["grid", "replicated", "collective-permute"]
+def differences(x):
+    everywhere = jax.reshard(x, on(explicit_grid))
+    return jax.reshard(everywhere - jnp.roll(everywhere, 1, axis=1), on(explicit_grid, "x", "y"))
+
+
+# %% x itself constrained, or the sum exercise="3.6" score=1 near=["replicated", "too-many-bytes", "turned-twice"]
 def steered(x):
     blocks = on(grid, "x", "y")
     return with_sharding_constraint(x + with_sharding_constraint(x, blocks).T, blocks)
 
 
-# %% nothing said exercise="3.6" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
+# %% nothing said exercise="3.6" score=0.125 diagnoses=["replicated", "all-gather over x"] naive=true near=["replicated-dimension", "added-to-itself"]
 def steered(x):
     return x + x.T
 
 
-# %% x held where it is exercise="3.6" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
+# %% x held where it is exercise="3.6" score=0.125 diagnoses=["replicated", "all-gather over x"]
 def steered(x):
     x = with_sharding_constraint(x, on(grid, "x", "y"))
     return x + x.T
 
 
-# %% the transpose held in its own layout exercise="3.6" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
+# %% the transpose held in its own layout exercise="3.6" score=0.125 diagnoses=["replicated", "all-gather over x"]
 def steered(x):
     return x + with_sharding_constraint(x.T, on(grid, "y", "x"))
 
 
-# %% through strips of rows exercise="3.6" score=0.6666666667 diagnoses=["all-gather over y"]
+# %% through strips of rows exercise="3.6" score=0.25 diagnoses=["all-gather over y"] near=["replicated-dimension", "grid"]
 def steered(x):
     return x + with_sharding_constraint(x.T, on(grid, "x"))
 
 
-# %% through columns along y exercise="3.6" score=0.6666666667 diagnoses=["all-gather over parts of axes"]
+# %% through columns along y exercise="3.6" score=0.25 diagnoses=["all-gather over parts of axes"]
 def steered(x):
     return x + with_sharding_constraint(x, on(grid, "y")).T
 
 
-# %% rows along y exercise="3.6" score=0.3333333333 diagnoses=["replicated-dimension", "all-gather over x"]
+# %% rows along y exercise="3.6" score=0.125 diagnoses=["replicated-dimension", "all-gather over x"]
 def steered(x):
     return x + with_sharding_constraint(x.T, on(grid, "y"))
 
 
-# %% the transpose forgotten exercise="3.6" score=0 diagnoses=["values", "not-counted-yet"]
+# %% the transpose forgotten exercise="3.6" score=0 diagnoses=["added-to-itself", "not-counted-yet"] near=["turned-alone", "one-triangle", "all-gather"]
 def steered(x):
     return with_sharding_constraint(x + x, on(grid, "x", "y"))
 
 
-# %% other words for the same exercise="3.7" score=1
+# %% the constraint thrown away exercise="3.6" score=0.125 diagnoses=["replicated", "all-gather over x"]
+def steered(x):
+    turned = x.T
+    with_sharding_constraint(turned, on(grid, "x", "y"))
+    return x + turned
+
+
+# %% device_put inside of jit exercise="3.6" score=0.125 diagnoses=["replicated", "all-gather over x"]
+def steered(x):
+    return x + jax.device_put(x.T, on(grid, "x", "y"))
+
+
+# %% strips, as last time exercise="3.6" score=0.125 diagnoses=["grid", "too-many-bytes"] near=["transposed", "all-gather"]
+def steered(x):
+    x = with_sharding_constraint(x, on(grid, ("x", "y")))
+    return x + x.T
+
+
+# %% the sum laid out as the transpose is exercise="3.6" score=0.125 diagnoses=["transposed", "not-counted-yet"] near=["grid", "turned-alone"]
+def steered(x):
+    return with_sharding_constraint(x + x.T, on(grid, "y", "x"))
+
+
+# %% everything on everybody, and cut again exercise="3.6" score=0.25 diagnoses=["all-gather over x"] naive=true near=["replicated", "too-many-bytes"]
+def steered(x):
+    turned = with_sharding_constraint(x.T, on(grid))
+    return with_sharding_constraint(x + turned, on(grid, "x", "y"))
+
+
+# %% the transpose alone exercise="3.6" score=0 diagnoses=["turned-alone", "not-counted-yet"] near=["turned-twice", "transposed"]
+def steered(x):
+    return with_sharding_constraint(x.T, on(grid, "x", "y"))
+
+
+# %% the transpose twice exercise="3.6" score=0 diagnoses=["turned-twice", "not-counted-yet"] near=["added-to-itself", "turned-alone"]
+def steered(x):
+    x = with_sharding_constraint(x.T, on(grid, "x", "y"))
+    return x + x
+
+
+# %% one triangle exercise="3.6" score=0 diagnoses=["one-triangle", "not-counted-yet"] near=["added-to-itself"]
+def steered(x):
+    upper = jnp.triu(x)
+    return with_sharding_constraint(upper + upper.T, on(grid, "x", "y"))
+
+
+# %% the other mode's verb exercise="3.6" score=0 diagnoses=["other-modes-verb"]
+def steered(x):
+    return x + jax.reshard(x.T, on(grid, "x", "y"))
+
+
+# %% a constraint on the x that is added exercise="3.6" score=1 near=["replicated", "all-gather", "other-modes-verb"]
+def steered(x):
+    return with_sharding_constraint(x, on(grid, "x", "y")) + x.T
+
+
+# %% other words for the same exercise="3.7" score=1 near=["no-constraint", "all-reduce by hand", "layer_explicit: ambiguous", "bias-last"]
 def layer_plain(x, w, b):
     return 1 / (1 + jnp.exp(-jnp.sum(x[:, None] * w, axis=0) - b))
 
@@ -396,7 +730,7 @@ def layer_mapped(x, w, b):
     return jax.nn.sigmoid(summed + b)
 
 
-# %% the bias before the sum, a copy constrained exercise="3.7" score=0.4166666667 diagnoses=["all-gather over x", "ambiguous", "bias-eight-times", "not-counted-yet"]
+# %% the bias before the sum, a copy constrained exercise="3.7" score=0.1875 diagnoses=["no-constraint", "all-gather over x", "ambiguous", "bias-eight-times", "not-counted-yet"] near=["bias-last", "sum-of-sigmoids", "no all-reduce"]
 def layer_plain(x, w, b):
     return jax.nn.sigmoid(x @ w + b)
 
@@ -418,7 +752,7 @@ def layer_mapped(x, w, b):
     return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)
 
 
-# %% the ways exchanged exercise="3.7" score=0.6666666667 diagnoses=["all-reduce by hand", "not-counted-yet", "no-shard-map"]
+# %% the ways exchanged exercise="3.7" score=0.4375 diagnoses=["no-constraint", "all-reduce by hand", "not-counted-yet", "no-shard-map"] near=["layer_explicit: ambiguous", "layer_mapped: ambiguous", "sigmoid-forgotten"]
 def layer_plain(x, w, b):
     return jax.nn.sigmoid(x @ w + b)
 
@@ -438,7 +772,7 @@ def layer_mapped(x, w, b):
     return jax.nn.sigmoid(jnp.dot(x, w, out_sharding=on(explicit_line)) + b)
 
 
-# %% the sigmoid before the sum exercise="3.7" score=0 diagnoses=["unanswered", "sum-of-sigmoids", "not-counted-yet"]
+# %% the sigmoid before the sum exercise="3.7" score=0 diagnoses=["unanswered", "sum-of-sigmoids", "not-counted-yet"] near=["bias-eight-times", "mean-for-sum", "sigmoid-forgotten"]
 def layer_mapped(x, w, b):
     def body(x, w, b):
         return jax.lax.psum(jax.nn.sigmoid(x @ w + b), "x")
@@ -447,10 +781,88 @@ def layer_mapped(x, w, b):
     return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)
 
 
-# %% the parts never added up exercise="3.7" score=0 diagnoses=["unanswered", "not-replicated"]
+# %% the parts never added up exercise="3.7" score=0 diagnoses=["unanswered", "not-replicated"] near=["no all-reduce", "sum-of-sigmoids"]
 def layer_mapped(x, w, b):
     def body(x, w, b):
         return jax.nn.sigmoid(x @ w + b)
+
+    specs = (P("x"), P("x", None), P())
+    return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)
+
+
+# %% one function four times exercise="3.7" score=0.28125 diagnoses=["no-constraint", "ambiguous"] naive=true near=["no-shard-map", "all-reduce by hand", "not-replicated", "constrained"]
+def layer_plain(x, w, b):
+    return jax.nn.sigmoid(x @ w + b)
+
+
+layer_constrained = layer_explicit = layer_mapped = layer_plain
+
+
+# %% everything brought together exercise="3.7" score=0.390625 diagnoses=["all-gather over x", "no-constraint", "no all-reduce"] near=["not-replicated", "all-reduce by hand"]
+def layer_plain(x, w, b):
+    x, w = with_sharding_constraint(x, on(line)), with_sharding_constraint(w, on(line))
+    return jax.nn.sigmoid(x @ w + b)
+
+
+layer_constrained = layer_plain
+
+
+def layer_explicit(x, w, b):
+    x, w = jax.reshard(x, on(explicit_line)), jax.reshard(w, on(explicit_line))
+    return jax.nn.sigmoid(x @ w + b)
+
+
+def layer_mapped(x, w, b):
+    def body(x, w, b):
+        x = jax.lax.all_gather(x, "x", tiled=True)
+        w = jax.lax.all_gather(w, "x", tiled=True)
+        return jax.nn.sigmoid(x @ w + b)
+
+    specs = (P("x"), P("x", None), P())
+    return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P(), check_vma=False)(
+        x, w, b
+    )
+
+
+# %% a constraint thrown away, the mean, no sigmoid, no bias exercise="3.7" score=0 diagnoses=["bias-forgotten", "not-counted-yet", "sigmoid-forgotten", "no-constraint", "bias-last", "mean-for-sum"] near=["bias-eight-times", "sum-of-sigmoids", "no all-reduce"]
+def layer_plain(x, w, b):
+    return jax.nn.sigmoid(x @ w)
+
+
+def layer_constrained(x, w, b):
+    sums = x @ w
+    with_sharding_constraint(sums, on(line))
+    return sums + b
+
+
+def layer_explicit(x, w, b):
+    return jax.nn.sigmoid(jnp.dot(x, w, out_sharding=on(explicit_line))) + b
+
+
+def layer_mapped(x, w, b):
+    def body(x, w, b):
+        return jax.nn.sigmoid(jax.lax.pmean(x @ w, "x") + b)
+
+    specs = (P("x"), P("x", None), P())
+    return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)
+
+
+# %% the constraint in the wrong one exercise="3.7" score=0.859375 diagnoses=["constrained", "no-constraint"] near=["all-gather", "bias-forgotten", "mean-for-sum", "no-shard-map"]
+def layer_plain(x, w, b):
+    return jax.nn.sigmoid(with_sharding_constraint(x @ w, on(line)) + b)
+
+
+def layer_constrained(x, w, b):
+    return jax.nn.sigmoid(x @ w + b)
+
+
+def layer_explicit(x, w, b):
+    return jax.nn.sigmoid(jnp.dot(x, w, out_sharding=on(explicit_line)) + b)
+
+
+def layer_mapped(x, w, b):
+    def body(x, w, b):
+        return jax.nn.sigmoid(jax.lax.psum(x @ w, "x") + b)
 
     specs = (P("x"), P("x", None), P())
     return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)

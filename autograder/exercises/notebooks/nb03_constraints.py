@@ -42,7 +42,17 @@ TURN: Final = Exercise(
     id="3.1",
     title="A constraint",
     requirements=(
-        Computes("turned", "turned(x) must be jnp.sin(x).", np.sin, _blocks("auto")),
+        Computes(
+            "turned",
+            "turned(x) must be jnp.sin(x).",
+            lambda x: np.sin(x),
+            _blocks("auto"),
+            mistakes={
+                "data-turned": lambda x: np.sin(x).T,
+                "sine-forgotten": lambda x: x,
+                "cosine": np.cos,
+            },
+        ),
         PlacedLike("turned", "0 2 4 6\n1 3 5 7", SHAPES),
         CommunicatesAtMost(
             "turned",
@@ -60,12 +70,17 @@ TURN: Final = Exercise(
         "out.",
     ),
     diagnoses={
-        "nothing-moved": "Either the constraint's result was thrown away, or it says what holds "
-        "anyway, or it was no constraint: inside of jit, with Auto axes, jax.device_put does "
-        "nothing, without a word.",
-        "values": "A layout never changes values: x.T is another array, the constraint is not.",
-        "replicated": "The compiler made copies: either P() was asked for, or the constraint is on "
-        "another mesh than x. Here it is on(grid, …).",
+        "nothing-moved": "Is there a constraint, and is what it gives back what the function "
+        "returns? Does it ask for another layout than x has already? Inside of jit, with Auto "
+        "axes, jax.device_put moves nothing, and raises no error.",
+        "data-turned": "These are the numbers of jnp.sin(x).T, which is another array. A layout "
+        "says where an array's blocks are; to change it changes no number.",
+        "sine-forgotten": "These are the numbers of x itself.",
+        "cosine": "These are the numbers of jnp.cos(x).",
+        "replicated": "Was P() asked for, or does the constraint name another mesh than the one "
+        "that x is on, which is grid?",
+        "all-gather": "On the way, blocks are brought together, and a block can go straight to the "
+        "device that is to have it.",
         "other-modes-verb": "In this exercise x is on grid.",
     },
 )
@@ -78,7 +93,7 @@ COPIES: Final = Exercise(
         for answer, mode in (("copied_auto", "auto"), ("copied_explicit", "explicit"))
         for requirement in (
             Computes(answer, f"{answer}(x) must be 2 * x.", lambda x: 2 * x, _blocks(mode)),
-            PlacedLike(answer, EVERYWHERE, SHAPES),
+            PlacedLike(answer, EVERYWHERE, SHAPES, stays=True),
             CommunicatesAtMost(
                 # along y and then x, or x and then y: on the wires it is the same
                 answer,
@@ -94,12 +109,13 @@ COPIES: Final = Exercise(
         "for Explicit ones. With P(), each is silent on the other's.",
     ),
     diagnoses={
-        "nothing-moved": "Either nothing was asked, or what was asked had no effect, and no error: "
-        "that is what happens where with_sharding_constraint meets Explicit axes, or jax.reshard "
-        "Auto ones, and P() names none of them. Each mode has its own verb.",
-        "split-dimension": "Some of it was copied, not all: a spec that names no axis at all is "
-        "needed.",
-        "values": "It is to hold 2 * x.",
+        "nothing-moved": "Was anything asked, and is what came of it returned? Was it asked in "
+        "this mode's language? Inside of jit three things have no effect, and raise no error: "
+        "with_sharding_constraint to P() on Explicit axes, jax.reshard to P() on Auto ones, and "
+        "jax.device_put on Auto ones.",
+        "split-dimension": "A dimension is whole on every device where its entry in the spec names "
+        "no axis.",
+        "another-mesh": "What comes next in the program knows the mesh of the argument.",
     },
 )
 
@@ -113,22 +129,32 @@ MATMULS: Final = tuple(
 PRODUCTS: Final = ((16, 16), (32, 64))
 PRODUCT_BYTES: Final = (1024, 8192)
 
+
+def _product(A: Any, B: Any) -> Any:  # noqa: N803  as the notebook has them
+    return A @ B
+
+
+def _two_products(A: Any, B: Any, C: Any, D: Any) -> Any:  # noqa: N803  as the notebook has them
+    return A @ B + C @ D
+
+
 OUT_SHARDING: Final = Exercise(
     id="3.3",
     title="Where the sum goes",
     requirements=tuple(
         requirement
-        for answer, asks, picture, kind, arguments, reference in (
-            ("whole", "A @ B", EVERYWHERE, "all-reduce", MATMULS, np.matmul),
-            ("rows", "A @ B", "0,1\n2,3\n4,5\n6,7", "reduce-scatter", MATMULS, np.matmul),
-            ("columns", "A @ B", "0,1 2,3 4,5 6,7", "reduce-scatter", MATMULS, np.matmul),
+        for answer, asks, picture, kind, arguments, reference, mistakes in (
+            ("whole", "A @ B", EVERYWHERE, "all-reduce", MATMULS, _product, {}),
+            ("rows", "A @ B", "0,1\n2,3\n4,5\n6,7", "reduce-scatter", MATMULS, _product, {}),
+            ("columns", "A @ B", "0,1 2,3 4,5 6,7", "reduce-scatter", MATMULS, _product, {}),
             ("together", "A @ B + C @ D", EVERYWHERE, "all-reduce",
-             tuple(pair * 2 for pair in MATMULS),
-             lambda A, B, C, D: A @ B + C @ D),  # noqa: N803  as the notebook has them
+             tuple(pair * 2 for pair in MATMULS), _two_products,
+             {"cross-terms": lambda A, B, C, D: (A + C) @ (B + D),  # noqa: N803
+              "one-product": lambda A, B, C, D: A @ B}),  # noqa: N803
         )
         for requirement in (
-            Computes(answer, f"{answer} must return {asks}.", reference, arguments),
-            PlacedLike(answer, picture, PRODUCTS),
+            Computes(answer, f"{answer} must return {asks}.", reference, arguments, mistakes),
+            PlacedLike(answer, picture, PRODUCTS, stays=True),
             CommunicatesAtMost(
                 answer, tuple((Budget(kind, ("x",), count),) for count in PRODUCT_BYTES)
             ),
@@ -144,17 +170,30 @@ OUT_SHARDING: Final = Exercise(
     ),
     diagnoses={
         "bare-spec": "Here that is on(explicit_grid, …).",
-        "all-gather": "The factors are brought to everybody before they are multiplied. Multiply "
-        "first: what is added up is the product's parts.",
-        "too-many-bytes": "Two sums are added up over the devices, one after the other, where one "
-        "would do: a + b of parts, then one all-reduce.",
-        "replicated-dimension": "If it is cut along y: the contraction is over x, so to cut the "
-        "result along y leaves each device with a part of every sum, all of which are added up.",
+        "ambiguous": "All of it everywhere, a part of it each, or not yet added up?",
+        "all-gather": "Is it the factors that are brought together, before they are multiplied? "
+        "Multiply first: what is left to do is to add up the parts of a product.",
+        "too-many-bytes": "How many sums are added up over the devices? Parts can be added to "
+        "each other first, on each device, and then once over all of them.",
+        "reduce-scatter": "A reduce-scatter leaves each device with a part of a sum. Is a part "
+        "what was asked for, and is it one sum, or one after the other?",
+        "all-reduce": "An all-reduce gives the whole sum to all that take part in it. Is each to "
+        "have the whole, or only what it keeps?",
+        "replicated-dimension": "The parts of each sum are spread along x. Along which axis can "
+        "the result be cut, then, so that each device need only have its own part added up?",
         "replicated": "Everybody gets the whole sum, where a part was asked for.",
-        "unreduced": "That was the right way to begin.",
+        "another-mesh": "All four are to be on explicit_grid.",
+        "cross-terms": "These are the values of (A + C) @ (B + D), which has A @ D and C @ B in it "
+        "besides.",
+        "one-product": "These are the values of A @ B; C @ D is missing.",
+        "unreduced": "Parts that are not added up yet can be added to each other, but nobody can "
+        "read them.",
         "split-dimension": "Compare with the picture, dimension by dimension, what is cut and what "
         "is whole.",
     },
+    about=(CommunicatesAtMost,),
+    # to be asked and to say "everywhere" is the least of it, and one sum for two the most
+    weights={"rows": 2, "columns": 2, "together": 3},
 )  # fmt: skip
 
 SPREAD: Final = Exercise(
@@ -166,8 +205,22 @@ SPREAD: Final = Exercise(
             "spread_sum(x) must be x.sum(0).",
             lambda x: x.sum(0),
             _blocks("explicit"),
+            mistakes={
+                "mean-for-sum": lambda x: x.mean(0),
+                "rows-summed": lambda x: x.sum(1),
+                "dimension-kept": lambda x: x.sum(0, keepdims=True),
+            },
         ),
-        PlacedLike("spread_sum", "0 2 4 6 1 3 5 7", ((16,), (64,))),
+        PlacedLike(
+            "spread_sum",
+            "0 2 4 6 1 3 5 7",
+            ((16,), (64,)),
+            mistakes={
+                "as-the-sum-comes": "0,2,4,6 1,3,5,7",
+                "along-x-alone": "0,1 2,3 4,5 6,7",
+                "the-other-order": "0 1 2 3 4 5 6 7",
+            },
+        ),
         CommunicatesAtMost(
             "spread_sum", tuple((Budget("reduce-scatter", ("x",), count),) for count in (32, 128))
         ),
@@ -181,20 +234,36 @@ SPREAD: Final = Exercise(
         "in the tuple.",
     ),
     diagnoses={
-        "device-order": "In this order the parts that the devices have after the sum are not the "
-        "ones that they are to keep, and have to change places.",
-        "collective-permute over x, y": "The order of the axes in the tuple decides whether what a "
-        "device has summed is what it keeps.",
-        "all-gather over x": "Something is brought together that is to stay apart. Sum first: a "
-        "sum is smaller than what it sums, and each device is to keep its part.",
-        "all-to-all": "The array is laid out anew before it is summed. Sum first: a sum is smaller "
-        "than what it sums.",
-        "replicated-dimension": "The sum is there, but several devices hold the same part of it.",
+        "as-the-sum-comes": "So x.sum(0) comes out by itself, cut along y and copied along x. Is "
+        "what jax.reshard gives back what is returned?",
+        "along-x-alone": "It is cut along x alone, and copied along y.",
+        "the-other-order": "In this order y changes fastest. In the picture, each device keeps a "
+        "part of sums that it took part in; here most parts have to be sent on.",
+        "collective-permute": "After they were added up, parts change places. Is what a device is "
+        "to keep a part of sums that it took part in?",
+        "all-gather": "Is something brought together that is to stay apart? Sum first: a sum is "
+        "smaller than what it sums, and each device is to keep its part.",
+        "all-to-all": "Is x laid out anew before it is summed? Sum first: a sum is smaller than "
+        "what it sums.",
+        "all-reduce": "An all-reduce gives the whole sum to all that take part in it, and each was "
+        "to keep a part.",
         "replicated": "Everybody holds the whole sum.",
+        "mean-for-sum": "These are the means, and the sums were asked for.",
+        "rows-summed": "These are the values of x.sum(1). x.sum(0) adds along dimension 0: one sum "
+        "for each column.",
+        "dimension-kept": "These are the right sums, in an array of rank 2. A vector was "
+        "asked for.",
         "other-modes-verb": "Here x is on explicit_grid.",
         "no-out-sharding": "Sum, and then lay the sum out.",
     },
+    about=(CommunicatesAtMost,),
 )
+
+
+def _blocks_alone(x: Any) -> Any:
+    """The mistake of rolling each block in itself, where dimension 1 is cut into two."""
+    return np.concatenate([half - np.roll(half, 1, axis=1) for half in np.split(x, 2, axis=1)], 1)
+
 
 ISLAND: Final = Exercise(
     id="3.5",
@@ -205,6 +274,13 @@ ISLAND: Final = Exercise(
             "differences(x) must be x - jnp.roll(x, 1, axis=1).",
             lambda x: x - np.roll(x, 1, axis=1),
             _blocks("explicit"),
+            mistakes={
+                "blocks-alone": _blocks_alone,
+                "other-neighbour": lambda x: x - np.roll(x, -1, axis=1),
+                "rows-rolled": lambda x: x - np.roll(x, 1, axis=0),
+                "rolled-alone": lambda x: np.roll(x, 1, axis=1),
+                "not-a-ring": lambda x: x - np.pad(x, ((0, 0), (1, 0)))[:, :-1],
+            },
         ),
         PlacedLike("differences", BLOCKS, SHAPES),
         CommunicatesAtMost(
@@ -223,22 +299,41 @@ ISLAND: Final = Exercise(
     diagnoses={
         "untypable": "jnp.roll cuts off a strip of one column, and one column cannot be cut in "
         "two.",
-        "all-gather over y": "Whole rows are brought together, where each device lacks a single "
-        "column.",
-        "all-to-all over y": "The array is laid out anew and back again, where each device lacks a "
-        "single column.",
-        "replicated": "out_sharding says where the island's result goes; P() is everywhere.",
-        "values": "jnp.roll(x, 1, axis=1) moves columns to the right.",
+        "all-gather": "Blocks are brought together, where each device lacks a single column.",
+        "all-to-all": "The array is laid out anew, where each device lacks a single column.",
+        "collective-permute": "The neighbour to the left is in the same rows, so what is missing "
+        "comes along y alone.",
+        "replicated": "out_sharding says where the island's result goes, and P() is everywhere.",
+        "grid": "The result is to be in the blocks in which x came; out_sharding says where the "
+        "island's result goes.",
+        "blocks-alone": "Each block was rolled in itself: its first column is compared with its "
+        "own last one, and not with the neighbour's.",
+        "other-neighbour": "That is the difference to the right neighbour. jnp.roll(x, 1, axis=1) "
+        "moves columns to the right, so that each meets its left one.",
+        "rows-rolled": "That is the difference to the row above; axis=1 speaks of columns.",
+        "rolled-alone": "That is the rolled array; its difference to x was asked for.",
+        "not-a-ring": "The first column is x itself here. jnp.roll closes the ring: what goes out "
+        "on the right comes in on the left.",
     },
+    about=(CommunicatesAtMost,),
 )
 
 STEER: Final = Exercise(
     id="3.6",
     title="Steering",
     requirements=(
-        Computes("steered", "steered(x) must be x + x.T.", lambda x: x + x.T, (
-            _block((16, 16), "auto"), _block((32, 32), "auto"),
-        )),
+        Computes(
+            "steered",
+            "steered(x) must be x + x.T.",
+            lambda x: x + x.T,
+            (_block((16, 16), "auto"), _block((32, 32), "auto")),
+            mistakes={
+                "added-to-itself": lambda x: 2 * x,
+                "turned-alone": lambda x: x.T,
+                "turned-twice": lambda x: 2 * x.T,
+                "one-triangle": lambda x: np.triu(x) + np.triu(x).T,
+            },
+        ),
         PlacedLike("steered", BLOCKS, ((16, 16), (32, 32))),
         CommunicatesAtMost(
             "steered",
@@ -255,18 +350,25 @@ STEER: Final = Exercise(
         "Constrain x.T to P('x', 'y') before it is added, or the sum after.",
     ),
     diagnoses={
-        "replicated": "At the addition two layouts still meet with equal claims, and the compiler "
-        "makes copies. A constraint on x itself says what holds anyway, and x.T turns it over: "
-        "constrain x.T, or the sum, to P('x', 'y').",
-        "all-gather over y": "The way leads through strips of whole rows: half of each is fetched "
-        "only to be sent on.",
-        "all-gather over parts of axes": "The way leads through a layout with fewer blocks, which "
-        "has to be gathered first.",
-        "replicated-dimension": "The constraint decided for the result too: it took over the "
-        "layout that was given to x.T.",
-        "values": "It is x.T that is added.",
+        "replicated": "Do two layouts still meet at the addition, with equal claims? A constraint "
+        "settles it where the sum rests on what it gives back, and where it says what would not "
+        "hold anyway: x.T is x turned over, and its layout is, too. "
+        "Inside of jit, jax.device_put is none.",
+        "all-gather": "Where does the way lead: through whole rows, through fewer blocks, through "
+        "all of it on every device? Each device is to have an eighth of the sum.",
+        "too-many-bytes": "Is the array laid out anew more than once on the way?",
+        "grid": "The result is to be in the blocks in which x came.",
+        "transposed": "The result is to be in the blocks in which x came, and not in those of x.T.",
+        "replicated-dimension": "The sum has fewer blocks than x. Is that the layout that a "
+        "constraint gave to x.T?",
+        "other-modes-verb": "Here x is on grid.",
+        "added-to-itself": "These are the values of x + x.",
+        "turned-alone": "These are the values of x.T alone.",
+        "turned-twice": "These are the values of x.T + x.T.",
+        "one-triangle": "Only one of the two triangles of x is in it, twice.",
     },
-)  # fmt: skip
+    about=(CommunicatesAtMost,),
+)
 
 
 def _layer(x: Any, w: Any, b: Any) -> Any:
@@ -282,6 +384,26 @@ def _inputs(mode: Any) -> tuple[tuple[Argument, ...], ...]:
         )
         for features, units in ((32, 4), (64, 16))
     )
+
+
+def _without_bias(x: Any, w: Any, b: Any) -> Any:
+    """The bias left out."""
+    return _layer(x, w, 0 * b)
+
+
+def _without_sigmoid(x: Any, w: Any, b: Any) -> Any:
+    """The sigmoid left out."""
+    return x @ w + b
+
+
+def _bias_last(x: Any, w: Any, b: Any) -> Any:
+    """The bias added to the sigmoid."""
+    return _without_bias(x, w, b) + b
+
+
+def _mean(x: Any, w: Any, b: Any) -> Any:
+    """The mean of eight devices' parts, in place of their sum."""
+    return _layer(x, w / 8, b)
 
 
 def _biased(x: Any, w: Any, b: Any) -> Any:
@@ -305,13 +427,23 @@ LAYERS: Final = Exercise(
             ("layer_constrained", "auto", (), {}),
             ("layer_explicit", "explicit", (), {}),
             ("layer_mapped", "explicit", (Ask("all-reduce"),),
-             {"bias-eight-times": _biased, "sum-of-sigmoids": _sigmoids}),
+             {"bias-eight-times": _biased, "sum-of-sigmoids": _sigmoids, "mean-for-sum": _mean}),
         )
         for requirement in (
             Computes(
-                answer, f"{answer} must return sigmoid(x @ w + b).", _layer, _inputs(mode), mistakes
+                answer,
+                f"{answer} must return sigmoid(x @ w + b).",
+                _layer,
+                _inputs(mode),
+                {"bias-forgotten": _without_bias, "sigmoid-forgotten": _without_sigmoid,
+                 "bias-last": _bias_last} | mistakes,
             ),
-            Requests(answer, (by_hand, by_hand), mapped=bool(by_hand)),
+            Requests(
+                answer,
+                (by_hand, by_hand),
+                mapped=bool(by_hand),
+                constrained={"layer_plain": False, "layer_constrained": True}.get(answer),
+            ),
             CommunicatesAtMost(
                 answer, tuple((Budget("all-reduce", ("x",), count),) for count in (16, 64))
             ),
@@ -329,12 +461,28 @@ LAYERS: Final = Exercise(
         "up: the bias is in the result eight times. Add it after psum.",
         "sum-of-sigmoids": "Each device took the sigmoid of its part, and then these were added "
         "up. A sigmoid of a part is no part of the sigmoid: psum first.",
-        "not-replicated": "Here each device has another part of the sum.",
-        "all-gather over x": "The features are brought together, where a sum of parts, four "
-        "numbers long, would do.",
+        "mean-for-sum": "These are the values with the mean of the devices' parts in place of "
+        "their sum.",
+        "bias-forgotten": "These are the values without the bias.",
+        "sigmoid-forgotten": "These are the values before the sigmoid.",
+        "bias-last": "Here the bias is added to the sigmoid; it belongs inside.",
+        "not-replicated": "Has each device another part of the sum there, which is still to be "
+        "added up?",
+        "layer_explicit: ambiguous": "Where is the sum of the parts to go? out_sharding says it.",
+        "layer_mapped: ambiguous": "This one is to be written with shard_map: in its body each "
+        "device multiplies what it has, and nobody asks.",
+        "constrained": "layer_plain leaves it to the compiler.",
+        "all-gather": "Something is brought together, where it would do to add up parts that are "
+        "as long as b.",
+        "no-constraint": "The compiler would choose the same here without being told, and this is "
+        "the one in which it is told.",
+        "no all-reduce": "In the body of a shard_map nothing is added up over the devices unless "
+        "you say so.",
         "no-shard-map": "layer_mapped is to be written with shard_map and psum.",
         "all-reduce by hand": "Only layer_mapped is to be written by hand.",
     },
+    # the plain one needs no thought
+    weights={"layer_constrained": 2, "layer_explicit": 2, "layer_mapped": 3},
 )  # fmt: skip
 
 EXERCISES: Final = (TURN, COPIES, OUT_SHARDING, SPREAD, ISLAND, STEER, LAYERS)
