@@ -2,7 +2,7 @@
 # Known answers to the exercises of notebook 05. A cell stands below what the exercise's cell was
 # handed out with.
 
-# %% asked of JAX exercise="5.1" score=1
+# %% asked of JAX exercise="5.1" score=1 near=["global", "still-inside", "as-before", "other-prediction"]
 a = jnp.ones((16, 16))
 for text in inside:
     jax.shard_map(
@@ -19,24 +19,60 @@ for text in outside:
         out_specs=eval(text),
     )(a).shape
 
-# %% as under vmap exercise="5.1" score=0 diagnoses=["like-vmap", "other-prediction", "still-inside"]
+# %% as under vmap exercise="5.1" score=0 diagnoses=["like-vmap", "still-inside"]
 inside = dict.fromkeys(inside, (16,))
 outside = dict.fromkeys(outside, (4, 8))
 
-# %% the whole array everywhere exercise="5.1" score=0.2857142857 diagnoses=["global", "as-before"]
+# %% the whole array everywhere exercise="5.1" score=0 diagnoses=["global", "as-before"]
 inside = dict.fromkeys(inside, (16, 16))
 outside = dict.fromkeys(outside, (16, 16))
 
-# %% every axis cuts, dimensions exchanged exercise="5.1" score=0.1428571429 diagnoses=["both-cut", "other-dimension", "other-prediction"]
+# %% every axis cuts, dimensions exchanged exercise="5.1" score=0 diagnoses=["both-cut", "other-dimension", "axes-exchanged", "other-prediction"]
 inside = dict(zip(inside, [(4, 8), (4, 8), (2, 16), (4, 8)]))
 outside = dict(zip(outside, [(8, 32), (4, 64), (4, 64)]))
 
-# %% one axis of two exercise="5.1" score=0.7142857143 diagnoses=["one-axis"]
+# %% one axis of two exercise="5.1" score=0.5833333333 diagnoses=["eight", "one-axis"]
 inside = dict(zip(inside, [(4, 8), (4, 16), (16, 8), (16, 16)]))
 outside = dict(zip(outside, [(16, 16), (16, 8), (8, 32)]))
 
 # %% text for shapes exercise="5.1" score=0 diagnoses=["other-form", "unanswered"]
 inside = dict.fromkeys(inside, "4 x 8")
+
+# %% how many blocks, not how long exercise="5.1" score=0 diagnoses=["how-many"] near=["like-vmap", "one-axis"]
+inside = dict(zip(inside, [(4, 2), (4, 1), (1, 8), (1, 1)]))
+outside = dict(zip(outside, [(4, 2), (8, 1), (2, 4)]))
+
+# %% the sizes of x and y exchanged exercise="5.1" score=0.1666666667 diagnoses=["axes-exchanged", "as-before"] near=["other-dimension", "both-cut"]
+inside = dict(zip(inside, [(8, 4), (8, 16), (16, 2), (16, 16)]))
+outside = dict(zip(outside, [(8, 32), (32, 8), (16, 16)]))
+
+# %% cut by all devices, whatever the entry says exercise="5.1" score=0.5 diagnoses=["all-devices"] near=["how-many", "axes-exchanged"]
+inside = dict(zip(inside, [(2, 2), (2, 16), (16, 2), (2, 16)]))
+outside = dict(zip(outside, [(16, 16), (32, 8), (8, 32)]))
+
+# %% of two axes only x exercise="5.1" score=0.5833333333 diagnoses=["one-axis"] near=["sizes-added", "eight"]
+inside = dict(zip(inside, [(4, 8), (4, 16), (16, 4), (16, 16)]))
+outside = dict(zip(outside, [(16, 16), (16, 8), (8, 32)]))
+
+# %% of two axes only y exercise="5.1" score=0.5833333333 diagnoses=["eight", "one-axis"] near=["all-devices"]
+inside = dict(zip(inside, [(4, 8), (4, 16), (16, 8), (16, 16)]))
+outside = dict(zip(outside, [(16, 16), (8, 8), (8, 32)]))
+
+# %% sizes added, and None joined exercise="5.1" score=0.5833333333 diagnoses=["sizes-added", "none-joined"]
+inside = dict(zip(inside, [(4, 8), (4, 16), (16, 3), (16, 16)]))
+outside = dict(zip(outside, [(16, 16), (32, 16), (8, 32)]))
+
+# %% stacked, as vmap would exercise="5.1" score=0 diagnoses=["like-vmap", "stacked"]
+inside = dict(zip(inside, [(), (16,), (16,), (16, 16)]))
+outside = dict(zip(outside, [(4, 2, 4, 8), (8, 4, 8), (2, 4, 4, 8)]))
+
+# %% a dimension too many exercise="5.1" score=0.3333333333 diagnoses=["other-prediction"] near=["stacked", "none-joined"]
+inside = dict(zip(inside, [(1, 4, 8), (4, 16), (16, 2), (16, 16)]))
+outside = dict(zip(outside, [(16, 16, 1), (32, 8, 1), (8, 32)]))
+
+# %% lists for tuples exercise="5.1" score=1
+inside = dict(zip(inside, [[4, 8], [4, 16], [16, 2], [16, 16]]))
+outside = dict(zip(outside, [[16, 16], [32, 8], [8, 32]]))
 
 
 # %% in other words exercise="5.2" score=1
@@ -67,7 +103,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% no word is said exercise="5.2" score=0 diagnoses=["not-replicated", "each-for-itself", "no all-reduce"]
+# %% no word is said exercise="5.2" score=0 diagnoses=["not-replicated", "each-for-itself", "no all-reduce", "not-counted-yet"]
 def total(x):
     return jax.shard_map(lambda a: a.sum(), in_specs=P("x"), out_specs=P())(x)
 
@@ -108,7 +144,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% whole blocks, and gathered ones exercise="5.2" score=0.25 diagnoses=["mean-for-sum", "not-counted-yet", "sends-too-much", "all-gather by hand", "unanswered"]
+# %% whole blocks, and gathered ones exercise="5.2" score=0.125 diagnoses=["mean-for-sum", "not-counted-yet", "sends-too-much", "all-gather by hand", "unanswered"]
 def total(x):
     return jax.shard_map(lambda a: lax.pmean(a.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -133,7 +169,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% left to the compiler exercise="5.2" score=0 diagnoses=["not-counted-yet", "no-shard-map", "unanswered"]
+# %% left to the compiler exercise="5.2" score=0 diagnoses=["not-counted-yet", "no-shard-map", "unanswered"] naive=true
 def total(x):
     return x.sum()
 
@@ -143,6 +179,162 @@ def total(x):
     return jax.shard_map(
         lambda a: lax.psum(a.sum(), "x"), mesh=line, in_specs=P("x"), out_specs=P()
     )(x)
+
+
+# %% made once, by decorators exercise="5.2" score=1 near=["sum-of-means", "added-twice", "one-too-many", "each-for-itself", "local-largest"]
+from functools import partial
+
+to_a_number = partial(jax.shard_map, in_specs=P("x"), out_specs=P())
+
+
+@to_a_number
+def total(mine):
+    return lax.psum(jnp.sum(mine), "x")
+
+
+@to_a_number
+def average(mine):
+    return lax.psum(mine.sum(), "x") / (mine.shape[0] * lax.axis_size("x"))
+
+
+largest = to_a_number(lambda mine: lax.pmax(mine.max(), "x"))
+
+
+@partial(jax.shard_map, in_specs=P("x"), out_specs=P("x"))
+def softmax(mine):
+    weights = jnp.exp(mine - lax.pmax(mine.max(), "x"))
+    return weights / lax.psum(weights.sum(), "x")
+
+
+# %% psum and pmean exchanged exercise="5.2" score=0 diagnoses=["mean-for-sum", "not-counted-yet", "sum-of-means", "unanswered"] near=["mean-of-all", "sum-for-mean"]
+def total(x):
+    return jax.shard_map(lambda a: lax.pmean(a.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda a: lax.psum(a.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+# %% means, sums, and a sum of the largest exercise="5.2" score=0 diagnoses=["mean-of-all", "not-counted-yet", "sum-for-mean", "sum-of-largest", "not-finite"] near=["mean-for-sum", "sum-of-means", "at-least-zero"]
+def total(x):
+    return jax.shard_map(lambda a: lax.pmean(a.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda a: lax.psum(a.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda a: lax.psum(a.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(mine):
+        e = jnp.exp(mine - lax.psum(mine.max(), "x"))
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the largest, or zero exercise="5.2" score=0 diagnoses=["unanswered", "mean-of-sums", "not-counted-yet", "at-least-zero", "not-finite"] near=["sum-of-largest"]
+def average(x):
+    return jax.shard_map(lambda a: lax.pmean(a.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    def body(mine):
+        return lax.pmax(jnp.max(mine, initial=0), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(mine):
+        e = jnp.exp(mine - lax.pmax(mine.max(initial=0), "x"))
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the number of the notebook's elements, and an axis that is not there exercise="5.2" score=0 diagnoses=["unbound-axis", "off-by-a-factor", "not-counted-yet", "unanswered"] near=["mean-of-sums", "not-replicated"]
+def total(x):
+    return jax.shard_map(lambda a: lax.psum(a.sum(), "i"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda a: lax.psum(a.sum(), "x") / 32, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% divided by its own sum, after all exercise="5.2" score=0 diagnoses=["unanswered", "each-for-itself", "not-counted-yet"] near=["too-seldom", "not-finite"]
+def softmax(x):
+    def body(mine):
+        e = jnp.exp(mine - lax.pmax(mine.max(), "x"))
+        return e / (e.sum() + 0 * lax.psum(e.sum(), "x"))
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% two numbers, and a gather of numbers exercise="5.2" score=0.125 diagnoses=["unanswered", "one-too-many", "no all-reduce"]
+def average(x):
+    def body(mine):
+        return lax.psum(mine.sum(), "x") / lax.psum(jnp.float32(mine.size) + 0 * mine[0], "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    def body(mine):
+        return lax.all_gather(mine.max(), "x").max()
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(), check_vma=False)(x)
+
+
+# %% sums by hand of one number too many exercise="5.2" score=0.0625 diagnoses=["sends-too-much", "unanswered"] near=["all-gather by hand"]
+def total(x):
+    def body(mine):
+        return lax.psum(jnp.stack([mine.sum(), mine.sum()]), "x")[0]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% several numbers, one after the other exercise="5.2" score=0.0625 diagnoses=["one-too-many", "unanswered"] near=["sends-too-much"]
+def total(x):
+    def body(mine):
+        first, second = jnp.split(mine, 2)
+        return lax.psum(first.sum(), "x") + lax.psum(second.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% the compiler's own, in shard_maps that do nothing exercise="5.2" score=0.25 diagnoses=["no all-reduce"] naive=true
+def keep(number):
+    return jax.shard_map(lambda a: a, in_specs=P(), out_specs=P())(number)
+
+
+def total(x):
+    return keep(x.sum())
+
+
+def average(x):
+    return keep(x.mean())
+
+
+def largest(x):
+    return keep(x.max())
+
+
+def softmax(x):
+    return jax.shard_map(lambda a: a, in_specs=P("x"), out_specs=P("x"))(jax.nn.softmax(x))
+
+
+# %% softmax on every device exercise="5.2" score=0.03125 diagnoses=["unanswered", "added-by-the-compiler", "replicated"]
+def softmax(x):
+    def body(mine):
+        e = jnp.exp(mine - lax.pmax(mine.max(), "x"))
+        return e / lax.psum(e.sum(), "x")
+
+    made = jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+    return lax.with_sharding_constraint(made, P())
 
 
 # %% with plain loops exercise="5.3" score=1
@@ -211,6 +403,117 @@ def all_gather_ref(blocks, tiled):
     return np.concatenate(blocks) if tiled else np.stack(blocks)
 
 
+# %% reshaped and turned exercise="5.3" score=1 near=["32-bits", "transposed-numbers", "dealt-out", "pieces-of-n"]
+def all_gather_ref(blocks, tiled):
+    stacked = np.stack(blocks)
+    return [(stacked.ravel() if tiled else stacked).tolist()] * len(blocks)
+
+
+def psum_scatter_ref(blocks):
+    return np.split(np.sum(blocks, axis=0), len(blocks))
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    return np.array(blocks).reshape(n, n, -1).swapaxes(0, 1).reshape(n, -1).tolist()
+
+
+# %% by JAX, under vmap exercise="5.3" score=0 diagnoses=["raised"]
+def on_devices(collective, blocks):
+    return np.asarray(jax.vmap(collective, axis_name="d")(jnp.array(blocks))).tolist()
+
+
+def all_gather_ref(blocks, tiled):
+    return on_devices(lambda a: lax.all_gather(a, "d", tiled=tiled), blocks)
+
+
+def psum_scatter_ref(blocks):
+    return on_devices(lambda a: lax.psum_scatter(a, "d", tiled=True), blocks)
+
+
+def all_to_all_ref(blocks):
+    return on_devices(lambda a: lax.all_to_all(a, "d", 0, 0, tiled=True), blocks)
+
+
+# %% by JAX, of NumPy's integers exercise="5.3" score=0.3333333333 diagnoses=["32-bits"]
+def on_devices(collective, blocks):
+    return np.asarray(jax.vmap(collective, axis_name="d")(np.array(blocks))).tolist()
+
+
+def all_gather_ref(blocks, tiled):
+    return on_devices(lambda a: lax.all_gather(a, "d", tiled=tiled), blocks)
+
+
+def psum_scatter_ref(blocks):
+    return on_devices(lambda a: lax.psum_scatter(a, "d", tiled=True), blocks)
+
+
+def all_to_all_ref(blocks):
+    return on_devices(lambda a: lax.all_to_all(a, "d", 0, 0, tiled=True), blocks)
+
+
+# %% for the two devices of the example exercise="5.3" score=0 diagnoses=["two-devices"] near=["only-one-device", "one-list", "always-tiled"]
+def all_gather_ref(blocks, tiled):
+    both = [*blocks[0], *blocks[1]] if tiled else [blocks[0], blocks[1]]
+    return [both, both]
+
+
+def psum_scatter_ref(blocks):
+    summed = [a + b for a, b in zip(blocks[0], blocks[1])]
+    half = len(summed) // 2
+    return [summed[:half], summed[half:]]
+
+
+def all_to_all_ref(blocks):
+    half = len(blocks[0]) // 2
+    return [blocks[0][:half] + blocks[1][:half], blocks[0][half:] + blocks[1][half:]]
+
+
+# %% dealt out exercise="5.3" score=0.3333333333 diagnoses=["dealt-out"] near=["never-summed", "never-scattered", "gathered", "never-tiled"]
+def all_gather_ref(blocks, tiled):
+    return [sum(blocks, []) if tiled else blocks for _ in blocks][::-1]
+
+
+def psum_scatter_ref(blocks):
+    total = np.sum(blocks, axis=0).tolist()
+    return [total[i :: len(blocks)] for i in range(len(blocks))]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    return [[number for block in blocks for number in block[i::n]] for i in range(n)]
+
+
+# %% pieces as long as there are devices exercise="5.3" score=0 diagnoses=["other-result", "pieces-of-n"] near=["two-devices", "tiled-for-untiled"]
+def all_gather_ref(blocks, tiled):
+    return [blocks[::-1] if not tiled else sum(blocks, []) for _ in blocks]
+
+
+def psum_scatter_ref(blocks):
+    total, n = np.sum(blocks, axis=0).tolist(), len(blocks)
+    return [total[i * n : (i + 1) * n] for i in range(n)]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    return [sum((block[i * n : (i + 1) * n] for block in blocks), []) for i in range(n)]
+
+
+# %% one list for all, and numbers transposed exercise="5.3" score=0 diagnoses=["unanswered", "one-list", "transposed-numbers"] near=["nothing-exchanged", "never-joined"]
+def psum_scatter_ref(blocks):
+    return np.sum(blocks, axis=0).tolist()
+
+
+def all_to_all_ref(blocks):
+    return np.array(blocks).T.reshape(len(blocks), -1).tolist()
+
+
+# %% one list for all, of pieces exchanged exercise="5.3" score=0 diagnoses=["unanswered", "one-list"]
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    return np.array(blocks).reshape(n, n, -1).swapaxes(0, 1).ravel().tolist()
+
+
 # %% along the columns exercise="5.4" score=1
 def sum_by_parts(x):
     def body(mine):
@@ -220,7 +523,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% psum itself exercise="5.4" score=0.5 diagnoses=["no reduce-scatter"]
+# %% psum itself exercise="5.4" score=0.25 diagnoses=["no reduce-scatter"]
 def sum_by_parts(x):
     def body(mine):
         return lax.psum(mine, "x") + 0 * mine
@@ -228,7 +531,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% psum in a composite, and the parts times zero exercise="5.4" score=0.5 diagnoses=["all-reduce by hand"]
+# %% psum in a composite, and the parts times zero exercise="5.4" score=0.25 diagnoses=["all-reduce by hand"]
 def sum_by_parts(x):
     def body(mine):
         row = lax.composite(lambda mine: lax.psum(mine, "x"), name="course.sum")(mine)
@@ -238,7 +541,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"), check_vma=False)(x)
 
 
-# %% gathered, and summed by everybody exercise="5.4" score=0.5 diagnoses=["no reduce-scatter"]
+# %% gathered, and summed by everybody exercise="5.4" score=0.25 diagnoses=["no reduce-scatter"]
 def sum_by_parts(x):
     def body(mine):
         rows = lax.all_gather(mine[0], "x")
@@ -272,6 +575,79 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
+# %% decorated, and scattered untiled exercise="5.4" score=1 near=["untiled", "by-pieces"]
+from functools import partial
+
+
+@partial(jax.shard_map, in_specs=P("x", None), out_specs=P("x", None))
+def sum_by_parts(row):
+    piece = lax.psum_scatter(row.reshape(lax.axis_size("x"), -1), "x")
+    return lax.all_gather(piece, "x", tiled=True)[None, :]
+
+
+# %% untiled along dimension one exercise="5.4" score=0 diagnoses=["untiled"]
+def sum_by_parts(x):
+    def body(mine):
+        piece = lax.psum_scatter(mine, "x", scatter_dimension=1)
+        return lax.all_gather(piece, "x", axis=1, tiled=True)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the mean of the rows exercise="5.4" score=0 diagnoses=["mean-for-sum", "not-counted-yet"] near=["added-twice"]
+def sum_by_parts(x):
+    def body(mine):
+        piece = lax.psum_scatter(mine[0], "x", tiled=True) / lax.axis_size("x")
+        return lax.all_gather(piece, "x", tiled=True)[None]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% summed again at the end exercise="5.4" score=0 diagnoses=["added-twice", "all-reduce by hand"] near=["mean-for-sum"]
+def sum_by_parts(x):
+    def body(mine):
+        piece = lax.psum_scatter(mine[0], "x", tiled=True)
+        return lax.psum(lax.all_gather(piece, "x", tiled=True), "x")[None] + 0 * mine
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% in two halves exercise="5.4" score=0.25 diagnoses=["one-too-many"] near=["no reduce-scatter", "no all-gather", "shape"]
+def sum_by_parts(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        halves = jnp.split(mine.reshape(n, -1), [1], axis=1)
+        scattered = [lax.psum_scatter(half, "x", tiled=True) for half in halves]
+        gathered = [lax.all_gather(half, "x", tiled=True) for half in scattered]
+        return jnp.concatenate(gathered, axis=1).reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the sizes of the first mesh exercise="5.4" score=0 diagnoses=["only-the-first"] near=["one-too-many"]
+def sum_by_parts(x):
+    def body(mine):
+        piece = lax.psum_scatter(mine.reshape(8, 2), "x")
+        return lax.all_gather(piece, "x").reshape(1, 16)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% nothing returned exercise="5.4" score=0 diagnoses=["nothing-returned"]
+def sum_by_parts(x):
+    def body(mine):
+        piece = lax.psum_scatter(mine[0], "x", tiled=True)
+        return lax.all_gather(piece, "x", tiled=True)[None]
+
+    jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the compiler's sum, in a shard_map that does nothing exercise="5.4" score=0.25 diagnoses=["no reduce-scatter"] naive=true
+def sum_by_parts(x):
+    rows = jnp.broadcast_to(x.sum(0), x.shape)
+    return jax.shard_map(lambda row: row, in_specs=P("x"), out_specs=P("x"))(rows)
+
+
 # %% the other way round, in a scan exercise="5.5" score=1
 def ring_all_gather(x):
     def body(mine):
@@ -302,7 +678,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% n steps exercise="5.5" score=0.5 diagnoses=["one-too-many"]
+# %% n steps exercise="5.5" score=0.25 diagnoses=["one-too-many"]
 def ring_all_gather(x):
     def body(mine):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -354,7 +730,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the other neighbour's piece, everything sent exercise="5.5" score=0.25 diagnoses=["sends-too-much", "wrong-piece-behind", "not-counted-yet"]
+# %% the other neighbour's piece, everything sent exercise="5.5" score=0.125 diagnoses=["sends-too-much", "wrong-piece-behind", "not-counted-yet"]
 def ring_all_gather(x):
     def body(mine):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -380,7 +756,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the collectives themselves exercise="5.5" score=0.5 diagnoses=["no collective-permute"]
+# %% the collectives themselves exercise="5.5" score=0.25 diagnoses=["no collective-permute"]
 def ring_all_gather(x):
     def body(mine):
         return lax.all_gather(mine, "x", tiled=True)[None]
@@ -395,7 +771,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% far too many steps, and a gather beside exercise="5.5" score=0.5 diagnoses=["too-often", "all-gather by hand"]
+# %% far too many steps, and a gather beside exercise="5.5" score=0.25 diagnoses=["too-often", "all-gather by hand"]
 def ring_all_gather(x):
     def body(mine):
         n = lax.axis_size("x")
@@ -418,6 +794,169 @@ def ring_reduce_scatter(x):
         return growing + 0 * lax.all_gather(growing, "x")[0]
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% decorated, and round the other way exercise="5.5" score=1 near=["not-to-the-neighbour", "against-the-ring", "wrong-order", "open-ring", "at-its-number", "one-is-missing", "wrong-piece", "wrong-piece-behind"]
+from functools import partial
+
+along = partial(jax.shard_map, in_specs=P("x"), out_specs=P("x"))
+
+
+@along
+def ring_all_gather(mine):
+    n, i = lax.axis_size("x"), lax.axis_index("x")
+    made = lax.pcast(jnp.zeros((n * mine.size,), mine.dtype), "x", to="varying")
+
+    def put(made, block, owner):
+        return lax.dynamic_update_slice(made, block, (owner * mine.size,))
+
+    def step(s, carry):
+        block, made = carry
+        block = lax.ppermute(block, "x", [((j + 1) % n, j) for j in range(n)])
+        return block, put(made, block, (i + s) % n)
+
+    return lax.fori_loop(1, n, step, (mine, put(made, mine, i)))[1][None]
+
+
+@along
+def ring_reduce_scatter(row):
+    n, i = lax.axis_size("x"), lax.axis_index("x")
+    pieces = row.reshape(n, -1)
+
+    def step(s, summed):
+        came = lax.ppermute(summed, "x", [((j + 1) % n, j) for j in range(n)])
+        return came + jnp.take(pieces, (i + 1 + s) % n, axis=0)
+
+    return lax.fori_loop(1, n, step, jnp.take(pieces, (i + 1) % n, axis=0))
+
+
+# %% straight from each to each exercise="5.5" score=0.25 diagnoses=["not-to-the-neighbour"] near=["too-often", "no collective-permute"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        made = jnp.zeros((n, mine.size), mine.dtype).at[i].set(mine)
+        for s in range(1, n):
+            came = lax.ppermute(mine, "x", [(j, (j + s) % n) for j in range(n)])
+            made = made.at[(i - s) % n].set(came)
+        return made.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pieces = mine.reshape(n, -1)
+        summed = pieces[i]
+        for s in range(1, n):
+            pairs = [(j, (j + s) % n) for j in range(n)]
+            summed = summed + lax.ppermute(pieces[(i + s) % n], "x", pairs)
+        return summed
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the ring one way, the places the other exercise="5.5" score=0 diagnoses=["against-the-ring", "not-counted-yet"] near=["sends-too-much", "one-too-many"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        made = jnp.zeros((n, mine.size), mine.dtype).at[i].set(mine)
+        for s in range(1, n):
+            mine = lax.ppermute(mine, "x", [(j, (j - 1) % n) for j in range(n)])
+            made = made.at[(i - s) % n].set(mine)
+        return made.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pieces = mine.reshape(n, -1)
+        summed = pieces[(i - 1) % n]
+        for s in range(1, n):
+            came = lax.ppermute(summed, "x", [(j, (j - 1) % n) for j in range(n)])
+            summed = came + pieces[(i - 1 - s) % n]
+        return summed
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the ring not closed exercise="5.5" score=0 diagnoses=["open-ring", "not-counted-yet"] near=["too-seldom"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        made = jnp.zeros((n, mine.size), mine.dtype).at[i].set(mine)
+        for s in range(1, n):
+            mine = lax.ppermute(mine, "x", [(j, j + 1) for j in range(n - 1)])
+            made = made.at[(i - s) % n].set(mine)
+        return made.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pieces = mine.reshape(n, -1)
+        summed = pieces[(i - 1) % n]
+        for s in range(1, n):
+            came = lax.ppermute(summed, "x", [(j, j + 1) for j in range(n - 1)])
+            summed = came + pieces[(i - 1 - s) % n]
+        return summed
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a step less exercise="5.5" score=0 diagnoses=["one-is-missing", "not-counted-yet", "too-seldom"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        made = jnp.zeros((n, mine.size), mine.dtype).at[i].set(mine)
+        for s in range(1, n - 1):
+            mine = lax.ppermute(mine, "x", [(j, (j + 1) % n) for j in range(n)])
+            made = made.at[(i - s) % n].set(mine)
+        return made.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pieces = mine.reshape(n, -1)
+        summed = pieces[(i - 1) % n]
+        for s in range(1, n - 1):
+            came = lax.ppermute(summed, "x", [(j, (j + 1) % n) for j in range(n)])
+            summed = came + pieces[(i - 1 - s) % n]
+        return summed
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% blocks written at the number of their device exercise="5.5" score=0 diagnoses=["at-its-number", "not-counted-yet", "unanswered"] near=["all-gather by hand"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        made = lax.pcast(jnp.zeros(n * mine.size, mine.dtype), "x", to="varying")
+        for s in range(n):
+            made = lax.dynamic_update_slice(made, mine, ((i - s) % n,))
+            if s < n - 1:
+                mine = lax.ppermute(mine, "x", [(j, (j + 1) % n) for j in range(n)])
+        return made[None]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the compiler's own, in shard_maps that do nothing exercise="5.5" score=0.25 diagnoses=["no collective-permute"] naive=true
+def ring_all_gather(x):
+    n = jax.sharding.get_abstract_mesh().shape["x"]
+    rows = jnp.broadcast_to(x, (n, x.size))
+    return jax.shard_map(lambda row: row, in_specs=P("x"), out_specs=P("x"))(rows)
+
+
+def ring_reduce_scatter(x):
+    return jax.shard_map(lambda row: row, in_specs=P("x"), out_specs=P("x"))(x.sum(0))
 
 
 # %% both edges added where they belong exercise="5.6" score=1
@@ -488,7 +1027,7 @@ def second_difference(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% whole blocks sent exercise="5.6" score=0.5 diagnoses=["sends-too-much"]
+# %% whole blocks sent exercise="5.6" score=0.25 diagnoses=["sends-too-much"]
 def second_difference(x):
     def body(mine):
         n = lax.axis_size("x")
@@ -500,7 +1039,7 @@ def second_difference(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% everything brought to everybody exercise="5.6" score=0.5 diagnoses=["no collective-permute"]
+# %% everything brought to everybody exercise="5.6" score=0.25 diagnoses=["no collective-permute"]
 def second_difference(x):
     def body(mine):
         whole = lax.all_gather(mine, "x", tiled=True)
@@ -510,7 +1049,7 @@ def second_difference(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% two permutations and a gather exercise="5.6" score=0.5 diagnoses=["all-gather by hand"]
+# %% two permutations and a gather exercise="5.6" score=0.25 diagnoses=["all-gather by hand"]
 def second_difference(x):
     def body(mine):
         n = lax.axis_size("x")
@@ -520,6 +1059,125 @@ def second_difference(x):
         return wide[:-2] - 2 * mine + wide[2:] + 0 * lax.all_gather(mine[0], "x")[0]
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% decorated, with a convolution exercise="5.6" score=1 near=["wrong-end", "wrong-way-round", "halos-exchanged", "one-way", "open-ends", "other-sign", "once-itself"]
+from functools import partial
+
+
+@partial(jax.shard_map, in_specs=P("x"), out_specs=P("x"))
+def second_difference(mine):
+    n = lax.axis_size("x")
+    up = [(i, (i + 1) % n) for i in range(n)]
+    before = lax.ppermute(mine[-1:], "x", up)
+    after = lax.ppermute(mine[:1], "x", [(b, a) for a, b in up])
+    wide = jnp.concatenate([before, mine, after])
+    return jnp.convolve(wide, jnp.array([1.0, -2.0, 1.0], mine.dtype), mode="valid")
+
+
+# %% both permutations the wrong way round exercise="5.6" score=0 diagnoses=["wrong-way-round", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        before = lax.ppermute(mine[-1:], "x", [(i, (i - 1) % n) for i in range(n)])
+        after = lax.ppermute(mine[:1], "x", [(i, (i + 1) % n) for i in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% both the same way exercise="5.6" score=0 diagnoses=["one-way", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        ring = [(i, (i + 1) % n) for i in range(n)]
+        before = lax.ppermute(mine[-1:], "x", ring)
+        after = lax.ppermute(mine[:1], "x", ring)
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the ring open at its end exercise="5.6" score=0 diagnoses=["open-at-the-end", "not-counted-yet"] near=["open-at-the-start"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        before = lax.ppermute(mine[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        after = lax.ppermute(mine[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the ring open at its start exercise="5.6" score=0 diagnoses=["open-at-the-start", "not-counted-yet"] near=["open-at-the-end"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        before = lax.ppermute(mine[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        after = lax.ppermute(mine[:1], "x", [((i + 1) % n, i) for i in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the sign turned exercise="5.6" score=0 diagnoses=["other-sign", "not-counted-yet"] near=["blocks-alone"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        before = lax.ppermute(mine[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((i + 1) % n, i) for i in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return 2 * mine - wide[:-2] - wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% itself only once exercise="5.6" score=0 diagnoses=["once-itself", "not-counted-yet"] near=["no collective-permute"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        before = lax.ppermute(mine[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((i + 1) % n, i) for i in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a first difference, and the difference of that exercise="5.6" score=0.25 diagnoses=["too-often"] near=["sends-too-much", "all-gather by hand"]
+def second_difference(x):
+    def shifted(a, by):
+        n = lax.axis_size("x")
+        before = lax.ppermute(a[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        after = lax.ppermute(a[:1], "x", [((i + 1) % n, i) for i in range(n)])
+        return jnp.concatenate([before, a, after])[1 + by : 1 + by + a.size]
+
+    def body(mine):
+        steps = shifted(mine, 1) - mine
+        return steps - shifted(steps, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the ends of all gathered exercise="5.6" score=0.25 diagnoses=["no collective-permute"] near=["too-often"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        first, last = lax.all_gather(mine[0], "x"), lax.all_gather(mine[-1], "x")
+        wide = jnp.concatenate([last[(i - 1) % n][None], mine, first[(i + 1) % n][None]])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the compiler's roll, in a shard_map that does nothing exercise="5.6" score=0.25 diagnoses=["no collective-permute"] naive=true
+def second_difference(x):
+    made = jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1)
+    return jax.shard_map(lambda mine: mine, in_specs=P("x"), out_specs=P("x"))(made)
 
 
 # %% vmap over the body's batch exercise="5.7" score=1
@@ -538,28 +1196,28 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
 
 
-# %% all of them on every device exercise="5.7" score=0.3333333333 diagnoses=["added-by-the-compiler", "all-gather over x"]
+# %% all of them on every device exercise="5.7" score=0.25 diagnoses=["added-by-the-compiler", "all-gather over x"] naive=true
 def solve_all(A, b):
     def body(A, b):
         all_solved = jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])[..., 0]
-        start = lax.axis_index("x") * 2
-        return lax.dynamic_slice(all_solved, (start, 0), (2, 4))
+        mine = len(A) // lax.axis_size("x")
+        return lax.dynamic_slice_in_dim(all_solved, lax.axis_index("x") * mine, mine)
 
     return jax.shard_map(body, in_specs=P(), out_specs=P("x"))(A, b)
 
 
-# %% gathered by hand exercise="5.7" score=0.3333333333 diagnoses=["all-gather by hand", "all-gather over x"]
+# %% gathered by hand exercise="5.7" score=0.25 diagnoses=["all-gather by hand", "all-gather over x"]
 def solve_all(A, b):
     def body(A, b):
+        mine = len(A)
         A, b = lax.all_gather(A, "x", tiled=True), lax.all_gather(b, "x", tiled=True)
         all_solved = jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])[..., 0]
-        start = lax.axis_index("x") * 2
-        return lax.dynamic_slice(all_solved, (start, 0), (2, 4))
+        return lax.dynamic_slice_in_dim(all_solved, lax.axis_index("x") * mine, mine)
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
 
 
-# %% eight everywhere, and not on the diagonal exercise="5.7" score=0 diagnoses=["values", "not-counted-yet"]
+# %% eight everywhere, and not on the diagonal exercise="5.7" score=0 diagnoses=["eight-everywhere", "not-counted-yet"]
 def solve_all(A, b):
     def body(A, b):
         return jnp.linalg.solve(A + 8, b[..., None])[..., 0]
@@ -567,12 +1225,84 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
 
 
-# %% laid out anew outside exercise="5.8" score=1
+# %% decorated, one after the other exercise="5.7" score=1 near=["shape", "eight-everywhere", "eight-forgotten"]
+from functools import partial
+
+
+@partial(jax.shard_map, in_specs=(P("x", None, None), P("x", None)), out_specs=P("x", None))
+def solve_all(systems, sides):
+    eight = 8 * jnp.eye(systems.shape[1], dtype=systems.dtype)
+    solved = [jnp.linalg.solve(system + eight, b) for system, b in zip(systems, sides)]
+    return jnp.stack(solved)
+
+
+# %% two systems written in exercise="5.7" score=0 diagnoses=["only-the-first", "not-counted-yet"]
+def solve_all(A, b):
+    def body(A, b):
+        eight = 8 * jnp.eye(4)
+        return jnp.stack([jnp.linalg.solve(A[i] + eight, b[i]) for i in range(2)])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
+
+
+# %% the eight forgotten exercise="5.7" score=0 diagnoses=["eight-forgotten", "not-counted-yet"] near=["one-for-eight"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(A, b[..., None])[..., 0]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
+
+
+# %% one for eight exercise="5.7" score=0 diagnoses=["one-for-eight", "not-counted-yet"] near=["others-sides"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(A + jnp.eye(4), b[..., None])[..., 0]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
+
+
+# %% from the other side exercise="5.7" score=0 diagnoses=["transposed-systems", "not-counted-yet"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.einsum("nj,nji->ni", b, jnp.linalg.inv(A + 8 * jnp.eye(4)))
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
+
+
+# %% sides for everybody, taken at the device's number exercise="5.7" score=0 diagnoses=["others-sides", "added-by-the-compiler", "all-gather over x"] near=["all-gather by hand"]
+def solve_all(A, b):
+    def body(A, b):
+        b = lax.dynamic_slice_in_dim(b, lax.axis_index("x"), A.shape[0])
+        return jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])[..., 0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(A, b)
+
+
+# %% solutions as columns exercise="5.7" score=0 diagnoses=["shape", "not-counted-yet"] near=["all-gather", "transposed-systems"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
+
+
+# %% vmap, in a shard_map that does nothing exercise="5.7" score=0 diagnoses=["not-counted-yet", "outside-the-body"] naive=true
+def solve_all(A, b):
+    solved = jax.vmap(lambda A, b: jnp.linalg.solve(A + 8 * jnp.eye(4), b))(A, b)
+    return jax.shard_map(lambda mine: mine, in_specs=P("x"), out_specs=P("x"))(solved)
+
+
+# %% vmap alone exercise="5.7" score=0 diagnoses=["not-counted-yet", "no-shard-map"] naive=true
+def solve_all(A, b):
+    return jax.vmap(lambda A, b: jnp.linalg.solve(A + 8 * jnp.eye(4), b))(A, b)
+
+
+# %% laid out anew outside exercise="5.8" score=0 diagnoses=["only-the-first"]
 def everywhere(x):
     return lax.with_sharding_constraint(x, on(line))
 
 
-# %% the check switched off exercise="5.8" score=0.6666666667 diagnoses=["all-gather by hand"]
+# %% the check switched off exercise="5.8" score=0.25 diagnoses=["all-gather by hand"]
 def everywhere(x):
     return jax.shard_map(
         lambda a: lax.all_gather(a, "x", tiled=True),
@@ -589,7 +1319,7 @@ def everywhere(x):
     )(x)
 
 
-# %% nothing done exercise="5.8" score=0.3333333333 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% nothing done exercise="5.8" score=0.125 diagnoses=["nothing-moved", "no all-reduce"]
 def everywhere(x):
     return jax.shard_map(lambda a: a, in_specs=P("x"), out_specs=P("x"))(x)
 
@@ -597,3 +1327,115 @@ def everywhere(x):
 # %% the blocks added up exercise="5.8" score=0 diagnoses=["shape", "not-counted-yet"]
 def everywhere(x):
     return jax.shard_map(lambda a: lax.psum(a, "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+# %% decorated, by the largest exercise="5.8" score=1 near=["at-its-number", "mean-for-sum", "backwards", "not-replicated"]
+from functools import partial
+
+
+@partial(jax.shard_map, in_specs=P("x"), out_specs=P())
+def everywhere(mine):
+    n = lax.axis_size("x")
+    owner = jnp.arange(n * mine.size) // mine.size
+    place = jnp.where(owner == lax.axis_index("x"), jnp.tile(mine, n), -jnp.inf)
+    return lax.pmax(place, "x")
+
+
+# %% round a ring, and a mean as proof exercise="5.8" score=1 near=["all-gather by hand", "added-by-the-compiler", "nothing-moved", "no all-reduce"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        held = [mine]
+        for _ in range(n - 1):
+            held.append(lax.ppermute(held[-1], "x", [(j, (j + 1) % n) for j in range(n)]))
+        return lax.pmean(jnp.stack(held)[(i - jnp.arange(n)) % n].ravel(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% the notebook's mesh written in exercise="5.8" score=0 diagnoses=["only-the-first"]
+def everywhere(x):
+    def body(mine):
+        slots = jnp.zeros((lax.axis_size("x"), mine.size)).at[lax.axis_index("x")].set(mine)
+        return lax.psum(slots.ravel(), "x")
+
+    return jax.shard_map(body, mesh=line, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% eight devices written in exercise="5.8" score=0 diagnoses=["only-the-first", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        slots = jnp.zeros((8, mine.size)).at[lax.axis_index("x")].set(mine)
+        return lax.psum(slots.ravel(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% whole by in_specs exercise="5.8" score=0.25 diagnoses=["no all-reduce"] naive=true
+def everywhere(x):
+    return jax.shard_map(lambda whole: whole, in_specs=P(), out_specs=P())(x)
+
+
+# %% at the number of the device exercise="5.8" score=0 diagnoses=["at-its-number", "not-counted-yet"] near=["shape"]
+def everywhere(x):
+    def body(mine):
+        long = lax.pcast(jnp.zeros(lax.axis_size("x") * mine.size), "x", to="varying")
+        return lax.psum(lax.dynamic_update_slice(long, mine, (lax.axis_index("x"),)), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% a mean of the long vectors exercise="5.8" score=0 diagnoses=["mean-for-sum", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        slots = jnp.zeros((lax.axis_size("x"), mine.size)).at[lax.axis_index("x")].set(mine)
+        return lax.pmean(slots.ravel(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% the blocks backwards exercise="5.8" score=0 diagnoses=["backwards", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        slots = jnp.zeros((lax.axis_size("x"), mine.size)).at[-1 - lax.axis_index("x")].set(mine)
+        return lax.psum(slots.ravel(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% a mean after the gather exercise="5.8" score=0.25 diagnoses=["all-gather by hand"]
+def everywhere(x):
+    def body(mine):
+        return lax.pmean(lax.all_gather(mine, "x", tiled=True), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% laid out anew by a constraint exercise="5.8" score=0 diagnoses=["not-counted-yet", "no-shard-map"] naive=true
+def everywhere(x):
+    return lax.with_sharding_constraint(x, P())
+
+
+# %% a gather in the body, cut off outside exercise="5.8" score=0.125 diagnoses=["split-dimension", "all-gather by hand"]
+def everywhere(x):
+    rows = jax.shard_map(
+        lambda mine: lax.all_gather(mine, "x", tiled=True), in_specs=P("x"), out_specs=P("x")
+    )(x)
+    return rows[: x.size]
+
+
+# %% round a ring, the check off exercise="5.8" score=0.25 diagnoses=["no all-reduce"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        held = [mine]
+        for _ in range(n - 1):
+            held.append(lax.ppermute(held[-1], "x", [(j, (j + 1) % n) for j in range(n)]))
+        return jnp.stack(held)[(i - jnp.arange(n)) % n].ravel()
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(), check_vma=False)(x)
+
+
+# %% whole by in_specs, and a mean for show exercise="5.8" score=0.25 diagnoses=["added-by-the-compiler"] naive=true
+def everywhere(x):
+    return jax.shard_map(lambda whole: lax.pmean(whole, "x"), in_specs=P(), out_specs=P())(x)

@@ -1,11 +1,11 @@
 """Notebook 05: one program for each device, and collectives by hand.
 
 A note for maintainers: what is asked for by hand is read from the exported program, so these
-exercises depend on no compiler but in 5.7 and 5.8. Functions are judged under two meshes, of eight
-and of four devices (`jax.set_mesh`), so they must not have a mesh written into them.
+exercises depend on no compiler but in 5.7. Functions are judged under two meshes, of eight and of
+four devices (`jax.set_mesh`), with blocks of different sizes, so that neither can be written in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,11 +18,23 @@ from autograder.exercises.requirements_on_programs import (
     Computes,
     Requests,
 )
-from autograder.exercises.requirements_on_values import Predicts, Returns
+from autograder.exercises.requirements_on_values import AnyOf, Predicts, Returns
 from autograder.programs import Argument
 
 SIZES: Final = (8, 4)
 """The sizes of the meshes that a function is judged on."""
+
+BLOCK: Final = {8: 8, 4: 6}
+"""How many elements each device has of a vector, on each of the meshes."""
+
+MANY: Final = 64
+"""How many it has on the smaller mesh where the values are to be extreme."""
+
+DEVICES: Final = {n * size: n for n, size in (*BLOCK.items(), (4, MANY))}
+"""How many devices a vector is cut over, by its length."""
+
+STRIPS: Final = ("0 1 2 3 4 5 6 7", "0 1 2 3")
+ROWS: Final = ("0\n1\n2\n3\n4\n5\n6\n7", "0\n1\n2\n3")
 
 
 def _on_lines(*shapes: Any) -> tuple[tuple[Argument, ...], ...]:
@@ -38,50 +50,86 @@ def _each(*asks: Any) -> tuple[tuple[Ask, ...], ...]:
     return tuple(tuple(ask(n) for ask in asks) for n in SIZES)
 
 
+def _vector(n: int) -> tuple[int, ...]:
+    return (n * BLOCK[n],)
+
+
+def _rows(n: int) -> tuple[int, int]:
+    """A row for each device, with columns for each of them to have some of the sum."""
+    return (n, {8: 2, 4: 3}[n] * n)
+
+
+def _placed(answer: str, pictures: tuple[str, str], shape: Any) -> PlacedLike:
+    return PlacedLike(answer, pictures[0], tuple(map(shape, SIZES)), elsewhere=pictures[1:])
+
+
+def _blocks(x: Any) -> list[Any]:
+    """The blocks of a vector, or of one row for each device."""
+    return np.split(x, DEVICES[len(x)] if x.ndim == 1 else len(x))
+
+
+def _cell(table: str, spec: str, right: Any, mistakes: Any) -> Predicts:
+    asked = {
+        "inside": f"the shape in the body, for in_specs {spec}",
+        "outside": f"the shape of the result, for out_specs {spec}",
+    }
+    return Predicts(table, spec, asked[table], right, mistakes)
+
+
 SHAPES: Final = Exercise(
     id="5.1",
     title="What a device sees",
     requirements=(
-        *(
-            Predicts("inside", spec, f"the shape in the body, for in_specs {spec}", right, mistakes)
-            for spec, right, mistakes in (
-                ("P('x', 'y')", (4, 8), {"global": (16, 16), "like-vmap": (16,)}),
-                ("P('x')", (4, 16), {"global": (16, 16), "like-vmap": (16,), "both-cut": (4, 8)}),
-                (
-                    "P(None, ('x', 'y'))",
-                    (16, 2),
-                    {
-                        "global": (16, 16),
-                        "like-vmap": (16,),
-                        "other-dimension": (2, 16),
-                        "one-axis": (16, 8),
-                    },
-                ),
-                ("P()", (16, 16), {"both-cut": (4, 8)}),
-            )
+        _cell(
+            "inside", "P('x', 'y')", (4, 8),
+            {
+                "global": (16, 16), "like-vmap": AnyOf(((), (16,))), "axes-exchanged": (8, 4),
+                "how-many": (4, 2), "all-devices": (2, 2),
+            },
         ),
-        *(
-            Predicts(
-                "outside", spec, f"the shape of the result, for out_specs {spec}", right, mistakes
-            )
-            for spec, right, mistakes in (
-                ("P('x', 'y')", (16, 16), {"still-inside": (4, 8), "other-dimension": (8, 32)}),
-                (
-                    "P(('x', 'y'), None)",
-                    (32, 8),
-                    {
-                        "still-inside": (4, 8),
-                        "as-before": (16, 16),
-                        "other-dimension": (4, 64),
-                        "one-axis": (16, 8),
-                    },
-                ),
-                (
-                    "P('y', 'x')",
-                    (8, 32),
-                    {"still-inside": (4, 8), "as-before": (16, 16), "other-dimension": (16, 16)},
-                ),
-            )
+        _cell(
+            "inside", "P('x')", (4, 16),
+            {
+                "global": (16, 16), "like-vmap": (16,), "both-cut": (4, 8),
+                "axes-exchanged": (8, 16), "other-dimension": (16, 4), "all-devices": (2, 16),
+                "how-many": (4, 1),
+            },
+        ),
+        _cell(
+            "inside", "P(None, ('x', 'y'))", (16, 2),
+            {
+                "global": (16, 16), "like-vmap": (16,), "other-dimension": (2, 16),
+                "one-axis": (16, 4), "eight": (16, 8), "both-cut": (4, 8),
+                "sizes-added": (16, 3), "how-many": (1, 8),
+            },
+        ),
+        _cell(
+            "inside", "P()", (16, 16),
+            {"both-cut": (4, 8), "like-vmap": AnyOf(((), (16,))),
+                "all-devices": AnyOf(((2, 16), (16, 2), (2, 2))), "how-many": (1, 1),},
+        ),
+        _cell(
+            "outside", "P('x', 'y')", (16, 16),
+            {
+                "still-inside": (4, 8), "axes-exchanged": (8, 32), "stacked": (4, 2, 4, 8),
+                "how-many": (4, 2),
+            },
+        ),
+        _cell(
+            "outside", "P(('x', 'y'), None)", (32, 8),
+            {
+                "still-inside": (4, 8), "as-before": (16, 16), "other-dimension": (4, 64),
+                "one-axis": AnyOf(((16, 8), (8, 8))), "sizes-added": (24, 8),
+                "none-joined": AnyOf(((32, 16), (32, 32), (32, 64))), "stacked": (8, 4, 8),
+                "how-many": (8, 1),
+            },
+        ),
+        _cell(
+            "outside", "P('y', 'x')", (8, 32),
+            {
+                "still-inside": (4, 8), "as-before": (16, 16), "stacked": (2, 4, 4, 8),
+                "how-many": (2, 4),
+            },
         ),
     ),
     hints=(
@@ -94,16 +142,27 @@ SHAPES: Final = Exercise(
     diagnoses={
         "global": "That is the whole array. The body sees one device's block of it.",
         "like-vmap": "vmap takes a dimension away; shard_map makes it smaller, and the rank stays.",
-        "both-cut": "Only the axes that the spec names cut anything; along the others every device "
-        "gets a copy.",
+        "both-cut": "An entry cuts its own dimension and no other, and only along the axes that it "
+        "names; along an axis that no entry names every device gets a copy.",
+        "axes-exchanged": "Are the sizes of the axes exchanged? x has four devices, and y two.",
+        "all-devices": "An entry cuts by the axes that it names, and not by all devices.",
+        "how-many": "Is that how many blocks there are? Asked is how long each dimension is.",
         "other-dimension": "An entry of the spec speaks of the dimension in its place: the first "
         "of dimension 0.",
-        "one-axis": "The entry names two axes: their sizes multiply.",
+        "one-axis": "The entry names two axes, and both count: their sizes multiply.",
+        "eight": "8 is how many parts there are, or how long a part would be if y alone cut. Both "
+        "axes cut, and asked is how long a part is.",
+        "sizes-added": "The entry names two axes: their sizes multiply.",
+        "none-joined": "Where the entry is None, no axis is named, and nothing is put together "
+        "along that dimension.",
+        "stacked": "Blocks are put end to end and not stacked: the rank stays.",
         "still-inside": "That is one device's block. Outside, the blocks are put together.",
         "as-before": "What comes out need not have the shape of what went in: out_specs alone "
-        "decides how the blocks are put together.",
+        "decide, and it matters in which entry an axis stands.",
+        "other-prediction": "Go through it dimension by dimension: which axes does its entry name, "
+        "and how many blocks do these make?",
     },
-)
+)  # fmt: skip
 
 
 def _softmax(x: Any) -> Any:
@@ -111,68 +170,81 @@ def _softmax(x: Any) -> Any:
     return e / e.sum()
 
 
-def _large(arguments: Any) -> Any:
-    """The same arguments, with values on the last mesh that exp cannot take as they are."""
-    *rest, last = arguments
-    return (*rest, tuple(a.but(scale=100.0) for a in last))
+NUMBERS: Final = (
+    *_on_lines(_vector)[:1],
+    (Argument((4 * MANY,), (("x", 4),), ("x",), mode="auto", scale=60.0, shift=-1000.0),),
+)
+"""A vector on each mesh; on the second, exp is 0 of all, and too large of the differences."""
 
 
-def _blocks(x: Any) -> list[Any]:
-    """The blocks of a vector that has eight elements on each device."""
-    return np.split(x, len(x) // 8)
-
-
-def _vector(n: int) -> tuple[int, ...]:
-    return (8 * n,)
+def _n(x: Any) -> Any:
+    """How many devices a vector is cut over, as a number of its type."""
+    return np.float32(DEVICES[len(x)])
 
 
 REDUCTIONS: Final = Exercise(
     id="5.2",
     title="To psum or not to psum",
-    requirements=tuple(
-        requirement
-        for answer, asks, reference, count, mistakes in (
-            (
-                "total",
-                "the sum of x",
-                lambda x: x.sum(),
-                1,
-                {
-                    "added-twice": lambda x: x.sum() * np.float32(len(x) // 8),
-                    "mean-for-sum": lambda x: x.sum() / np.float32(len(x) // 8),
-                },
-            ),
-            (
-                "average",
-                "the mean of x",
-                lambda x: x.mean(),
-                1,
-                {"sum-of-means": lambda x: x.mean() * np.float32(len(x) // 8)},
-            ),
-            ("largest", "the largest element of x", lambda x: x.max(), 1, {}),
-            (
-                "softmax",
-                "exp(x) / exp(x).sum(), safe for large x",
-                _softmax,
-                2,
-                {
-                    "each-for-itself": lambda x: np.concatenate(list(map(_softmax, _blocks(x)))),
-                    "local-largest": lambda x: np.concatenate([
-                        np.exp(b - b.max()) for b in _blocks(x)
-                    ]) / sum(np.exp(b - b.max()).sum() for b in _blocks(x)),
-                },
-            ),
-        )
-        for requirement in (
-            Computes(
-                answer, f"{answer} must return {asks}.", reference,
-                _large(_on_lines(_vector)), mistakes, under_mesh=True,
-            ),
-            Requests(
-                answer,
-                _each(lambda n, count=count: Ask("all-reduce", count, ("x",), 4)),
-            ),
-        )
+    requirements=(
+        *(
+            requirement
+            for answer, asks, reference, count, mistakes in (
+                (
+                    "total",
+                    "the sum of x",
+                    lambda x: x.sum(),
+                    1,
+                    {
+                        "added-twice": lambda x: x.sum() * _n(x),
+                        "mean-for-sum": lambda x: x.sum() / _n(x),
+                        "mean-of-all": lambda x: x.mean(),
+                    },
+                ),
+                (
+                    "average",
+                    "the mean of x",
+                    lambda x: x.mean(),
+                    1,
+                    {
+                        "sum-of-means": lambda x: x.mean() * _n(x),
+                        "sum-for-mean": lambda x: x.sum(),
+                        "mean-of-sums": lambda x: x.sum() / _n(x),
+                    },
+                ),
+                (
+                    "largest",
+                    "the largest element of x",
+                    lambda x: x.max(),
+                    1,
+                    {
+                        "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
+                        "at-least-zero": lambda x: x.max(initial=0),
+                    },
+                ),
+                (
+                    "softmax",
+                    "exp(x) / exp(x).sum(), safe for large x",
+                    _softmax,
+                    2,
+                    {
+                        "each-for-itself": lambda x: np.concatenate([
+                            _softmax(b) for b in _blocks(x)
+                        ]),
+                        "local-largest": lambda x: np.concatenate([
+                            np.exp(b - b.max()) for b in _blocks(x)
+                        ]) / sum(np.exp(b - b.max()).sum() for b in _blocks(x)),
+                    },
+                ),
+            )
+            for requirement in (
+                Computes(
+                    answer, f"{answer} must return {asks}.", reference, NUMBERS, mistakes,
+                    under_mesh=True,
+                ),
+                Requests(answer, _each(lambda n, count=count: Ask("all-reduce", count, ("x",), 4))),
+            )
+        ),
+        PlacedLike("softmax", STRIPS[0], ((64,), (4 * MANY,)), elsewhere=STRIPS[1:]),
     ),
     hints=(
         "In the body you have one block. Reduce it to a number first, with jnp, and let the "
@@ -183,24 +255,33 @@ REDUCTIONS: Final = Exercise(
         "of all exps: two numbers, two all-reduces.",
     ),
     diagnoses={
-        "not-replicated": "Each device knows its own part only, and out_specs promises one result.",
-        "added-twice": "It is as many times too large as there are devices: what everybody has "
-        "already was added up again.",
-        "mean-for-sum": "It is as many times too small as there are devices: pmean for psum.",
-        "sum-of-means": "A sum of the devices' means is as many times too large as there are "
-        "devices.",
-        "each-for-itself": "Each device made a softmax of its own block: the sum must be that of "
-        "all of x.",
-        "local-largest": "Each device took away its own largest element, so the exps are on "
-        "different scales when they are added.",
-        "sends-too-much": "Whole blocks are reduced across devices. Reduce the block to a number "
-        "first.",
-        "all-gather by hand": "The blocks are brought together. A number of each is enough.",
-        "one-too-many": "What one all-reduce gives, everybody has: a second adds it up again.",
-        "not-finite": "For large x, exp overflows: take away the largest element of all of x "
-        "before exp.",
+        "not-replicated": "out_specs promise one result for all. Which collective makes one of "
+        "what the devices have?",
+        "added-twice": "It is as many times too large as there are devices: is something added up "
+        "that everybody has already?",
+        "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "
+        "the sum is asked for?",
+        "mean-of-all": "That is the mean of all elements.",
+        "sum-of-means": "It is as many times too large as there are devices: are the devices' "
+        "means added up?",
+        "sum-for-mean": "That is the sum of all elements.",
+        "mean-of-sums": "It is the sum of all elements, divided by the number of devices. By what "
+        "is it to be divided?",
+        "sum-of-largest": "The largest elements of all blocks are added up.",
+        "at-least-zero": "Where all elements are negative, zero comes back, which is none of them.",
+        "each-for-itself": "Each block adds up to one by itself: the sum must be that of all of x.",
+        "local-largest": "From each block its own largest element is taken away, so the exps are "
+        "on different scales when they are added.",
+        "sends-too-much": "More than one number of each device is reduced. Make one number of the "
+        "block first.",
+        "all-gather by hand": "An all-gather brings everybody all that goes into it. An all-reduce "
+        "of one number does here.",
+        "one-too-many": "What an all-reduce gives, everybody has already: which one is needless?",
+        "not-finite": "exp overflows for a large number, and is zero for a very negative one. "
+        "Before exp, the largest element of all of x is to be taken away.",
         "too-seldom": "A softmax needs two numbers of all of x: its largest element and the sum.",
     },
+    about=(Requests,),
 )  # fmt: skip
 
 Numbers = Sequence[Sequence[int]]
@@ -228,12 +309,44 @@ def _exchanged(blocks: Numbers) -> Any:
     return _plain([np.concatenate([mine[i] for mine in pieces]) for i in range(len(blocks))])
 
 
+def _dealt(numbers: Sequence[int], n: int) -> list[list[int]]:
+    """Numbers dealt out to n devices as cards are, in place of cut."""
+    return [list(numbers[i::n]) for i in range(n)]
+
+
+def _of_length_n(numbers: Sequence[int], n: int) -> list[list[int]]:
+    """Pieces as long as there are devices, in place of as many."""
+    return [list(numbers[i * n : (i + 1) * n]) for i in range(n)]
+
+
+def _added(blocks: Numbers) -> list[int]:
+    return [sum(column) for column in zip(*blocks, strict=True)]
+
+
+def _exchanged_by(cut: Callable[[Sequence[int], int], Any]) -> Callable[[Numbers], Any]:
+    return lambda blocks: [
+        [number for block in blocks for number in cut(block, len(blocks))[i]]
+        for i in range(len(blocks))
+    ]
+
+
+def _in_32_bits(blocks: Numbers) -> Any:
+    """What is left of large numbers in JAX, whose integers have 32 bits."""
+    return [np.array(block, np.int64).astype(np.int32).astype(np.int64) for block in blocks]
+
+
+LARGE: Final = 10**12
+"""More than 32 bits hold, and so more than JAX does."""
+
+
 def _draw(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     """Blocks of devices that can be cut into as many pieces as there are devices."""
     return [
-        (generator.integers(0, 100, (n, n * pieces)).tolist(),)
-        for n, pieces in ((2, 1), (2, 3), (4, 1), (4, 2), (3, 2))
-    ]
+        (generator.integers(-most, most, (n, n * pieces)).tolist(),)
+        for n, pieces, most in (
+            (2, 1, 100), (2, 3, 100), (4, 1, 100), (4, 2, 100), (3, 2, LARGE),
+        )
+    ]  # fmt: skip
 
 
 def _draw_tiled(generator: np.random.Generator) -> list[tuple[Any, ...]]:
@@ -254,6 +367,8 @@ MODELS: Final = Exercise(
                 "never-tiled": lambda blocks, tiled: _gathered(blocks, False),
                 "tiled-for-untiled": lambda blocks, tiled: _gathered(blocks, not tiled),
                 "only-one-device": lambda blocks, tiled: _gathered(blocks, tiled)[0],
+                "two-devices": lambda blocks, tiled: _gathered(blocks[:2], tiled),
+                "32-bits": lambda blocks, tiled: _gathered(_in_32_bits(blocks), tiled),
             },
         ),
         Returns(
@@ -262,11 +377,16 @@ MODELS: Final = Exercise(
             cases=_draw,
             reference=_scattered,
             mistakes={
-                "never-scattered": lambda blocks: _plain(
-                    [np.sum(_arrays(blocks), axis=0)] * len(blocks)
-                ),
+                "never-scattered": lambda blocks: [_added(blocks)] * len(blocks),
                 "never-summed": lambda blocks: _plain(
                     [np.split(b, len(blocks))[i] for i, b in enumerate(_arrays(blocks))]
+                ),
+                "one-list": _added,
+                "two-devices": lambda blocks: _scattered(blocks[:2]),
+                "dealt-out": lambda blocks: _dealt(_added(blocks), len(blocks)),
+                "pieces-of-n": lambda blocks: _of_length_n(_added(blocks), len(blocks)),
+                "32-bits": lambda blocks: _plain(
+                    np.split(sum(_in_32_bits(blocks)).astype(np.int32), len(blocks))
                 ),
             },
         ),
@@ -276,12 +396,20 @@ MODELS: Final = Exercise(
             cases=_draw,
             reference=_exchanged,
             mistakes={
+                "two-devices": lambda blocks: _exchanged(blocks[:2]),
                 "nothing-exchanged": lambda blocks: [list(b) for b in blocks],
                 "never-joined": lambda blocks: [
                     [np.split(b, len(blocks))[i].tolist() for b in _arrays(blocks)]
                     for i in range(len(blocks))
                 ],
                 "gathered": lambda blocks: _gathered(blocks, True),
+                "one-list": lambda blocks: np.ravel(_exchanged(blocks)).tolist(),
+                "transposed-numbers": lambda blocks: (
+                    np.array(blocks).T.reshape(len(blocks), -1).tolist()
+                ),
+                "dealt-out": _exchanged_by(_dealt),
+                "pieces-of-n": _exchanged_by(_of_length_n),
+                "32-bits": lambda blocks: _exchanged(_in_32_bits(blocks)),
             },
         ),
     ),
@@ -299,19 +427,26 @@ MODELS: Final = Exercise(
         "never-tiled": "With tiled, the blocks are joined end to end, and the rank stays.",
         "tiled-for-untiled": "The two are exchanged: tiled joins, untiled stacks.",
         "only-one-device": "This is what one device holds; the list has an entry for each.",
+        "two-devices": "There is an entry for each of the first two devices, and there may be "
+        "more of them.",
+        "one-list": "All numbers are there, in one list; asked for is a list with an entry for "
+        "each device.",
         "never-scattered": "That is psum: everybody has the whole sum. Each is to keep its piece.",
         "never-summed": "Each device has its piece of its own block: the blocks were not added up.",
         "nothing-exchanged": "Nothing has moved.",
         "never-joined": "The right pieces are in the right place; tiled joins them end to end.",
         "gathered": "That is all_gather: everybody has everything. Each is to get one piece of "
         "everybody.",
+        "transposed-numbers": "It is the numbers that are transposed, one by one. What is "
+        "exchanged are pieces, of as many numbers as a block has for each device.",
+        "dealt-out": "The numbers are dealt out one by one, like cards. A piece is a stretch of "
+        "numbers that stand side by side.",
+        "pieces-of-n": "The pieces are as long as there are devices. There are to be as many of "
+        "them as there are devices, however long they get.",
+        "32-bits": "Of each number only the last 32 bits are left. Is JAX at work? NumPy's "
+        "integers have 64.",
     },
 )
-
-
-def _rows(n: int) -> tuple[int, int]:
-    return (n, 2 * n)
-
 
 PARTS: Final = Exercise(
     id="5.4",
@@ -322,14 +457,20 @@ PARTS: Final = Exercise(
             "sum_by_parts(x) must give each device, in its row, the sum of all rows.",
             lambda x: np.broadcast_to(x.sum(0), x.shape),
             _on_lines(_rows),
-            {"by-pieces": lambda x: np.tile(x.sum(1, keepdims=True), (1, x.shape[1]))},
+            {
+                "by-pieces": lambda x: np.tile(x.sum(1, keepdims=True), (1, x.shape[1])),
+                "mean-for-sum": lambda x: np.broadcast_to(x.mean(0), x.shape),
+                "added-twice": lambda x: np.broadcast_to(x.sum(0) * len(x), x.shape).astype(
+                    x.dtype
+                ),
+            },
             under_mesh=True,
         ),
         Requests(
             "sum_by_parts",
             _each(
-                lambda n: Ask("reduce-scatter", 1, ("x",), 8 * n),
-                lambda n: Ask("all-gather", 1, ("x",), 8 * n),
+                lambda n: Ask("reduce-scatter", 1, ("x",), 4 * _rows(n)[1]),
+                lambda n: Ask("all-gather", 1, ("x",), 4 * _rows(n)[1]),
             ),
         ),
     ),
@@ -344,10 +485,53 @@ PARTS: Final = Exercise(
     diagnoses={
         "no reduce-scatter": "The sum is to be made by a reduce-scatter.",
         "no all-gather": "The pieces are to be brought together by an all-gather.",
-        "by-pieces": "The columns of one row were added up, not the rows.",
-        "untiled": "Here dimension 0 has size 1: take the row as a vector, or cut dimension 1.",
+        "by-pieces": "The columns of one row are added up, and not the rows.",
+        "mean-for-sum": "It is as many times too small as there are devices: that is the mean of "
+        "the rows.",
+        "added-twice": "It is as many times too large as there are devices: is a sum added up that "
+        "everybody has already?",
+        "shape": "The block has one row and all columns, and so has what each device returns. What "
+        "shape has it after each of the two steps?",
+        "one-too-many": "One of each does: all columns can go at once.",
+        "untiled": "In the body there are one row and all columns, and it is the columns that are "
+        "to be cut. Look at which dimension is scattered, and whether tiled is said.",
     },
 )
+
+
+def _collected(x: Any, source: Callable[[int, int, int], int | None]) -> Any:
+    """A row for each device i of n; at place j the block of device source(i, j, n), or zeros."""
+    blocks = _blocks(x)
+    n = len(blocks)
+    empty = np.zeros_like(blocks[0])
+    sources = [[source(i, j, n) for j in range(n)] for i in range(n)]
+    return np.stack(
+        [np.concatenate([empty if s is None else blocks[s] for s in row]) for row in sources]
+    )
+
+
+def _summed(x: Any, piece: Callable[[int, int, int], int | None]) -> Any:
+    """On each device i of n a sum over all devices j of their piece(i, j, n), or of nothing."""
+    n = len(x)
+    pieces = x.reshape(n, n, -1)
+    empty = np.zeros_like(pieces[0, 0])
+    chosen = [[piece(i, j, n) for j in range(n)] for i in range(n)]
+    return np.concatenate(
+        [sum(empty if p is None else pieces[j, p] for j, p in enumerate(row)) for row in chosen]
+    )
+
+
+def _at_place(x: Any) -> Any:
+    """Blocks written, as they arrive, at the number of their device, not that many blocks on."""
+    blocks = _blocks(x)
+    n, size = len(blocks), len(blocks[0])
+    made = np.zeros((n, len(x)), x.dtype)
+    for i in range(n):
+        for s in range(n):
+            start = (i - s) % n
+            made[i, start : start + size] = blocks[start]
+    return made
+
 
 RINGS: Final = Exercise(
     id="5.5",
@@ -356,19 +540,23 @@ RINGS: Final = Exercise(
         Computes(
             "ring_all_gather",
             "ring_all_gather(x) must return, for each device, a row with all of x.",
-            lambda x: np.tile(x, (len(x) // 8, 1)),
+            lambda x: np.tile(x, (DEVICES[len(x)], 1)),
             _on_lines(_vector),
             {
-                "wrong-order": lambda x: np.stack([
-                    np.concatenate([_blocks(x)[(i - s) % len(_blocks(x))]
-                                    for s in range(len(_blocks(x)))])
-                    for i in range(len(_blocks(x)))
-                ]),
+                "wrong-order": lambda x: _collected(x, lambda i, j, n: (i - j) % n),
+                "against-the-ring": lambda x: _collected(x, lambda i, j, n: (2 * i - j) % n),
+                "open-ring": lambda x: _collected(x, lambda i, j, n: j if j <= i else None),
+                "one-is-missing": lambda x: _collected(
+                    x, lambda i, j, n: None if j == (i + 1) % n else j
+                ),
+                "at-its-number": _at_place,
             },
             under_mesh=True,
         ),
+        _placed("ring_all_gather", ROWS, lambda n: (n, n * BLOCK[n])),
         Requests(
-            "ring_all_gather", _each(lambda n: Ask("collective-permute", n - 1, ("x",), 32))
+            "ring_all_gather",
+            _each(lambda n: Ask("collective-permute", n - 1, ("x",), 4 * BLOCK[n], True)),
         ),
         Computes(
             "ring_reduce_scatter",
@@ -376,13 +564,20 @@ RINGS: Final = Exercise(
             lambda x: x.sum(0),
             _on_lines(_rows),
             {
-                "wrong-piece": lambda x: np.roll(x.sum(0), 2),
-                "wrong-piece-behind": lambda x: np.roll(x.sum(0), -2),
+                "wrong-piece": lambda x: _summed(x, lambda i, j, n: (i - 1) % n),
+                "wrong-piece-behind": lambda x: _summed(x, lambda i, j, n: (i + 1) % n),
+                "against-the-ring": lambda x: _summed(x, lambda i, j, n: (2 * j - i) % n),
+                "open-ring": lambda x: _summed(x, lambda i, j, n: i if j <= i else None),
+                "one-is-missing": lambda x: _summed(
+                    x, lambda i, j, n: None if j == (i + 1) % n else (i + 1) % n
+                ),
             },
             under_mesh=True,
         ),
+        _placed("ring_reduce_scatter", STRIPS, lambda n: (_rows(n)[1],)),
         Requests(
-            "ring_reduce_scatter", _each(lambda n: Ask("collective-permute", n - 1, ("x",), 8))
+            "ring_reduce_scatter",
+            _each(lambda n: Ask("collective-permute", n - 1, ("x",), 4 * _rows(n)[1] // n, True)),
         ),
     ),
     hints=(
@@ -395,18 +590,52 @@ RINGS: Final = Exercise(
         "is your own.",
     ),
     diagnoses={
-        "one-too-many": "The own block needs no step: n - 1 bring the others. The last step's "
-        "result is not used.",
-        "too-often": "n - 1 steps are enough.",
-        "all-gather by hand": "It is to be built of permutations.",
+        "one-too-many": "What a device has itself need not come to it: n - 1 steps bring the rest.",
+        "too-often": "What a device has itself need not come to it: n - 1 steps bring the rest.",
+        "too-seldom": "There are n - 1 other devices, and each step comes from one further away.",
+        "all-gather by hand": "It is to be built of permutations alone.",
         "no collective-permute": "It is to be built of permutations.",
-        "sends-too-much": "Only a block goes round, and not all that has been collected.",
+        "sends-too-much": "In each step one block, or one piece of the sum, is enough.",
+        "not-to-the-neighbour": "What is further away comes on from neighbour to neighbour.",
         "wrong-order": "All blocks are there, in the order in which they came. Put each in its "
         "place: after s steps it is the one of device (i - s) % n.",
         "wrong-piece": "The sums are right, and each device holds that of its neighbour.",
         "wrong-piece-behind": "The sums are right, and each device holds that of its neighbour.",
+        "against-the-ring": "The permutation goes one way round, and the places are counted the "
+        "other way.",
+        "open-ring": "What should come round from the last device to the first is zero: who is "
+        "sent nothing holds zeros. Is there a pair for everybody?",
+        "one-is-missing": "What should come from the device furthest away has not come: is a step "
+        "missing?",
+        "at-its-number": "Each block begins at the number of its device, so that they overlap. The "
+        "block of device i begins at i times the size of a block.",
     },
-)  # fmt: skip
+    about=(Requests,),
+)
+
+
+def _differences(
+    x: Any,
+    before: tuple[int, int] = (-1, -1),
+    after: tuple[int, int] = (1, 0),
+    closed: tuple[bool, bool] = (True, True),
+) -> Any:
+    """The second difference by halos; for each halo the neighbour that it is of, and which end.
+
+    Where the ring is not closed on a side, the halo is zero there.
+    """
+    blocks = _blocks(x)
+    n = len(blocks)
+    made = []
+    for i, block in enumerate(blocks):
+        halos = [
+            blocks[(i + step) % n][end] if shut or 0 <= i + step < n else 0
+            for (step, end), shut in zip((before, after), closed, strict=True)
+        ]
+        wide = np.concatenate([halos[:1], block, halos[1:]]).astype(x.dtype)
+        made.append(wide[:-2] - 2 * block + wide[2:])
+    return np.concatenate(made)
+
 
 HALO: Final = Exercise(
     id="5.6",
@@ -418,14 +647,18 @@ HALO: Final = Exercise(
             lambda x: np.roll(x, 1) - 2 * x + np.roll(x, -1),
             _on_lines(_vector),
             {
-                "open-ends": lambda x: (
-                    np.concatenate([[0], x[:-1]]) - 2 * x + np.concatenate([x[1:], [0]])
-                ).astype(x.dtype),
+                "open-ends": lambda x: _differences(x, closed=(False, False)),
+                "open-at-the-end": lambda x: _differences(x, closed=(True, False)),
+                "open-at-the-start": lambda x: _differences(x, closed=(False, True)),
                 "blocks-alone": lambda x: np.concatenate([
                     np.roll(b, 1) - 2 * b + np.roll(b, -1) for b in _blocks(x)
                 ]),
-                "halos-exchanged": lambda x: _with_halos(x, exchanged=True),
-                "wrong-end": lambda x: _with_halos(x, ends=(0, -1)),
+                "halos-exchanged": lambda x: _differences(x, (1, 0), (-1, -1)),
+                "wrong-end": lambda x: _differences(x, (-1, 0), (1, -1)),
+                "wrong-way-round": lambda x: _differences(x, (1, -1), (-1, 0)),
+                "one-way": lambda x: _differences(x, (-1, -1), (-1, 0)),
+                "other-sign": lambda x: 2 * x - np.roll(x, 1) - np.roll(x, -1),
+                "once-itself": lambda x: np.roll(x, 1) - x + np.roll(x, -1),
             },
             under_mesh=True,
         ),
@@ -442,44 +675,54 @@ HALO: Final = Exercise(
         "and from there it is plain NumPy.",
     ),
     diagnoses={
-        "open-ends": "The vector is a ring: its last element is the first one's neighbour. Let the "
-        "permutation close it.",
-        "blocks-alone": "Each device made a ring of its own block.",
+        "open-ends": "The vector is a ring: its last element is the first one's neighbour. Is "
+        "there a pair that closes it?",
+        "open-at-the-end": "The ring is closed on one side only: the last element takes a zero "
+        "for its right neighbour, which is the first.",
+        "open-at-the-start": "The ring is closed on one side only: the first element takes a zero "
+        "for its left neighbour, which is the last.",
+        "blocks-alone": "Each block is closed to a ring of its own.",
         "wrong-end": "The wrong ends were sent: the next device needs your last element, the one "
         "before your first.",
         "halos-exchanged": "What came from the device before stands behind, and the other way "
         "round.",
+        "wrong-way-round": "The right ends were sent, each in the wrong direction: the last "
+        "element came from the device after, the first from the one before.",
+        "one-way": "What came from both sides came from the device before. One of the two has to "
+        "go the other way.",
+        "other-sign": "The sign is turned.",
+        "once-itself": "The element itself is taken away once, and it counts twice.",
         "sends-too-much": "A single element is enough of each neighbour.",
-        "all-gather by hand": "Everything is brought to everybody, where two numbers would do.",
-        "no collective-permute": "The elements at the edges need their neighbours.",
+        "too-often": "A device needs one number from either side, so two permutations do.",
+        "all-gather by hand": "An all-gather gives something of everybody's to everybody. A device "
+        "needs one number of either neighbour.",
+        "no collective-permute": "The elements at the edges of a block have neighbours on other "
+        "devices, and a permutation is what brings these.",
     },
 )  # fmt: skip
 
-
-def _with_halos(x: Any, exchanged: bool = False, ends: tuple[int, int] = (-1, 0)) -> Any:
-    """The second difference by halos: on the wrong sides, or of the wrong ends."""
-    blocks = _blocks(x)
-    made = []
-    for i, block in enumerate(blocks):
-        before = blocks[i - 1][ends[0]].reshape(1)
-        after = blocks[(i + 1) % len(blocks)][ends[1]].reshape(1)
-        if exchanged:
-            before, after = after, before
-        wide = np.concatenate([before, block, after])
-        made.append(wide[:-2] - 2 * block + wide[2:])
-    return np.concatenate(made)
+SYSTEMS: Final = {8: 2, 4: 3}
+"""How many systems each device has, on each of the meshes."""
 
 
 def _matrices(n: int) -> tuple[int, int, int]:
-    return (2 * n, 4, 4)
+    return (SYSTEMS[n] * n, 4, 4)
 
 
 def _sides(n: int) -> tuple[int, int]:
-    return (2 * n, 4)
+    return _matrices(n)[:2]
 
 
-def _solved(A: Any, b: Any) -> Any:  # noqa: N803  as the notebook has them
-    return np.linalg.solve(A + 8 * np.eye(4, dtype=A.dtype), b[..., None])[..., 0]
+def _solved(A: Any, b: Any, eight: float = 8, everywhere: bool = False) -> Any:  # noqa: N803
+    added = np.ones_like(A) if everywhere else np.eye(A.shape[-1], dtype=A.dtype)
+    return np.linalg.solve(A + np.float32(eight) * added, b[..., None])[..., 0]
+
+
+def _sides_by_device(A: Any, b: Any) -> Any:  # noqa: N803
+    """The solutions with the sides that begin at the device's number."""
+    n = next(n for n in SIZES if _matrices(n) == A.shape)
+    starts = np.repeat(np.arange(n), len(A) // n)
+    return _solved(A, b[starts + np.arange(len(A)) % (len(A) // n)])
 
 
 SOLVES: Final = Exercise(
@@ -491,6 +734,13 @@ SOLVES: Final = Exercise(
             "solve_all(A, b) must return, for each i, the solution of (A[i] + 8 I) x = b[i].",
             _solved,
             _on_lines(_matrices, _sides),
+            {
+                "eight-everywhere": lambda A, b: _solved(A, b, everywhere=True),  # noqa: N803
+                "eight-forgotten": lambda A, b: _solved(A, b, eight=0),  # noqa: N803
+                "one-for-eight": lambda A, b: _solved(A, b, eight=1),  # noqa: N803
+                "transposed-systems": lambda A, b: _solved(A.swapaxes(1, 2), b),  # noqa: N803
+                "others-sides": _sides_by_device,
+            },
             under_mesh=True,
         ),
         Requests("solve_all", ((), ())),
@@ -498,20 +748,36 @@ SOLVES: Final = Exercise(
     ),
     hints=(
         "The systems have nothing to do with each other: each device solves its own, of which it "
-        "has two.",
-        "in_specs P('x') for both cut the batch. In the body, A has shape (2, 4, 4): all but the "
-        "batch is whole.",
+        "has several.",
+        "in_specs P('x') for both cut the batch. In the body, A has the shape of some of the "
+        "systems: all but the batch is whole.",
         "jnp.linalg.solve takes batches: solve(A, b[..., None])[..., 0]. Or vmap a solve of one "
         "system over the body's batch.",
     ),
     diagnoses={
-        "shape": "Each device has more than one system. A[0] is only the first of its own.",
-        "all-gather": "Something is brought to every device that the device has no use for: look "
-        "at in_specs.",
+        "shape": "Each device has several systems, and of each the solution is a vector: what "
+        "shape does the body return?",
+        "all-gather": "Something is brought to every device, and no device needs the others' "
+        "systems.",
         "all-gather by hand": "Nobody needs the others' systems.",
-        "values": "Look at what is on the diagonal.",
+        "eight-everywhere": "8 is added to every element. I has ones on the diagonal alone.",
+        "eight-forgotten": "These are the solutions of A[i] x = b[i].",
+        "one-for-eight": "These are the solutions of (A[i] + I) x = b[i].",
+        "transposed-systems": "These are the solutions with each matrix transposed.",
+        "others-sides": "The systems are solved with sides that belong to others: the first of a "
+        "device is taken at the device's number, and each device has several.",
     },
 )
+
+
+def _overlapping(x: Any) -> Any:
+    """The sum where each block is put at its device's number, not that many blocks on."""
+    blocks = _blocks(x)
+    made = np.zeros_like(x)
+    for i, block in enumerate(blocks):
+        made[i : i + len(block)] += block
+    return made
+
 
 CHECKED: Final = Exercise(
     id="5.8",
@@ -521,11 +787,21 @@ CHECKED: Final = Exercise(
             "everywhere",
             "everywhere(x) must be x.",
             lambda x: x,
-            tuple((Argument((size,), (("x", 8),), ("x",), mode="auto"),) for size in (16, 64)),
+            _on_lines(_vector),
+            {
+                "at-its-number": _overlapping,
+                "mean-for-sum": lambda x: x / _n(x),
+                "backwards": lambda x: np.concatenate(_blocks(x)[::-1]),
+            },
             under_mesh=True,
         ),
-        PlacedLike("everywhere", "0,1,2,3,4,5,6,7", ((16,), (64,))),
-        Requests("everywhere", never=("all-gather",), mapped=False),
+        PlacedLike(
+            "everywhere",
+            "0,1,2,3,4,5,6,7",
+            tuple(map(_vector, SIZES)),
+            elsewhere=("0,1,2,3",),
+        ),
+        Requests("everywhere", never=("all-gather",), some=("all-reduce",)),
     ),
     hints=(
         "JAX cannot prove that what all_gather gives is the same everywhere, though it is. What "
@@ -533,15 +809,26 @@ CHECKED: Final = Exercise(
         "psum does. Can you write a gather as a sum? Most terms would be zero.",
         "Each device puts its block in its place in a long vector of zeros "
         "(jax.lax.dynamic_update_slice, at axis_index times the block's size), and psum adds the "
-        "vectors up. Or leave the body with P('x'), and lay the result out anew outside of it.",
+        "vectors up.",
     ),
     diagnoses={
         "not-replicated": "That is the check, and it is right to ask: find what it can prove.",
         "all-gather by hand": "No all_gather here: of what it gives JAX does not know that it is "
         "the same everywhere. Find something of which it does.",
-        "nothing-moved": "x is still cut. On an Auto mesh jax.reshard and device_put inside of jit "
-        "do nothing; with_sharding_constraint does.",
+        "no all-reduce": "JAX knows of an all-reduce that everybody is given the same. Is x "
+        "collected in another way, or before the body begins? Is the check off?",
+        "nothing-moved": "x is still cut, as it came.",
+        "added-by-the-compiler": "Here the collecting is to be done in the body, by a collective "
+        "of yours.",
+        "at-its-number": "Each block begins at the number of its device, so that they overlap. How "
+        "many elements stand before the block of device i?",
+        "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "
+        "a sum is needed?",
+        "backwards": "The blocks are in the opposite order.",
+        "shape": "It is to be as long as x. How long is what each device returns, and do out_specs "
+        "put copies end to end?",
     },
+    about=(Requests,),
 )
 
 EXERCISES: Final = (SHAPES, REDUCTIONS, MODELS, PARTS, RINGS, HALO, SOLVES, CHECKED)
