@@ -5,6 +5,7 @@ of 6.8 is what XLA's CPU compiler makes of every choice of layouts, on JAX 0.8.2
 new compiler does better, answers lie beyond it, and earn full credit.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from autograder.exercises.requirements_on_programs import (
     Budget,
     CommunicatesAtMost,
     Computes,
+    FitsIn,
     Requests,
     WorksAtMost,
 )
@@ -63,7 +65,7 @@ def _product(answer: str, arguments: Any, **mistakes: Any) -> Computes:
     return Computes(
         answer,
         f"{answer} must return A @ B.",
-        np.matmul,
+        lambda A, B: A @ B,  # noqa: N803  np.matmul has no names for its arguments
         arguments,
         {name.replace("_", "-"): mistake for name, mistake in mistakes.items()},
         under_mesh=True,
@@ -75,18 +77,38 @@ def _share(sizes: Any = SIZES, devices: int = 8) -> tuple[int, ...]:
     return tuple(5 * m * k * n // (2 * devices) + m * n for m, k, n in sizes)
 
 
+def _added_up(A: Any, B: Any, over: str) -> Any:  # noqa: N803
+    """What comes of adding up whole blocks of the result, over axes along which they differ."""
+    product, (x, y) = A @ B, _lengths(A)
+    if "x" in over:
+        product = np.tile(product.reshape(x, -1, product.shape[1]).sum(0), (x, 1))
+    if "y" in over:
+        product = np.tile(product.reshape(len(A), y, -1).sum(1), (1, y))
+    return product
+
+
+def _times(A: Any, B: Any, over: str) -> Any:  # noqa: N803
+    """What comes of adding up copies of the result, over an axis along which all have the same."""
+    return A @ B * np.float32(_lengths(A)["xy".index(over)])
+
+
 QUIET: Final = Exercise(
     id="6.1",
     title="Three products by hand",
     requirements=tuple(
         requirement
-        for answer, a, b, pictures in (
-            ("rows_by_columns", ("x", None), (None, "y"), BLOCKS),
-            ("rows_by_copy", ("x", None), (), ROWS),
-            ("copy_by_columns", (), (None, "y"), COLUMNS),
+        for answer, a, b, pictures, over_x, over_y in (
+            ("rows_by_columns", ("x", None), (None, "y"), BLOCKS, _added_up, _added_up),
+            ("rows_by_copy", ("x", None), (), ROWS, _added_up, _times),
+            ("copy_by_columns", (), (None, "y"), COLUMNS, _times, _added_up),
         )
         for requirement in (
-            _product(answer, _pairs(a, b)),
+            _product(
+                answer,
+                _pairs(a, b),
+                added_over_x=lambda A, B, add=over_x: add(A, B, "x"),  # noqa: N803
+                added_over_y=lambda A, B, add=over_y: add(A, B, "y"),  # noqa: N803
+            ),
             _placed(answer, pictures),
             Requests(answer, ((), ())),
             CommunicatesAtMost(answer, ((), ())),
@@ -99,29 +121,32 @@ QUIET: Final = Exercise(
         "dimension: rows that were cut along x come out cut along x.",
     ),
     diagnoses={
-        "not-replicated": "out_specs leaves out an axis along which the blocks differ: what cuts "
-        "the columns of B cuts the columns of the result.",
-        "shape": "The blocks are put together along the wrong dimension: look at out_specs.",
-        "all-gather": "in_specs say something else than how the argument is laid out, and the "
-        "compiler moves it there before the body begins.",
+        "not-replicated": "out_specs leaves out an axis along which the blocks differ. What cuts "
+        "the rows of A cuts the rows of the result, and what cuts the columns of B its columns.",
+        "shape": "What shape does the body return, and along which dimensions do out_specs put "
+        "these blocks together?",
+        "added-over-x": "The results along x are added up. Each device has whole rows and whole "
+        "columns, so its sums are whole.",
+        "added-over-y": "The results along y are added up. Each device has whole rows and whole "
+        "columns, so its sums are whole.",
+        "all-gather": "Each device has all it needs. Is something gathered in the body, or do "
+        "in_specs say otherwise than the arguments are laid out?",
         "all-reduce by hand": "Each device has whole rows and whole columns: there is nothing to "
         "add up.",
         "all-gather by hand": "Each device has all it needs.",
     },
 )
 
-
-def _over_rows(A: Any, B: Any) -> Any:  # noqa: N803
-    """What comes of adding up over x too: in every block of rows, the sum of all of them."""
-    product, (x, _) = A @ B, _lengths(A)
-    return np.tile(product.reshape(x, -1, product.shape[1]).sum(0), (x, 1))
-
-
 BY_ROWS: Final = Exercise(
     id="6.2",
     title="Blocks by rows",
     requirements=(
-        _product("block_by_rows", _pairs(("x", "y"), ("y", None)), over_both=_over_rows),
+        _product(
+            "block_by_rows",
+            _pairs(("x", "y"), ("y", None)),
+            over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
+            mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
+        ),
         _placed("block_by_rows", ROWS),
         Requests(
             "block_by_rows",
@@ -139,12 +164,32 @@ BY_ROWS: Final = Exercise(
         "not-replicated": "The parts of the sums differ along y, the axis that cuts the contracted "
         "dimension.",
         "over-both": "The sum runs over x too, along which the devices have different rows.",
-        "other-axes": "The contracted dimension is cut along y.",
+        "mean-for-sum": "It is as many times too small as there are devices along y: is a mean "
+        "taken where a sum is needed?",
+        "other-axes": "Along which axis do the devices have different parts of one sum? Along the "
+        "one that cuts the contracted dimension.",
         "all-gather by hand": "The parts need only be added up.",
-        "no all-reduce": "The parts are to be added up.",
-        "too-much-work": "Devices along y multiply the same.",
+        "no all-reduce": "The parts are to be added up by an all-reduce of yours.",
+        "too-much-work": "Each device can leave all but its own part of the sums to others.",
     },
+    about=(Requests, WorksAtMost),
 )
+
+
+def _sliced(A: Any, B: Any, start: Callable[[int, int, int], int]) -> Any:  # noqa: N803
+    """What comes of a slice of B that begins at start(i, j, size) on device (i, j).
+
+    A slice that would reach over the end begins earlier, as with lax.dynamic_slice.
+    """
+    x, y = _lengths(A)
+    size = len(B) // y
+    made = []
+    for i, rows in enumerate(np.split(A, x)):
+        starts = [min(start(i, j, size), len(B) - size) for j in range(y)]
+        parts = np.split(rows, y, axis=1)
+        made.append(sum(a @ B[s : s + size] for a, s in zip(parts, starts, strict=True)))
+    return np.concatenate(made)
+
 
 BY_COPY: Final = Exercise(
     id="6.3",
@@ -153,10 +198,20 @@ BY_COPY: Final = Exercise(
         _product(
             "block_by_copy",
             _pairs(("x", "y"), ()),
-            counted_twice=lambda A, B: np.float32(_lengths(A)[1]) * (A @ B),  # noqa: N803
+            counted_twice=lambda A, B: _times(A, B, "y"),  # noqa: N803
+            mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
+            at_its_number=lambda A, B: _sliced(A, B, lambda i, j, size: j),  # noqa: N803
+            first_rows=lambda A, B: _sliced(A, B, lambda i, j, size: 0),  # noqa: N803
+            by_its_place_along_x=lambda A, B: _sliced(  # noqa: N803
+                A, B, lambda i, j, size: i * size
+            ),
         ),
         _placed("block_by_copy", ROWS),
-        Requests("block_by_copy", never=("all-to-all", "collective-permute", "reduce-scatter")),
+        Requests(
+            "block_by_copy",
+            never=("all-to-all", "collective-permute", "reduce-scatter"),
+            some=("all-reduce",),
+        ),
         CommunicatesAtMost(
             "block_by_copy",
             tuple(
@@ -177,22 +232,38 @@ BY_COPY: Final = Exercise(
         "finish with lax.pmean over y.",
     ),
     diagnoses={
-        "counted-twice": "Each of the devices along y has the whole sum already, and then these "
-        "are added up.",
+        "counted-twice": "It is as many times too large as there are devices along y: does each "
+        "of them have the whole sum already, before they are added up?",
+        "mean-for-sum": "It is as many times too small as there are devices along y: is a mean "
+        "taken where a sum is needed?",
+        "at-its-number": "The slice of B begins at the device's number along y. How many rows do "
+        "the devices before it have?",
+        "first-rows": "Everybody takes the first rows of B. Which rows go with a device's columns "
+        "of A?",
+        "by-its-place-along-x": "Which rows of B a device takes is decided by its place along x. "
+        "A's columns are cut along y.",
         "blocks-do-not-fit": "A's block has some of the columns, and B all rows.",
         "not-replicated": "Along y each device has a part of the sum, or JAX cannot tell that all "
         "have the same.",
-        "all-gather": "More is brought together than A's own columns along y.",
-        "all-to-all": "in_specs should say how the arguments are laid out.",
+        "all-gather": "Only A's columns along y are missing, and no more than these may be "
+        "gathered.",
+        "no all-reduce": "Either way ends in an all-reduce over y: of the parts, or as the proof "
+        "that the check wants. Does the compiler do it here, or is the check off?",
+        "added-by-the-compiler": "Which of the two ways it is, you decide here, and in the body.",
         "no-shard-map": "Which of the two ways it is, you decide here, and not the compiler.",
     },
+    about=(Requests, CommunicatesAtMost),
 )
 
 SCATTERED: Final = Exercise(
     id="6.4",
     title="Keep your piece",
     requirements=(
-        _product("scattered", _pairs((None, "x"), ("x", None))),
+        _product(
+            "scattered",
+            _pairs((None, "x"), ("x", None)),
+            mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[0]),  # noqa: N803
+        ),
         _placed("scattered", ROWS),
         Requests(
             "scattered",
@@ -207,19 +278,32 @@ SCATTERED: Final = Exercise(
         "lax.psum_scatter(A @ B, 'x', tiled=True), and out_specs that put rows together.",
     ),
     diagnoses={
-        "shape": "Either the columns were scattered, and put together as rows; or nothing was "
-        "scattered, and the copies were stacked; or in_specs cut other dimensions.",
-        "no reduce-scatter": "To add everything up everywhere, and then take a piece, would cost "
-        "twice as much.",
+        "shape": "What shape does the body return? Which dimension is scattered, and which do "
+        "out_specs put together?",
+        "untiled": "Here the rows of the product are to be cut up: look at which dimension is "
+        "scattered, and whether tiled is said.",
+        "mean-for-sum": "It is as many times too small as there are devices along x: is a mean "
+        "taken where a sum is needed?",
+        "no reduce-scatter": "A reduce-scatter adds up, and leaves each device its piece: half of "
+        "what it costs to have the sum everywhere.",
         "not-replicated": "The parts of the sums were not added up.",
     },
+    about=(Requests,),
 )
+
+
+def _mixed_columns(A: Any, B: Any) -> Any:  # noqa: N803
+    """What comes of blocks of A that are stacked and reshaped, and not put side by side."""
+    x, y = _lengths(A)
+    strips = [np.stack(np.split(rows, y, axis=1)).reshape(len(rows), -1) for rows in np.split(A, x)]
+    return np.concatenate(strips) @ B
+
 
 BY_BLOCKS: Final = Exercise(
     id="6.5",
     title="Blocks by blocks",
     requirements=(
-        _product("block_by_block", _pairs(("x", "y"), ("x", "y"))),
+        _product("block_by_block", _pairs(("x", "y"), ("x", "y")), mixed_columns=_mixed_columns),
         _placed("block_by_block", BLOCKS),
         Requests(
             "block_by_block",
@@ -241,32 +325,61 @@ BY_BLOCKS: Final = Exercise(
         "then one product.",
     ),
     diagnoses={
-        "one-too-many": "Two are enough: the rows of A and the columns of B that the device needs.",
-        "too-much-work": "Each device computes more than its own block of the result.",
-        "values": "Blocks that do not belong together were multiplied.",
+        "one-too-many": "One all-gather over y and one over x bring all that the device needs.",
+        "too-much-work": "Its own block of the result is all that a device has to compute.",
+        "no all-gather": "What is missing is to be brought by two all-gathers of yours, in the "
+        "body.",
+        "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
+        "reshaped, their rows come one after the other, and not side by side.",
+        "values": "Does each column of A meet the row of B that has the same number?",
         "blocks-do-not-fit": "A's block has some of the columns, B's some of the rows; both "
         "must be whole along that dimension. A's columns lie along y, B's rows along x.",
     },
+    about=(Requests,),
 )
 
 SQUARE: Final[Axes] = (("x", 2), ("y", 2))
-CANNON_SIZES: Final = ((16, 16, 16), (32, 8, 64))
+CANNON_SIZES: Final = ((8, 256, 12), (12, 384, 8))
+"""The contracted dimension is long, so that who holds whole rows and columns holds much."""
+
+Which = Callable[[int, int], tuple[int, int] | None]
+"""Which block a device has, by the device's row and column; None where it holds zeros."""
 
 
-def _unskewed(A: Any, B: Any) -> Any:  # noqa: N803
-    """Cannon's algorithm on 2 × 2 without its first step."""
-    a = [np.split(rows, 2, axis=1) for rows in np.split(A, 2)]
-    b = [np.split(rows, 2, axis=1) for rows in np.split(B, 2)]
+def _skewed_a(i: int, j: int) -> tuple[int, int] | None:
+    return i, (i + j) % 2
+
+
+def _skewed_b(i: int, j: int) -> tuple[int, int] | None:
+    return (i + j) % 2, j
+
+
+def _rounds(A: Any, B: Any, *rounds: tuple[Which, Which]) -> Any:  # noqa: N803
+    """The sum of the products of the blocks that each of 2 × 2 devices has in each round."""
+    a, b = ([np.split(rows, 2, axis=1) for rows in np.split(each, 2)] for each in (A, B))
+
+    def product(which_a: Which, which_b: Which, i: int, j: int) -> Any:
+        of_a, of_b = which_a(i, j), which_b(i, j)
+        if of_a is None or of_b is None:
+            return a[0][0] @ b[0][0] * np.float32(0)
+        return a[of_a[0]][of_a[1]] @ b[of_b[0]][of_b[1]]
+
     return np.block(
-        [[a[i][j] @ b[i][j] + a[i][1 - j] @ b[1 - i][j] for j in range(2)] for i in range(2)]
+        [[sum(product(*each, i, j) for each in rounds) for j in range(2)] for i in range(2)]
     )
 
 
-def _first_step(A: Any, B: Any) -> Any:  # noqa: N803
-    """Cannon's algorithm on 2 × 2 without its last step."""
-    a = [np.split(rows, 2, axis=1) for rows in np.split(A, 2)]
-    b = [np.split(rows, 2, axis=1) for rows in np.split(B, 2)]
-    return np.block([[a[i][(i + j) % 2] @ b[(i + j) % 2][j] for j in range(2)] for i in range(2)])
+def _cannon(first_a: Which, first_b: Which, number: int = 2) -> Callable[..., Any]:
+    """Cannon's algorithm from a first round on: then A's blocks move left, and B's up."""
+
+    def left(i: int, j: int) -> tuple[int, int] | None:
+        return first_a(i, (j + 1) % 2)
+
+    def up(i: int, j: int) -> tuple[int, int] | None:
+        return first_b((i + 1) % 2, j)
+
+    rounds = [(first_a, first_b), (left, up), (first_a, first_b)][:number]
+    return lambda A, B: _rounds(A, B, *rounds)  # noqa: N803
 
 
 CANNON: Final = Exercise(
@@ -275,7 +388,17 @@ CANNON: Final = Exercise(
     requirements=(
         _product(
             "cannon", _pairs(("x", "y"), ("x", "y"), (SQUARE,) * 2, CANNON_SIZES),
-            without_skew=_unskewed, first_step_only=_first_step,
+            without_skew=_cannon(lambda i, j: (i, j), lambda i, j: (i, j)),
+            first_step_only=_cannon(_skewed_a, _skewed_b, 1),
+            once_too_often=_cannon(_skewed_a, _skewed_b, 3),
+            skew_exchanged=_cannon(_skewed_b, _skewed_a),
+            open_skew=_cannon(
+                lambda i, j: _skewed_a(i, j) if i else None,
+                lambda i, j: _skewed_b(i, j) if j else None,
+            ),
+            only_one_moves=lambda A, B: _rounds(  # noqa: N803
+                A, B, (_skewed_a, _skewed_b), (lambda i, j: _skewed_a(i, 1 - j), _skewed_b)
+            ),
         ),
         PlacedLike("cannon", "0 1\n2 3", _shapes(CANNON_SIZES)),
         Requests(
@@ -283,9 +406,10 @@ CANNON: Final = Exercise(
         ),
         CommunicatesAtMost(
             "cannon",
-            tuple((Budget("collective-permute", bytes=2 * m * k + 2 * k * n),)
+            tuple((Budget("collective-permute", bytes=3 * m * k + 3 * k * n),)
                   for m, k, n in CANNON_SIZES),
         ),
+        FitsIn("cannon", tuple(7 * (m * k + k * n) // 2 for m, k, n in CANNON_SIZES)),
         WorksAtMost("cannon", _share(CANNON_SIZES, 4)),
     ),
     hints=(
@@ -302,47 +426,107 @@ CANNON: Final = Exercise(
         "without-skew": "The blocks do not go together: before the first product, row 1 of A's "
         "blocks has to move one to the left, and column 1 of B's one up.",
         "first-step-only": "That is the first of two rounds.",
-        "values": "Draw the four devices, and what each has in each round. Who keeps its own block "
-        "needs a pair too, such as (0, 0), or it holds zeros.",
+        "once-too-often": "There is a round too many: the first two blocks are multiplied again.",
+        "skew-exchanged": "The skews are exchanged: of A's blocks it is row 1 that moves, of B's "
+        "column 1.",
+        "open-skew": "Who keeps its own block needs a pair too, such as (0, 0), or it holds zeros.",
+        "only-one-moves": "In the second round B's blocks are still where they were in the first.",
+        "values": "Draw the four devices, and what each has in each round. Do the blocks that meet "
+        "go together, and does everybody have some?",
         "all-gather by hand": "Only neighbours exchange blocks here.",
-        "too-many-bytes": "Two moves of A's blocks and two of B's are enough.",
+        "all-reduce by hand": "Each device makes its block of the result by itself, in two rounds.",
+        "too-many-bytes": "The skew and a move after each round: three moves of A's blocks and "
+        "three of B's are enough, and the last is not needed.",
+        "too-much-memory": "Who collects whole rows of A and whole columns of B holds more than "
+        "who lets blocks travel.",
     },
+    about=(Requests, CommunicatesAtMost, FitsIn),
 )  # fmt: skip
 
 LINES: Final = (8, 4)
 
+OVERLAPS: Final = {8: (2, 512, 3), 4: (3, 768, 5)}
+"""On each line: the rows of A's blocks, the contracted dimension, and the columns of B's blocks."""
+
 
 def _rows_on_lines() -> Any:
-    """X cut in rows, w in columns, on a line of eight and on one of four."""
+    """A cut in rows, B in columns, on a line of eight and on one of four."""
     return tuple(
         (
-            Argument((2 * n, 16), (("x", n),), ("x", None), mode="auto"),
-            Argument((16, 4 * n), (("x", n),), (None, "x"), mode="auto"),
+            Argument((n * rows, k), (("x", n),), ("x", None), mode="auto"),
+            Argument((k, n * columns), (("x", n),), (None, "x"), mode="auto"),
         )
-        for n in LINES
+        for n, (rows, k, columns) in OVERLAPS.items()
     )
 
 
-def _in_order_of_arrival(A: Any, B: Any) -> Any:  # noqa: N803
-    """Each device's rows of the result in the order in which the blocks came round."""
-    n = len(A) // 2
+def _from(A: Any, B: Any, source: Callable[[int, int, int], int | None]) -> Any:  # noqa: N803
+    """On device i of n, in place j of its rows, the product with A's block source(i, j, n)."""
+    n = next(n for n, (rows, _, _) in OVERLAPS.items() if n * rows == len(A))
     product = [np.split(columns, n) for columns in np.split(A @ B, n, axis=1)]
+    zeros = np.zeros_like(product[0][0])
+    sources = [[source(i, j, n) for j in range(n)] for i in range(n)]
     return np.concatenate(
-        [np.concatenate([product[i][(i - s) % n] for s in range(n)]) for i in range(n)], axis=1
+        [
+            np.concatenate([zeros if s is None else product[i][s] for s in row])
+            for i, row in enumerate(sources)
+        ],
+        axis=1,
     )
+
+
+def _at_its_number(A: Any, B: Any) -> Any:  # noqa: N803
+    """Products written, as they are made, at the number of their block, not that many rows on."""
+    n, rows = next((n, r) for n, (r, _, _) in OVERLAPS.items() if n * r == len(A))
+    product = [np.split(columns, n) for columns in np.split(A @ B, n, axis=1)]
+    made = [np.zeros((len(A), each[0].shape[1]), A.dtype) for each in product]
+    for i in range(n):
+        for s in range(n):
+            block = (i - s) % n
+            made[i][block : block + rows] = product[i][block]
+    return np.concatenate(made, axis=1)
 
 
 OVERLAPPED: Final = Exercise(
     id="6.7",
     title="Multiply while it comes",
     requirements=(
-        _product("overlapped", _rows_on_lines(), order_of_arrival=_in_order_of_arrival),
+        _product(
+            "overlapped",
+            _rows_on_lines(),
+            order_of_arrival=lambda A, B: _from(A, B, lambda i, j, n: (i - j) % n),  # noqa: N803
+            against_the_ring=lambda A, B: _from(  # noqa: N803
+                A, B, lambda i, j, n: (2 * i - j) % n
+            ),
+            open_ring=lambda A, B: _from(  # noqa: N803
+                A, B, lambda i, j, n: j if j <= i else None
+            ),
+            one_is_missing=lambda A, B: _from(  # noqa: N803
+                A, B, lambda i, j, n: None if j == (i + 1) % n else j
+            ),
+            at_its_number=_at_its_number,
+        ),
+        PlacedLike(
+            "overlapped",
+            "0 1 2 3 4 5 6 7",
+            tuple((n * rows, n * columns) for n, (rows, _, columns) in OVERLAPS.items()),
+            elsewhere=("0 1 2 3",),
+        ),
         Requests(
             "overlapped",
-            tuple((Ask("collective-permute", n - 1, ("x",), 2 * 16 * 4),) for n in LINES),
+            tuple(
+                (Ask("collective-permute", n - 1, ("x",), 4 * rows * k, True),)
+                for n, (rows, k, _) in OVERLAPS.items()
+            ),
+        ),
+        FitsIn(
+            "overlapped",
+            # a block of B, and of A's one that is there, one that comes and two and a half more
+            tuple(4 * k * columns + 18 * rows * k for rows, k, columns in OVERLAPS.values()),
         ),
         WorksAtMost(
-            "overlapped", tuple(2 * (2 * n) * 16 * 4 + 64 * n for n in LINES)
+            "overlapped",
+            tuple(5 * n * rows * k * columns // 2 for n, (rows, k, columns) in OVERLAPS.items()),
         ),
     ),
     hints=(
@@ -355,14 +539,27 @@ OVERLAPPED: Final = Exercise(
     diagnoses={
         "order-of-arrival": "All rows are there, in the order in which they came. Put the block "
         "that came after s steps in the place of device (i - s) % n.",
-        "all-gather by hand": "The all-gather waits until everything is there. Send round what is "
+        "against-the-ring": "The permutation goes one way round, and the places are counted the "
+        "other way.",
+        "open-ring": "The rows that should come round from the last device to the first are zero: "
+        "who is sent nothing holds zeros. Is there a pair for everybody?",
+        "one-is-missing": "The rows of the device furthest away are missing: is there a step too "
+        "few?",
+        "at-its-number": "Each product begins in the row that is its block's number, so that they "
+        "overlap. How many rows stand before the block of device i?",
+        "too-much-memory": "There is no room for all of A. A block that has been multiplied and "
+        "sent on is not needed any more.",
+        "all-gather by hand": "An all-gather waits until everything is there. Send round what is "
         "needed next, and multiply what is there.",
-        "no collective-permute": "The all-gather waits until everything is there. Send round what "
-        "is needed next, and multiply what is there.",
-        "one-too-many": "After the last product nothing needs to be sent.",
-        "sends-too-much": "It is A's block that goes round, and nothing else.",
+        "no collective-permute": "The blocks of A are to go round by permutations.",
+        "one-too-many": "The own block need not come: n - 1 steps bring the others.",
+        "too-seldom": "There are n - 1 other blocks, and each step brings one.",
+        "sends-too-much": "One block of A is all that has to go round in a step.",
+        "not-to-the-neighbour": "What is further away comes on from neighbour to neighbour.",
+        "too-much-work": "Each block of A is to be multiplied once on each device.",
     },
-)  # fmt: skip
+    about=(Requests, FitsIn),
+)
 
 
 def _chain(A: Any, B: Any, C: Any, D: Any) -> Any:  # noqa: N803
@@ -389,6 +586,7 @@ CHAIN: Final = Exercise(
             cap,
             FRONTIER,
             slack=4096,
+            given=36_864,
         )
         for answer, cap in (("roomy", 30_000), ("tight", 12_000))
     ),
@@ -413,11 +611,18 @@ CHAIN: Final = Exercise(
 
 STEPS: Final = 5
 
+WIDTHS: Final = {8: (16, 4), 4: (12, 6)}
+"""On each line: the rows of A and of V, and the columns of V's blocks."""
 
-def _iterated(A: Any, V: Any) -> Any:  # noqa: N803
-    for _ in range(STEPS):
-        V = np.tanh(A @ V / 4)  # noqa: N806
+
+def _iterated(A: Any, V: Any, steps: int = STEPS, inside: float = 4, outside: float = 1) -> Any:  # noqa: N803
+    for _ in range(steps):
+        V = np.tanh(A @ V / np.float32(inside)) / np.float32(outside)  # noqa: N806
     return V.mean()
+
+
+def _columns(V: Any) -> int:  # noqa: N803
+    return next(columns for rows, columns in WIDTHS.values() if rows == len(V))
 
 
 QUIET_LOOP: Final = Exercise(
@@ -427,15 +632,25 @@ QUIET_LOOP: Final = Exercise(
         Computes(
             "iterate",
             f"iterate(A, V) must do V = tanh(A @ V / 4) {STEPS} times, and return the mean of V.",
-            _iterated,
+            lambda A, V: _iterated(A, V),  # noqa: N803
             tuple(
                 (
-                    Argument((16, 16), (("x", n),), (), mode="auto"),
-                    Argument((16, 4 * n), (("x", n),), (None, "x"), mode="auto"),
+                    Argument((rows, rows), (("x", n),), (), mode="auto"),
+                    Argument((rows, columns * n), (("x", n),), (None, "x"), mode="auto"),
                 )
-                for n in LINES
+                for n, (rows, columns) in WIDTHS.items()
             ),
-            {"sum-for-mean": lambda A, V: _iterated(A, V) * np.float32(V.shape[1] // 4)},  # noqa: N803
+            {
+                "sum-for-mean": lambda A, V: (  # noqa: N803
+                    _iterated(A, V) * np.float32(V.shape[1] // _columns(V))
+                ),
+                "sum-of-all": lambda A, V: _iterated(A, V) * np.float32(V.size),  # noqa: N803
+                "once-too-often": lambda A, V: _iterated(A, V, STEPS + 1),  # noqa: N803
+                "once-too-seldom": lambda A, V: _iterated(A, V, STEPS - 1),  # noqa: N803
+                "divided-outside": lambda A, V: _iterated(A, V, inside=1, outside=4),  # noqa: N803
+                "not-divided": lambda A, V: _iterated(A, V, inside=1),  # noqa: N803
+                "of-the-transpose": lambda A, V: _iterated(A.T, V),  # noqa: N803
+            },
             under_mesh=True,
         ),
         Requests("iterate", ((Ask("all-reduce", 1, ("x",), 4),),) * 2),
@@ -448,10 +663,23 @@ QUIET_LOOP: Final = Exercise(
         "these.",
     ),
     diagnoses={
-        "too-often": "There is a collective in the loop, and it runs in every round.",
-        "sum-for-mean": "The devices' means were added up.",
-        "all-gather": "Something is brought together before the body begins: look at in_specs.",
+        "too-often": "One all-reduce, after the loop, is enough. Is there one in the loop?",
+        "one-too-many": "One number is all that has to be reduced. How many elements there are "
+        "everybody knows: the block has a size, and lax.axis_size tells how many blocks.",
+        "sum-for-mean": "It is as many times too large as there are devices: are the devices' "
+        "means added up?",
+        "sum-of-all": "That is the sum of all elements.",
+        "once-too-often": f"That is what comes of {STEPS + 1} rounds.",
+        "once-too-seldom": f"That is what comes of {STEPS - 1} rounds.",
+        "divided-outside": "That is what comes of tanh(A @ V) / 4: the 4 belongs within tanh.",
+        "not-divided": "That is what comes of tanh(A @ V), without the 4.",
+        "of-the-transpose": "That is what comes of the transpose of A.",
+        "all-gather": "No column of V needs another. Is something gathered in the body, or do "
+        "in_specs say otherwise than the arguments are laid out?",
         "not-replicated": "Each device has the mean of its own columns.",
+        "no all-reduce": "The mean is to be made of the devices' numbers, by an all-reduce of "
+        "yours.",
+        "shape": "The mean of all elements is one number.",
         "all-gather by hand": "No column needs another.",
         "sends-too-much": "Reduce to a number first.",
     },
