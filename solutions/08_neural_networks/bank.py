@@ -6,17 +6,17 @@
 folded = jax.make_mesh((2, 4), ("host", "chip"), axis_types=(AUTO,) * 2)
 data_parallel = [on(folded)] * 4 + [on(folded, ("host", "chip"), None)] * 2
 
-# %% nothing cut exercise="8.1" score=0 diagnoses=["over-the-cap"]
+# %% nothing cut exercise="8.1" score=0 diagnoses=["over-the-cap"] naive=true
 data_parallel = (on(data),) * 6
 
 # %% the answers not cut exercise="8.1" score=0 diagnoses=["over-the-cap"]
 data_parallel = (*(on(data),) * 4, on(data, "data"), on(data))
 
-# %% the features cut exercise="8.1" score=0 diagnoses=["all-gather over data"]
+# %% the features cut exercise="8.1" score=0 diagnoses=["all-gather over data"] near=["over-the-cap"]
 whole, features = on(data), on(data, None, "data")
 data_parallel = (whole, whole, whole, whole, features, features)
 
-# %% the features cut, and the weights with them exercise="8.1" score=0 diagnoses=["too-many-bytes"]
+# %% the features cut, and the weights with them exercise="8.1" score=0 diagnoses=["too-many-bytes"] near=["all-gather"]
 data_parallel = (
     on(data, "data"),
     on(data),
@@ -26,28 +26,50 @@ data_parallel = (
     on(data, None, "data"),
 )
 
-# %% the answers cut along classes exercise="8.1" score=0 diagnoses=["all-gather over data"]
+# %% the answers cut along classes exercise="8.1" score=0 diagnoses=["all-gather over data"] near=["too-many-bytes"]
 data_parallel = (*(on(data),) * 4, on(data, "data"), on(data, None, "data"))
 
 # %% a sharding for the parameters and one for the examples exercise="8.1" score=0 diagnoses=["number-of-shardings"]
 data_parallel = (on(data), on(data, "data"))
+
+# %% the parameters cut as well, as in FSDP exercise="8.1" score=0 diagnoses=["all-gather over data"]
+data_parallel = (on(data, "data"),) * 6
+
+# %% the weights cut, and the examples whole exercise="8.1" score=0 diagnoses=["over-the-cap"]
+whole = on(data)
+data_parallel = (on(data, None, "data"), on(data, "data"), on(data, "data"), whole, whole, whole)
+
+# %% the examples first, then the parameters exercise="8.1" score=0 diagnoses=["another-order"] near=["number-of-shardings"]
+data_parallel = (on(data, "data"), on(data, "data"), *(on(data),) * 4)
+
+# %% the examples on the grid, each twice exercise="8.1" score=0 diagnoses=["over-the-cap"]
+data_parallel = (*(on(grid),) * 4, on(grid, "data"), on(grid, "data"))
 
 # %% turned about: the mesh in another order exercise="8.2" score=1
 turned = jax.sharding.Mesh(np.array(jax.devices())[::-1].reshape(4, 2), ("a", "b"))
 both = ("a", "b")
 tensor_parallel = (on(turned), on(turned, None, both), on(turned, both))
 
-# %% rows, then columns exercise="8.2" score=0 diagnoses=["all-gather over model"]
+# %% rows, then columns exercise="8.2" score=0 diagnoses=["all-gather over model"] near=["all-to-all"]
 tensor_parallel = (on(model), on(model, "model"), on(model, None, "model"))
 
 # %% columns, then columns exercise="8.2" score=0 diagnoses=["all-gather over model"]
 tensor_parallel = (on(model), on(model, None, "model"), on(model, None, "model"))
 
-# %% rows, then rows exercise="8.2" score=0 diagnoses=["all-to-all over model"]
+# %% rows, then rows exercise="8.2" score=0 diagnoses=["all-to-all over model"] near=["all-gather", "reduce-scatter"]
 tensor_parallel = (on(model), on(model, "model"), on(model, "model"))
 
 # %% the examples cut in place of the weights exercise="8.2" score=0 diagnoses=["over-the-cap"]
 tensor_parallel = (on(model, "model"), on(model), on(model))
+
+# %% everything whole exercise="8.2" score=0 diagnoses=["over-the-cap"] naive=true
+tensor_parallel = (on(model),) * 3
+
+# %% the examples cut as well exercise="8.2" score=0 diagnoses=["all-gather over model"] near=["over-the-cap"]
+tensor_parallel = (on(model, "model"), on(model, None, "model"), on(model, "model"))
+
+# %% the features cut, to go with rows of the weights exercise="8.2" score=0 diagnoses=["reduce-scatter over model"]
+tensor_parallel = (on(model, None, "model"), on(model, "model"), on(model, "model"))
 
 # %% matmul, and the spec by name exercise="8.3" score=1
 second, third = P(None, "model"), P("model")
@@ -77,7 +99,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return three_layers(X, W1, b1, W2, b2, W3, b3)
 
 
-# %% the last bias cut, and the last weights collected exercise="8.3" score=0.5 diagnoses=["reduce-scatter over model", "all-gather over model"]
+# %% the last bias cut, and the last weights collected exercise="8.3" score=0.125 diagnoses=["reduce-scatter over model", "all-gather over model"] near=["too-many-bytes"]
 both_ways = (
     on(grid, "data", None),
     on(grid),
@@ -95,7 +117,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return jax.reshard(h, P("data", None)) @ jax.reshard(W3, P()) + b3
 
 
-# %% the first two layers as the pair, and a copy for everybody exercise="8.3" score=0.25 diagnoses=["all-gather over model", "replicated", "all-gather over data"]
+# %% the first two layers as the pair, and a copy for everybody exercise="8.3" score=0.0625 diagnoses=["all-gather over model", "replicated", "all-gather over data"] near=["over-the-cap", "reduce-scatter"]
 both_ways = (
     on(grid, "data", None),
     on(grid, None, "model"),
@@ -113,11 +135,54 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return jnp.dot(h, W3, out_sharding=P()) + b3
 
 
-# %% the bias left out exercise="8.3" score=0 diagnoses=["unanswered", "values", "not-counted-yet"]
+# %% the bias left out exercise="8.3" score=0 diagnoses=["unanswered", "no-last-bias", "not-counted-yet"] near=["no-biases", "values"]
 def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     h = jax.nn.relu(X @ W1 + b1)
     h = jax.nn.relu(h @ W2 + b2)
     return jnp.dot(h, W3, out_sharding=P("data", None))
+
+
+# %% all the weights whole, and collected exercise="8.3" score=0.125 diagnoses=["over-the-cap", "all-gather over model"] naive=true near=["replicated"]
+both_ways = (on(grid, "data"), *(on(grid),) * 6)
+
+
+def predict_explicit(*arguments):
+    made = three_layers(*(jax.reshard(each, P()) for each in arguments))
+    return jax.reshard(made, P("data", None))
+
+
+# %% the two axes exchanged, and a relu too many exercise="8.3" score=0 diagnoses=["too-many-bytes", "relu-last", "not-counted-yet"] near=["all-gather"]
+whole, cut = on(grid), on(grid, "data")
+both_ways = (on(grid, "model"), whole, whole, on(grid, None, "data"), cut, cut, whole)
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return jax.nn.relu(jnp.matmul(h, W3, out_sharding=P("data", None)) + b3)
+
+
+# %% the second layer's bias whole, and no biases exercise="8.3" score=0 diagnoses=["over-the-cap", "no-biases", "not-counted-yet"] near=["no-last-bias"]
+whole, rows = on(grid), on(grid, "model")
+both_ways = (on(grid, "data"), whole, whole, on(grid, None, "model"), whole, rows, whole)
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(jax.nn.relu(X @ W1) @ W2)
+    return jnp.matmul(h, W3, out_sharding=P("data", None))
+
+
+# %% a relu too few, and nothing else exercise="8.3" score=0 diagnoses=["unanswered", "values", "not-counted-yet"] near=["relu-last"]
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1) @ W2 + b2
+    return jnp.matmul(h, W3, out_sharding=P("data", None)) + b3
+
+
+# %% the notebook's mesh named exercise="8.3" score=0 diagnoses=["unanswered", "only-the-first"] near=["ambiguous"]
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return jnp.matmul(h, W3, out_sharding=on(explicit_grid, "data", None)) + b3
 
 
 # %% the way back by hand exercise="8.4" score=1
@@ -143,7 +208,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% a Python loop exercise="8.4" score=0.6666666667 diagnoses=["too-much-memory"]
+# %% a Python loop exercise="8.4" score=0.25 diagnoses=["too-much-memory"] near=["too-many-bytes"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -162,7 +227,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% kept for the way back exercise="8.4" score=0.6666666667 diagnoses=["too-much-memory"]
+# %% kept for the way back exercise="8.4" score=0.25 diagnoses=["too-much-memory"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         def layer(h, mine):
@@ -178,7 +243,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% all gathered first exercise="8.4" score=0.6666666667 diagnoses=["too-much-memory"]
+# %% all gathered first exercise="8.4" score=0.25 diagnoses=["too-much-memory"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -196,7 +261,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% the sum over all examples exercise="8.4" score=0 diagnoses=["sum-for-mean", "not-counted-yet"]
+# %% the sum over all examples exercise="8.4" score=0 diagnoses=["sum-for-mean", "not-counted-yet"] near=["as-many-times"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -228,7 +293,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% each device's own mean exercise="8.4" score=0 diagnoses=["as-many-times", "not-counted-yet"]
+# %% each device's own mean exercise="8.4" score=0 diagnoses=["as-many-times", "not-counted-yet"] near=["sum-for-mean"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -244,7 +309,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% gradients added up whole exercise="8.4" score=0.3333333333 diagnoses=["all-reduce over data", "too-much-memory"]
+# %% gradients added up whole exercise="8.4" score=0.1666666667 diagnoses=["all-reduce over data", "too-much-memory"] near=["replicated"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         everything = lax.all_gather(w, "data", axis=1, tiled=True)
@@ -275,7 +340,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=P())(W, X, Y)
 
 
-# %% fetched three times exercise="8.4" score=0.6666666667 diagnoses=["too-many-bytes"]
+# %% fetched three times exercise="8.4" score=0.9166666667 diagnoses=["too-many-bytes"] near=["too-much-memory"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -292,7 +357,84 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% no relu exercise="8.5" score=0 diagnoses=["no-relu", "not-counted-yet"]
+# %% left to the compiler exercise="8.4" score=0.08333333333 diagnoses=["replicated", "all-reduce over data", "too-much-memory"] naive=true
+def fsdp_gradient(W, X, Y):
+    def loss_of(W):
+        return jnp.mean(jnp.sum((passed(W, X) - Y) ** 2, axis=1))
+
+    return jax.grad(loss_of)(W)
+
+
+# %% the gradient of a pmean, in a shard_map made by a decorator exercise="8.4" score=1 near=["all-reduce"]
+import functools
+
+
+def fsdp_gradient(W, X, Y):
+    rows = P(None, "data")
+
+    @functools.partial(jax.shard_map, in_specs=(rows, P("data"), P("data")), out_specs=rows)
+    def on_each(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def mean_of_all(w):
+            return lax.pmean(jnp.square(lax.scan(layer, x, w)[0] - y).sum(axis=1).mean(), "data")
+
+        return jax.grad(mean_of_all)(w)
+
+    return on_each(W, X, Y)
+
+
+# %% the gradient collected in the end exercise="8.4" score=0.08333333333 diagnoses=["replicated", "too-many-bytes", "too-much-memory"] near=["not-replicated"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def own_part(w):
+            return jnp.sum((lax.scan(layer, x, w)[0] - y) ** 2) / len(y) / lax.axis_size("data")
+
+        return lax.all_gather(jax.grad(own_part)(w), "data", axis=1, tiled=True)
+
+    specs = P(None, "data"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P(), check_vma=False)(W, X, Y)
+
+
+# %% parts of the gradient averaged with each other exercise="8.4" score=0 diagnoses=["values", "not-counted-yet", "all-reduce over data"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def own_part(w):
+            return jnp.sum((lax.scan(layer, x, w)[0] - y) ** 2) / len(y)
+
+        return lax.pcast(lax.pmean(jax.grad(own_part)(w), "data"), "data", to="varying")
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% two examples a device, written in exercise="8.4" score=0 diagnoses=["only-the-first", "not-counted-yet"] near=["mean-of-everything"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return jnp.tanh(h @ lax.all_gather(mine, "data", tiled=True)), None
+
+        def own_part(w):
+            return jnp.sum((lax.scan(layer, x, w)[0] - y) ** 2) / 2 / lax.axis_size("data")
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% no relu exercise="8.5" score=0 diagnoses=["no-relu", "not-counted-yet"] near=["relu-last"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
@@ -302,7 +444,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% relu at the end exercise="8.5" score=0 diagnoses=["relu-last", "not-counted-yet"]
+# %% relu at the end exercise="8.5" score=0 diagnoses=["relu-last", "not-counted-yet"] near=["no-relu"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
@@ -312,7 +454,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% untiled, and joined exercise="8.5" score=1
+# %% untiled, and joined exercise="8.5" score=1 near=["untiled"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = jnp.concatenate(list(lax.all_gather(x, "model")))
@@ -323,7 +465,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% all tokens, and then one's own exercise="8.5" score=0.75 diagnoses=["no reduce-scatter"]
+# %% all tokens, and then one's own exercise="8.5" score=0.25 diagnoses=["no reduce-scatter"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
@@ -334,7 +476,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% left to in_specs exercise="8.5" score=0.75 diagnoses=["no all-gather"]
+# %% left to in_specs exercise="8.5" score=0.25 diagnoses=["no all-gather"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         return lax.psum_scatter(jax.nn.relu(x @ w1) @ w2, "model", tiled=True)
@@ -343,7 +485,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=specs, out_specs=P("model"))(X, W1, W2)
 
 
-# %% the weights brought together exercise="8.5" score=0.75 diagnoses=["one-too-many"]
+# %% the weights brought together exercise="8.5" score=0.25 diagnoses=["one-too-many"] near=["no all-gather", "too-much-work"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         first = lax.all_gather(w1, "model", axis=1, tiled=True)
@@ -373,7 +515,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% columns scattered exercise="8.5" score=0 diagnoses=["shape", "not-counted-yet"]
+# %% columns scattered exercise="8.5" score=0 diagnoses=["shape", "not-counted-yet"] near=["no reduce-scatter"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
@@ -384,7 +526,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% one's own tokens only exercise="8.5" score=0 diagnoses=["values", "not-counted-yet", "no all-gather"]
+# %% one's own tokens only exercise="8.5" score=0 diagnoses=["values", "not-counted-yet", "no all-gather"] near=["own-units-alone", "mean-for-sum"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         return lax.psum(jax.nn.relu(x @ w1) @ w2, "model")
@@ -393,13 +535,16 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% all the work on every device exercise="8.5" score=0.75 diagnoses=["too-much-work"]
+# %% all the work on every device exercise="8.5" score=0.9166666667 diagnoses=["too-much-work"] near=["one-too-many"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
         place = lax.axis_index("model") * w1.shape[1]
-        first = lax.dynamic_update_slice(jnp.zeros((16, 64)) * tokens[0, 0], w1, (0, place))
-        second = lax.dynamic_update_slice(jnp.zeros((64, 16)) * tokens[0, 0], w2, (place, 0))
+        first = jnp.zeros((len(w1), lax.axis_size("model") * w1.shape[1])) * tokens[0, 0]
+        first, second = (
+            lax.dynamic_update_slice(first, w1, (0, place)),
+            lax.dynamic_update_slice(first.T, w2, (place, 0)),
+        )
         return lax.psum_scatter(jax.nn.relu(tokens @ first) @ second, "model", tiled=True)
 
     rows = P("model")
@@ -418,6 +563,40 @@ def sequence_parallel(X, W1, W2):
     )
 
 
+# %% left to the compiler exercise="8.5" score=0 diagnoses=["not-counted-yet", "no-shard-map"] naive=true
+def sequence_parallel(X, W1, W2):
+    return lax.with_sharding_constraint(jax.nn.relu(X @ W1) @ W2, P("model"))
+
+
+# %% each token through the hidden units of its device exercise="8.5" score=0 diagnoses=["own-units-alone", "not-counted-yet", "no all-gather"] near=["not-replicated"]
+def sequence_parallel(X, W1, W2):
+    rows = P("model")
+    specs = rows, P(None, "model"), rows
+    return jax.shard_map(pair, in_specs=specs, out_specs=rows)(X, W1, W2)
+
+
+# %% parts of sums averaged exercise="8.5" score=0 diagnoses=["mean-for-sum", "not-counted-yet"] near=["values"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        mine = lax.psum_scatter(jax.nn.relu(tokens @ w1) @ w2, "model", tiled=True)
+        return mine / lax.axis_size("model")
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
+# %% an all-to-all, and a sum at home exercise="8.5" score=0.25 diagnoses=["no reduce-scatter"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        parts = (jax.nn.relu(tokens @ w1) @ w2).reshape(-1, *x.shape)
+        return lax.all_to_all(parts, "model", 0, 0).sum(axis=0)
+
+    rows = P("model")
+    return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
+
+
 # %% the max by a constant, and one-hot labels exercise="8.6" score=1
 def cross_entropy(logits, labels):
     def body(logits, labels):
@@ -432,7 +611,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% all words brought together exercise="8.6" score=0.3333333333 diagnoses=["all-gather by hand", "all-gather over model"]
+# %% all words brought together exercise="8.6" score=0.125 diagnoses=["all-gather by hand", "all-gather over model"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         everything = lax.all_gather(logits, "model", axis=1, tiled=True)
@@ -443,7 +622,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% asked for whole exercise="8.6" score=0.3333333333 diagnoses=["added-by-the-compiler", "all-gather over model"]
+# %% asked for whole exercise="8.6" score=0.125 diagnoses=["added-by-the-compiler", "all-gather over model"] near=["all-gather by hand", "no-shard-map"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         label = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
@@ -452,10 +631,20 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(), P()), out_specs=P())(logits, labels)
 
 
-# %% left to the compiler exercise="8.6" score=0 diagnoses=["not-counted-yet", "no-shard-map"]
+# %% left to the compiler exercise="8.6" score=0 diagnoses=["not-counted-yet", "no-shard-map"] naive=true
 def cross_entropy(logits, labels):
     label = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
     return jnp.mean(jax.nn.logsumexp(logits, axis=1) - label)
+
+
+# %% left to the compiler, times a sum that is one exercise="8.6" score=0 diagnoses=["not-counted-yet", "outside-the-body", "too-many-bytes"]
+def cross_entropy(logits, labels):
+    def body(loss):
+        share = lax.pcast(1 / lax.axis_size("model"), "model", to="varying")
+        return loss * lax.psum(share, "model")
+
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)
+    return jax.shard_map(body, in_specs=P(), out_specs=P())(-chosen.mean())
 
 
 # %% the largest not taken off exercise="8.6" score=0 diagnoses=["not-finite", "not-counted-yet"]
@@ -471,7 +660,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% every device counts the label exercise="8.6" score=0 diagnoses=["values", "not-counted-yet"]
+# %% every device counts the label exercise="8.6" score=0 diagnoses=["label-in-every-block", "not-counted-yet"] near=["label-counted-by-all"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         words = logits.shape[1]
@@ -483,7 +672,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% the largest of one's own words exercise="8.6" score=0 diagnoses=["not-replicated"]
+# %% the largest of one's own words exercise="8.6" score=0 diagnoses=["not-replicated"] near=["own-largest"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         words = logits.shape[1]
@@ -498,7 +687,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% the largest not put back exercise="8.6" score=0 diagnoses=["largest-forgotten", "not-counted-yet"]
+# %% the largest not put back exercise="8.6" score=0 diagnoses=["largest-forgotten", "not-counted-yet"] near=["not-finite", "largest-left-in"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         words = logits.shape[1]
@@ -511,7 +700,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% the largest put back once too often exercise="8.6" score=0 diagnoses=["largest-left-in", "not-counted-yet"]
+# %% the largest put back once too often exercise="8.6" score=0 diagnoses=["largest-left-in", "not-counted-yet"] near=["largest-forgotten"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         words = logits.shape[1]
@@ -536,7 +725,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% the sum over the examples exercise="8.6" score=0 diagnoses=["sum-for-mean", "not-counted-yet"]
+# %% the sum over the examples exercise="8.6" score=0 diagnoses=["sum-for-mean", "not-counted-yet"] near=["shape"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         words = logits.shape[1]
@@ -549,7 +738,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% the exponentials added up over the devices first exercise="8.6" score=0.6666666667 diagnoses=["too-many-bytes"]
+# %% the exponentials added up over the devices first exercise="8.6" score=0.25 diagnoses=["too-many-bytes"] near=["all-gather"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         words = logits.shape[1]
@@ -562,7 +751,125 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% the loss divided, and a fori_loop exercise="8.7" score=1
+# %% sums of exponentials of every block by itself exercise="8.6" score=1 near=["too-many-bytes"]
+import functools
+
+
+def cross_entropy(logits, labels):
+    @functools.partial(jax.shard_map, in_specs=(P(None, "model"), P(None)), out_specs=P())
+    def on_each(logits, labels):
+        width = logits.shape[1]
+        here = jax.nn.logsumexp(logits, axis=1)
+        best = lax.pmax(here, "model")
+        place = labels - width * lax.axis_index("model")
+        inside = (0 <= place) & (place < width)
+        mine = jnp.take_along_axis(logits, place[:, None].clip(0, width - 1), axis=1)[:, 0]
+        total, label = lax.psum((jnp.exp(here - best), jnp.where(inside, mine, 0)), "model")
+        return (best + jnp.log(total) - label).mean()
+
+    return on_each(logits, labels)
+
+
+# %% each block's largest taken off exercise="8.6" score=0 diagnoses=["own-largest", "not-counted-yet"] near=["not-replicated"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        largest = logits.max(1)
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        label = lax.psum(jnp.where(labels[:, None] == mine, logits, 0).sum(1), "model")
+        return (jnp.log(total) + lax.pmax(largest, "model") - label).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% clipped, and counted exercise="8.6" score=0 diagnoses=["label-counted-by-all", "not-counted-yet"] near=["values", "label-in-every-block", "label-of-the-block"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        place = jnp.clip(labels - lax.axis_index("model") * words, 0, words - 1)
+        chosen = jnp.take_along_axis(logits, place[:, None], axis=1)[:, 0]
+        return jnp.mean(jnp.log(total) + largest - lax.psum(chosen, "model"))
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% blocks of eight words, written in exercise="8.6" score=0 diagnoses=["only-the-first", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        mine = lax.axis_index("model") * 8 + jnp.arange(logits.shape[1])
+        largest = lax.pmax(logits.max(1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        label = lax.psum(jnp.where(labels[:, None] == mine, logits, 0).sum(1), "model")
+        return (jnp.log(total) + largest - label).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% zero for the largest at least exercise="8.6" score=0 diagnoses=["not-finite", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        largest = lax.pmax(logits.max(1, initial=0), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        label = lax.psum(jnp.where(labels[:, None] == mine, logits, 0).sum(1), "model")
+        return (jnp.log(total) + largest - label).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% the label's logit by a maximum exercise="8.6" score=0 diagnoses=["label-by-maximum", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        largest = lax.pmax(logits.max(1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        label = lax.pmax(jnp.where(labels[:, None] == mine, logits, 0).sum(1), "model")
+        return (jnp.log(total) + largest - label).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% a number for each example exercise="8.6" score=0 diagnoses=["shape", "not-counted-yet"] near=["sum-for-mean"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        mine = lax.axis_index("model") * words + jnp.arange(words)
+        largest = lax.pmax(logits.max(1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        label = lax.psum(jnp.where(labels[:, None] == mine, logits, 0).sum(1), "model")
+        return jnp.log(total) + largest - label
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% labels as places in the block exercise="8.6" score=0 diagnoses=["label-of-the-block", "not-counted-yet"] near=["label-by-maximum"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        largest = lax.pmax(logits.max(1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        place = jnp.clip(labels, 0, logits.shape[1] - 1)
+        chosen = jnp.take_along_axis(logits, place[:, None], axis=1)[:, 0]
+        return jnp.mean(jnp.log(total) + largest - lax.psum(chosen, "model"))
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% any label counted exercise="8.6" score=0 diagnoses=["values", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        largest = lax.pmax(logits.max(1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        return jnp.mean(jnp.log(total) + largest - lax.psum(logits[:, 0], "model"))
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% the loss divided, and a fori_loop exercise="8.7" score=1 near=["too-much-memory"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         own = lax.pcast(w, "data", to="varying")
@@ -579,7 +886,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% all rounds at once, the loss divided exercise="8.7" score=0.6666666667 diagnoses=["too-much-memory"]
+# %% all rounds at once, the loss divided exercise="8.7" score=0.25 diagnoses=["too-much-memory"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         def own_share(w):
@@ -591,7 +898,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% the sum in every round exercise="8.7" score=0.6666666667 diagnoses=["too-often"]
+# %% the sum in every round exercise="8.7" score=0.25 diagnoses=["too-often"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         def error(w, x, y):
@@ -623,7 +930,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% psum for pmean exercise="8.7" score=0 diagnoses=["as-many-times", "not-counted-yet"]
+# %% psum for pmean exercise="8.7" score=0 diagnoses=["as-many-times", "not-counted-yet"] near=["too-often", "rounds-added-up"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         w = lax.pcast(w, "data", to="varying")
@@ -641,7 +948,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% the rounds added up exercise="8.7" score=0 diagnoses=["rounds-added-up", "not-counted-yet"]
+# %% the rounds added up exercise="8.7" score=0 diagnoses=["rounds-added-up", "not-counted-yet"] near=["as-many-times"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         w = lax.pcast(w, "data", to="varying")
@@ -659,7 +966,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% plain zeros exercise="8.7" score=0 diagnoses=["varying-mismatch"]
+# %% plain zeros exercise="8.7" score=0 diagnoses=["varying-mismatch"] near=["not-replicated"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         varying = lax.pcast(w, "data", to="varying")
@@ -677,7 +984,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% never added up over the devices exercise="8.7" score=0 diagnoses=["not-replicated"]
+# %% never added up over the devices exercise="8.7" score=0 diagnoses=["not-replicated"] near=["varying-mismatch"]
 def accumulated(W, X, Y):
     def body(w, x, y):
         w = lax.pcast(w, "data", to="varying")
@@ -695,7 +1002,84 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
 
 
-# %% unrolled, round the ring exercise="8.8" score=1
+# %% left to the compiler exercise="8.7" score=0 diagnoses=["not-counted-yet", "no-shard-map", "too-much-memory"] naive=true
+def accumulated(W, X, Y):
+    return jax.grad(lambda W: jnp.mean((jnp.tanh(X @ W) - Y) ** 2))(W)
+
+
+# %% sixty-four rounds, written in exercise="8.7" score=0 diagnoses=["only-the-first", "not-counted-yet"] near=["averaged-twice"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def one_round(total, examples):
+            return total + jax.grad(error)(w, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return lax.pmean(total / 64, "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% averaged over the devices twice exercise="8.7" score=0 diagnoses=["averaged-twice", "not-counted-yet"] near=["last-round-alone"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2) / lax.axis_size("data")
+
+        def one_round(total, examples):
+            return total + jax.grad(error)(w, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return lax.pmean(total / len(x), "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% only the last round counts exercise="8.7" score=0 diagnoses=["last-round-alone", "not-counted-yet"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def one_round(total, examples):
+            return jax.grad(error)(w, *examples), None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(w), (x, y))
+        return lax.pmean(total / len(x), "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% the gradient of a loop exercise="8.7" score=0.25 diagnoses=["too-much-memory"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w):
+            def one_round(total, examples):
+                x, y = examples
+                return total + jnp.mean((jnp.tanh(x @ w) - y) ** 2), None
+
+            return lax.scan(one_round, 0 * w[0, 0], (x, y))[0] / len(x)
+
+        return lax.pmean(jax.grad(error)(w), "data")
+
+    rounds = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), rounds, rounds), out_specs=P())(W, X, Y)
+
+
+# %% unrolled, round the ring exercise="8.8" score=1 near=["varying-mismatch"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")
@@ -711,7 +1095,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% one step too few exercise="8.8" score=0 diagnoses=["one-step-short", "not-counted-yet"]
+# %% one step too few exercise="8.8" score=0 diagnoses=["one-step-short", "not-counted-yet"] near=["one-step-late"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")
@@ -727,7 +1111,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% kept a step late exercise="8.8" score=0 diagnoses=["one-step-late", "not-counted-yet"]
+# %% kept a step late exercise="8.8" score=0 diagnoses=["one-step-late", "not-counted-yet"] near=["one-step-short"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")
@@ -743,7 +1127,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% the weights brought together exercise="8.8" score=0.3333333333 diagnoses=["all-gather by hand", "all-gather over stage"]
+# %% the weights brought together exercise="8.8" score=0.125 diagnoses=["all-gather by hand", "all-gather over stage"]
 def pipeline(W, X):
     def body(w, x):
         everything = lax.all_gather(w, "stage", tiled=True)
@@ -754,7 +1138,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% everything at once, stage after stage exercise="8.8" score=0.6666666667 diagnoses=["too-many-bytes"]
+# %% everything at once, stage after stage exercise="8.8" score=0.25 diagnoses=["too-many-bytes"] near=["all-gather"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")
@@ -797,7 +1181,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% handed the wrong way exercise="8.8" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet"]
+# %% handed the wrong way exercise="8.8" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet"] near=["layers-reversed"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")
@@ -812,7 +1196,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% nothing handed on exercise="8.8" score=0 diagnoses=["values", "not-counted-yet"]
+# %% nothing handed on exercise="8.8" score=0 diagnoses=["last-layer-alone", "not-counted-yet"] near=["nothing-but-zeros"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")
@@ -822,9 +1206,97 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% asked for whole exercise="8.8" score=0.3333333333 diagnoses=["added-by-the-compiler", "all-gather over stage"]
+# %% asked for whole exercise="8.8" score=0.125 diagnoses=["added-by-the-compiler", "all-gather over stage"] near=["all-gather by hand"]
 def pipeline(W, X):
     def body(w, x):
         return lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)[0]
 
     return jax.shard_map(body, in_specs=(P(), P()), out_specs=P())(W, X)
+
+
+# %% left to the compiler exercise="8.8" score=0 diagnoses=["not-counted-yet", "no-shard-map", "all-gather over stage"] naive=true
+def pipeline(W, X):
+    return lax.scan(lambda h, w: (jnp.tanh(h @ w), None), X, W)[0]
+
+
+# %% the line backwards exercise="8.8" score=0 diagnoses=["layers-reversed", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == n - 1, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s + 1, s) for s in range(n - 1)])
+        return lax.psum(jnp.where(i == 0, jnp.stack(kept[n - 1 :]), 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% the layers side by side exercise="8.8" score=0 diagnoses=["side-by-side", "not-counted-yet"] near=["last-layer-alone"]
+def pipeline(W, X):
+    def body(w, x):
+        return lax.psum(jnp.tanh(x @ w[0]), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% averaged in the end exercise="8.8" score=0 diagnoses=["mean-for-sum", "not-counted-yet"] near=["values"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return lax.pmean(jnp.where(i == n - 1, jnp.stack(kept[n - 1 :]), 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% what every stage has, added up exercise="8.8" score=0 diagnoses=["values", "not-counted-yet"] near=["side-by-side", "mean-for-sum", "not-replicated"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return lax.psum(jnp.stack(kept[n - 1 :]), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% handed on by an all-gather in each step exercise="8.8" score=0.125 diagnoses=["all-gather by hand", "all-gather over stage"] near=["too-many-bytes"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.all_gather(made, "stage")[jnp.maximum(i - 1, 0)]
+        return lax.psum(jnp.where(i == n - 1, jnp.stack(kept[n - 1 :]), 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% all microbatches together, from stage to stage exercise="8.8" score=0.25 diagnoses=["too-many-bytes"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+
+        def one_step(h, t):
+            h = jnp.where(i == t, jnp.tanh(h @ w[0]), h)
+            return lax.ppermute(h, "stage", [(s, (s + 1) % n) for s in range(n)]), None
+
+        h, _ = lax.scan(one_step, lax.pcast(x, "stage", to="varying"), jnp.arange(n))
+        return lax.psum(jnp.where(i == 0, h, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)

@@ -5,6 +5,7 @@ on JAX 0.8.2 and 0.10.2; 8.4 to 8.8 are written by hand, and what they move is w
 The memory of 8.4 is the compiler's: `tests/test_moving.py` says when it does better.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import jax
@@ -23,9 +24,6 @@ from autograder.exercises.requirements_on_programs import (
     WorksAtMost,
 )
 from autograder.programs import Argument
-
-LINES: Final = (8, 4)
-"""How many devices there are in a line: functions are judged on both."""
 
 WIDTH: Final = 16
 STRIPS: Final = ("\n".join(map(str, range(8))), "\n".join(map(str, range(4))))
@@ -78,12 +76,12 @@ DATA_PARALLEL: Final = Exercise(
         "Parameters have on(data): a copy for everybody. X and Y have on(data, 'data').",
     ),
     diagnoses={
-        "over-the-cap": "Of X and of Y, each device is to hold its own examples alone.",
-        "all-gather": "A parameter or the features of the examples are cut, and who needs them "
-        "whole has to collect them first; or X and Y are cut differently, and an example and its "
-        "answer belong together.",
-        "too-many-bytes": "More is added up than the gradients: were the features cut, and not the "
-        "examples?",
+        "over-the-cap": "There is room for all parameters, and for an eighth of X and of Y. Are "
+        "those two, the last of the six, cut into eight?",
+        "all-gather": "Nothing has to be collected where every device has all parameters, whole "
+        "examples, and the answers that go with them. Which of these does a device lack?",
+        "too-many-bytes": "All that has to be added up is the gradients. Are the features cut, and "
+        "not the examples?",
         "number-of-shardings": "One for each of the four parameters, then those of X and of Y.",
     },
 )
@@ -119,12 +117,14 @@ TENSOR_PARALLEL: Final = Exercise(
         "W1 into columns, W2 into rows, X whole.",
     ),
     diagnoses={
-        "all-gather": "If W1 came as rows: they would give parts of sums, and relu needs whole "
-        "ones, so W1 is collected first. If W2 came as columns: they need all hidden units, and "
-        "each device has made some, so these are collected.",
-        "all-to-all": "Rows of W1 give parts of sums, and relu needs whole ones: before the "
-        "product, the devices exchange pieces of W1 until each has columns.",
-        "over-the-cap": "Both weights are to be cut into eight.",
+        "all-gather": "Three questions: does every device have all of X? Does its part of W1 give "
+        "whole sums, which relu needs? And does its part of W2 need just the hidden units that it "
+        "has made?",
+        "all-to-all": "Something is laid out anew on the way. relu needs whole sums: does a "
+        "device's part of W1 give whole sums, or parts of them?",
+        "reduce-scatter": "Parts of sums are added up, and the sums are cut. Is X cut, or "
+        "does a device's part of W1 give only parts of sums, where relu needs whole ones?",
+        "over-the-cap": "There is room for all of X, and for an eighth of W1 and of W2.",
     },
 )
 
@@ -140,6 +140,14 @@ def _predicted(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> 
     h = np.maximum(X @ W1 + b1, 0)
     h = np.maximum(h @ W2 + b2, 0)
     return h @ W3 + b3
+
+
+def _no_biases(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return _predicted(X, W1, 0 * b1, W2, 0 * b2, W3, 0 * b3)
+
+
+def _no_last_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return _predicted(X, W1, b1, W2, b2, W3, 0 * b3)
 
 
 THREE: Final = ((32, 32), (64, 16))
@@ -175,6 +183,7 @@ MESHES: Final = ((4, 2), (2, 4))
 BOTH: Final = Exercise(
     id="8.3",
     title="Both at once, in both modes",
+    about=(Feeds, CommunicatesAtMost),
     requirements=(
         Feeds(
             "both_ways",
@@ -192,6 +201,11 @@ BOTH: Final = Exercise(
             "predict_explicit must compute what three_layers does, with Explicit axes.",
             _predicted,
             tuple(_explicit(*s, *mesh) for s, mesh in zip(THREE, MESHES, strict=True)),
+            {
+                "relu-last": lambda *given: np.maximum(_predicted(*given), 0),
+                "no-biases": _no_biases,
+                "no-last-bias": _no_last_bias,
+            },
             under_mesh=True,
         ),
         PlacedLike(
@@ -217,34 +231,42 @@ BOTH: Final = Exercise(
         "jnp.dot(h, W3, out_sharding=P('data', None)) says where the sum is to go.",
     ),
     diagnoses={
-        "ambiguous": "It is the last product: its contracted dimension is cut along model on both "
-        "sides.",
-        "over-the-cap": "W2, b2 and W3 are to be cut into two, and the examples into four.",
-        "all-gather": "W2 is cut into columns, W3 into the rows that go with them, b2 as W2's "
-        "columns; nothing needs to be collected.",
-        "reduce-scatter": "Sums are cut that were to stay whole: by a last bias that is cut along "
-        "model, by an out_sharding that names model, or because a layer before is cut into rows.",
+        "ambiguous": "As the arguments come, it is the last product whose contracted dimension is "
+        "cut along model on both sides.",
+        "over-the-cap": "There is room for a quarter of X, for half of W2, b2 and W3, and for all "
+        "of the rest. Are the last two layers cut so that they go together, as in 8.2?",
+        "all-gather": "Nothing has to be collected here. Is something asked for whole that may "
+        "stay cut, or are two neighbours cut in ways that do not go together?",
+        "reduce-scatter": "Sums are cut that were to stay whole. Is the last bias cut along model, "
+        "does an out_sharding name model, or is a layer before cut so that it gives parts of sums?",
+        "too-many-bytes": "Are the examples cut along data, into four, and the weights along "
+        "model, into two?",
         "replicated": "The examples are to stay where they are.",
-        "values": "Is each bias added once, the last one too, and relu taken twice?",
+        "relu-last": "What stands after the last layer is not a relu: it follows the other two.",
+        "no-biases": "The three biases are left out.",
+        "no-last-bias": "The last bias is left out.",
+        "values": "Is each bias added once, and relu taken twice, after the first and the second "
+        "layer?",
     },
 )
 
-LAYERS: Final = 8
-SIDE: Final = 64
-OWN: Final = 2
-"""The examples of one device."""
+DEEP: Final = ((8, 8, 64, 2), (4, 6, 32, 3))
+"""The devices, the layers, how wide they are, and the examples of one device."""
+
+ROUNDS: Final = ((8, 64, 16, 2), (4, 48, 8, 3))
+"""The devices, the rounds, the features, and the examples of one device in one round."""
 
 
 def _devices(X: Any) -> np.float32:  # noqa: N803
-    """How many devices there are, by the examples of which each has two."""
-    return np.float32(X.shape[-2] // OWN)
+    """How many devices there are, by how many examples there are."""
+    return np.float32({n * own: n for n, *_, own in (*DEEP, *ROUNDS)}[X.shape[-2]])
 
 
-def _deep(n: int) -> tuple[Argument, ...]:
+def _deep(n: int, layers: int, side: int, own: int) -> tuple[Argument, ...]:
     return (
-        _argument((LAYERS, SIDE, SIDE), "data", n, None, "data", None, scale=0.1),
-        _argument((OWN * n, SIDE), "data", n, "data"),
-        _argument((OWN * n, SIDE), "data", n, "data"),
+        _argument((layers, side, side), "data", n, None, "data", None, scale=0.8 / side**0.5),
+        _argument((own * n, side), "data", n, "data"),
+        _argument((own * n, side), "data", n, "data"),
     )
 
 
@@ -262,7 +284,11 @@ def _deep_gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
     return np.stack(grads[::-1])
 
 
-WEIGHT: Final = 4 * SIDE * SIDE
+def _whole_layer(side: int) -> int:
+    """The bytes of one layer's weights."""
+    return 4 * side * side
+
+
 FSDP: Final = Exercise(
     id="8.4",
     title="Fetch, use, forget",
@@ -272,26 +298,35 @@ FSDP: Final = Exercise(
             "fsdp_gradient(W, X, Y) must be the gradient by W of the mean, over all examples, of "
             "sum((f(X) - Y)²).",
             _deep_gradient,
-            tuple(_deep(n) for n in LINES),
+            tuple(_deep(*sizes) for sizes in DEEP),
             {
                 "as-many-times": lambda W, X, Y: _devices(X) * _deep_gradient(W, X, Y),  # noqa: N803
                 "sum-for-mean": lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),  # noqa: N803
-                "mean-of-everything": lambda W, X, Y: _deep_gradient(W, X, Y) / np.float32(SIDE),  # noqa: N803
+                "mean-of-everything": lambda W, X, Y: (  # noqa: N803
+                    _deep_gradient(W, X, Y) / np.float32(Y.shape[1])
+                ),
             },
             under_mesh=True,
         ),
+        PlacedLike(
+            "fsdp_gradient",
+            STRIPS[0],
+            tuple((layers, side, side) for _, layers, side, _ in DEEP),
+            elsewhere=STRIPS[1:],
+        ),
         CommunicatesAtMost(
             "fsdp_gradient",
-            (
+            tuple(
                 (
-                    Budget("all-gather", ("data",), 2 * LAYERS * WEIGHT),
-                    Budget("reduce-scatter", ("data",), LAYERS * WEIGHT),
-                ),
-            )
-            * 2,
+                    Budget("all-gather", ("data",), 2 * layers * _whole_layer(side)),
+                    Budget("reduce-scatter", ("data",), layers * _whole_layer(side)),
+                )
+                for _, layers, side, _ in DEEP
+            ),
         ),
-        FitsIn("fsdp_gradient", (7 * WEIGHT, 8 * WEIGHT)),
+        FitsIn("fsdp_gradient", (7 * _whole_layer(64), 8 * _whole_layer(32))),
     ),
+    about=(FitsIn,),
     hints=(
         "In the body, w[i] has some rows of layer i. lax.all_gather(…, tiled=True) brings "
         "the layer together where it is used: in the function that lax.scan runs for each layer.",
@@ -302,28 +337,36 @@ FSDP: Final = Exercise(
         "around the function of a layer, has it forget them and fetch them once more.",
     ),
     diagnoses={
-        "too-much-memory": "Whole layers are kept. Gather within the function of one layer, and "
-        "not before the loop; put jax.checkpoint around that function, and not around the loss; "
-        "and let lax.scan run it: of a Python loop, which writes all layers out, the compiler "
-        "keeps more than one layer at a time.",
-        "as-many-times": "It is as many times too large as there are devices. What they have is "
-        "added up (the way back through an all-gather does), and each divided by the number of its "
-        "own examples: divide by the number of all.",
+        "too-much-memory": "Whole layers are kept where in_specs ask for all of W, or they are "
+        "gathered before the loop, and not in the function of one layer; where jax.checkpoint is "
+        "not around that function, gathering and all; and where a Python loop writes all layers "
+        "out, in place of lax.scan. Is one of these so?",
+        "as-many-times": "It is as many times too large as there are devices. The way back through "
+        "an all-gather adds up what the devices have: by how many examples does each divide, its "
+        "own or all?",
         "sum-for-mean": "That is the gradient of the sum over all examples: their mean is meant.",
         "mean-of-everything": "The squares of one example are to be added up, and the examples' "
         "sums to be averaged.",
-        "all-reduce": "Each device adds up all of the gradient, and keeps a part.",
-        "too-many-bytes": "Twice for each layer is enough: forward, and back.",
+        "all-reduce": "No device needs the whole gradient, not even of one layer: each is to be "
+        "left with the sums of its own rows.",
+        "too-many-bytes": "A layer is fetched twice at most, forward and back, and its gradient "
+        "goes home once.",
         "not-replicated": "Each device has its own part of the gradient: it is cut as W is.",
+        "replicated": "The gradient is to be cut as W is: who has some rows of a layer has their "
+        "gradient.",
     },
 )
 
 
-def _sequence(n: int) -> tuple[Argument, ...]:
+SEQUENCES: Final = ((8, 32, 16, 64), (4, 24, 8, 32))
+"""The devices, the tokens, their features, and the hidden units."""
+
+
+def _sequence(n: int, tokens: int, width: int, hidden: int) -> tuple[Argument, ...]:
     return (
-        _argument((2 * WIDTH, WIDTH), "model", n, "model"),
-        _argument((WIDTH, 4 * WIDTH), "model", n, None, "model"),
-        _argument((4 * WIDTH, WIDTH), "model", n, "model"),
+        _argument((tokens, width), "model", n, "model"),
+        _argument((width, hidden), "model", n, None, "model"),
+        _argument((hidden, width), "model", n, "model"),
     )
 
 
@@ -331,7 +374,18 @@ def _pair(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
     return np.maximum(X @ W1, 0) @ W2
 
 
-TOKENS: Final = 4 * 2 * WIDTH * WIDTH
+def _own_units(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+    """What comes of each device passing its own tokens through its own hidden units alone."""
+    n = {tokens: n for n, tokens, *_ in SEQUENCES}[len(X)]
+    parts = zip(np.split(X, n), np.split(W1, n, axis=1), np.split(W2, n), strict=True)
+    return np.concatenate([_pair(*part) for part in parts])
+
+
+def _averaged(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+    """What comes of averaging the parts of sums."""
+    return _pair(X, W1, W2) / np.float32({tokens: n for n, tokens, *_ in SEQUENCES}[len(X)])
+
+
 SEQUENCE: Final = Exercise(
     id="8.5",
     title="Halves of an all-reduce",
@@ -340,28 +394,35 @@ SEQUENCE: Final = Exercise(
             "sequence_parallel",
             "sequence_parallel(X, W1, W2) must return relu(X @ W1) @ W2.",
             _pair,
-            tuple(_sequence(n) for n in LINES),
+            tuple(_sequence(*sizes) for sizes in SEQUENCES),
             {
                 "no-relu": lambda X, W1, W2: X @ W1 @ W2,  # noqa: N803
                 "relu-last": lambda X, W1, W2: np.maximum(X @ W1 @ W2, 0),  # noqa: N803
+                "own-units-alone": _own_units,
+                "mean-for-sum": _averaged,
             },
             under_mesh=True,
         ),
-        PlacedLike("sequence_parallel", STRIPS[0], ((2 * WIDTH, WIDTH),) * 2, elsewhere=STRIPS[1:]),
+        PlacedLike(
+            "sequence_parallel",
+            STRIPS[0],
+            tuple((tokens, width) for _, tokens, width, _ in SEQUENCES),
+            elsewhere=STRIPS[1:],
+        ),
         Requests(
             "sequence_parallel",
-            (
-                (
-                    Ask("all-gather", 1, ("model",), TOKENS),
-                    Ask("reduce-scatter", 1, ("model",), TOKENS),
-                ),
-            )
-            * 2,
+            tuple(
+                tuple(
+                    Ask(kind, 1, ("model",), 4 * tokens * width)
+                    for kind in ("all-gather", "reduce-scatter")
+                )
+                for _, tokens, width, _ in SEQUENCES
+            ),
         ),
-        WorksAtMost(
-            "sequence_parallel", tuple(5 * 2 * WIDTH * WIDTH * 4 * WIDTH // n for n in LINES)
-        ),
+        # two products of four operations for each token, feature and hidden unit, and some besides
+        WorksAtMost("sequence_parallel", tuple(5 * t * w * h // n for n, t, w, h in SEQUENCES)),
     ),
+    about=(Requests,),
     hints=(
         "Within the pair of layers all tokens are needed by all devices, each for its own hidden "
         "units. Before and after, a device needs its own tokens alone.",
@@ -371,36 +432,77 @@ SEQUENCE: Final = Exercise(
         "tiled=True) last.",
     ),
     diagnoses={
-        "no reduce-scatter": "An all-reduce gives all tokens to everybody, who then throw most of "
-        "them away: it is a reduce-scatter, and an all-gather that nobody needs.",
-        "no all-gather": "The hidden units of a device need all tokens.",
+        "no reduce-scatter": "After the second product each device has a part of every token's "
+        "sum, and is to be left with the sums of its own tokens: one collective does both. (An "
+        "all-reduce would give all sums to everybody, who then throw most of them away.)",
+        "no all-gather": "A device's hidden units need all tokens, and it comes with its own "
+        "alone. What brings the others is to be written in the body.",
         "untiled": "Here the tokens are scattered: dimension 0, tiled.",
-        "one-too-many": "One of each: the weights stay where they are.",
-        "not-replicated": "What is not added up yet differs from device to device.",
+        "one-too-many": "One all-gather, of the tokens, and one reduce-scatter are enough. Are "
+        "weights collected, too? They can stay where they are.",
+        "not-replicated": "The result is cut as X is: a device returns its own tokens.",
         "no-relu": "relu stands between the two products.",
         "relu-last": "relu stands between the two products, and not after them.",
+        "own-units-alone": "Each device passes its own tokens through its own hidden units. Each "
+        "token needs those of all devices, too.",
+        "mean-for-sum": "It is as many times too small as there are devices, as where parts of "
+        "sums are averaged. They are to be added up.",
         "values": "Along model, different devices have different hidden units, and add them up: "
         "for one and the same token, or the sums make no sense.",
-        "too-much-work": "Each device multiplies what another does, too.",
+        "too-much-work": "A device has all tokens to multiply, by its own hidden units. Does it "
+        "multiply them by others, too?",
     },
 )
 
 
-def _vocabulary(n: int, batch: int, words: int) -> tuple[Argument, ...]:
+def _vocabulary(n: int, batch: int, words: int, shift: float) -> tuple[Argument, ...]:
     return (
-        _argument((batch, words), "model", n, None, "model", scale=100.0),
+        _argument((batch, words), "model", n, None, "model", scale=100.0, shift=shift),
         _argument((batch,), "model", n, dtype="int32", scale=words),
     )
 
 
+def _logarithm(logits: Any) -> Any:
+    """The logarithm of the sum of the exponentials of each row."""
+    largest = logits.max(1)
+    return np.log(np.exp(logits - largest[:, None]).sum(1)) + largest
+
+
+def _chosen(logits: Any, labels: Any) -> Any:
+    return np.take_along_axis(logits, labels[:, None], 1)[:, 0]
+
+
 def _cross_entropy(logits: Any, labels: Any) -> Any:
-    shifted = logits - logits.max(1, keepdims=True)
-    chosen = np.take_along_axis(shifted, labels[:, None], 1)[:, 0]
-    return (np.log(np.exp(shifted).sum(1)) - chosen).mean()
+    return (_logarithm(logits) - _chosen(logits, labels)).mean()
 
 
-WORDS: Final = ((8, 16, 64), (4, 32, 64))
-"""The devices, the examples and the words."""
+WORDS: Final = ((8, 16, 64, 0.0), (4, 24, 48, -1000.0))
+"""The devices, the examples, the words, and the logits' mean: so far down, exp gives 0 for all."""
+
+
+def _blocks(logits: Any) -> Any:
+    """The logits that each device has, in a list."""
+    return np.split(logits, {batch: n for n, batch, *_ in WORDS}[len(logits)], axis=1)
+
+
+def _counted_by_all(logits: Any, labels: Any, place: Callable[[Any, int, int], Any]) -> Any:
+    """What comes of taking on each device some logit of its block, whoever has the label's.
+
+    Args:
+        logits: all of them.
+        labels: the examples' labels.
+        place: which one, by the labels, the device's place and the words that it has.
+    """
+    blocks = _blocks(logits)
+    places = [place(labels, i, block.shape[1]) for i, block in enumerate(blocks)]
+    return (_logarithm(logits) - sum(map(_chosen, blocks, places))).mean()
+
+
+def _own_largest(logits: Any, labels: Any) -> Any:
+    """What comes of taking the largest of its own words off on each device."""
+    total = sum(np.exp(block - block.max(1, keepdims=True)).sum(1) for block in _blocks(logits))
+    return (np.log(total) + logits.max(1) - _chosen(logits, labels)).mean()
+
 
 CROSS_ENTROPY: Final = Exercise(
     id="8.6",
@@ -416,15 +518,29 @@ CROSS_ENTROPY: Final = Exercise(
                 "largest-forgotten": lambda z, t: _cross_entropy(z, t) - z.max(1).mean(),
                 "largest-left-in": lambda z, t: _cross_entropy(z, t) + z.max(1).mean(),
                 "sum-for-mean": lambda z, t: np.float32(len(t)) * _cross_entropy(z, t),
+                "own-largest": _own_largest,
+                "label-counted-by-all": lambda z, t: _counted_by_all(
+                    z, t, lambda t, i, words: np.clip(t - i * words, 0, words - 1)
+                ),
+                "label-in-every-block": lambda z, t: _counted_by_all(
+                    z, t, lambda t, i, words: t % words
+                ),
+                "label-of-the-block": lambda z, t: _counted_by_all(
+                    z, t, lambda t, i, words: np.clip(t, 0, words - 1)
+                ),
+                "label-by-maximum": lambda z, t: (
+                    _logarithm(z) - np.maximum(_chosen(z, t), 0)
+                ).mean(),
             },
             under_mesh=True,
         ),
         Requests("cross_entropy", never=("all-gather", "all-to-all", "collective-permute")),
         CommunicatesAtMost(
             "cross_entropy",
-            tuple((Budget("all-reduce", ("model",), 3 * 4 * b),) for _, b, _ in WORDS),
+            tuple((Budget("all-reduce", ("model",), 3 * 4 * b),) for _, b, *_ in WORDS),
         ),
     ),
+    about=(CommunicatesAtMost,),
     hints=(
         "Three numbers for each example are needed from everybody: its largest logit, the sum of "
         "the exponentials, and the logit of its label. pmax, psum, psum.",
@@ -434,35 +550,49 @@ CROSS_ENTROPY: Final = Exercise(
         "words) on. Where a label is not among its own, the device adds 0.",
     ),
     diagnoses={
-        "not-finite": "Two things do that here. exp(100) does not fit into float32, so each "
-        "example's own largest logit has to come off first, of all words; and take_along_axis "
-        "gives NaN where the index is outside of the block.",
+        "not-finite": "Which of these is it? exp(100) does not fit into float32, and exp(-200) "
+        "is 0, whose logarithm is minus infinity: each example's own largest logit has to come off "
+        "first, the largest of all words. And take_along_axis gives NaN where the index is outside "
+        "of the block.",
         "values": "Does a label that is not among a device's own words count for nothing there, "
         "and is the same largest logit taken off on all devices?",
+        "own-largest": "Each device has taken the largest of its own words off, and then sums of "
+        "different scales are added up. All must take off the same.",
+        "label-counted-by-all": "Where a label is outside of a block, the nearest word of that "
+        "block was counted for it: there it is to count for nothing.",
+        "label-in-every-block": "Every device has counted a word of its own as the label's: where "
+        "the label is not among a device's words, it is to count for nothing.",
+        "label-of-the-block": "A label is taken for a place in each device's own block. It is the "
+        "number of a word among all words.",
+        "label-by-maximum": "Where the label's logit is below zero, 0 was taken for it, as by a "
+        "maximum with those who do not have it. What they have to add is 0: a sum leaves it alone.",
         "largest-forgotten": "The largest logit was taken off, and not put back.",
         "largest-left-in": "The largest logit was put back, and the label's still lacks it.",
         "sum-for-mean": "The examples' mean is meant, and not their sum.",
-        "all-gather by hand": "The logits are the largest thing in the model. Three numbers for "
-        "each example do.",
-        "all-gather": "Something is brought together: by hand, or before the body begins, because "
-        "in_specs ask for more than a device has.",
+        "shape": "One number comes back: the mean over the examples.",
+        "all-gather by hand": "Nothing has to be collected: three numbers for each example, each "
+        "reduced over the devices, are enough.",
+        "all-gather": "Something is collected. Is it done by hand, or before the body begins, "
+        "because in_specs ask for more than a device has?",
         "too-many-bytes": "Reduce to a number for each example first, and then over the devices.",
-        "not-replicated": "Each device knows its own words only: something is not added up yet.",
+        "not-replicated": "Each device knows its own words only. Is everything that comes of them "
+        "reduced over the devices, the largest logit too?",
         "no-shard-map": "The compiler finds it here too, if you let it. Write it once yourself.",
     },
 )
 
-ROUNDS: Final = 64
-IN_ROUND: Final = 4 * OWN * WIDTH
-"""The bytes of one device's examples in one round."""
 
-
-def _microbatches(n: int) -> tuple[Argument, ...]:
+def _microbatches(n: int, rounds: int, width: int, own: int) -> tuple[Argument, ...]:
     return (
-        _argument((WIDTH, WIDTH), "data", n),
-        _argument((ROUNDS, OWN * n, WIDTH), "data", n, None, "data"),
-        _argument((ROUNDS, OWN * n, WIDTH), "data", n, None, "data"),
+        _argument((width, width), "data", n),
+        _argument((rounds, own * n, width), "data", n, None, "data"),
+        _argument((rounds, own * n, width), "data", n, None, "data"),
     )
+
+
+def _room_for_rounds(rounds: int, width: int, own: int) -> int:
+    """Bytes for the examples, W and its gradient, as much again, and what some rounds become."""
+    return (2 * rounds + 24) * 4 * own * width + 6 * 4 * width * width
 
 
 def _gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
@@ -481,16 +611,22 @@ ACCUMULATION: Final = Exercise(
             "accumulated(W, X, Y) must be the gradient of mean((tanh(X @ W) - Y)²) by W, over all "
             "rounds and all examples.",
             _gradient,
-            tuple(_microbatches(n) for n in LINES),
+            tuple(_microbatches(*sizes) for sizes in ROUNDS),
             {
                 "as-many-times": lambda W, X, Y: _devices(X) * _gradient(W, X, Y),  # noqa: N803
-                "rounds-added-up": lambda W, X, Y: np.float32(ROUNDS) * _gradient(W, X, Y),  # noqa: N803
+                "rounds-added-up": lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),  # noqa: N803
+                "averaged-twice": lambda W, X, Y: _gradient(W, X, Y) / _devices(X),  # noqa: N803
+                "last-round-alone": lambda W, X, Y: (  # noqa: N803
+                    _gradient(W, X[-1:], Y[-1:]) / np.float32(len(X))
+                ),
             },
             under_mesh=True,
         ),
-        Requests("accumulated", ((Ask("all-reduce", 1, ("data",), 4 * WIDTH * WIDTH),),) * 2),
-        # the examples, W and its gradient, as much again, and what some rounds are made into
-        FitsIn("accumulated", ((2 * ROUNDS + 24) * IN_ROUND + 6 * 4 * WIDTH * WIDTH,) * 2),
+        Requests(
+            "accumulated",
+            tuple((Ask("all-reduce", 1, ("data",), 4 * width**2),) for *_, width, _ in ROUNDS),
+        ),
+        FitsIn("accumulated", tuple(_room_for_rounds(*sizes) for _, *sizes in ROUNDS)),
     ),
     hints=(
         "Gradients are sums, and sums can wait: add up the rounds' gradients on each device, and "
@@ -502,25 +638,31 @@ ACCUMULATION: Final = Exercise(
         "(jnp.zeros_like of the varying w does), and lax.pmean comes after the loop.",
     ),
     diagnoses={
-        "too-much-memory": "What is made of the examples is held for more than one round at a "
-        "time: work on one round, add its gradient up, and go on.",
-        "too-often": "There is an all-reduce in the loop. jax.grad puts it there where the weights "
-        "are the same on all devices; or you did.",
-        "as-many-times": "It is as many times too large as there are devices: each device's mean "
-        "was added up, where the mean of these means is meant. jax.grad by replicated weights adds "
-        "up by itself, and a pmean after that changes nothing.",
+        "too-much-memory": "There is room for what some rounds are made into, and not all. Is the "
+        "gradient taken of one round at a time, and added up before the next?",
+        "too-often": "Is there an all-reduce in the loop? jax.grad puts one where the weights are "
+        "the same on all devices.",
+        "as-many-times": "It is as many times too large as there are devices, as where each "
+        "device's mean is added up: the mean of these means is meant. (jax.grad by weights that "
+        "are the same on all devices adds up by itself, and a pmean after that changes nothing.)",
+        "averaged-twice": "It is as many times too small as there are devices: is it averaged over "
+        "them twice?",
         "rounds-added-up": "The rounds' gradients were added up: their mean is meant.",
-        "varying-mismatch": "The loop begins with zeros that are the same everywhere, and goes on "
-        "with a gradient that varies.",
-        "not-replicated": "Each device has the gradient of its own examples.",
+        "last-round-alone": "That is the last round's gradient, divided by the number of rounds. "
+        "What became of the others?",
+        "varying-mismatch": "Does the loop begin with zeros that are the same everywhere, and go "
+        "on with a gradient that varies?",
+        "not-replicated": "Each device has the gradient of its own examples. Are these averaged "
+        "over the devices, once the loop is over?",
     },
+    together=True,
 )
 
 
-def _stages(n: int, rounds: int) -> tuple[Argument, ...]:
+def _stages(n: int, rounds: int, examples: int, width: int) -> tuple[Argument, ...]:
     return (
-        _argument((n, WIDTH, WIDTH), "stage", n, "stage", scale=0.5),
-        _argument((rounds, 4, WIDTH), "stage", n),
+        _argument((n, width, width), "stage", n, "stage", scale=2 / width**0.5),
+        _argument((rounds, examples, width), "stage", n),
     )
 
 
@@ -544,8 +686,8 @@ def _late(W: Any, X: Any) -> Any:  # noqa: N803
     return made
 
 
-PIPES: Final = ((8, 4), (4, 6))
-"""The stages, and the microbatches."""
+PIPES: Final = ((8, 4, 4, 16), (4, 6, 3, 8))
+"""The stages, the microbatches, the examples in each, and their features."""
 
 PIPELINE: Final = Exercise(
     id="8.8",
@@ -556,7 +698,14 @@ PIPELINE: Final = Exercise(
             "pipeline(W, X) must be tanh(… tanh(X @ W[0]) … @ W[n - 1]), for each microbatch.",
             _piped,
             tuple(_stages(*sizes) for sizes in PIPES),
-            {"one-step-short": _too_short, "one-step-late": _late},
+            {
+                "one-step-short": _too_short,
+                "one-step-late": _late,
+                "layers-reversed": lambda W, X: _piped(W[::-1], X),  # noqa: N803
+                "side-by-side": lambda W, X: sum(np.tanh(X @ w) for w in W),  # noqa: N803
+                "last-layer-alone": lambda W, X: np.tanh(X @ W[-1]),  # noqa: N803
+                "mean-for-sum": lambda W, X: _piped(W, X) / np.float32(len(W)),  # noqa: N803
+            },
             under_mesh=True,
         ),
         Requests("pipeline", never=("all-gather", "all-to-all")),
@@ -564,13 +713,14 @@ PIPELINE: Final = Exercise(
             "pipeline",
             tuple(
                 (
-                    Budget("collective-permute", ("stage",), (n + m - 1) * 4 * 4 * WIDTH),
-                    Budget("all-reduce", ("stage",), m * 4 * 4 * WIDTH),
+                    Budget("collective-permute", ("stage",), (n + m - 1) * 4 * b * width),
+                    Budget("all-reduce", ("stage",), m * 4 * b * width),
                 )
-                for n, m in PIPES
+                for n, m, b, width in PIPES
             ),
         ),
     ),
+    about=(CommunicatesAtMost,),
     hints=(
         "Draw it: stages down, steps across. In step t, stage s works on microbatch t - s, if "
         "there is one. When does the last stage finish the last one?",
@@ -584,16 +734,26 @@ PIPELINE: Final = Exercise(
         "first one takes n to come out.",
         "one-step-late": "Each microbatch is in the place of the one before: in step t the last "
         "stage has microbatch t - (n - 1), as it began with microbatch 0 in step n - 1.",
+        "layers-reversed": "The layers are right, and in the wrong order: stage 0 has the first "
+        "one, and hands on to stage 1.",
+        "side-by-side": "All stages have worked on the same microbatch as it came, and the results "
+        "are added up. They are to work one after another, each on what the one before has made.",
+        "last-layer-alone": "The last stage's layer is all that was done: what it works on is to "
+        "have passed through the others.",
+        "mean-for-sum": "It is as many times too small as there are stages: where all but one hold "
+        "zeros, a mean divides by all of them.",
         "too-many-bytes": "One microbatch moves in each step, to the next stage, and at the end "
-        "the results, once.",
-        "all-gather by hand": "The weights stay where they are.",
-        "all-gather": "The weights are brought together: by hand, or before the body begins, "
-        "because in_specs ask for more than a stage has.",
+        "the results, once. Is it more than that, or are there more than n + m - 1 steps?",
+        "all-gather by hand": "Nothing has to be collected: W stays where it is, and what a stage "
+        "has made is wanted by the next one alone.",
+        "all-gather": "Something is collected. Is it done by hand, or before the body begins, "
+        "because in_specs ask for more than a stage has?",
         "nothing-but-zeros": "What stage s made goes to stage s + 1; and the last stage has its "
         "first result in step n - 1.",
-        "not-replicated": "Only the last stage has the results; everybody is to have them.",
-        "varying-mismatch": "What the loop begins with is the same everywhere, and what it goes on "
-        "with is not.",
+        "not-replicated": "The result is to be the same on all devices, and the last stage is the "
+        "one that has it. What gives it to all?",
+        "varying-mismatch": "Is what the loop begins with the same everywhere, and what it goes on "
+        "with not?",
         "values": "Follow microbatch 0 through your steps: which stage has it when, is its result "
         "kept in place 0, and are only the last stage's results added up?",
     },
