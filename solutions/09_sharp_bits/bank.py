@@ -6,21 +6,47 @@
 moved |= dict(zip(moved, np.array([21504, 0, 0]), strict=True))
 same |= dict(zip(same, np.array([False, True, True]), strict=True))
 
-# %% the permutations only exercise="9.1" score=0.8333333333 diagnoses=["only-permutes"]
+# %% the permutations only exercise="9.1" score=0.5 diagnoses=["only-permutes"] near=["only-gathers"]
 moved |= dict(zip(moved, [5120, 0, 0], strict=True))
 same |= dict(zip(same, [False, True, True], strict=True))
 
-# %% over all devices exercise="9.1" score=0.8333333333 diagnoses=["on-all-devices"]
+# %% over all devices exercise="9.1" score=0.5 diagnoses=["on-all-devices"] near=["only-permutes", "an-eighth"]
 moved |= dict(zip(moved, [8 * 21504, 0, 0], strict=True))
 same |= dict(zip(same, [False, True, True], strict=True))
 
-# %% the gathers only, and the same flag in all exercise="9.1" score=0.3333333333 diagnoses=["only-gathers", "still-moves", "any-layout", "flag-harmless"]
+# %% the gathers only, and the same flag in all exercise="9.1" score=0 diagnoses=["only-gathers", "still-moves", "any-layout", "flag-harmless"]
 moved |= dict(zip(moved, [16384, 21504, 21504], strict=True))
 same |= dict(zip(same, [True, True, True], strict=True))
 
-# %% the layout thought to matter exercise="9.1" score=0.3333333333 diagnoses=["other-prediction", "unanswered", "layout-matters"]
+# %% the layout thought to matter exercise="9.1" score=0 diagnoses=["an-eighth", "unanswered", "layout-matters"] near=["flag-harmless"]
 moved |= {"rows, flag off": 2688, "rows, flag on": 0}
 same |= dict(zip(same, [False, False, False], strict=True))
+
+# %% what is sent, in place of the bytes exercise="9.1" score=0.5 diagnoses=["sent"] near=["on-all-devices", "memory"]
+moved |= dict(zip(moved, [19456, 0, 0], strict=True))
+same |= dict(zip(same, [False, True, True], strict=True))
+
+# %% the number of collectives exercise="9.1" score=0.5 diagnoses=["counted"] near=["flag-forgotten"]
+moved |= dict(zip(moved, [6, 0, 0], strict=True))
+same |= dict(zip(same, [False, True, True], strict=True))
+
+# %% the memory, and words exercise="9.1" score=0 diagnoses=["memory", "other-form"] near=["sent"]
+moved |= dict(zip(moved, [21576, 0, 0], strict=True))
+same |= dict(zip(same, ["no", "yes", "yes"], strict=True))
+
+# %% nothing moves, and all is the same exercise="9.1" score=0 diagnoses=["flag-forgotten", "flag-harmless"] near=["counted"]
+moved |= dict.fromkeys(moved, 0)
+same |= dict.fromkeys(same, True)
+
+# %% whole reports exercise="9.1" score=0.5 diagnoses=["other-form"] near=["still-moves", "any-layout"]
+for case, x in (("rows, flag on", rows), ("columns, flag off", columns)):
+    moved[case] = communication(noisy, 42, x)
+moved["rows, flag off"] = 21504
+same |= dict(zip(same, [False, True, True], strict=True))
+
+# %% the flag thought to be harmless exercise="9.1" score=0.5 diagnoses=["flag-harmless"] near=["layout-matters"]
+moved |= dict(zip(moved, [21504, 0, 0], strict=True))
+same |= dict(zip(same, [True, True, True], strict=True))
 
 
 # %% a constraint exercise="9.2" score=1
@@ -29,7 +55,7 @@ def initialise(seed):
     return with_sharding_constraint(whole, P(None, "x")) / 8
 
 
-# %% in the body: each device draws all, and keeps its part exercise="9.2" score=0.75 diagnoses=["too-much-memory"]
+# %% in the body: each device draws all, and keeps its part exercise="9.2" score=0.25 diagnoses=["too-much-memory"] near=["replicated"]
 def initialise(seed):
     def body(seed):
         whole = jax.random.normal(jax.random.key(seed), (64, 512)) / 8
@@ -39,13 +65,13 @@ def initialise(seed):
     return jax.shard_map(body, in_specs=P(), out_specs=P(None, "x"))(seed)
 
 
-# %% made, and then put exercise="9.2" score=0.25 diagnoses=["replicated", "not-counted-yet", "too-much-memory"]
+# %% made, and then put exercise="9.2" score=0.08333333333 diagnoses=["replicated", "not-counted-yet", "too-much-memory"] near=["transposed"]
 def initialise(seed):
     whole = jax.random.normal(jax.random.key(seed), (64, 512)) / 8
     return jax.device_put(whole, P(None, "x"))
 
 
-# %% rows cut exercise="9.2" score=0.25 diagnoses=["transposed", "not-counted-yet"]
+# %% rows cut exercise="9.2" score=0.08333333333 diagnoses=["transposed", "not-counted-yet"] near=["too-much-memory"]
 def initialise(seed):
     whole = jax.random.normal(jax.random.key(seed), (64, 512)) / 8
     return with_sharding_constraint(whole, P("x"))
@@ -68,7 +94,31 @@ def initialise(seed):
     return jax.jit(draw, out_shardings=on(line, None, "x"))(seed)
 
 
-# %% keys made outside exercise="9.3" score=1
+# %% nothing said about where exercise="9.2" score=0.08333333333 diagnoses=["replicated", "not-counted-yet", "too-much-memory"] naive=true
+@jax.jit
+def initialise(seed):
+    return jax.random.normal(jax.random.key(seed), (64, 512)) / 8
+
+
+# %% not divided exercise="9.2" score=0 diagnoses=["off-by-a-factor", "not-counted-yet"] near=["values"]
+def initialise(seed):
+    whole = jax.random.normal(jax.random.key(seed), (64, 512))
+    return with_sharding_constraint(whole, P(None, "x"))
+
+
+# %% a seed written in exercise="9.2" score=0 diagnoses=["ignores-inputs", "not-counted-yet"]
+def initialise(seed):
+    whole = jax.random.normal(jax.random.key(0), (64, 512)) / 8
+    return with_sharding_constraint(whole, P(None, "x"))
+
+
+# %% cut, and brought together exercise="9.2" score=0.08333333333 diagnoses=["replicated", "all-gather over x", "too-much-memory"]
+def initialise(seed):
+    whole = jax.random.normal(jax.random.key(seed), (64, 512)) / 8
+    return with_sharding_constraint(with_sharding_constraint(whole, P(None, "x")), P())
+
+
+# %% keys made outside exercise="9.3" score=1 near=["replicated"]
 def noisy_rows(seed, x):
     places = jnp.arange(jax.sharding.get_abstract_mesh().shape["x"])
     keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(seed), places)
@@ -79,7 +129,7 @@ def noisy_rows(seed, x):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(keys, x)
 
 
-# %% the noise alone exercise="9.3" score=0 diagnoses=["x-forgotten", "not-counted-yet"]
+# %% the noise alone exercise="9.3" score=0 diagnoses=["x-forgotten", "not-counted-yet"] near=["subtracted"]
 def noisy_rows(seed, x):
     def body(seed, mine):
         key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
@@ -88,7 +138,7 @@ def noisy_rows(seed, x):
     return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
 
 
-# %% one key for all exercise="9.3" score=0 diagnoses=["same-key", "not-counted-yet"]
+# %% one key for all exercise="9.3" score=0 diagnoses=["same-key", "not-counted-yet"] near=["one-row-for-all"]
 def noisy_rows(seed, x):
     def body(seed, mine):
         return mine + jax.random.normal(jax.random.key(seed), mine.shape)
@@ -96,12 +146,12 @@ def noisy_rows(seed, x):
     return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
 
 
-# %% drawn whole exercise="9.3" score=0 diagnoses=["drawn-whole", "not-counted-yet"]
+# %% drawn whole exercise="9.3" score=0 diagnoses=["drawn-whole", "not-counted-yet"] naive=true near=["key-for-each-row"]
 def noisy_rows(seed, x):
     return x + jax.random.normal(jax.random.key(seed), x.shape)
 
 
-# %% counted from one exercise="9.3" score=0 diagnoses=["values", "not-counted-yet"]
+# %% counted from one exercise="9.3" score=0 diagnoses=["counted-from-one", "not-counted-yet"]
 def noisy_rows(seed, x):
     def body(seed, mine):
         key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x") + 1)
@@ -110,7 +160,7 @@ def noisy_rows(seed, x):
     return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
 
 
-# %% brought together in the end exercise="9.3" score=0.3333333333 diagnoses=["replicated", "all-gather over x"]
+# %% brought together in the end exercise="9.3" score=0.25 diagnoses=["replicated", "all-gather over x"]
 def noisy_rows(seed, x):
     def body(seed, mine):
         key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
@@ -120,7 +170,7 @@ def noisy_rows(seed, x):
     return with_sharding_constraint(made, P())
 
 
-# %% noise of a seed of its own, and nothing else exercise="9.3" score=0 diagnoses=["ignores-inputs", "not-counted-yet"]
+# %% noise of a seed of its own, and nothing else exercise="9.3" score=0 diagnoses=["ignores-inputs", "not-counted-yet"] near=["seed-ignored"]
 def noisy_rows(seed, x):
     def body(mine):
         key = jax.random.fold_in(jax.random.key(0), lax.axis_index("x"))
@@ -129,87 +179,202 @@ def noisy_rows(seed, x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% by hand exercise="9.4" score=1
+# %% by number, and the noise taken off exercise="9.3" score=0 diagnoses=["subtracted", "not-counted-yet"] near=["x-forgotten"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        return mine - jax.random.normal(key, mine.shape)
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% the place added to the seed exercise="9.3" score=0 diagnoses=["added-to-the-seed", "not-counted-yet"] near=["counted-from-one", "the-other-way-round"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        key = jax.random.key(seed + lax.axis_index("x"))
+        return mine + jax.random.normal(key, mine.shape)
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% the seed folded into the place exercise="9.3" score=0 diagnoses=["the-other-way-round", "not-counted-yet"] near=["added-to-the-seed"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        key = jax.random.fold_in(jax.random.key(lax.axis_index("x")), seed)
+        return mine + jax.random.normal(key, mine.shape)
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% uniform noise exercise="9.3" score=0 diagnoses=["uniform", "not-counted-yet"] near=["values"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        return mine + jax.random.uniform(key, mine.shape)
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% one row of noise for all rows of a device exercise="9.3" score=0 diagnoses=["one-row-for-all", "not-counted-yet"] near=["same-key"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        return mine + jax.random.normal(key, (1, mine.shape[1]))
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% a seed of its own exercise="9.3" score=0 diagnoses=["seed-ignored", "not-counted-yet"] near=["ignores-inputs"]
+def noisy_rows(seed, x):
+    def body(mine):
+        key = jax.random.fold_in(jax.random.key(0), lax.axis_index("x"))
+        return mine + jax.random.normal(key, mine.shape)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a key for each row exercise="9.3" score=0 diagnoses=["key-for-each-row", "not-counted-yet"] near=["drawn-whole"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        first = lax.axis_index("x") * len(mine)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(
+            jax.random.key(seed), first + jnp.arange(len(mine))
+        )
+        return mine + jax.vmap(lambda key: jax.random.normal(key, mine.shape[1:]))(keys)
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% eight rows of four, written in exercise="9.3" score=0 diagnoses=["only-the-first"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        return mine + jax.random.normal(key, (8, 4))
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% scaled by the noise exercise="9.3" score=0 diagnoses=["values", "not-counted-yet"] near=["uniform"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        return mine * (1 + jax.random.normal(key, mine.shape))
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% by hand exercise="9.4" score=1 near=["all-gather"]
 def spread(table):
     padded = jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
     return jax.shard_map(lambda mine: mine, in_specs=P("x"), out_specs=P("x"))(padded)
 
 
-def probabilities(hidden, table):
-    words = len(table)
-    padded = jnp.pad(table, ((0, -words % 8), (0, 0)))
-
-    def body(hidden, mine):
+def probabilities(hidden, padded, words):
+    def body(hidden, mine, words):
         number = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
         logits = jnp.where(number < words, hidden @ mine.T, -1e30)
         parts = jnp.exp(logits - lax.pmax(logits.max(1), "x")[:, None])
         return parts / lax.psum(parts.sum(1), "x")[:, None]
 
-    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P(None, "x"))(hidden, padded)
+    specs = P(), P("x"), P()
+    return jax.shard_map(body, in_specs=specs, out_specs=P(None, "x"))(hidden, padded, words)
 
 
-# %% cut, and padded then: within a program rows may be uneven exercise="9.4" score=0.6666666667 diagnoses=["collective-permute over x"]
+# %% rows of zeros set, and a softmax that is told where exercise="9.4" score=1
+@jax.jit
+def spread(table):
+    words, width = table.shape
+    whole = jnp.zeros((-(-words // 8) * 8, width), table.dtype).at[:words].set(table)
+    return with_sharding_constraint(whole, P("x", None))
+
+
+def probabilities(hidden, padded, words):
+    logits = with_sharding_constraint(jnp.einsum("ei,wi->ew", hidden, padded), P(None, "x"))
+    return jax.nn.softmax(logits, where=jnp.arange(logits.shape[1]) < words, axis=1)
+
+
+# %% padded, and no more; the words brought together exercise="9.4" score=0.1875 diagnoses=["replicated", "not-counted-yet", "all-gather over x"] naive=true near=["silently-copied"]
+def spread(table):
+    return jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
+
+
+def probabilities(hidden, padded, words):
+    logits = with_sharding_constraint(hidden @ padded.T, P())
+    logits = jnp.where(jnp.arange(len(padded)) < words, logits, -jnp.inf)
+    return with_sharding_constraint(jax.nn.softmax(logits), P(None, "x"))
+
+
+# %% cut, and padded then; all of it worked out everywhere, and cut then exercise="9.4" score=0.25 diagnoses=["collective-permute over x", "all-gather over x"]
 def spread(table):
     table = with_sharding_constraint(table, P("x"))
     return jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
 
 
-def probabilities(hidden, table):
-    made = jax.nn.softmax(hidden @ with_sharding_constraint(table, P("x")).T)
-    return with_sharding_constraint(jnp.pad(made, ((0, 0), (0, -len(table) % 8))), P(None, "x"))
+def probabilities(hidden, padded, words):
+    logits = hidden @ with_sharding_constraint(padded, P()).T
+    logits = jnp.where(jnp.arange(len(padded)) < words, logits, -jnp.inf)
+    return with_sharding_constraint(jax.nn.softmax(logits), P(None, "x"))
 
 
-# %% constrained, not padded; not masked exercise="9.4" score=0 diagnoses=["silently-copied", "shape", "all-gather over x", "padding-counts", "not-counted-yet"]
+# %% constrained, not padded; not masked exercise="9.4" score=0 diagnoses=["silently-copied", "shape", "all-gather over x", "padding-counts", "not-counted-yet"] near=["replicated", "does-not-divide"]
 def spread(table):
     return with_sharding_constraint(table, P("x"))
 
 
-def probabilities(hidden, table):
-    padded = jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
-    return jax.nn.softmax(hidden @ with_sharding_constraint(padded, P("x")).T)
+def probabilities(hidden, padded, words):
+    return jax.nn.softmax(hidden @ padded.T)
 
 
-# %% a multiple for ever; exp of large numbers exercise="9.4" score=0 diagnoses=["shape", "only-the-first", "not-counted-yet", "not-finite"]
+# %% a multiple for ever; exp of large numbers exercise="9.4" score=0 diagnoses=["always-more", "only-the-first", "not-counted-yet", "not-finite"]
 def spread(table):
     padded = jnp.pad(table, ((0, 8 - len(table) % 8), (0, 0)))
     return with_sharding_constraint(padded, P("x"))
 
 
-def probabilities(hidden, table):
-    words = len(table)
-    padded = with_sharding_constraint(jnp.pad(table, ((0, -words % 8), (0, 0))), P("x"))
+def probabilities(hidden, padded, words):
     parts = jnp.exp(hidden @ padded.T) * (jnp.arange(len(padded)) < words)
     return parts / parts.sum(1, keepdims=True)
 
 
-# %% a multiple of the devices exercise="9.4" score=0 diagnoses=["unanswered", "shape", "only-the-first", "not-counted-yet"]
-def probabilities(hidden, table):
-    words, devices = len(table), jax.sharding.get_abstract_mesh().size
-    padded = with_sharding_constraint(jnp.pad(table, ((0, -words % devices), (0, 0))), P("x"))
-    logits = hidden @ padded.T
-    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, -jnp.inf))
-
-
-# %% padded, and no more; zeros in place of minus infinity exercise="9.4" score=0.1666666667 diagnoses=["replicated", "not-counted-yet", "padding-counts"]
+# %% twenty-four rows, written in; the padding part of the largest exercise="9.4" score=0 diagnoses=["only-the-first", "all-gather over x", "not-finite", "not-counted-yet"] near=["in-front"]
 def spread(table):
-    return jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
+    return with_sharding_constraint(jnp.pad(table, ((0, 7), (0, 0))), P("x"))
 
 
-def probabilities(hidden, table):
-    words = len(table)
-    padded = with_sharding_constraint(jnp.pad(table, ((0, -words % 8), (0, 0))), P("x"))
+def probabilities(hidden, padded, words):
     logits = hidden @ padded.T
-    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, 0))
+    parts = jnp.where(
+        jnp.arange(len(padded)) < words, jnp.exp(logits - logits.max(1, keepdims=True)), 0
+    )
+    return parts / parts.sum(1, keepdims=True)
 
 
-# %% padded to the number of devices, masked after the softmax exercise="9.4" score=0 diagnoses=["shape", "not-counted-yet", "masked-too-late"]
+# %% a multiple of the devices; seventeen words, written in exercise="9.4" score=0 diagnoses=["only-the-first", "not-counted-yet", "values"] near=["spread: shape", "probabilities: shape"]
+def spread(table):
+    devices = jax.sharding.get_abstract_mesh().size
+    padded = jnp.pad(table, ((0, -len(table) % devices), (0, 0)))
+    return with_sharding_constraint(padded, P("x"))
+
+
+def probabilities(hidden, padded, words):
+    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < 17, hidden @ padded.T, -jnp.inf))
+
+
+# %% in front of the words; zeros in place of minus infinity exercise="9.4" score=0 diagnoses=["in-front", "not-counted-yet", "padding-like-zeros"] near=["padding-counts"]
+def spread(table):
+    return with_sharding_constraint(jnp.pad(table, ((-len(table) % 8, 0), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, hidden @ padded.T, 0))
+
+
+# %% padded by eight, and whole; masked after the softmax exercise="9.4" score=0 diagnoses=["shape", "not-counted-yet", "masked-too-late"] near=["always-more", "over-the-examples"]
 def spread(table):
     return with_sharding_constraint(jnp.pad(table, ((0, 8), (0, 0))), P())
 
 
-def probabilities(hidden, table):
-    words = len(table)
-    padded = with_sharding_constraint(jnp.pad(table, ((0, -words % 8), (0, 0))), P("x"))
+def probabilities(hidden, padded, words):
     made = jax.nn.softmax(hidden @ padded.T)
     return jnp.where(jnp.arange(len(padded)) < words, made, 0)
 
@@ -219,26 +384,61 @@ def spread(table):
     return jax.shard_map(lambda mine: mine, in_specs=P("x"), out_specs=P("x"))(table)
 
 
-def probabilities(hidden, table):
-    words = len(table)
-    padded = jnp.pad(table, ((0, -words % 8), (0, 0)))
-
-    def body(hidden, mine):
+def probabilities(hidden, padded, words):
+    def body(hidden, mine, words):
         number = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
         logits = jnp.where(number < words, hidden @ mine.T, -jnp.inf)
         parts = jnp.exp(logits - logits.max(1)[:, None])
         return parts / lax.psum(parts.sum(1), "x")[:, None]
 
-    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P(None, "x"))(hidden, padded)
+    specs = P(), P("x"), P()
+    return jax.shard_map(body, in_specs=specs, out_specs=P(None, "x"))(hidden, padded, words)
 
 
-# %% softmax by hand, on words brought together exercise="9.4" score=0.3333333333 diagnoses=["unanswered", "all-gather over x"]
-def probabilities(hidden, table):
-    words = len(table)
-    padded = with_sharding_constraint(jnp.pad(table, ((0, -words % 8), (0, 0))), P("x"))
-    logits = with_sharding_constraint(hidden @ padded.T, P())
-    logits = jnp.where(jnp.arange(len(padded)) < words, logits, -jnp.inf)
-    return with_sharding_constraint(jax.nn.softmax(logits), P(None, "x"))
+# %% the helper at fault, and the other function right exercise="9.4" score=0.5 diagnoses=["always-more", "only-the-first", "not-counted-yet"] near=["collective-permute"]
+def spread(table):
+    size = (len(table) // 8 + 1) * 8
+    return with_sharding_constraint(jnp.pad(table, ((0, size - len(table)), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, -jnp.inf))
+
+
+# %% minus a hundred exercise="9.4" score=0 diagnoses=["unanswered", "minus-a-hundred", "not-counted-yet"] near=["padding-like-zeros", "minus-a-thousand"]
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, -100.0))
+
+
+# %% minus a thousand exercise="9.4" score=0 diagnoses=["unanswered", "minus-a-thousand", "not-counted-yet"] near=["minus-a-hundred", "not-finite"]
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, -1e3))
+
+
+# %% masked by logits of zero exercise="9.4" score=0 diagnoses=["unanswered", "padding-counts", "not-counted-yet"]
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    return jax.nn.softmax(jnp.where(logits == 0, -jnp.inf, logits))
+
+
+# %% masked by rows of zeros exercise="9.4" score=0 diagnoses=["unanswered", "padding-counts", "not-counted-yet"]
+def probabilities(hidden, padded, words):
+    is_word = (padded != 0).any(axis=1)
+    return jax.nn.softmax(jnp.where(is_word, hidden @ padded.T, -jnp.inf))
+
+
+# %% over the examples exercise="9.4" score=0 diagnoses=["unanswered", "over-the-examples", "not-counted-yet"] near=["masked-too-late"]
+def probabilities(hidden, padded, words):
+    made = jax.nn.softmax(hidden @ padded.T, axis=0)
+    return jnp.where(jnp.arange(len(padded)) < words, made, 0)
+
+
+# %% the columns of the words alone exercise="9.4" score=0 diagnoses=["unanswered", "shape", "all-gather over x"]
+def probabilities(hidden, padded, words):
+    return jax.nn.softmax(hidden @ padded[:17].T)
 
 
 # %% NumPy's truth values exercise="9.5" score=1
@@ -246,16 +446,27 @@ right = [False, True, False, True, False, True, False]
 obeyed |= dict(zip(obeyed, np.array(right), strict=True))
 still_cut |= dict(zip(still_cut, np.array([False, True]), strict=True))
 
-# %% what is said is done exercise="9.5" score=0.4444444444 diagnoses=["wrong-verb", "put-in-jit", "uneven", "none-is-a-wish"]
+# %% what is said is done exercise="9.5" score=0 diagnoses=["wrong-verb", "put-in-jit", "uneven", "none-is-a-wish"] near=["right-verb", "put-explicit", "open-is-open"]
 obeyed |= dict.fromkeys(obeyed, True)
 still_cut |= dict.fromkeys(still_cut, True)
 
-# %% nothing is done exercise="9.5" score=0.5555555556 diagnoses=["right-verb", "put-explicit", "open-is-open"]
+# %% nothing is done exercise="9.5" score=0 diagnoses=["right-verb", "put-explicit", "open-is-open"] near=["wrong-verb", "put-in-jit", "none-is-a-wish"]
 obeyed |= dict.fromkeys(obeyed, False)
 still_cut |= dict.fromkeys(still_cut, False)
 
-# %% the constraints only exercise="9.5" score=0.2222222222 diagnoses=["wrong-verb", "unanswered"]
+# %% the constraints only exercise="9.5" score=0 diagnoses=["wrong-verb", "unanswered"]
 obeyed |= {"constrain_explicit": True, "constrain_auto": True, "reshard_explicit": True}
+
+# %% run without jit, where device_put does what it says exercise="9.5" score=0.75 diagnoses=["wrong-verb", "put-in-jit"] near=["uneven"]
+right = [False, True, True, True, True, True, False]
+obeyed |= dict(zip(obeyed, right, strict=True))
+still_cut |= {"none": False, "unconstrained": True}
+
+# %% what comes out, in place of whether exercise="9.5" score=0 diagnoses=["other-form", "none-is-a-wish"]
+for name in obeyed:
+    a_step, argument = steps[name]
+    obeyed[name] = jax.jit(a_step)(argument).sharding.spec
+still_cut |= {"none": True, "unconstrained": True}
 
 
 # %% take, and a halo exercise="9.6" score=1
@@ -272,7 +483,7 @@ def shifted(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% an index, and a concatenation exercise="9.6" score=0.6 diagnoses=["all-gather over x", "all-to-all over x"]
+# %% an index, and a concatenation exercise="9.6" score=0.25 diagnoses=["all-gather over x", "all-to-all over x"] naive=true
 def row(x, i):
     return x[i]
 
@@ -281,7 +492,7 @@ def shifted(x):
     return with_sharding_constraint(jnp.concatenate([jnp.zeros_like(x[:1]), x[:-1]]), P("x"))
 
 
-# %% round the edge exercise="9.6" score=0.4 diagnoses=["goes-round", "not-counted-yet"]
+# %% round the edge exercise="9.6" score=0.5 diagnoses=["goes-round", "not-counted-yet"] near=["all-to-all", "other-way"]
 def row(x, i):
     return jax.nn.one_hot(i, len(x)) @ x
 
@@ -290,7 +501,7 @@ def shifted(x):
     return jnp.roll(x, 1, axis=0)
 
 
-# %% the other way exercise="9.6" score=0.2 diagnoses=["too-many-bytes", "other-way", "not-counted-yet"]
+# %% the other way exercise="9.6" score=0.125 diagnoses=["too-many-bytes", "other-way", "not-counted-yet"] near=["reduce-scatter", "goes-round"]
 def row(x, i):
     def body(mine, i):
         place = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
@@ -303,9 +514,123 @@ def shifted(x):
     return jnp.roll(x, -1, axis=0).at[-1].set(0)
 
 
-# %% by way of the row before exercise="9.6" score=0.2 diagnoses=["collective-permute over x", "unanswered"]
+# %% by way of the row before exercise="9.6" score=0.125 diagnoses=["collective-permute over x", "unanswered"]
 def row(x, i):
     return jnp.take(jnp.roll(x, 1, axis=0), i + 1, axis=0, mode="wrap")
+
+
+# %% rows that were seen on one device exercise="9.6" score=0 diagnoses=["only-the-first", "not-counted-yet"]
+def row(x, i):
+    def body(mine, i):
+        here = lax.axis_index("x") == i // 8
+        return lax.psum(jnp.where(here, mine[i % 8], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(mine):
+        before = lax.ppermute(mine[-1:], "x", [(i, i + 1) for i in range(7)])
+        return jnp.concatenate([before, mine[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a block's first row forgotten, and blocks by themselves exercise="9.6" score=0 diagnoses=["first-row-lost", "not-counted-yet", "within-blocks"] near=["last-row-lost"]
+def row(x, i):
+    def body(mine, i):
+        place = i - lax.axis_index("x") * len(mine)
+        here = (place > 0) & (place < len(mine))
+        return lax.psum(jnp.where(here, mine[jnp.clip(place, 0, len(mine) - 1)], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(mine):
+        return jnp.concatenate([jnp.zeros_like(mine[:1]), mine[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a row too many, and whole blocks exercise="9.6" score=0 diagnoses=["a-row-too-many", "not-counted-yet", "by-a-block", "too-many-bytes"] near=["a-row-of-each", "within-blocks"]
+def row(x, i):
+    def body(mine, i):
+        place = i - lax.axis_index("x") * len(mine)
+        here = (place >= 0) & (place <= len(mine))
+        return lax.psum(jnp.where(here, mine[jnp.clip(place, 0, len(mine) - 1)], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(mine):
+        return lax.ppermute(mine, "x", [(i, i + 1) for i in range(lax.axis_size("x") - 1)])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% all rows but the last, and whole blocks sent exercise="9.6" score=0.125 diagnoses=["last-row-lost", "not-counted-yet", "too-many-bytes"] near=["first-row-lost", "by-a-block"]
+def row(x, i):
+    here = (jnp.arange(len(x)) == i) & (i < len(x) - 1)
+    return jnp.where(here[:, None], x, 0).sum(axis=0)
+
+
+def shifted(x):
+    def body(mine):
+        onward = [(i, i + 1) for i in range(lax.axis_size("x") - 1)]
+        before = lax.ppermute(mine, "x", onward)
+        return jnp.concatenate([before[-1:], mine[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a mean for the sum exercise="9.6" score=0 diagnoses=["mean-for-sum", "not-counted-yet", "unanswered"] near=["nothing-below-zero", "row: values"]
+def row(x, i):
+    def body(mine, i):
+        place = i - lax.axis_index("x") * len(mine)
+        here = (place >= 0) & (place < len(mine))
+        return lax.pmean(jnp.where(here, mine[jnp.clip(place, 0, len(mine) - 1)], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+# %% a maximum for the sum exercise="9.6" score=0 diagnoses=["nothing-below-zero", "not-counted-yet", "unanswered"] near=["mean-for-sum"]
+def row(x, i):
+    return jnp.where((jnp.arange(len(x)) == i)[:, None], x, 0).max(axis=0)
+
+
+# %% a row of each exercise="9.6" score=0 diagnoses=["a-row-of-each", "not-counted-yet", "unanswered"] near=["a-row-too-many"]
+def row(x, i):
+    def body(mine, i):
+        return lax.psum(mine[i % len(mine)], "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+# %% the row cut exercise="9.6" score=0.125 diagnoses=["reduce-scatter over x", "unanswered"] near=["collective-permute"]
+def row(x, i):
+    found = jnp.where((jnp.arange(len(x)) == i)[:, None], x, 0).sum(axis=0)
+    return with_sharding_constraint(found, P("x"))
+
+
+# %% a ring, with row 0 put right exercise="9.6" score=1 near=["all-gather"]
+def row(x, i):
+    return jax.nn.one_hot(i, len(x), dtype=x.dtype) @ x
+
+
+def shifted(x):
+    def body(mine):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        last = lax.ppermute(mine[-1], "x", [(i, (i + 1) % n) for i in range(n)])
+        return jnp.roll(mine, 1, axis=0).at[0].set(jnp.where(me == 0, 0, last))
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% one row further on exercise="9.6" score=0 diagnoses=["values", "not-counted-yet", "unanswered"] near=["row: too-many-bytes", "shifted: too-many-bytes"]
+def row(x, i):
+    return jax.nn.one_hot(i + 1, len(x), dtype=x.dtype) @ x
 
 
 # %% both axes on the last dimension exercise="9.7" score=1
@@ -314,31 +639,31 @@ def rearranged(x):
     return with_sharding_constraint(between, P(None, ("x", "y"), None))
 
 
-# %% at once exercise="9.7" score=0.6666666667 diagnoses=["all-gather over y"]
+# %% at once exercise="9.7" score=0.25 diagnoses=["all-gather over y"] naive=true near=["too-many-bytes"]
 def rearranged(x):
     return with_sharding_constraint(x, P(None, ("x", "y"), None))
 
 
-# %% by way of half a layout exercise="9.7" score=0.6666666667 diagnoses=["all-gather over y"]
+# %% by way of half a layout exercise="9.7" score=0.25 diagnoses=["all-gather over y"]
 def rearranged(x):
     between = with_sharding_constraint(x, P(None, "x", None))
     return with_sharding_constraint(between, P(None, ("x", "y"), None))
 
 
-# %% the axes in the other order exercise="9.7" score=0.6666666667 diagnoses=["collective-permute over x, y"]
+# %% the axes in the other order exercise="9.7" score=0.25 diagnoses=["collective-permute over x, y"] near=["axes-exchanged"]
 def rearranged(x):
     between = with_sharding_constraint(x, P(None, None, ("y", "x")))
     return with_sharding_constraint(between, P(None, ("x", "y"), None))
 
 
-# %% three hops exercise="9.7" score=0.6666666667 diagnoses=["too-many-bytes"]
+# %% three hops exercise="9.7" score=0.25 diagnoses=["too-many-bytes"] near=["all-gather"]
 def rearranged(x):
     for spec in (P("y", "x", None), P("y", None, "x"), P("y", "x", None), P(None, ("x", "y"))):
         x = with_sharding_constraint(x, spec)
     return x
 
 
-# %% by hand, in the other order exercise="9.7" score=0 diagnoses=["values", "not-counted-yet"]
+# %% by hand, in the other order exercise="9.7" score=0 diagnoses=["axes-exchanged", "not-counted-yet"] near=["transposed-by-hand", "device-order"]
 def rearranged(x):
     def body(mine):
         once = lax.all_to_all(mine, "y", split_axis=1, concat_axis=0, tiled=True)
@@ -348,14 +673,52 @@ def rearranged(x):
     return jax.shard_map(body, in_specs=specs[0], out_specs=specs[1])(x)
 
 
-# %% put exercise="9.7" score=0.3333333333 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% put exercise="9.7" score=0.125 diagnoses=["nothing-moved", "not-counted-yet"] near=["grid"]
 def rearranged(x):
     return jax.device_put(x, on(grid, None, ("x", "y"), None))
 
 
-# %% half way exercise="9.7" score=0.3333333333 diagnoses=["grid", "not-counted-yet"]
+# %% half way exercise="9.7" score=0.125 diagnoses=["grid", "not-counted-yet"] near=["nothing-moved"]
 def rearranged(x):
     return with_sharding_constraint(x, P("y", "x", None))
+
+
+# %% all-to-alls by hand exercise="9.7" score=1
+def rearranged(x):
+    def body(mine):
+        once = lax.all_to_all(mine, "x", split_axis=1, concat_axis=2, tiled=True)
+        return lax.all_to_all(once, "y", split_axis=1, concat_axis=0, tiled=True)
+
+    specs = P("y", None, "x"), P(None, ("x", "y"), None)
+    return jax.shard_map(body, in_specs=specs[0], out_specs=specs[1])(x)
+
+
+# %% nothing done exercise="9.7" score=0.125 diagnoses=["nothing-moved", "not-counted-yet"]
+def rearranged(x):
+    return x + 0
+
+
+# %% on the notebook's mesh exercise="9.7" score=0.25 diagnoses=["collective-permute over x, y"]
+def rearranged(x):
+    between = with_sharding_constraint(x, on(grid, "y", "x", None))
+    return with_sharding_constraint(between, on(grid, None, ("x", "y"), None))
+
+
+# %% x and y exchanged in the end exercise="9.7" score=0.125 diagnoses=["device-order", "not-counted-yet"] near=["collective-permute"]
+def rearranged(x):
+    between = with_sharding_constraint(x, P(None, "y", "x"))
+    return with_sharding_constraint(between, P(None, ("y", "x"), None))
+
+
+# %% transposed exercise="9.7" score=0 diagnoses=["transposed-by-hand", "shape", "not-counted-yet"] near=["values"]
+def rearranged(x):
+    return with_sharding_constraint(jnp.swapaxes(x, 1, 2), P(None, ("x", "y"), None))
+
+
+# %% squashed on the way exercise="9.7" score=0 diagnoses=["values", "not-counted-yet"]
+def rearranged(x):
+    between = with_sharding_constraint(jnp.tanh(x), P("y", "x", None))
+    return with_sharding_constraint(between, P(None, ("x", "y"), None))
 
 
 # %% block by block exercise="9.8" score=1
@@ -370,17 +733,17 @@ def same_layout(one, other, shape):
     return mine.keys() == theirs.keys() and all(mine[d] == theirs[d] for d in mine)
 
 
-# %% specs compared exercise="9.8" score=0 diagnoses=["specs"]
+# %% specs compared exercise="9.8" score=0 diagnoses=["specs"] near=["equal"]
 def same_layout(one, other, shape):
     return described(*one).spec == described(*other).spec
 
 
-# %% shardings compared exercise="9.8" score=0 diagnoses=["equal"]
+# %% shardings compared exercise="9.8" score=0 diagnoses=["equal"] naive=true near=["specs", "equivalent"]
 def same_layout(one, other, shape):
     return described(*one) == described(*other)
 
 
-# %% equivalence exercise="9.8" score=0 diagnoses=["equivalent"]
+# %% equivalence exercise="9.8" score=0 diagnoses=["equivalent"] near=["order-alone"]
 def same_layout(one, other, shape):
     return described(*one).is_equivalent_to(described(*other), len(shape))
 
@@ -388,3 +751,73 @@ def same_layout(one, other, shape):
 # %% the shapes of blocks exercise="9.8" score=0 diagnoses=["block-shapes"]
 def same_layout(one, other, shape):
     return described(*one).shard_shape(shape) == described(*other).shard_shape(shape)
+
+
+# %% what each device holds exercise="9.8" score=1
+def same_layout(one, other, shape):
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+
+    def held(layout):
+        put = jax.device_put(numbers, described(*layout))
+        return {shard.device: np.asarray(shard.data) for shard in put.addressable_shards}
+
+    mine, theirs = held(one), held(other)
+    return mine.keys() == theirs.keys() and all(np.array_equal(mine[d], theirs[d]) for d in mine)
+
+
+# %% which blocks there are exercise="9.8" score=0 diagnoses=["block-shapes"] near=["device-sets"]
+def same_layout(one, other, shape):
+    blocks = (described(*each).devices_indices_map(shape).values() for each in (one, other))
+    return len({frozenset(map(str, each)) for each in blocks}) == 1
+
+
+# %% which devices there are exercise="9.8" score=0 diagnoses=["device-sets"] near=["block-shapes"]
+def same_layout(one, other, shape):
+    return described(*one).device_set == described(*other).device_set
+
+
+# %% blocks in the order of the mesh exercise="9.8" score=0 diagnoses=["order-alone"]
+def same_layout(one, other, shape):
+    maps = (described(*each).devices_indices_map(shape) for each in (one, other))
+    mine, theirs = (list(each.values()) for each in maps)
+    return mine == theirs
+
+
+# %% the devices that both have exercise="9.8" score=0 diagnoses=["common-devices"] near=["one-device"]
+def same_layout(one, other, shape):
+    mine, theirs = (described(*each).devices_indices_map(shape) for each in (one, other))
+    return all(mine[d] == theirs[d] for d in mine.keys() & theirs.keys())
+
+
+# %% whether they differ exercise="9.8" score=0 diagnoses=["the-opposite"]
+def same_layout(one, other, shape):
+    mine, theirs = (described(*each).devices_indices_map(shape) for each in (one, other))
+    return mine != theirs
+
+
+# %% always exercise="9.8" score=0 diagnoses=["always"] near=["never"]
+def same_layout(one, other, shape):
+    return True
+
+
+# %% never exercise="9.8" score=0 diagnoses=["never"] near=["the-opposite", "always"]
+def same_layout(one, other, shape):
+    return False
+
+
+# %% both maps exercise="9.8" score=0 diagnoses=["ignores-inputs"]
+def same_layout(one, other, shape):
+    return tuple(described(*each).devices_indices_map(shape) for each in (one, other))
+
+
+# %% device 0 alone exercise="9.8" score=0 diagnoses=["one-device"] near=["common-devices"]
+def same_layout(one, other, shape):
+    maps = (described(*each).devices_indices_map(shape) for each in (one, other))
+    mine, theirs = (each.get(jax.devices()[0]) for each in maps)
+    return mine == theirs
+
+
+# %% for 64 by 64 only exercise="9.8" score=0 diagnoses=["raised"]
+def same_layout(one, other, shape):
+    mine, theirs = (described(*each).devices_indices_map((64, 64)) for each in (one, other))
+    return mine == theirs

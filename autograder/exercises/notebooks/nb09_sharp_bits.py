@@ -4,6 +4,7 @@ A note for maintainers: nearly all of this depends on what JAX and XLA do today,
 known to be moving. `tests/test_moving.py` names, for each, the exercise to update when it changes.
 """
 
+import math
 from typing import Any, Final
 
 import jax
@@ -18,7 +19,7 @@ from autograder.exercises.requirements_on_programs import (
     Computes,
     FitsIn,
 )
-from autograder.exercises.requirements_on_values import Predicts, Returns
+from autograder.exercises.requirements_on_values import AnyOf, Predicts, Returns
 from autograder.layouts import Layout
 from autograder.programs import Argument
 
@@ -49,10 +50,19 @@ AUDIT: Final = Exercise(
                 (
                     "rows, flag off",
                     21504,
-                    {"only-permutes": 5120, "only-gathers": 16384, "on-all-devices": 8 * 21504},
+                    {
+                        "only-permutes": 5120,
+                        "only-gathers": 16384,
+                        "on-all-devices": 8 * 21504,
+                        "an-eighth": 21504 // 8,
+                        "sent": 19456,
+                        "counted": AnyOf((2, 6)),
+                        "memory": 21576,
+                        "flag-forgotten": 0,
+                    },
                 ),
-                ("rows, flag on", 0, {"still-moves": 21504}),
-                ("columns, flag off", 0, {"any-layout": 21504}),
+                ("rows, flag on", 0, {"still-moves": AnyOf((21504, 19456, 16384, 5120))}),
+                ("columns, flag off", 0, {"any-layout": AnyOf((21504, 19456, 16384, 5120))}),
             )
         ),
         *(
@@ -71,11 +81,22 @@ AUDIT: Final = Exercise(
         "For the numbers: np.array_equal of what noisy makes of zeros, laid out in two ways.",
     ),
     diagnoses={
-        "only-permutes": "These are the permutations alone: there are all-gathers besides.",
-        "only-gathers": "These are the all-gathers alone: there are permutations besides.",
+        "only-permutes": "So much is in the permutations: there are all-gathers besides.",
+        "only-gathers": "So much is in the all-gathers (and in the array): there are permutations "
+        "besides.",
         "on-all-devices": "That is what all devices move together. On each it is an eighth.",
+        "an-eighth": "The report's bytes are those of each device already: nothing is to be "
+        "divided.",
+        "sent": "That is what a device puts on its wires, the report's `.sent`. Asked for are its "
+        "`.bytes`.",
+        "counted": "Is that how many collectives there are, or kinds of them? Asked for are the "
+        "bytes that they move.",
+        "memory": "That is the memory that a device needs, and not what moves.",
+        "flag-forgotten": "That is so with the flag on, as it is where nobody sets it: is it off "
+        "while this is measured?",
         "still-moves": "With the flag on each device draws its own numbers, and no others.",
-        "any-layout": "It depends on the layout: each row is drawn whole.",
+        "any-layout": "With the flag off it depends on the layout: cut into columns, each device "
+        "works out more than its part, and nothing moves.",
         "flag-harmless": "The two ways of drawing give other numbers from the same key.",
         "layout-matters": "The numbers are a function of key and shape. Where they are drawn "
         "changes what it costs, not what comes.",
@@ -104,6 +125,7 @@ INITIALISED: Final = Exercise(
         CommunicatesAtMost("initialise", ((),) * 2),
         FitsIn("initialise", tuple(4 * 4 * SHAPE[0] * SHAPE[1] // n + 32768 for n in LINES)),
     ),
+    about=(FitsIn,),
     hints=(
         "Say where the array is to be in the program that makes it, and each device makes its "
         "part.",
@@ -112,27 +134,59 @@ INITIALISED: Final = Exercise(
         "Draw the whole shape, from the one key: the compiler cuts up the drawing.",
     ),
     diagnoses={
-        "too-much-memory": "Each device makes all of it, where it was to make its part.",
-        "replicated": "Each device makes all of it, and keeps it. What is moved after it was made "
-        "has been somewhere, whole; and within a jitted program, with Auto axes, jax.device_put "
-        "does not even move it.",
+        "too-much-memory": "That is more than a device's part, and what making it takes. Is all of "
+        "it made on each device, and cut then?",
+        "replicated": "All of it is on every device in the end. Does the program that draws the "
+        "numbers say where they are to be? (Within a program, with Auto axes, jax.device_put does "
+        "nothing.)",
         "values": "The same key and the same shape give the same numbers, however they are laid "
         "out. Parts drawn from keys of their own are other numbers.",
         "transposed": "The columns are to be cut.",
     },
 )
 
-OWN: Final = 8
-"""The rows of one device."""
+NOISES: Final = ((8, 8, 4), (4, 5, 6))
+"""The devices, the rows of one device, and the columns."""
 
 
-def _noisy(seed: Any, x: Any, *, one_key: bool = False) -> Any:
-    """x, and for each device's rows the numbers of a key of their own."""
-    key = jax.random.key(seed)
-    keys = [key if one_key else jax.random.fold_in(key, i) for i in range(len(x) // OWN)]
-    noise = [np.asarray(jax.random.normal(k, (OWN, x.shape[1]))) for k in keys]
-    return x + np.concatenate(noise)
+def _own_key(seed: Any, i: int) -> Any:
+    return jax.random.fold_in(jax.random.key(seed), i)
 
+
+def _noise(
+    seed: Any, x: Any, key: Any = _own_key, draw: Any = jax.random.normal, rows: int = 0
+) -> Any:
+    """For each device's rows the numbers of a key of their own, from which so many are drawn."""
+    n = {n * own: n for n, own, _ in NOISES}[len(x)]
+    shape = len(x) // n, x.shape[1]
+    drawn = [draw(key(seed, i), (rows or shape[0], shape[1])) for i in range(n)]
+    return np.concatenate([np.broadcast_to(each, shape) for each in drawn])
+
+
+def _noisy(seed: Any, x: Any, **how: Any) -> Any:
+    return x + _noise(seed, x, **how)
+
+
+def _key_for_each_row(seed: Any, x: Any) -> Any:
+    keys = [_own_key(seed, i) for i in range(len(x))]
+    return x + np.stack([np.asarray(jax.random.normal(key, x.shape[1:])) for key in keys])
+
+
+NOISE_MISTAKES: Final = {
+    "x-forgotten": _noise,
+    "subtracted": lambda seed, x: x - _noise(seed, x),
+    "same-key": lambda seed, x: _noisy(seed, x, key=lambda s, _: jax.random.key(s)),
+    "drawn-whole": lambda seed, x: x + np.asarray(jax.random.normal(jax.random.key(seed), x.shape)),
+    "counted-from-one": lambda seed, x: _noisy(seed, x, key=lambda s, i: _own_key(s, i + 1)),
+    "added-to-the-seed": lambda seed, x: _noisy(
+        seed, x, key=lambda s, i: jax.random.key(s + np.uint32(i))
+    ),
+    "the-other-way-round": lambda seed, x: _noisy(seed, x, key=lambda s, i: _own_key(i, s)),
+    "uniform": lambda seed, x: _noisy(seed, x, draw=jax.random.uniform),
+    "one-row-for-all": lambda seed, x: _noisy(seed, x, rows=1),
+    "seed-ignored": lambda seed, x: _noisy(np.uint32(0), x),
+    "key-for-each-row": _key_for_each_row,
+}
 
 NOISE: Final = Exercise(
     id="9.3",
@@ -143,17 +197,16 @@ NOISE: Final = Exercise(
             "noisy_rows(seed, x) must be x plus noise: on device i along x, the numbers of "
             "jax.random.fold_in(jax.random.key(seed), i).",
             _noisy,
-            tuple((_seed(n), _argument((OWN * n, 4), n, "x")) for n in LINES),
-            {
-                "x-forgotten": lambda seed, x: _noisy(seed, np.zeros_like(x)),
-                "same-key": lambda seed, x: _noisy(seed, x, one_key=True),
-                "drawn-whole": lambda seed, x: (
-                    x + np.asarray(jax.random.normal(jax.random.key(seed), x.shape))
-                ),
-            },
+            tuple((_seed(n), _argument((own * n, m), n, "x")) for n, own, m in NOISES),
+            NOISE_MISTAKES,
             under_mesh=True,
         ),
-        PlacedLike("noisy_rows", ROWS[0], ((OWN * 8, 4), (OWN * 4, 4)), elsewhere=ROWS[1:]),
+        PlacedLike(
+            "noisy_rows",
+            ROWS[0],
+            tuple((own * n, m) for n, own, m in NOISES),
+            elsewhere=ROWS[1:],
+        ),
         CommunicatesAtMost("noisy_rows", ((),) * 2),
     ),
     hints=(
@@ -163,26 +216,57 @@ NOISE: Final = Exercise(
         "jax.random.fold_in(key, number) makes a new key of a key and a number.",
     ),
     diagnoses={
-        "same-key": "All devices add the same noise: they all draw from the same key.",
+        "same-key": "All devices add the same noise, that of the seed's own key: each is to have a "
+        "key of its own.",
         "drawn-whole": "That is one drawing for all of x, as the compiler would cut it up. Here "
         "each device is to have a key of its own.",
         "x-forgotten": "The noise is right, and x is to be added to it.",
+        "subtracted": "The noise is right, and to be added: it is taken off x.",
+        "counted-from-one": "The devices are counted from 1: the first one along x is number 0.",
+        "added-to-the-seed": "The device's place is added to the seed: such keys are those of "
+        "other seeds, too. It is to be folded into the seed's key.",
+        "the-other-way-round": "The seed is folded into a key of the device's place. It is to be "
+        "the other way round.",
+        "uniform": "The keys are right. The noise is that of jax.random.uniform, and that of "
+        "jax.random.normal was asked for.",
+        "one-row-for-all": "Each device adds one row of noise to all of its rows: each number of x "
+        "is to have noise of its own.",
+        "seed-ignored": "That is the noise of seed 0, whatever the seed is.",
+        "key-for-each-row": "Each row has a key, by its number: there is to be one for each "
+        "device, by its place.",
         "values": "Is the number folded in the device's place along x, counted from 0, and is the "
-        "noise of jax.random.normal?",
-        "ignores-inputs": "A seed written into the function gives the same noise every time.",
+        "noise of jax.random.normal, for the whole block?",
+        "ignores-inputs": "Is a seed written into it? Then the noise is the same every time.",
         "replicated": "out_specs is to put the rows together as they came.",
     },
 )
 
-VOCABULARIES: Final = ((8, 17, 1.0), (4, 33, 1.0), (8, 24, 30.0))
-"""The devices, the words, and how large what is hidden is: with the last, exp overflows."""
-
-PADDED: Final = (24, 40, 24)
+TABLES: Final = ((8, (17, 16)), (4, (33, 8)), (8, (24, 16)))
+"""The devices, and the shape of a table of words."""
 
 
-def _logits(hidden: Any, table: Any) -> Any:
-    padding = -len(table) % 8
-    return np.pad(hidden @ table.T, ((0, 0), (0, padding)))
+def _spread(table: Any) -> Any:
+    return np.pad(table, ((0, -len(table) % 8), (0, 0)))
+
+
+VOCABULARIES: Final = (
+    # the devices, the rows of the padded table, its width, the examples, how large what is hidden
+    # is, and which numbers of words there may be
+    (8, 24, 16, 8, 1.0, (17, 24)),
+    (4, 40, 8, 6, 30.0, (20, 40)),  # exp overflows
+    (8, 8, 16, 16, 300.0, (1, 2)),  # one word, and for some examples its logit is far below 0
+)
+
+
+def _vocabulary(
+    n: int, rows: int, width: int, examples: int, scale: float, words: tuple[int, int]
+) -> tuple[Argument, ...]:
+    least, end = words
+    return (
+        _argument((examples, width), n, scale=scale),
+        _argument((rows, width), n, "x"),
+        _argument((), n, dtype="int32", scale=end - least, shift=least),
+    )
 
 
 def _softmax(logits: Any) -> Any:
@@ -190,16 +274,12 @@ def _softmax(logits: Any) -> Any:
     return shifted / shifted.sum(1, keepdims=True)
 
 
-def _probabilities(hidden: Any, table: Any) -> Any:
-    logits = _logits(hidden, table)
-    logits[:, len(table) :] = -np.inf
-    return _softmax(logits)
+def _masked(logits: Any, words: Any, value: float) -> Any:
+    return np.where(np.arange(logits.shape[1]) < words, logits, np.float32(value))
 
 
-def _masked_after(hidden: Any, table: Any) -> Any:
-    made = _softmax(_logits(hidden, table))
-    made[:, len(table) :] = 0
-    return made
+def _probabilities(hidden: Any, padded: Any, words: Any) -> Any:
+    return _softmax(_masked(hidden @ padded.T, words, -np.inf))
 
 
 UNEVEN: Final = Exercise(
@@ -209,62 +289,99 @@ UNEVEN: Final = Exercise(
         Computes(
             "spread",
             "spread(table) must be the table, with rows of zeros up to the next multiple of 8.",
-            lambda table: np.pad(table, ((0, -len(table) % 8), (0, 0))),
-            tuple((_argument((v, 16), n),) for n, v, _ in VOCABULARIES),
-            {"silently-copied": lambda table: table},
+            _spread,
+            tuple((_argument(shape, n),) for n, shape in TABLES),
+            {
+                "silently-copied": lambda table: table,
+                "in-front": lambda table: np.roll(_spread(table), -len(table) % 8, 0),
+                "always-more": lambda table: np.pad(table, ((0, 8 - len(table) % 8), (0, 0))),
+            },
             under_mesh=True,
         ),
-        PlacedLike("spread", ROWS[0], tuple((p, 16) for p in PADDED), elsewhere=(ROWS[1], ROWS[0])),
+        PlacedLike(
+            "spread",
+            ROWS[0],
+            tuple(_spread(np.zeros(shape)).shape for _, shape in TABLES),
+            elsewhere=(ROWS[1], ROWS[0]),
+        ),
         CommunicatesAtMost("spread", ((),) * 3),
         Computes(
             "probabilities",
-            "probabilities(hidden, table) must be softmax(hidden @ table.T), with columns of zeros "
-            "up to the next multiple of 8.",
+            "probabilities(hidden, padded, words) must be softmax(hidden @ padded[:words].T), with "
+            "columns of zeros for the other rows of padded.",
             _probabilities,
-            tuple(
-                (_argument((8, 16), n, scale=scale), _argument((v, 16), n))
-                for n, v, scale in VOCABULARIES
-            ),
+            tuple(_vocabulary(*sizes) for sizes in VOCABULARIES),
             {
-                "padding-counts": lambda hidden, table: _softmax(_logits(hidden, table)),
-                "masked-too-late": _masked_after,
+                "padding-counts": lambda hidden, padded, words: _softmax(hidden @ padded.T),
+                "padding-like-zeros": lambda hidden, padded, words: _softmax(
+                    _masked(hidden @ padded.T, words, 0)
+                ),
+                "masked-too-late": lambda hidden, padded, words: _masked(
+                    _softmax(hidden @ padded.T), words, 0
+                ),
+                "over-the-examples": lambda hidden, padded, words: _masked(
+                    _softmax((hidden @ padded.T).T).T, words, 0
+                ),
+                "minus-a-hundred": lambda hidden, padded, words: _softmax(
+                    _masked(hidden @ padded.T, words, -100)
+                ),
+                "minus-a-thousand": lambda hidden, padded, words: _softmax(
+                    _masked(hidden @ padded.T, words, -1000)
+                ),
             },
             under_mesh=True,
         ),
         PlacedLike(
             "probabilities",
             COLUMNS[0],
-            tuple((8, p) for p in PADDED),
+            tuple((examples, rows) for _, rows, _, examples, *_ in VOCABULARIES),
             elsewhere=(COLUMNS[1], COLUMNS[0]),
         ),
-        CommunicatesAtMost("probabilities", ((Budget("all-reduce", ("x",), 2 * 4 * 8),),) * 3),
+        CommunicatesAtMost(
+            "probabilities",
+            tuple(
+                (Budget("all-reduce", ("x",), 2 * 4 * examples),)
+                for _, _, _, examples, *_ in VOCABULARIES
+            ),
+        ),
     ),
+    about=(CommunicatesAtMost,),
     hints=(
         "17 does not divide by 8, and 24 does: jnp.pad the table with rows of zeros, and ask for "
         "it along x then. In Python, -17 % 8 is 7.",
-        "A row of zeros has the logit 0, and exp(0) is 1: the padding would take its part. What "
+        "Whatever stands in a row of the padding, it has a logit, and would take its part. What "
         "logit has no part at all?",
-        "jnp.where(jnp.arange(padded) < words, logits, -jnp.inf), before the softmax; and a "
-        "constraint on the padded table or on the logits.",
+        "jnp.where(jnp.arange(rows) < words, logits, -jnp.inf), before the softmax.",
     ),
     diagnoses={
-        "silently-copied": "17 rows came back, on every device: a constraint that does not divide "
-        "ends in copies, without a word. Pad first, constrain then.",
-        "replicated": "It is padded, and a copy on every device: ask for it along x.",
-        "padding-counts": "The padding has a logit of 0, and gets a part of the probability.",
+        "silently-copied": "The table came back as it was. A constraint that does not divide ends "
+        "in a copy on every device, without a word: pad first, constrain then.",
+        "in-front": "The rows of zeros stand in front of the words: they come after them.",
+        "always-more": "A multiple of 8 has been padded, too: 24 words need no padding.",
+        "replicated": "There is a copy of it on every device: is it asked for along x?",
+        "padding-counts": "All rows of the padded table get a part of the probability, those of "
+        "the padding too.",
+        "padding-like-zeros": "The padding has a logit of 0, and exp(0) is 1: it still gets a part "
+        "of the probability.",
+        "minus-a-hundred": "The padding has a logit of -100. There are words with smaller ones.",
+        "minus-a-thousand": "The padding has a logit of -1,000. There are words with smaller ones.",
         "masked-too-late": "The padding took its part before it was set to zero: the rest does "
         "not add up to 1.",
-        "not-finite": "exp overflows where the row's largest logit is not taken off first; and on "
-        "a device that has nothing but padding the largest is minus infinity: take it over all "
-        "devices.",
-        "collective-permute": "Rows were cut into uneven blocks, and padded then: the blocks' "
-        "borders had to move. Pad first.",
-        "all-gather": "The words are brought together: constrain the table or the logits to lie "
-        "along x, and leave the softmax to the compiler.",
+        "over-the-examples": "The softmax goes over the examples: it is to go over the words.",
+        "not-finite": "Which of these is it? exp overflows where the row's largest logit is not "
+        "taken off first; all of a row becomes 0 where more than that is taken off, such as a "
+        "logit of the padding; and on a device that has nothing but padding the largest is minus "
+        "infinity, if it is not taken over all devices.",
+        "collective-permute": "Rows have changed their device. Were they cut before they were "
+        "padded? Then the borders of the blocks have to move.",
+        "all-gather": "Something is collected that can stay cut. Is it asked for whole, or does a "
+        "constraint not divide?",
         "does-not-divide": "shard_map and jit's own shardings refuse what does not divide: pad "
         "first.",
-        "shape": "The next multiple of 8, whatever the number of words and of devices; 24 words "
-        "need no padding.",
+        "spread: shape": "The next multiple of 8, whatever the number of words and of devices; 24 "
+        "words need no padding.",
+        "probabilities: shape": "There is a row for each example, and a column for each row of "
+        "padded.",
     },
 )
 
@@ -320,8 +437,18 @@ NO_OPS: Final = Exercise(
     },
 )
 
-TABLES: Final = ((8, (64, 32)), (4, (32, 16)))
-"""The devices, and the shape of x."""
+TALL: Final = ((8, (64, 32), 0), (4, (20, 12), 19), (4, (4, 8), 3))
+"""The devices, the shape of x, and the least row that is asked for."""
+
+
+def _blocks(x: Any) -> Any:
+    """The rows of each device, in a list."""
+    return np.split(x, {shape[0]: n for n, shape, _ in TALL}[len(x)])
+
+
+def _begins(x: Any, i: Any, *, also_first: bool = False) -> bool:
+    """Whether row i is the first of a block; of the first block only where that is said."""
+    return bool(i % len(_blocks(x)[0]) == 0 and (i > 0 or also_first))
 
 
 def _shifted(x: Any) -> Any:
@@ -337,31 +464,47 @@ INDEXING: Final = Exercise(
             "row(x, i) must be x[i].",
             lambda x, i: x[i],
             tuple(
-                (_argument(s, n, "x"), _argument((), n, dtype="int32", scale=s[0]))
-                for n, s in TABLES
+                (
+                    _argument(s, n, "x"),
+                    _argument((), n, dtype="int32", scale=s[0] - least, shift=least),
+                )
+                for n, s, least in TALL
             ),
+            {
+                "mean-for-sum": lambda x, i: x[i] / np.float32(len(_blocks(x))),
+                "nothing-below-zero": lambda x, i: np.maximum(x[i], 0),
+                "a-row-of-each": lambda x, i: sum(b[i % len(b)] for b in _blocks(x)),
+                "a-row-too-many": lambda x, i: x[i] + (x[i - 1] if _begins(x, i) else 0),
+                "last-row-lost": lambda x, i: x[i] * np.float32(i < len(x) - 1),
+                "first-row-lost": lambda x, i: (
+                    x[i] * np.float32(not _begins(x, i, also_first=True))
+                ),
+            },
             under_mesh=True,
         ),
         CommunicatesAtMost(
-            "row", tuple((Budget("all-reduce", ("x",), 4 * s[1]),) for _, s in TABLES)
+            "row", tuple((Budget("all-reduce", ("x",), 4 * s[1]),) for _, s, _ in TALL)
         ),
         Computes(
             "shifted",
             "shifted(x) must have row i - 1 of x as its row i, and zeros as its row 0.",
             _shifted,
-            tuple((_argument(s, n, "x"),) for n, s in TABLES),
+            tuple((_argument(s, n, "x"),) for n, s, _ in TALL),
             {
                 "goes-round": lambda x: np.roll(x, 1, 0),
+                "within-blocks": lambda x: np.concatenate([*map(_shifted, _blocks(x))]),
+                "by-a-block": lambda x: np.concatenate([0 * _blocks(x)[0], *_blocks(x)[:-1]]),
                 "other-way": lambda x: np.concatenate([x[1:], np.zeros_like(x[:1])]),
             },
             under_mesh=True,
         ),
-        PlacedLike("shifted", ROWS[0], tuple(s for _, s in TABLES), elsewhere=ROWS[1:]),
+        PlacedLike("shifted", ROWS[0], tuple(s for _, s, _ in TALL), elsewhere=(ROWS[1], ROWS[1])),
         CommunicatesAtMost(
             "shifted",
-            tuple((Budget("collective-permute", ("x",), 4 * s[1]),) for _, s in TABLES),
+            tuple((Budget("collective-permute", ("x",), 4 * s[1]),) for _, s, _ in TALL),
         ),
     ),
+    about=(CommunicatesAtMost,),
     hints=(
         "x[i], with an i that is known only when it runs, brings all of x together. What can each "
         "device say about row i by itself?",
@@ -371,17 +514,48 @@ INDEXING: Final = Exercise(
         "mask or with .at.",
     ),
     diagnoses={
-        "all-gather": "Everybody gets all rows, to look one of them up, or to move them by one.",
-        "too-many-bytes": "One row is enough.",
-        "all-to-all": "A concatenation of blocks of odd sizes lays all rows out anew.",
-        "collective-permute": "Rows are handed about, where only row i is wanted.",
+        "all-gather": "Nothing has to be collected. Are many rows brought together, to look one of "
+        "them up or to move them by one?",
+        "row: too-many-bytes": "One row is enough. What has each device to say about row i, before "
+        "anything is exchanged?",
+        "shifted: too-many-bytes": "One row of each block goes to another device. Is the rest of "
+        "the block sent, too?",
+        "all-to-all": "Rows are laid out anew. Is there a concatenation of parts that are not cut "
+        "alike?",
+        "collective-permute": "Rows are handed on, where only row i is wanted.",
+        "reduce-scatter": "The sum is cut. Is the row asked for along x? All devices are to have "
+        "all of it.",
+        "mean-for-sum": "It is as many times too small as there are devices, as where a mean is "
+        "taken: all devices but one have only zeros to add.",
+        "nothing-below-zero": "What is below zero has become 0, as where a maximum is taken of the "
+        "row and of zeros.",
+        "a-row-of-each": "Each device has added a row of its own: who does not have row i has only "
+        "zeros to add.",
+        "a-row-too-many": "Where row i is the first of its block, the last row of the block before "
+        "is added to it. How far does a block go?",
+        "first-row-lost": "A row that is the first of its block comes back as zeros. Where does a "
+        "block begin?",
+        "last-row-lost": "The last row of all comes back as zeros.",
+        "row: values": "Which device has row i, by its place and the length of its block, and does "
+        "anybody else add anything to it?",
         "goes-round": "The last row has come round to the first place: there zeros were asked for.",
         "other-way": "Down, not up: row 0 of x becomes row 1.",
+        "within-blocks": "Each block is shifted by itself: its first row is to be the last row of "
+        "the block before.",
+        "by-a-block": "All rows have moved by a whole block: they are to move by one row.",
     },
 )
 
-GRIDS: Final = ((4, 2), (2, 4))
-CUBE: Final = (16, 16, 16)
+CUBES: Final = (((4, 2), (16, 16, 16)), ((2, 4), (24, 16, 8)))
+"""The sizes of a mesh, and the shape of x."""
+
+
+def _axes_exchanged(x: Any) -> Any:
+    """What comes of moving the axes by hand, y before x: the blocks of one are in the other's."""
+    n, m = next(mesh for mesh, shape in CUBES if shape == x.shape)
+    a, b, c = x.shape
+    return x.reshape(a, m, n, b // 8, c).swapaxes(1, 2).reshape(a, b, c)
+
 
 PATHS: Final = Exercise(
     id="9.7",
@@ -392,14 +566,22 @@ PATHS: Final = Exercise(
             "rearranged(x) must have the values of x.",
             lambda x: x,
             tuple(
-                (Argument(CUBE, (("x", n), ("y", m)), ("y", None, "x"), mode="auto"),)
-                for n, m in GRIDS
+                (Argument(shape, (("x", n), ("y", m)), ("y", None, "x"), mode="auto"),)
+                for (n, m), shape in CUBES
             ),
+            {
+                "axes-exchanged": _axes_exchanged,
+                "transposed-by-hand": lambda x: x.swapaxes(1, 2),
+            },
             under_mesh=True,
         ),
-        PlacedLike("rearranged", ROWS[0], (CUBE,) * 2),
-        CommunicatesAtMost("rearranged", ((Budget("all-to-all", bytes=4096),),) * 2),
+        PlacedLike("rearranged", ROWS[0], tuple(shape for _, shape in CUBES)),
+        CommunicatesAtMost(
+            "rearranged",
+            tuple((Budget("all-to-all", bytes=2 * 4 * math.prod(s) // 8),) for _, s in CUBES),
+        ),
     ),
+    about=(CommunicatesAtMost,),
     hints=(
         "An all-to-all moves one axis from one dimension to another. How many have to move here?",
         "Constrain it to something in between first, and then to P(None, ('x', 'y'), None).",
@@ -407,15 +589,20 @@ PATHS: Final = Exercise(
         "Move x or y, and leave the other where it is.",
     ),
     diagnoses={
-        "all-gather": "Somewhere on the way x is brought together. If there is nothing in between, "
-        "the compiler says so itself, and calls it an involuntary full rematerialization; if "
-        "there is, an axis has no dimension there, and so there are copies.",
-        "too-many-bytes": "Two moves are enough, each of a device's own 2,048 bytes.",
-        "collective-permute": "The two axes arrive in the other order, and blocks have to change "
-        "places.",
+        "all-gather": "Somewhere on the way devices collect what others hold. Is there a layout in "
+        "between? (If not, the compiler says so itself, and calls it an involuntary full "
+        "rematerialization.) Is everything cut into eight there, and does each step move an axis "
+        "to one other dimension?",
+        "too-many-bytes": "Two moves are enough, and each moves as much as a device holds.",
+        "collective-permute": "Blocks change places. Do the axes arrive in another order than they "
+        "are wanted in, or is a mesh named that is not the current one?",
         "nothing-moved": "Nothing was asked for, or it had no effect.",
-        "values": "All blocks are there, in other places: where you move axes by hand, the order "
-        "in which you do decides the order in which they lie.",
+        "values": "Is anything done to x, other than to lay it out?",
+        "axes-exchanged": "All blocks are there, in other places: where you move axes by hand, the "
+        "order in which you do decides the order in which they lie.",
+        "transposed-by-hand": "x is transposed. It is to stay as it is, and be laid out anew.",
+        "device-order": "In which order do x and y cut dimension 1, and in which order are they "
+        "asked for?",
         "grid": "Dimension 1 is to be cut along x and along y.",
     },
 )
@@ -435,38 +622,58 @@ def _same(one: Described, other: Described, shape: tuple[int, ...]) -> bool:
     return Layout.of(_sharding(one), shape) == Layout.of(_sharding(other), shape)
 
 
+def _blocks_of(described: Described, shape: tuple[int, ...]) -> list[tuple[int, list[slice]]]:
+    """For each device of a mesh, in the mesh's order, its id and its block."""
+    placed = _sharding(described).devices_indices_map(shape)
+    ids = np.array(described[0]).ravel().tolist()
+    blocks = {
+        device.id: [slice(*p.indices(size)) for p, size in zip(placed[device], shape, strict=True)]
+        for device in jax.devices()
+        if device in placed
+    }
+    return [(i, blocks[i]) for i in ids]
+
+
 def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, tuple[int, ...]]]:
-    """Pairs of which each can be told from the others only by the blocks."""
+    """Pairs of which each can be told from the others only by the blocks, in any order."""
     order = generator.permutation(8)
-    while (order == np.arange(8)).all():
+    while order[0] == 0 or (order[:4] < 4).all():
         order = generator.permutation(8)
     plain, mixed = np.arange(8).tolist(), order.tolist()
     grid, turned = np.reshape(order, (4, 2)).tolist(), np.reshape(order, (4, 2)).T.tolist()
     wide = np.reshape(order, (2, 4)).tolist()
-    shape = tuple(8 * int(generator.integers(1, 5)) for _ in range(2))
-    pairs: list[tuple[Described, Described]] = [
+    pairs: list[tuple[int, Described, Described]] = [
+        # written alike, in one and in two dimensions
+        (1, (mixed, ("x",), ("x",)), (mixed, ("x",), ("x",))),
+        (2, (grid, ("x", "y"), ("y", "x")), (grid, ("x", "y"), ("y", "x"))),
         # the same spec, on devices in another order
-        ((plain, ("x",), ("x",)), (mixed, ("x",), ("x",))),
+        (1, (plain, ("x",), ("x",)), (mixed, ("x",), ("x",))),
+        (3, (plain, ("x",), (None, "x")), (mixed, ("x",), (None, "x"))),
+        # but for device 0
+        (2, (plain, ("x",), ("x",)), ([0, *plain[:0:-1]], ("x",), ("x",))),
         # other names
-        ((mixed, ("x",), (None, "x")), (mixed, ("i",), (None, "i"))),
+        (2, (mixed, ("x",), (None, "x")), (mixed, ("i",), (None, "i"))),
         # None left out
-        ((grid, ("x", "y"), ("x",)), (grid, ("x", "y"), ("x", None))),
+        (3, (grid, ("x", "y"), ("x",)), (grid, ("x", "y"), ("x", None, None))),
         # the mesh turned, and the spec's names with it
-        ((grid, ("x", "y"), ("x", "y")), (turned, ("x", "y"), ("y", "x"))),
+        (3, (grid, ("x", "y"), ("x", None, "y")), (turned, ("x", "y"), ("y", None, "x"))),
         # the mesh turned, and the spec not
-        ((grid, ("x", "y"), ("x", "y")), (turned, ("x", "y"), ("x", "y"))),
+        (2, (grid, ("x", "y"), ("x", "y")), (turned, ("x", "y"), ("x", "y"))),
         # one axis in two parts
-        ((mixed, ("x",), ("x",)), (wide, ("a", "b"), (("a", "b"),))),
-        ((mixed, ("x",), ("x",)), (wide, ("a", "b"), (("b", "a"),))),
+        (1, (mixed, ("x",), ("x",)), (wide, ("a", "b"), (("a", "b"),))),
+        (4, (mixed, ("x",), (None, "x")), (wide, ("a", "b"), (None, ("b", "a")))),
         # copies on all devices, whatever their order
-        ((plain, ("x",), ()), (mixed, ("x",), (None, None))),
+        (2, (plain, ("x",), ()), (mixed, ("x",), (None, None))),
         # the same copies, on fewer devices
-        ((plain[:4], ("x",), ()), (plain, ("x",), ())),
-        ((plain, ("x",), ()), (plain[:4], ("x",), ())),
+        (2, (plain[:4], ("x",), ()), (plain, ("x",), ())),
+        (3, (plain, ("x",), ()), (plain[:4], ("x",), ())),
         # copies, and none
-        ((grid, ("x", "y"), ("x", None)), (grid, ("x", "y"), ("x", "y"))),
+        (2, (grid, ("x", "y"), ("x", None)), (grid, ("x", "y"), ("x", "y"))),
     ]
-    return [(one, other, shape) for one, other in pairs]
+    return [
+        (*pairs[i][1:], tuple(8 * int(size) for size in generator.integers(1, 4, pairs[i][0])))
+        for i in generator.permutation(len(pairs))
+    ]
 
 
 SAME: Final = Exercise(
@@ -488,6 +695,23 @@ SAME: Final = Exercise(
                 "block-shapes": lambda one, other, shape: (
                     _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
                 ),
+                "device-sets": lambda one, other, shape: (
+                    _sharding(one).device_set == _sharding(other).device_set
+                ),
+                "order-alone": lambda one, other, shape: (
+                    [block for _, block in _blocks_of(one, shape)]
+                    == [block for _, block in _blocks_of(other, shape)]
+                ),
+                "common-devices": lambda one, other, shape: all(
+                    block == dict(_blocks_of(other, shape)).get(i, block)
+                    for i, block in _blocks_of(one, shape)
+                ),
+                "one-device": lambda one, other, shape: (
+                    dict(_blocks_of(one, shape)).get(0) == dict(_blocks_of(other, shape)).get(0)
+                ),
+                "the-opposite": lambda one, other, shape: not _same(one, other, shape),
+                "always": lambda one, other, shape: True,
+                "never": lambda one, other, shape: False,
             },
         ),
     ),
@@ -501,11 +725,23 @@ SAME: Final = Exercise(
     diagnoses={
         "specs": "That is what comes of comparing the specs. The same spec on another mesh is "
         "another layout, and other specs may be the same one.",
-        "equal": "That is what comes of comparing shardings with ==. It asks for the same mesh, "
-        "the same names and the same spelling of the spec.",
+        "equal": "That is what comes of comparing with ==, shardings or what they are made of: it "
+        "asks for the same mesh, the same names and the same spelling of the spec.",
         "equivalent": "That is what comes of is_equivalent_to. It does not look at names, but asks "
         "for the devices in the same order, even where the blocks end up in the same places.",
-        "block-shapes": "Blocks of the same shape may be on other devices, or other blocks.",
+        "block-shapes": "That is what comes of comparing which blocks there are, or their shapes. "
+        "They may be on other devices.",
+        "device-sets": "That is what comes of comparing which devices there are. They may hold "
+        "other blocks.",
+        "order-alone": "That is what comes of comparing the blocks in the order of each mesh, and "
+        "not device by device.",
+        "common-devices": "That is what comes of looking only at devices that both of them have. "
+        "A layout on four devices is not one on eight.",
+        "one-device": "That is what comes of looking at device 0 alone. The others may hold other "
+        "blocks.",
+        "the-opposite": "Every answer is the opposite of what it should be.",
+        "always": "It is True every time.",
+        "never": "It is False every time.",
     },
 )
 
