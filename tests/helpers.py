@@ -1,7 +1,10 @@
 """Meshes, shardings and captured answers that many tests use."""
 
+import os
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import jax
 import numpy as np
@@ -36,3 +39,24 @@ def pretend_walls(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
     for module in list(sys.modules.values()):
         if getattr(module, "works", None) is works:
             monkeypatch.setattr(module, "works", lambda: there)
+
+
+ON_ONE_CORE = "import os, time\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+SPINS = "import time\nbegan = time.process_time()\nwhile time.process_time() - began < %s: pass\n"
+"""Code that takes so much processor time."""
+
+
+@contextmanager
+def crowd() -> Iterator[None]:
+    """Fifteen others at work on one core, the first: where all of the machine has much to do."""
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("this system has no cores to be chosen")
+    spins = [sys.executable, "-c", ON_ONE_CORE + SPINS % 600]
+    # each in a session of its own: Linux gives all of a session together as much as another one
+    others = [subprocess.Popen(spins, start_new_session=True) for _ in range(15)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()

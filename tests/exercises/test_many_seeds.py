@@ -1,0 +1,74 @@
+"""Right answers are right whatever is drawn: each on a thousand seeds.
+
+Rounding is a matter of the reference and of XLA's arithmetic, which differ little between versions
+of JAX: on the oldest and on the newest, fifty will do.
+"""
+
+import jax
+import numpy as np
+import pytest
+
+from autograder import programs
+from autograder.errors import TESTED
+from autograder.evidence import Program, capture
+from autograder.exercises import EXERCISES, NOTEBOOKS, Computes, Returns
+from autograder.instructor.authoring import bank
+from autograder.judge import judge
+from autograder.judge.comparing_values import compare
+from tests.conftest import ROOT
+from tests.exercises.solutions import sitting_for, solution_of
+
+SEEDS = range(1000 if jax.__version__ == TESTED[1] else 50)
+ENTRIES = [
+    entry
+    for name in NOTEBOOKS
+    for entry in bank.load(ROOT / "solutions" / name / "bank.py")
+    if entry.score == 1
+]
+ANSWERS = [
+    *((exercise.id, "the solution", solution_of(exercise.id)) for exercise in EXERCISES.values()),
+    *((entry.exercise, entry.title, entry.code) for entry in ENTRIES),
+]
+
+
+def asking(kind):
+    """The right answers to exercises that have a requirement of some kind."""
+    return [
+        pytest.param(exercise, code, id=f"{exercise} {title}")
+        for exercise, title, code in ANSWERS
+        if any(isinstance(r, kind) for r in EXERCISES[exercise].requirements)
+    ]
+
+
+@pytest.mark.parametrize(("exercise_id", "code"), asking(Computes))
+def test_programs_compute_the_right_values(exercise_id, code):
+    handed_in = sitting_for(exercise_id).answer(exercise_id, code, 1).evidence
+    computes = [r for r in EXERCISES[exercise_id].requirements if isinstance(r, Computes)]
+    wrong = []
+    for requirement in computes:
+        piece = handed_in.answers[requirement.answer]
+        assert isinstance(piece, Program)
+        for artifact, arguments in zip(piece.artifacts, requirement.arguments, strict=True):
+            draws = []
+            for seed in SEEDS:
+                generator = np.random.default_rng(seed)
+                draws.append([argument.draw(generator) for argument in arguments])
+            outputs = programs.run(artifact, arguments, draws).outputs
+            for seed, inputs, output in zip(SEEDS, draws, outputs, strict=True):
+                found = compare(requirement.reference, inputs, output)
+                if found is not None:
+                    wrong.append((requirement.answer, seed, found))
+    assert not wrong
+
+
+@pytest.mark.parametrize(("exercise_id", "code"), asking(Returns))
+def test_functions_return_the_right_results(exercise_id, code):
+    exercise, found = EXERCISES[exercise_id], {}
+    names = sitting_for(exercise_id).names.copy()
+    exec(compile(code, f"<{exercise_id}>", "exec"), names)
+    answers = {answer: names[answer] for answer in exercise.answers}
+    for seed in SEEDS:
+        verdict = judge(exercise, capture(exercise.plan(seed), answers), seed)
+        if verdict.state != "right":
+            found[seed] = verdict
+    assert not found
