@@ -54,7 +54,7 @@ def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
         (jax.P(None, "x"), "came alone. A spec names mesh axes and no devices"),
         (mesh(x=8), "A mesh came alone. It says where the devices stand"),
         (jax.device_put, "The function device_put itself came: call it"),
-        ("columns", "str came, and a jax.Array or a sharding was asked for."),
+        ("columns", "str came, and one jax.Array was asked for."),
         (jax.device_put(X[:8], sharding(None, "x", x=8)), "shape is (8, 16), and (16, 16) was"),
         (jax.device_put(X[0], sharding("x", x=8)), "shape is (16,), and (16, 16) was asked for"),
         (

@@ -95,7 +95,7 @@ def test_a_judge_that_fails_costs_nobody_else_a_new_grade(graded, monkeypatch):
         if any(case.exercise == "1.1" for case in cases) and judge_apart(cases)[0].score == 0:
             raise JudgeFailedError("The machine is too busy.")
         return [
-            type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
+            type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings), earned=1.0)
             for v in judge_apart(cases, seconds, room)
         ]
 
@@ -115,7 +115,7 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
     def lenient(cases, seconds, room):
         verdicts = judge_apart(cases, seconds, room)
         return [
-            type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
+            type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings), earned=1.0)
             if v.exercise == "1.1"
             else v
             for v in verdicts
@@ -144,7 +144,9 @@ def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
         return [
             type(v)(v.exercise, v.title, (), fault)
             if v.exercise == "1.2" and v.score == 1
-            else type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings))
+            else type(v)(
+                v.exercise, v.title, tuple(f.but(met=True) for f in v.findings), earned=1.0
+            )
             if v.exercise == "1.1"
             else v
             for v in verdicts
