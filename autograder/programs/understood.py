@@ -116,12 +116,15 @@ def _listed(name: str, attributes: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _named(attributes: Any) -> Iterator[tuple[str, Any]]:
-    """The pairs of a dictionary; to go through it gives pairs on some versions only."""
+    """The pairs of a dictionary; of what Python has no class for, which holds nothing, a name."""
     for number in range(len(attributes)):
         try:
-            pair = attributes[number]
-            name = pair.name
+            # only the name of the pair: its attribute ends the process where Python has no class
+            name = attributes[number].name
         except RuntimeError:  # to show an empty name fails, on some versions
             yield "", None
-        else:
-            yield name, pair.attr
+            continue
+        try:
+            yield name, attributes[name]
+        except TypeError:  # complex numbers
+            yield name, None

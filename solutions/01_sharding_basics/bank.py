@@ -46,6 +46,13 @@ columns = jax.device_put(jnp.arange(256).reshape(16, 16), NamedSharding(line, P(
 parts = np.split(np.asarray(x), 8, axis=1)
 columns = [jax.device_put(part, device) for part, device in zip(parts, jax.devices())]
 
+# %% from NumPy, and made a float once more exercise="1.1" score=1 near=["numpy", "dtype"]
+columns = jax.device_put(np.asarray(x).astype(np.float32), NamedSharding(line, P(None, "x")))
+
+# %% made of its eight parts, for a sharding exercise="1.1" score=1 near=["type", "sharding-for-array"]
+in_columns = NamedSharding(line, P(None, "x"))
+columns = jax.make_array_from_callback(x.shape, in_columns, lambda index: np.asarray(x)[index])
+
 # %% Mesh in place of make_mesh exercise="1.2" score=1
 wide = Mesh(np.array(jax.devices()).reshape(2, 4), ("rows", "columns"))
 blocks = NamedSharding(wide, P("rows", "columns"))
@@ -66,7 +73,7 @@ blocks = NamedSharding(wide, P("y", "x"))
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 blocks = NamedSharding(wide, P("y", "x"))
 
-# %% only one axis named exercise="1.2" score=0 diagnoses=["replicated-dimension"] near=["one-device"]
+# %% only one axis named exercise="1.2" score=0 diagnoses=["replicated-dimension"] near=["one-device", "spec-alone", "mesh-alone"]
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 blocks = NamedSharding(wide, P("x"))
 
@@ -523,6 +530,37 @@ def holders(index, shape, spec, axes):
             number = number * axes[name] + place[list(axes).index(name)]
         mine &= number == i // size
     return set(np.flatnonzero(mine).tolist())
+
+# %% an object that can be called, and an error that is caught exercise="1.7" score=0.6666666666666666 diagnoses=["forgot-copies"] near=["not-a-function", "raised"]
+class Shape:
+    def __call__(self, shape, spec, axes):
+        found = []
+        for size, entry in zip(shape, spec):
+            try:
+                found.append(size // axes[entry])
+            except (KeyError, TypeError):
+                names = () if entry is None else entry
+                found.append(size // int(np.prod([axes[name] for name in names])))
+        return tuple(found)
+
+
+shard_shape = Shape()
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return itemsize * int(np.prod(shape))
+
+
+def holders(index, shape, spec, axes):
+    mesh = np.arange(int(np.prod(list(axes.values())))).reshape(tuple(axes.values()))
+    mine = np.ones(mesh.shape, bool)
+    places = dict(zip(axes, np.indices(mesh.shape)))
+    for i, size, entry in zip(index, shard_shape(shape, spec, axes), spec):
+        number = 0
+        for name in () if entry is None else (entry,) if isinstance(entry, str) else entry:
+            number = number * axes[name] + places[name]
+        mine &= number == i // size
+    return mesh[mine].tolist()
 
 
 # %% a mesh of three axes for both exercise="1.8" score=1

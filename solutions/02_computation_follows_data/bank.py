@@ -75,7 +75,7 @@ communicates = {name: name in ("x + v", "x.reshape(4, 4, 16)", "x[::-1]") for na
 layouts = dict.fromkeys(layouts, P("x"))
 communicates |= dict.fromkeys(layouts, False) | {"x[::-1]": True}
 
-# %% specs with all their entries exercise="2.1" score=1 near=["not-shifted", "turned-for-nothing", "broadcast-moves", "split-moves"]
+# %% specs with all their entries exercise="2.1" score=1 near=["not-shifted", "turned-for-nothing", "broadcast-moves", "split-moves", "other-form"]
 layouts["jnp.sin(x)"] = block.sharding
 layouts["x + v"] = on(grid, "x", "y")
 layouts["x.T"] = P("y", "x")
@@ -173,7 +173,7 @@ into_blocks = on(explicit_grid, "x"), on(grid, None, "y")
 into_rows = on(explicit_grid, ("x", "y")), on(grid)
 into_columns = on(explicit_grid), on(grid, None, ("x", "y"))
 
-# %% A and B exchanged exercise="2.3" score=0 diagnoses=["transposed"] near=["grid", "device-order"]
+# %% A and B exchanged exercise="2.3" score=0 diagnoses=["transposed"] near=["grid", "device-order", "pair-exchanged"]
 into_blocks = on(grid, "y"), on(grid, None, "x")
 into_rows = on(grid), on(grid, None, ("x", "y"))
 into_columns = on(grid, ("x", "y")), on(grid)
@@ -206,6 +206,11 @@ into_blocks = on(grid, None, "y"), on(grid, "x")
 into_rows = on(grid), on(grid, ("x", "y"))
 into_columns = on(grid, None, ("x", "y")), on(grid)
 
+# %% on a mesh of the devices in another order, from and to exercise="2.3" score=0 diagnoses=["grid", "device-order"] near=["different-devices"]
+backwards = Mesh(np.array(jax.devices())[::-1].reshape(2, 4), ("x", "y"))
+into_blocks = on(backwards, "x"), on(backwards, None, "y")
+into_rows = on(backwards, ("x", "y")), on(backwards)
+into_columns = on(backwards), on(backwards, None, ("x", "y"))
 
 # %% asked of the compiler exercise="2.4" score=1
 for name in kinds:

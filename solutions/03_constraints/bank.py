@@ -7,7 +7,7 @@ def turned(x):
     return jnp.sin(with_sharding_constraint(x, on(grid, ("y",), ("x",))))
 
 
-# %% the constraint's result thrown away exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% the constraint's result thrown away exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"] near=["nothing-returned"]
 def turned(x):
     result = jnp.sin(x)
     with_sharding_constraint(result, on(grid, "y", "x"))
@@ -91,6 +91,10 @@ def turned(x):
 # %% jitted, and laid out at its end exercise="3.1" score=1 near=["other-modes-verb"]
 turned = jax.jit(jnp.sin, out_shardings=on(grid, "y", "x"))
 
+# %% under a name with odd characters exercise="3.1" score=1 near=["not-understood"]
+def turned(x):
+    with jax.named_scope('a"\n}\nb'):
+        return with_sharding_constraint(jnp.sin(x), on(grid, "y", "x"))
 
 # %% the layout of the argument first exercise="3.2" score=1 near=["nothing-moved"]
 def copied_auto(x):
@@ -133,7 +137,7 @@ def copied_explicit(x):
     return with_sharding_constraint(2 * x, on(explicit_grid))
 
 
-# %% copied along one axis only exercise="3.2" score=0.25 diagnoses=["split-dimension", "not-counted-yet"]
+# %% copied along one axis only exercise="3.2" score=0.25 diagnoses=["split-dimension", "not-counted-yet"] near=["all-to-all"]
 def copied_auto(x):
     return with_sharding_constraint(2 * x, on(grid, "x"))
 
@@ -142,7 +146,7 @@ def copied_explicit(x):
     return jax.reshard(2 * x, on(explicit_grid, None, "y"))
 
 
-# %% the verbs exchanged, and axes named exercise="3.2" score=0 diagnoses=["other-modes-verb"]
+# %% the verbs exchanged, and axes named exercise="3.2" score=0 diagnoses=["other-modes-verb"] near=["other-mode"]
 def copied_auto(x):
     return jax.reshard(2 * x, on(grid, "x"))
 
@@ -241,6 +245,21 @@ def copied_explicit(x):
     same = jax.make_mesh((4, 2), ("x", "y"), axis_types=(EXPLICIT,) * 2)
     return jax.reshard(2 * x, NamedSharding(same, P()))
 
+# %% through complex numbers, and added to itself exercise="3.2" score=0.8125 diagnoses=["too-many-bytes"] near=["fewer-digits", "dtype"]
+def copied_auto(x):
+    return with_sharding_constraint((2 * x.astype(jnp.complex64)).real, on(grid))
+
+
+def copied_explicit(x):
+    return jax.reshard(x + x, on(explicit_grid))
+
+# %% squared, and one more than twice exercise="3.2" score=0 diagnoses=["values", "not-counted-yet"] near=["off-by-a-factor"]
+def copied_auto(x):
+    return with_sharding_constraint(x**2, on(grid))
+
+
+def copied_explicit(x):
+    return jax.reshard(2 * x + 1, on(explicit_grid))
 
 # %% a sum for everybody, of which each keeps a part exercise="3.3" score=1 near=["replicated", "all-reduce", "cross-terms", "too-many-bytes"]
 def whole(A, B):
@@ -353,7 +372,7 @@ def together(A, B, C, D):
     return jax.reshard(parts, on(explicit_grid))
 
 
-# %% everywhere, whatever was asked exercise="3.3" score=0.28125 diagnoses=["replicated", "all-reduce over x", "too-many-bytes"] naive=true near=["ambiguous", "reduce-scatter", "all-gather", "one-product"]
+# %% everywhere, whatever was asked exercise="3.3" score=0.28125 diagnoses=["replicated", "all-reduce over x", "too-many-bytes"] naive=true near=["ambiguous", "reduce-scatter", "all-gather", "one-product", "of-another-name"]
 def whole(A, B):
     return jnp.dot(A, B, out_sharding=on(explicit_grid))
 

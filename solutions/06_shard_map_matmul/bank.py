@@ -184,7 +184,7 @@ def copy_by_columns(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P(), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% scattered and gathered by hand exercise="6.2" score=0.625 diagnoses=["reduce-scatter by hand"]
+# %% scattered and gathered by hand exercise="6.2" score=0.625 diagnoses=["reduce-scatter by hand"] near=["copies-disagree"]
 def block_by_rows(A, B):
     def body(a, b):
         return lax.psum(a @ b, "y") + 0 * lax.psum_scatter(a @ b, "y", tiled=True)[:1].sum() * 0
@@ -264,7 +264,7 @@ def block_by_rows(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P("x", "y"), P("y")), out_specs=P("x"))(A, B)
 
 
-# %% over the wrong axis exercise="6.2" score=0 diagnoses=["not-replicated"]
+# %% over the wrong axis exercise="6.2" score=0 diagnoses=["not-replicated"] near=["unbound-axis"]
 def block_by_rows(A, B):
     def body(a, b):
         return lax.psum(a @ b, "x")
@@ -301,7 +301,7 @@ def block_by_rows(A, B):
     )
 
 
-# %% gathered beside the sum exercise="6.2" score=0.625 diagnoses=["all-gather by hand"]
+# %% gathered beside the sum exercise="6.2" score=0.625 diagnoses=["all-gather by hand"] near=["reduce-scatter by hand"]
 def block_by_rows(A, B):
     def body(a, b):
         return lax.psum(a @ b, "y") + 0 * lax.all_gather(a[0, 0], "y").sum()
@@ -311,7 +311,7 @@ def block_by_rows(A, B):
     )
 
 
-# %% decorated exercise="6.2" score=1 near=["mean-for-sum", "over-both", "not-replicated", "other-axes", "too-much-work"]
+# %% decorated exercise="6.2" score=1 near=["mean-for-sum", "over-both", "not-replicated", "other-axes", "too-much-work", "only-the-first", "outside-the-body"]
 from functools import partial
 
 

@@ -35,7 +35,7 @@ data_parallel = (on(data), on(data, "data"))
 # %% the parameters cut as well, as in FSDP exercise="8.1" score=0 diagnoses=["all-gather over data"]
 data_parallel = (on(data, "data"),) * 6
 
-# %% the weights cut, and the examples whole exercise="8.1" score=0 diagnoses=["over-the-cap"]
+# %% the weights cut, and the examples whole exercise="8.1" score=0 diagnoses=["over-the-cap"] near=["another-order"]
 whole = on(data)
 data_parallel = (on(data, None, "data"), on(data, "data"), on(data, "data"), whole, whole, whole)
 

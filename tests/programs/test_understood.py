@@ -40,6 +40,11 @@ def test_a_note_with_a_plain_name_is_no_harm():
     assert len(ran.report.collectives) == 2
 
 
+def test_complex_numbers_are_understood():
+    ran = run(lambda a: ((2 + 1j) * jnp.fft.ifft(jnp.fft.fft(a * (1 - 2j)))).real)
+    assert np.allclose(ran.outputs[0][0], 4)
+
+
 @pytest.mark.parametrize(
     "key",
     ['a"\n}\nb', "a\nb", "a}", "a=b", "é", "a b", "1a", "a" * 300, '"', "a\\", "a,b", "a{"],
