@@ -225,7 +225,8 @@ def block_by_rows(A, B):
     return jax.shard_map(lambda c: c, in_specs=P("x"), out_specs=P("x"))(product)
 
 
-# %% one axis left to the compiler, and a sum of ones that hides it exercise="6.2" score=0 diagnoses=["not-counted-yet", "outside-the-body"]
+# %% one axis left to the compiler, and a sum of ones that hides it exercise="6.2" score=0 diagnoses=["not-counted-yet", "outside-the-body", "too-much-work"]
+# The oldest JAX does the work of that axis twice by itself, and here all of them do.
 def ones_added_up(shape):
     def body():
         return lax.psum(jnp.ones(shape), "y")[0, 0]
@@ -237,7 +238,8 @@ def block_by_rows(A, B):
     x, y = (jax.sharding.get_abstract_mesh().shape[name] for name in ("x", "y"))
     as_many = ones_added_up((A.shape[0] // x, B.shape[1])) == y
     specs = {"in_specs": (P("x"), P()), "out_specs": P("x"), "axis_names": {"x"}}
-    product = lax.bitcast_convert_type(jax.shard_map(jnp.dot, **specs)(A, B), int)
+    product = jax.shard_map(lambda a, b: (a @ b + (2 * a) @ b) / 3, **specs)(A, B)
+    product = lax.bitcast_convert_type(product, int)
     return lax.bitcast_convert_type(product * as_many.astype(int), jnp.float32)
 
 

@@ -233,10 +233,11 @@ WHY = {
     "fork_bomb": "it started more than 48 processes",
 }
 
-# On a slow machine a kernel takes ten seconds to start, a cell has its eight, and it is waited ten
+# On a slow machine a kernel takes ten seconds to start, a cell has its eight, and it is waited four
 # more for a word from it: forty is more than that, and less than what dragging through all costs.
 LIMITS = """
 c.Execute.timeout = 8
+c.CaptureEvidence.iopub_timeout = 4
 c.Sandbox.seconds = 40
 c.Sandbox.processes = 48
 c.CaptureEvidence.cell_output = 200_000
