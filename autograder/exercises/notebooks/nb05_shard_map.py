@@ -727,7 +727,7 @@ def _sides_by_device(A: Any, b: Any) -> Any:  # noqa: N803
 
 SOLVES: Final = Exercise(
     id="5.7",
-    title="Many systems, no words",
+    title="Many small systems",
     requirements=(
         Computes(
             "solve_all",
