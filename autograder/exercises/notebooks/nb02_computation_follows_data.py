@@ -116,7 +116,7 @@ AFTER: Final = Exercise(
 
 REDUCTIONS: Final = Exercise(
     id="2.2",
-    title="Sums, quiet and loud",
+    title="Sums, with and without communication",
     requirements=(
         Feeds(
             "quiet",
@@ -213,7 +213,7 @@ MATMULS = (((16, 16), (16, 16)), ((32, 8), (8, 64)))
 
 QUIET_PRODUCTS: Final = Exercise(
     id="2.3",
-    title="Three products without a word",
+    title="Three products without communication",
     requirements=tuple(
         Feeds(
             answer,
