@@ -198,7 +198,7 @@ OUT_SHARDING: Final = Exercise(
 
 SPREAD: Final = Exercise(
     id="3.4",
-    title="A sum, spread over everybody",
+    title="A sum, spread over all devices",
     requirements=(
         Computes(
             "spread_sum",
