@@ -627,7 +627,7 @@ def _columns(V: Any) -> int:  # noqa: N803
 
 QUIET_LOOP: Final = Exercise(
     id="6.9",
-    title="A loop without a word",
+    title="A loop without communication",
     requirements=(
         Computes(
             "iterate",
