@@ -245,7 +245,7 @@ QUIET_PRODUCTS: Final = Exercise(
         "hold of them, it has to fetch.",
         "fails": "A product of an array on an Explicit mesh with one on an Auto mesh is refused, "
         "and so is one whose Explicit types do not go together. Are both on the same mesh?",
-        "replicated": "Quiet it is, but everybody computes everything.",
+        "replicated": "There is no communication, but every device computes everything.",
         "replicated-dimension": "An axis that cuts neither A's rows nor B's columns makes copies "
         "of the result, and each device then has more than an eighth of the work to do.",
         "transposed": "A's rows become the result's rows, and B's columns its columns.",
@@ -574,7 +574,8 @@ DISASTER: Final = Exercise(
         "out alike, and JAX does not guess. An Auto mesh was asked for.",
         "all-gather": "Is x in blocks? A block and its mirror image lie on different devices, and "
         "the compiler sees no better way than to bring everything everywhere.",
-        "repeated-work": "Copies are quiet; an axis that the spec does not name makes them.",
+        "repeated-work": "Copies need no communication; an axis that the spec does not name "
+        "makes them.",
     },
     weights={"cheap": 2},
 )

@@ -106,7 +106,7 @@ COPIES: Final = Exercise(
         "Two modes, two verbs. One of them constrains what the compiler may choose, the other "
         "changes a type.",
         "jax.lax.with_sharding_constraint speaks to the compiler about Auto axes; jax.reshard is "
-        "for Explicit ones. With P(), each is silent on the other's.",
+        "for Explicit ones. With P(), neither does anything on the other's axes.",
     ),
     diagnoses={
         "nothing-moved": "Was anything asked, and is what came of it returned? Was it asked in "

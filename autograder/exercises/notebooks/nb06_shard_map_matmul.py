@@ -419,8 +419,8 @@ CANNON: Final = Exercise(
         "has to be moved i to the left first, column j of B's blocks j up. On 2 × 2: row 1, and "
         "column 1.",
         "lax.ppermute takes a tuple of axes and numbers the devices row by row: over ('x', 'y'), "
-        "[(0, 0), (1, 1), (2, 3), (3, 2)] exchanges the blocks of row 1. A pair for everybody, as "
-        "who is sent nothing holds zeros.",
+        "[(0, 0), (1, 1), (2, 3), (3, 2)] exchanges the blocks of row 1. Give every device a "
+        "pair: one that is sent nothing receives zeros.",
     ),
     diagnoses={
         "without-skew": "The blocks do not go together: before the first product, row 1 of A's "
@@ -542,7 +542,7 @@ OVERLAPPED: Final = Exercise(
         "against-the-ring": "The permutation goes one way round, and the places are counted the "
         "other way.",
         "open-ring": "The rows that should come round from the last device to the first are zero: "
-        "who is sent nothing holds zeros. Is there a pair for everybody?",
+        "a device that is sent nothing receives zeros. Does every device send to the next?",
         "one-is-missing": "The rows of the device furthest away are missing: is there a step too "
         "few?",
         "at-its-number": "Each product begins in the row that is its block's number, so that they "

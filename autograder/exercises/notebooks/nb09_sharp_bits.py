@@ -355,7 +355,7 @@ UNEVEN: Final = Exercise(
     ),
     diagnoses={
         "silently-copied": "The table came back as it was. A constraint that does not divide ends "
-        "in a copy on every device, without a word: pad first, constrain then.",
+        "in a copy on every device, and raises no error: pad first, then constrain.",
         "in-front": "The rows of zeros stand in front of the words: they come after them.",
         "always-more": "A multiple of 8 has been padded, too: 24 words need no padding.",
         "replicated": "There is a copy of it on every device: is it asked for along x?",
