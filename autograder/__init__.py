@@ -20,7 +20,8 @@ them. In all of them,
 """
 
 from autograder.devices import emulate_devices
-from autograder.notebook import check, hint, progress, show, target
+from autograder.layouts import show
+from autograder.notebook import check, hint, progress, target
 from autograder.programs import communication
 
 __all__ = ["check", "communication", "emulate_devices", "hint", "progress", "show", "target"]

@@ -1,4 +1,4 @@
-"""The names that a notebook imports: check, hint, progress, show, target.
+"""What a notebook calls of the exercises: check, hint, progress, target. (`show` is in `layouts`.)
 
 In a student's own kernel, `check` captures and judges. In a kernel that grades there is a file with
 plans, and neither an exercise nor a judge: an answer is captured there, and leaves as evidence;
@@ -8,35 +8,22 @@ plans, and neither an exercise nor a judge: an answer is captured there, and lea
 import os
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import jax
-import numpy as np
 
 from autograder import evidence
-from autograder.errors import Fault, ShortError, explanation
+from autograder.errors import Fault, ShortError, UsageError, explanation
 from autograder.evidence import Plan, capture, told
-from autograder.layouts import Layout, LayoutError, device_local_picture
-from autograder.pictures import (
-    Picture,
-    blocks_as_figure,
-    display_blocks,
-    display_holdings,
-)
+from autograder.pictures import display_blocks
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from autograder.exercises import Exercise
 
 DEVICES: Final = 8
 """How many devices every notebook of the course has."""
 
 _hints_given: dict[str, int] = {}
-
-
-class UsageError(ShortError, TypeError):
-    """One of the course's functions was called with something that it cannot use."""
 
 
 class UnknownExercise(ShortError, LookupError):  # noqa: N818  it is what a learner reads
@@ -178,84 +165,6 @@ def target(exercise: str) -> None:
         raise UsageError(f"Exercise {asked.id} asks for no layout, so there is nothing to draw.")
     titles = [asked.id if len(pictures) == 1 else f"{asked.id} {r.answer}" for r in pictures]
     display_blocks([r.target().picture(t) for r, t in zip(pictures, titles, strict=True)])
-
-
-@overload
-def show(
-    *things: object,
-    shape: tuple[int, ...] | None = None,
-    figure: Literal[True],
-    values: bool = False,
-    **named: object,
-) -> "Figure": ...
-@overload
-def show(
-    *things: object,
-    shape: tuple[int, ...] | None = None,
-    figure: Literal[False] = False,
-    values: bool = False,
-    **named: object,
-) -> None: ...
-def show(
-    *things: object,
-    shape: tuple[int, ...] | None = None,
-    figure: bool = False,
-    values: bool = False,
-    **named: object,
-) -> "Figure | None":
-    """Draw which device holds which block; several things side by side.
-
-    In the body of `jax.shard_map`, an array is what one device holds of it, and is drawn so: its
-    shape, and which devices hold the same.
-
-    Args:
-        *things: arrays, or shardings, or layouts, of rank 0 to 4.
-        shape: the global shape, in elements, that shardings are drawn for.
-        figure: return a matplotlib figure instead of showing.
-        values: write the numbers that each device holds, of small arrays, in place of a picture.
-        **named: more of them, with a title each.
-
-    Raises:
-        UsageError: nothing was given, or something that has no layout.
-    """
-    if not things and not named:
-        raise UsageError("show draws an array, or a sharding and a shape; nothing came.")
-    titled = [*(("", thing) for thing in things), *named.items()]
-    if values:
-        display_holdings([(title, _held(thing)) for title, thing in titled])
-        return None
-    pictures = [_picture(title, thing, shape) for title, thing in titled]
-    if figure:
-        return blocks_as_figure(pictures)
-    display_blocks(pictures)
-    return None
-
-
-def _picture(title: str, thing: object, shape: tuple[int, ...] | None) -> Picture:
-    """The picture of one thing to show; what is wrong with it is said of its title."""
-    if isinstance(thing, jax.core.Tracer):
-        drawn = device_local_picture(title, thing)
-        if drawn is None:
-            raise UsageError(
-                "This is an array inside of jit, which is on no device yet: show it after the "
-                "program ran. (In the body of shard_map, show draws what a device holds of it.)"
-            )
-        return drawn
-    try:
-        layout = Layout.of(thing, shape)
-    except LayoutError as error:
-        raise UsageError(f"{title}: {error}" if title else str(error)) from None
-    if len(layout.shape) > 4:
-        raise UsageError(f"show draws up to rank 4; an array of shape {layout.shape} came.")
-    return layout.picture(title)
-
-
-def _held(thing: object) -> dict[int, np.ndarray]:
-    """What each device holds of an array, by the device's id."""
-    if not isinstance(thing, jax.Array) or isinstance(thing, jax.core.Tracer):
-        kind = type(thing).__name__
-        raise UsageError(f"show(…, values=True) writes the numbers that arrays hold; {kind} came.")
-    return {shard.device.id: np.asarray(shard.data) for shard in thing.addressable_shards}
 
 
 def _find(exercise: str) -> "Exercise":

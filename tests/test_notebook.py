@@ -7,8 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from autograder import check, hint, notebook, progress, show, target
+from autograder.errors import UsageError
 from autograder.judge import remember, remembered, verdict_as_text
-from autograder.notebook import NotYet, UnknownExercise, UsageError
+from autograder.notebook import NotYet, UnknownExercise
 from tests.helpers import mesh, sharding
 
 X = np.arange(256, dtype=np.float32).reshape(16, 16)

@@ -9,7 +9,7 @@ Nothing below this room.
 from autograder.errors.blame import Fault, TheirError, address, explanation, theirs
 from autograder.errors.jax_errors import DIAGNOSES, meaning_of
 from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
-from autograder.errors.messages import ShortError, first_line, their_error
+from autograder.errors.messages import ShortError, UsageError, first_line, their_error
 
 __all__ = [
     "DIAGNOSES",
@@ -17,6 +17,7 @@ __all__ = [
     "Fault",
     "ShortError",
     "TheirError",
+    "UsageError",
     "address",
     "explanation",
     "first_line",

@@ -12,6 +12,10 @@ class ShortError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
+class UsageError(ShortError, TypeError):
+    """One of the course's functions was called with something that it cannot use."""
+
+
 def their_error(error: BaseException, function: Callable[..., object]) -> str:
     """An error by its type, its first line, and the last line of the learner's that it passed."""
     where = ""

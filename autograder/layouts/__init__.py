@@ -9,6 +9,7 @@ from autograder.layouts.blocks import Block, LayoutError, Shape, devices_in_word
 from autograder.layouts.device_local import device_local_picture
 from autograder.layouts.differences import Difference, difference
 from autograder.layouts.layout import Layout
+from autograder.layouts.showing import show
 from autograder.layouts.specs import entries
 from autograder.layouts.unfit_shardings import refusal
 
@@ -23,4 +24,5 @@ __all__ = [
     "difference",
     "entries",
     "refusal",
+    "show",
 ]

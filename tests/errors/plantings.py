@@ -189,6 +189,7 @@ PLANTINGS = [
     Planting("layouts.differences", "difference", "1.1", rows),
     Planting("layouts.layout", lambda: Layout.describe, "1.1", strips),
     Planting("layouts.unfit_shardings", "refusal", "1.1", strips),
+    Planting("layouts.showing", "_held", "1.7", looks),
     Planting("layouts.specs", "entries", "1.1", strips),
     Planting("notebook", "_by_name", "1.1", strips),
     Planting("pictures.block_pictures", "blocks_as_text", "1.1", rows),

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from autograder import check, communication, exercises, show
-from autograder.errors import Fault, TheirError, blame, theirs, versions_in_words
+from autograder.errors import Fault, TheirError, UsageError, blame, theirs, versions_in_words
 from autograder.judge import NoScoreError, Verdict, remembered
 from autograder.layouts import Layout
-from autograder.notebook import NotJudged, UsageError
+from autograder.notebook import NotJudged
 from tests.errors.plantings import ELSEWHERE, PLANTINGS, Planting, X, turned
 from tests.test_house import STUDENTS, name_of
 

@@ -6,8 +6,8 @@ import pytest
 from jax import lax
 
 from autograder import show
+from autograder.errors import UsageError
 from autograder.layouts import device_local_picture
-from autograder.notebook import UsageError
 from autograder.pictures import holdings_as_html, holdings_as_text
 from tests.helpers import mesh, sharding
 
