@@ -6,6 +6,7 @@ pictures.
 """
 
 from autograder.layouts.blocks import Block, LayoutError, Shape, devices_in_words
+from autograder.layouts.compared_pictures import compared
 from autograder.layouts.device_local import device_local_picture
 from autograder.layouts.differences import Difference, difference
 from autograder.layouts.layout import Layout
@@ -19,6 +20,7 @@ __all__ = [
     "Layout",
     "LayoutError",
     "Shape",
+    "compared",
     "device_local_picture",
     "devices_in_words",
     "difference",

@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 
-from autograder.pictures import Picture
+from autograder.layouts.specs import shown
+from autograder.pictures import Edge, Picture
 
 
 def device_local_picture(title: str, array: Any) -> Picture | None:
@@ -37,7 +38,9 @@ def device_local_picture(title: str, array: Any) -> Picture | None:
         cuts=tuple(tuple((i, i + 1) for i in range(count)) for count in counts),
         labels=holders,
         description=f"{title}: {caption}" if title else caption,
-        names=(manual[0], manual[-1]),
+        edges=tuple(
+            Edge(axis=shown(name), size=size) for name, size in zip(manual, sizes, strict=True)
+        ),
     )
 
 

@@ -8,7 +8,7 @@ ordered differently, even where every block is on the same device.)
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Self
@@ -24,8 +24,9 @@ from autograder.layouts.blocks import (
     devices_in_words,
     grid_from_text,
 )
+from autograder.layouts.specs import as_typed, axes_along, together
 from autograder.layouts.unfit_shardings import does_not_fit, refusal
-from autograder.pictures import Picture, blocks_as_html, blocks_as_text
+from autograder.pictures import Edge, Picture, blocks_as_html, blocks_as_text
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,13 @@ class Layout:
     Attributes:
         shape: the array's global shape, in elements.
         blocks: pairs of a device's id and the block it holds, in order of ids.
+        axes: for each dimension the names of the mesh axes that cut it, where they are known; for
+            pictures alone, since names do not say where anything is.
     """
 
     shape: Shape
     blocks: tuple[tuple[int, Block], ...]
+    axes: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, thing: object, shape: Shape | int | None = None) -> Self:
@@ -67,8 +71,9 @@ class Layout:
             )
         if isinstance(thing, jax.P):
             raise LayoutError(
-                f"{thing} is a partition spec: it names mesh axes, but says nothing of devices. "
-                f"jax.NamedSharding(mesh, spec) joins it to a mesh."
+                f"{as_typed(thing)} is a partition spec: it names mesh axes, but says nothing of "
+                f"devices. jax.NamedSharding(mesh, spec) joins it to a mesh; to draw it, "
+                f"show(mesh, spec, shape=…) will do."
             )
         if not isinstance(thing, jax.sharding.Sharding):
             raise LayoutError(
@@ -91,7 +96,7 @@ class Layout:
             indices = thing.devices_indices_map(tuple(shape))
         except (ValueError, IndexError) as error:
             raise LayoutError(does_not_fit(thing, tuple(shape))) from error
-        return cls.from_blocks(
+        made = cls.from_blocks(
             shape,
             {
                 device.id: tuple(  # type: ignore[attr-defined]
@@ -100,6 +105,9 @@ class Layout:
                 for device, index in indices.items()
             },
         )
+        if isinstance(thing, jax.NamedSharding):
+            return replace(made, axes=axes_along(thing.spec, len(made.shape)))
+        return made
 
     @classmethod
     def from_blocks(cls, shape: Shape, blocks: Mapping[int, Block]) -> Self:
@@ -148,7 +156,7 @@ class Layout:
                 f"{by_counts(self.counts)} blocks do not divide an array of shape {shape} evenly."
             )
         step = [size // count for size, count in zip(shape, self.counts, strict=True)]
-        return type(self).from_blocks(
+        made = type(self).from_blocks(
             shape,
             {
                 device: tuple((i * s, (i + 1) * s) for i, s in zip(index, step, strict=True))
@@ -156,6 +164,7 @@ class Layout:
                 for device in holders
             },
         )
+        return replace(made, axes=self.axes)
 
     @property
     def devices(self) -> tuple[int, ...]:
@@ -195,10 +204,11 @@ class Layout:
 
     def transpose(self, order: tuple[int, ...]) -> Self:
         """The layout of the array with its dimensions in another order, as `numpy.transpose`."""
-        return type(self).from_blocks(
+        made = type(self).from_blocks(
             tuple(self.shape[axis] for axis in order),
             {device: tuple(block[axis] for axis in order) for device, block in self.blocks},
         )
+        return replace(made, axes=tuple(self.axes[axis] for axis in order) if self.axes else ())
 
     @property
     def block_shape(self) -> Shape:
@@ -226,11 +236,17 @@ class Layout:
     def _repr_html_(self) -> str:
         return blocks_as_html([self.picture()])
 
-    def picture(self, title: str = "") -> Picture:
-        """The layout as a picture to draw: see `autograder.pictures`."""
+    def picture(self, title: str = "", code: str = "") -> Picture:
+        """The layout as a picture to draw: see `autograder.pictures`.
+
+        Args:
+            title: stands above it.
+            code: stands beside the title, as code; the spec, for example.
+        """
+        known = self.axes or ((),) * len(self.shape)
         return Picture(
             title=title,
-            caption=f"shape {self.shape}",
+            caption=self._caption(),
             shape=self.shape,
             cuts=self.cuts,
             labels=self.grid,
@@ -239,4 +255,13 @@ class Layout:
                 f"block {index} on {devices_in_words(holders)}"
                 for index, holders in self.grid.items()
             ),
+            edges=tuple(Edge(f"dim {d}", together(names)) for d, names in enumerate(known)),
+            code=code,
         )
+
+    def _caption(self) -> str:
+        """`shape (16, 16), blocks of (4, 8)`."""
+        if not self.shape:
+            return "a scalar"
+        whole = math.prod(self.counts) <= 1
+        return f"shape {self.shape}, {'not cut' if whole else f'blocks of {self.block_shape}'}"

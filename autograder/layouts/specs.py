@@ -1,8 +1,12 @@
-"""Partition specs, as every supported version of JAX has them."""
+"""Partition specs, as every supported version of JAX has them, and as one types them."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import jax
+
+LONGEST: Final = 16
+"""The most characters of an axis's name that are drawn."""
 
 
 def entries(spec: jax.P) -> tuple[Any, ...]:
@@ -12,3 +16,43 @@ def entries(spec: jax.P) -> tuple[Any, ...]:
     """
     partitions: tuple[Any, ...] | None = getattr(spec, "partitions", None)
     return tuple(spec) if partitions is None else partitions
+
+
+def as_typed(spec: jax.P) -> str:
+    """A spec as one types it: `P("x", None)`, and not `P('x',)`."""
+    parts = [_entry(entry) for entry in entries(spec)]
+    for kind in ("unreduced", "reduced"):
+        names = getattr(spec, kind, None)
+        if names:
+            parts.append(f"{kind}={{{', '.join(sorted(_entry(name) for name in names))}}}")
+    return f"P({', '.join(parts)})"
+
+
+def axes_along(spec: jax.P, rank: int) -> tuple[tuple[str, ...], ...]:
+    """For each dimension, the names of the mesh axes that cut it."""
+    named = tuple(
+        tuple(map(str, entry)) if isinstance(entry, tuple) else (entry,) * isinstance(entry, str)
+        for entry in entries(spec)
+    )
+    return (*named, *((),) * (rank - len(named)))[:rank]
+
+
+def together(names: Sequence[str]) -> str:
+    """The axes that cut one dimension: `x`, or `(x, y)`."""
+    words = ", ".join(map(shown, names))
+    return f"({words})" if len(names) > 1 else words
+
+
+def shown(name: object) -> str:
+    """An axis's name, short enough to be drawn, and of characters that can be."""
+    text = "".join(c if c.isprintable() else "·" for c in str(name))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _entry(entry: object) -> str:
+    if isinstance(entry, tuple):
+        inside = ", ".join(map(_entry, entry))
+        return f"({inside},)" if len(entry) == 1 else f"({inside})"
+    if isinstance(entry, str):
+        return '"' + entry.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "P.UNCONSTRAINED" if entry is jax.P.UNCONSTRAINED else repr(entry)

@@ -5,7 +5,7 @@ import math
 import jax
 
 from autograder.layouts.blocks import Shape
-from autograder.layouts.specs import entries
+from autograder.layouts.specs import as_typed, entries
 
 
 def refusal(sharding: jax.sharding.Sharding) -> str:
@@ -16,12 +16,19 @@ def refusal(sharding: jax.sharding.Sharding) -> str:
             "The sharding's mesh is abstract: it has axis names and no devices. "
             "Use one that jax.make_mesh made."
         )
-    if mesh is not None and not all(isinstance(d, jax.Device) for d in mesh.devices.flat):
-        return (
-            f"The mesh holds {type(mesh.devices.flat[0]).__name__} in place of devices. The "
-            f"numbers in pictures are the devices' ids: index np.array(jax.devices()) with them."
-        )
-    return ""
+    return not_of_devices(mesh)
+
+
+def not_of_devices(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None) -> str:
+    """What a mesh holds that is no device; empty where there is nothing such."""
+    devices = mesh.devices.flat if isinstance(mesh, jax.sharding.Mesh) else ()
+    other = next((device for device in devices if not isinstance(device, jax.Device)), None)
+    if other is None:
+        return ""
+    return (
+        f"The mesh holds {type(other).__name__} in place of devices. The "
+        f"numbers in pictures are the devices' ids: index np.array(jax.devices()) with them."
+    )
 
 
 def does_not_fit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
@@ -31,7 +38,7 @@ def does_not_fit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
     spec, sizes = sharding.spec, dict(sharding.mesh.shape)
     if len(spec) > len(shape):
         return (
-            f"The spec {spec} speaks of {len(spec)} dimensions, "
+            f"The spec {as_typed(spec)} speaks of {len(spec)} dimensions, "
             f"and an array of shape {shape} has {len(shape)}."
         )
     for dimension, (size, names) in enumerate(zip(shape, entries(spec), strict=False)):
@@ -39,7 +46,7 @@ def does_not_fit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
         count = math.prod(sizes.get(name, 1) for name in axes)
         if size % count:
             return (
-                f"{spec} cuts dimension {dimension} into {count} blocks, and its size, {size}, "
-                f"is not a multiple of {count}: JAX wants equal blocks."
+                f"{as_typed(spec)} cuts dimension {dimension} into {count} blocks, and its size, "
+                f"{size}, is not a multiple of {count}: JAX wants equal blocks."
             )
-    return f"{spec} on a mesh of {sizes} does not fit an array of shape {shape}."
+    return f"{as_typed(spec)} on a mesh of {sizes} does not fit an array of shape {shape}."

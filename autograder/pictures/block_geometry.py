@@ -1,43 +1,67 @@
-"""Where the blocks of a picture stand: tiles and words, in pixels, for whatever draws them.
+"""What a picture of blocks is drawn with: tiles, words and hairlines, in pixels.
 
-The same tiles serve SVG and matplotlib, so the two cannot drift apart.
+The same scene serves SVG and matplotlib, so the two cannot drift apart.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Final
 
-from autograder.pictures.block_pictures import Picture, label_of
-from autograder.pictures.palette import tint
+from autograder.pictures.block_pictures import Edge, label_of
+from autograder.pictures.palette import SHARED, tint
 
-WIDEST: Final = 520
+LETTERS: Final = {"label": 12.0, "muted": 11.0, "axis": 12.0, "name": 11.0}
+"""How high the letters of each kind of word are."""
 
-SHARED: Final = "#f3f3f3"
+GAP: Final = 6.0
+"""Between an array and the hairline along its edge."""
 
 Point = tuple[float, float]
+Corners = tuple[Point, Point, Point, Point]
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A block to draw: four corners, clockwise from the top left, and what is written on it."""
+    """A block to draw: four corners, clockwise from the top left, and what is written on it.
 
-    points: tuple[Point, Point, Point, Point]
+    Attributes:
+        points: the corners.
+        ids: the devices that hold it.
+        wrong: whether it is outlined.
+        pale: whether it is drawn without colour.
+        device: whether it is a device, and no part of an array.
+        speaks: whether it has room for its label.
+    """
+
+    points: Corners
     ids: tuple[int, ...]
+    wrong: bool = False
+    pale: bool = False
+    device: bool = False
+    speaks: bool = True
 
     @property
     def label(self) -> str:
-        return label_of(self.ids)
+        """What is written on it."""
+        return label_of(self.ids) if self.speaks else ""
+
+    @property
+    def coloured(self) -> bool:
+        """Whether there is a colour behind the label, which is written in ink then."""
+        return bool(self.ids) and not self.pale
 
     @property
     def centre(self) -> Point:
-        return sum(x for x, _ in self.points) / 4, sum(y for _, y in self.points) / 4
+        """Where the label is: in the middle of what the chips leave."""
+        return self.at(0.5, 0.4 if self.coloured and len(self.ids) > 1 else 0.5)
 
     def fills(self) -> Iterator[tuple[list[Point], str]]:
         """What to colour: the tile itself, or, where several devices hold it, a chip for each.
 
         Chips, not stripes: stripes across the tile would look like blocks of their own.
         """
+        if not self.coloured:
+            return
         if len(self.ids) == 1:
             yield list(self.points), tint(self.ids[0])
             return
@@ -45,9 +69,10 @@ class Tile:
         count = len(self.ids)
         for i, device in enumerate(self.ids):
             corners = ((i, 0.78), (i + 1, 0.78), (i + 1, 1), (i, 1))
-            yield [self._at(a / count, b) for a, b in corners], tint(device)
+            yield [self.at(a / count, b) for a, b in corners], tint(device)
 
-    def _at(self, across: float, down: float) -> Point:
+    def at(self, across: float, down: float) -> Point:
+        """A point of the tile, from fractions of its edges."""
         top_left, top_right, bottom_right, bottom_left = self.points
         top = _between(top_left, top_right, across)
         return _between(top, _between(bottom_left, bottom_right, across), down)
@@ -55,107 +80,95 @@ class Tile:
 
 @dataclass(frozen=True)
 class Word:
-    """Something written: where, and which of its ends is there."""
+    """Something written: what in which style, where, and which of its ends is there."""
 
-    text: str
+    parts: tuple[tuple[str, str], ...]
     at: Point
     anchor: str = "center"
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return " ".join(word for _, word in self.parts)
 
 
 @dataclass
 class Scene:
-    """A drawing of so many pixels, and all that is in it."""
+    """A drawing of so many pixels, and all that is in it.
+
+    Attributes:
+        width: of all of it.
+        height: of all of it.
+        tiles: the blocks.
+        words: what is written beside them.
+        hairlines: thin lines, by the points that they pass.
+        frames: what is outlined as a whole, by its corners.
+    """
 
     width: float = 0
     height: float = 0
     tiles: list[Tile] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
+    hairlines: list[Sequence[Point]] = field(default_factory=list)
+    frames: list[Sequence[Point]] = field(default_factory=list)
+
+    def holds(self, right: float, bottom: float) -> None:
+        """Be large enough for a point."""
+        self.width, self.height = max(self.width, right), max(self.height, bottom)
+
+    def write(self, parts: tuple[tuple[str, str], ...], at: Point, anchor: str = "center") -> None:
+        """Write something, if it is anything."""
+        if parts:
+            self.words.append(Word(parts, at, anchor))
+            share = {"left": 1.0, "center": 0.5, "right": 0.0}[anchor]
+            self.holds(at[0] + share * width_of(parts), at[1] + 8)
+
+    def name_across(self, edge: Edge, left: float, right: float, y: float, above: bool) -> None:
+        """Write what lies along an edge from left to right; a hairline shows how far it goes."""
+        away = -1 if above else 1
+        middle = max((left + right) / 2, left + width_of(edge.parts) / 2)
+        self.write(edge.parts, (middle, y + away * (GAP + 9)))
+        if edge.axis:
+            line, tick = y + away * GAP, y + away * (GAP - 3)
+            self.hairlines.append([(left, tick), (left, line), (right, line), (right, tick)])
+
+    def name_down(self, edge: Edge, top: float, bottom: float, x: float) -> None:
+        """Write what lies along an edge from top to bottom, to the left of it."""
+        line, middle, lines = x - GAP, (top + bottom) / 2, _lines(edge)
+        for i, part in enumerate(lines):
+            y = middle + 14 * (i - (len(lines) - 1) / 2)
+            self.write((part,), (line - 5, y), "right")
+        if edge.axis:
+            ticks = ((x - GAP + 3, top), (line, top), (line, bottom), (x - GAP + 3, bottom))
+            self.hairlines.append(ticks)
 
 
-def scene_of(picture: Picture) -> Scene:
-    """Where everything stands, in pixels from the top left."""
-    scene = Scene()
-    left, y = 0.0, 14.0
-    bottom = y
-    if len(picture.shape) == 3:
-        left, height = _draw_cube(scene, picture, y)
-        scene.width, bottom = left, y + height
-    x, line, first = left, 0.0, None
-    for place, name in picture.planes:
-        new_row = len(place) == 2 and place[0] != first  # rank 4: one for each outer block
-        if new_row or x > WIDEST:  # no picture is wider than a notebook
-            first, x, y, line = place[0], left, y + line, 0.0
-        width, height = _draw_plane(scene, picture, place, name, x, y)
-        x, line = x + width + 18, max(line, height + 16)
-        scene.width, bottom = max(scene.width, x), max(bottom, y + line)
-    y = bottom + 6
-    scene.words.append(Word(picture.caption, (0, y), "left"))
-    scene.width = max(scene.width, 7 * len(picture.caption), 8 * len(picture.title))
-    scene.height = y + 10
-    return scene
+def inset(points: Sequence[Point]) -> list[Point]:
+    """The corners of what is to be outlined, moved inwards: so two neighbours' outlines are two."""
+    (x, y), by = (sum(each) / len(points) for each in zip(*points, strict=True)), 2.5
+    return [(px + (by if px < x else -by), py + (by if py < y else -by)) for px, py in points]
 
 
-def _draw_plane(
-    scene: Scene, picture: Picture, place: tuple[int, ...], name: str, x: float, y: float
-) -> tuple[float, float]:
-    rows = picture.rows(place)
-    longest = max(len(label_of(ids)) for row in rows for ids in row)
-    small = len(picture.shape) > 2
-    side = 96 if small else 192
-    height, width = (1, 1, *picture.shape)[-2:]
-    scale = side / max(height, width, 1)
-    cell_width = max(width * scale / len(rows[0]), 7 * longest + 10)
-    cell_height = max(height * scale / len(rows), 26)
-    if name:
-        scene.words.append(Word(name, (x, y), "left"))
-        y += 12
-    elif len(picture.shape) == 2:
-        scene.words.append(Word(f"{picture.names[1]} →", (x, y - 2), "left"))
-        beside = x + cell_width * len(rows[0]) + 4
-        scene.words.append(Word(f"{picture.names[0]} ↓", (beside, y + 14), "left"))
-        y += 8
-    for (i, row), j in product(enumerate(rows), range(len(rows[0]))):
-        left, top = x + j * cell_width, y + i * cell_height
-        right, bottom = left + cell_width, top + cell_height
-        scene.tiles.append(
-            Tile(((left, top), (right, top), (right, bottom), (left, bottom)), row[j])
-        )
-    return cell_width * len(rows[0]) + (76 if len(picture.shape) == 2 else 0), cell_height * len(
-        rows
-    ) + (12 if name else 0)
+def width_of(parts: Sequence[tuple[str, str]]) -> float:
+    """How wide words are, at most, in a row."""
+    wide = {"axis": 0.62, "name": 0.62, "label": 0.6, "muted": 0.56}
+    return sum(LETTERS[style] * wide[style] * len(word) + 4 for style, word in parts)
 
 
-def _draw_cube(scene: Scene, picture: Picture, top: float) -> tuple[float, float]:
-    """The three faces of a cube that can be seen: dimension 0 goes back, 1 down, 2 to the right."""
-    left, side, back_x, back_y = 26.0, 120.0, 54.0, -42.0
-    counts = [len(cuts) for cuts in picture.cuts]
-    top += 12
+def margin_of(edge: Edge) -> float:
+    """How much room there must be to the left of an edge for what is written there."""
+    widest = max((width_of((part,)) for part in _lines(edge)), default=0.0)
+    return widest + GAP + 5 if widest else 0.0
 
-    def at(depth: float, down: float, right: float) -> Point:
-        """A point of the cube, from fractions of its three edges."""
-        return left + right * side + depth * back_x, top - back_y + down * side + depth * back_y
 
-    def face(i: int, j: int, corner: list[float]) -> None:
-        """The face that dimensions `i` and `j` span at `corner`."""
-        for a, b in product(range(counts[i]), range(counts[j])):
-            index = [int(corner[d]) * (counts[d] - 1) for d in range(3)]
-            index[i], index[j] = a, b
-            points = []
-            for p, q in ((0, 0), (0, 1), (1, 1), (1, 0)):
-                place = list(corner)
-                place[i], place[j] = (a + p) / counts[i], (b + q) / counts[j]
-                points.append(at(*place))
-            scene.tiles.append(
-                Tile((points[0], points[1], points[2], points[3]), picture.labels[*index])
-            )
-
-    face(1, 2, [0, 0, 0])
-    face(0, 2, [0, 0, 0])
-    face(0, 1, [0, 0, 1])
-    scene.words.append(Word("1 ↓", (0, top - back_y + side / 2), "left"))
-    scene.words.append(Word("2 →", (left, top - back_y + side + 10), "left"))
-    scene.words.append(Word("0 ↗", (left + back_x / 2 - 24, top - back_y / 2), "left"))
-    return left + side + back_x + 18, side - back_y + 30
+def _lines(edge: Edge) -> list[tuple[str, str]]:
+    """What lies along an edge, in lines: names that are long stand below each other."""
+    short = 14
+    return [
+        (style, line)
+        for style, word in edge.parts
+        for line in (word.replace(", ", ",\n").split("\n") if len(word) > short else [word])
+    ]
 
 
 def _between(a: Point, b: Point, t: float) -> Point:

@@ -1,14 +1,38 @@
-"""A picture of an array's blocks, each labelled with the devices that hold it, and as text."""
+"""A picture of an array's blocks, or of a mesh's devices, as plain data."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
-from autograder.pictures.palette import INK, tint
+Place = tuple[int, ...]
+"""Where a block stands in the grid of blocks."""
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+
+@dataclass(frozen=True)
+class Edge:
+    """What is written along one dimension.
+
+    Attributes:
+        note: in small: `dim 0`, or an axis's mode.
+        axis: in bold: the mesh axis that lies along it or cuts it; empty where none does.
+        size: how long that axis is, where that is to be said.
+    """
+
+    note: str = ""
+    axis: str = ""
+    size: int | None = None
+
+    @property
+    def strong(self) -> str:
+        """`x`, or `x: 4`."""
+        return self.axis if self.size is None else f"{self.axis}: {self.size}"
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of a style and a word, in the order in which they are read."""
+        note, axis = ("muted", self.note), ("axis", self.strong)
+        ordered = (note, axis) if self.size is None else (axis, note)
+        return tuple((style, word) for style, word in ordered if word)
 
 
 @dataclass(frozen=True)
@@ -22,80 +46,65 @@ class Picture:
         cuts: for each dimension, the intervals it is cut into.
         labels: for each place in the grid of blocks, the ids to write on it.
         description: the same in words, for those who cannot see it.
-        names: what to call the dimensions of a picture of rank 2.
+        edges: what to write along each dimension; nothing, where there are none.
+        code: stands beside the title, as code.
+        wrong: the places to outline.
+        pale: the places to draw without colour, since they are of no interest here.
+        note: what is outlined, or what has no colour, in words.
+        devices: whether each place is a device, and not a part of an array.
     """
 
     title: str
     caption: str
     shape: tuple[int, ...]
     cuts: tuple[tuple[tuple[int, int], ...], ...]
-    labels: Mapping[tuple[int, ...], tuple[int, ...]]
+    labels: Mapping[Place, tuple[int, ...]]
     description: str
-    names: tuple[str, str] = ("dimension 0", "dimension 1")
+    edges: tuple[Edge, ...] = ()
+    code: str = ""
+    wrong: frozenset[Place] = frozenset()
+    pale: frozenset[Place] = frozenset()
+    note: str = ""
+    devices: bool = False
+
+    def edge(self, dimension: int) -> Edge:
+        """What to write along a dimension, counted from either end."""
+        return self.edges[dimension] if self.edges else Edge()
 
     @property
-    def planes(self) -> Iterator[tuple[tuple[int, ...], str]]:
+    def counts(self) -> tuple[int, ...]:
+        """How many blocks each dimension is cut into."""
+        return tuple(map(len, self.cuts))
+
+    @property
+    def planes(self) -> Iterator[tuple[Place, str]]:
         """Each plane of the last two dimensions: its place in the grid, and its name."""
         outer = self.cuts[:-2]
         for place in product(*(range(len(cuts)) for cuts in outer)):
-            parts = [
-                f"{start}:{stop}"
-                for (start, stop) in (cuts[i] for i, cuts in zip(place, outer, strict=True))
-            ]
-            yield place, f"[{', '.join([*parts, ':', ':'])}]" if outer else ""
+            yield place, ", ".join(self._part(d, i) for d, i in enumerate(place))
 
-    def rows(self, place: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
-        """The labels of one plane, row by row; of a vector or a scalar, one row."""
-        rows = range(len(self.cuts[-2])) if len(self.cuts) > 1 else [None]
-        columns = range(len(self.cuts[-1])) if self.cuts else [None]
-        return [
-            [
-                self.labels[*place, *(index for index in (row, column) if index is not None)]
-                for column in columns
-            ]
-            for row in rows
-        ]
+    def legend(self, wrong: str = "dashed", pale: str = "without colour") -> str:
+        """What an outline means, or a missing colour, by what stands for them in a drawing."""
+        return f"{wrong if self.wrong else pale}: {self.note}" if self.note else ""
 
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is to be outlined, and no block by itself."""
+        return len(self.wrong) == len(self.labels) > 0
 
-def blocks_as_text(picture: Picture) -> str:
-    """The labels alone: a word a block, a line a row, an empty line between planes."""
-    planes = []
-    for place, _ in picture.planes:
-        words = [[",".join(map(str, label)) for label in row] for row in picture.rows(place)]
-        widths = [max(map(len, column)) for column in zip(*words, strict=True)]
-        planes.append(
-            "\n".join(
-                " ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).strip()
-                for row in words
-            )
-        )
-    return "\n\n".join(planes)
+    def _part(self, dimension: int, index: int) -> str:
+        """`x = 1`, or which elements of a dimension a block has, as a slice."""
+        if self.devices:
+            return f"{self.edge(dimension).axis} = {index}"
+        return "{}:{}".format(*self.cuts[dimension][index])
 
-
-def blocks_for_terminal(pictures: Sequence[Picture]) -> "RenderableType":
-    """The pictures for a terminal, as rich tables side by side."""
-    from rich.columns import Columns
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    def one(picture: Picture) -> Group:
-        parts: list[RenderableType] = [Text(picture.title, style="bold")] if picture.title else []
-        planes = Table.grid(padding=(0, 2))
-        rows: dict[tuple[int, ...], list[RenderableType]] = {}
-        for place, name in picture.planes:
-            table = Table(show_header=False, show_lines=True, padding=(0, 1))
-            for row in picture.rows(place):
-                table.add_row(
-                    *(Text(label_of(ids), style=f"{INK} on {tint(ids[0])}") for ids in row)
-                )
-            rows.setdefault(place[:-1], []).append(Group(name, table) if name else table)
-        for tables in rows.values():
-            planes.add_row(*tables)
-        parts.append(planes)
-        return Group(*parts, Text(picture.caption, style="dim"))
-
-    return Columns([one(picture) for picture in pictures], padding=(0, 3))
+    def rows(self, plane: Place) -> list[list[Place]]:
+        """The places of one plane, row by row; of a vector or a scalar, one row."""
+        inner = self.counts[-2:]
+        columns = [(*plane, *last) for last in product(*map(range, inner[-1:]))]
+        if len(inner) < 2:
+            return [columns]
+        return [[(*plane, row, column) for column in range(inner[1])] for row in range(inner[0])]
 
 
 def label_of(ids: tuple[int, ...]) -> str:

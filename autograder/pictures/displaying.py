@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from autograder.pictures.block_drawings import blocks_as_html
-from autograder.pictures.block_pictures import Picture, blocks_as_text, blocks_for_terminal
+from autograder.pictures.block_pictures import Picture
+from autograder.pictures.block_text import blocks_for_terminal, pictures_as_text
 from autograder.pictures.device_contents import (
     Row,
     holdings_as_html,
@@ -37,8 +38,8 @@ def display(page: str, text: str, terminal: "Callable[[], RenderableType]") -> N
 
 def display_blocks(pictures: Sequence[Picture]) -> None:
     """Show pictures of blocks, side by side."""
-    text = "\n\n".join(f"{p.title}\n{blocks_as_text(p)}".strip() for p in pictures)
-    display(blocks_as_html(pictures), text, lambda: blocks_for_terminal(pictures))
+    page, text = blocks_as_html(pictures), pictures_as_text(pictures)
+    display(page, text, lambda: blocks_for_terminal(pictures))
 
 
 def display_holdings(rows: Sequence[Row]) -> None:

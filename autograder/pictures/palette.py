@@ -1,4 +1,8 @@
-"""The colours of devices, and of what is written on them."""
+"""The colours of devices, and of what is written on them.
+
+Tints are light and ink is dark, in every theme, so that labels can be read wherever a block stands.
+What stands beside blocks is drawn in the colour that the page writes with (`currentColor`).
+"""
 
 from typing import Final
 
@@ -9,6 +13,12 @@ TINTS: Final = (
 )  # fmt: skip
 
 INK: Final = "#1a1a1a"
+
+SHARED: Final = "#f3f3f3"
+"""What lies behind the label of a block that several devices hold."""
+
+WRONG: Final = "#8c1d00"
+"""What a wrong block is outlined with, on a tint."""
 
 
 def tint(device: int) -> str:

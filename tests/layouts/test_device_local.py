@@ -34,7 +34,7 @@ def test_a_block_is_drawn_as_what_one_device_holds():
     assert panel.caption == "each device: float32[4,8]"
     assert panel.shape == (4, 2)
     assert panel.labels[3, 1] == (7,)
-    assert panel.names == ("x", "y")
+    assert [edge.strong for edge in panel.edges] == ["x: 4", "y: 2"]
 
 
 def test_devices_that_hold_the_same_share_a_tile():

@@ -5,9 +5,16 @@ import xml.etree.ElementTree as ET
 import pytest
 from rich.console import Console
 
-from autograder.layouts import Layout
-from autograder.pictures import blocks_as_figure, blocks_as_html, blocks_for_terminal
-from autograder.pictures.block_geometry import SHARED, Tile
+from autograder.layouts import Layout, compared
+from autograder.pictures import (
+    blocks_as_figure,
+    blocks_as_html,
+    blocks_for_terminal,
+    pictures_as_text,
+)
+from autograder.pictures.block_arranging import scenes_of
+from autograder.pictures.block_geometry import Tile
+from autograder.pictures.palette import SHARED
 from tests.helpers import sharding
 
 LAYOUTS = {
@@ -71,3 +78,45 @@ def test_a_copied_block_has_a_chip_for_each_holder_and_is_not_striped():
     assert whole[1] == SHARED
     assert first[1] != second[1]
     assert min(y for _, y in first[0]) > 5
+
+
+def test_a_picture_in_text_names_its_axes_and_stars_what_is_wrong():
+    made, asked = Layout.of(sharding("x", "y", x=4, y=2), (16, 16)), "0 1\n3 2\n4 5\n6 7"
+    yours, expected = compared(made, Layout.parse(asked, (16, 16)))
+    text = pictures_as_text([yours, expected])
+    assert text.splitlines()[:4] == [
+        "Yours                                     Expected",
+        "↓ dim 0: x   → dim 1: y                   ↓ dim 0   → dim 1",
+        "0  1                                      · ·",
+        "2* 3*                                     3 2",
+    ]
+    assert "*: blocks that belong on other devices" in text
+    assert "·: blocks that you have right" in text
+    assert "2*" in _printed(yours)
+    assert str(made) == "0 1\n2 3\n4 5\n6 7", "what can be read again has no marks"
+
+
+def test_where_all_is_wrong_the_whole_is_outlined_and_no_block():
+    yours, _ = compared(LAYOUTS[2], Layout.parse("0 1 2 3 4 5 6 7", (16, 16)))
+    (scene,) = scenes_of([yours])
+    assert len(scene.frames) == 1
+    assert not [tile for tile in scene.tiles if tile.wrong]
+    assert "*" not in pictures_as_text([yours])
+    assert "dashed: the array is cut in another way" in blocks_as_html([yours])
+
+
+def test_what_has_one_shape_has_one_size():
+    few, many = (Layout.of(sharding(*s, x=4, y=2), (8, 8)).picture() for s in ((), (("x", "y"),)))
+    sizes = {
+        (tile[-1][1] - tile[0][1])
+        for scene in scenes_of([few, many])
+        for tile in [[p for each in scene.tiles for p in each.points]]
+    }
+    assert len(sizes) == 1
+
+
+def test_specs_in_titles_are_code_and_names_cannot_be_html():
+    picture = Layout.of(sharding("<b>", **{"<b>": 8}), (8,)).picture("t", 'P("<b>")')
+    page = blocks_as_html([picture])
+    assert "<code>P(&quot;&lt;b&gt;&quot;)</code>" in page
+    assert "<b>" not in page

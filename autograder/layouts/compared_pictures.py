@@ -1,0 +1,61 @@
+"""What was made beside what was expected: what is wrong outlined, what is right not drawn twice."""
+
+from dataclasses import replace
+
+from autograder.layouts.layout import Layout
+from autograder.pictures import Picture
+
+
+def compared(made: Layout | None, expected: Layout | None) -> tuple[Picture, ...]:
+    """The pictures of what was made and of what was expected; one, where both are the same.
+
+    Args:
+        made: None where nothing came that could be drawn.
+        expected: None where there is no one layout that is right.
+    """
+    if made is None or expected is None:
+        return tuple(
+            layout.picture(title)
+            for title, layout in (("Yours", made), ("Expected", expected))
+            if layout is not None
+        )
+    if made == expected:
+        return (made.picture("Yours, as expected"),)
+    yours, asked = made.picture("Yours"), expected.picture("Expected")
+    wrong, missing = _unlike(made, expected), _unlike(expected, made)
+    if len(wrong) == len(made.grid):
+        return replace(yours, wrong=wrong, note=_whole(made, expected)), asked
+    places = ", ".join(map(str, sorted(wrong)))
+    said = f"{yours.description}. Blocks that belong on other devices: {places}."
+    return (
+        replace(yours, wrong=wrong, note="blocks that belong on other devices", description=said),
+        replace(
+            asked,
+            pale=frozenset(expected.grid) - missing,
+            note="blocks that you have right",
+        ),
+    )
+
+
+def _unlike(one: Layout, other: Layout) -> frozenset[tuple[int, ...]]:
+    """The places of the blocks that the other layout does not have on the same devices."""
+    if one.shape != other.shape:
+        return frozenset(one.grid)
+    there = {
+        tuple(cuts[i] for i, cuts in zip(place, other.cuts, strict=True)): holders
+        for place, holders in other.grid.items()
+    }
+    return frozenset(
+        place
+        for place, holders in one.grid.items()
+        if there.get(tuple(cuts[i] for i, cuts in zip(place, one.cuts, strict=True))) != holders
+    )
+
+
+def _whole(made: Layout, expected: Layout) -> str:
+    """What is wrong with every block."""
+    if made.shape != expected.shape:
+        return "the shape is another one"
+    if made.counts != expected.counts:
+        return "the array is cut in another way"
+    return "every block belongs on another device"
