@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from autograder.errors import explanation
+from autograder.judge.drawing import pictures_of
 from autograder.judge.verdict import Finding, Trade, Verdict
 from autograder.pictures import (
-    Picture,
     blocks_as_html,
-    blocks_as_text,
     blocks_for_terminal,
     display,
+    pictures_as_text,
     tradeoff_as_html,
 )
 
@@ -111,10 +111,7 @@ def _state(finding: Finding) -> str:
 def verdict_as_text(verdict: Verdict) -> str:
     """The whole verdict as plain text, pictures too."""
     parts = [headline(verdict), *sentences(verdict)]
-    for finding in _to_draw(verdict):
-        for picture in _pictures(finding, len(verdict.findings) > 1):
-            parts.append(f"{picture.title}:\n{blocks_as_text(picture)}")
-    return "\n".join(parts)
+    return "\n".join([*parts, *map(pictures_as_text, pictures_of(verdict))])
 
 
 def verdict_in_lines(verdict: Verdict) -> str:
@@ -142,10 +139,7 @@ def verdict_for_terminal(verdict: Verdict) -> "RenderableType":
     return Group(
         Text(headline(verdict), style="bold"),
         *(Text(sentence) for sentence in sentences(verdict)),
-        *(
-            blocks_for_terminal(_pictures(finding, len(verdict.findings) > 1))
-            for finding in _to_draw(verdict)
-        ),
+        *map(blocks_for_terminal, pictures_of(verdict)),
     )
 
 
@@ -160,14 +154,10 @@ def verdict_as_html(
         whole: whether targets are drawn, too, of answers of which there is no picture.
     """
     colour = COLOURS[verdict.state]
-    pictures = "".join(
-        blocks_as_html(_pictures(finding, len(verdict.findings) > 1))
-        for finding in (verdict.findings if whole else _to_draw(verdict))
-        if finding.target
-    )
+    pictures = "".join(map(blocks_as_html, pictures_of(verdict, whole)))
     return (
         f'<div style="border-left:4px solid {colour};padding:2px 0 2px 12px">'
-        f'<div style="font-weight:600;color:{colour}">{html.escape(headline(verdict))}</div>'
+        f'<div style="font-weight:600">{html.escape(headline(verdict))}</div>'
         + "".join(_block(group, several=len(verdict.findings) > 1) for group in _groups(verdict))
         + "".join(
             _trades(f.answer, [*(earlier or {}).get(f.answer, ()), f.trade])
@@ -191,21 +181,6 @@ def _trades(answer: str, trades: Sequence[Trade]) -> str:
     """The attempts at a trade, the latest last, beside the best that is known."""
     attempts, last = [(trade.held, trade.moved) for trade in trades], trades[-1]
     return tradeoff_as_html(answer, attempts, last.cap, last.frontier)
-
-
-def _to_draw(verdict: Verdict) -> list[Finding]:
-    return [finding for finding in verdict.findings if finding.target and finding.made]
-
-
-def _pictures(finding: Finding, several: bool) -> list[Picture]:
-    """What the answer made beside what was asked."""
-    name = f" ({finding.answer})" if several else ""
-    pictures = []
-    if finding.made is not None:
-        pictures.append(finding.made.picture(f"Yours{name}"))
-    if finding.target is not None:
-        pictures.append(finding.target.picture(f"Asked{name}"))
-    return pictures
 
 
 def _stop(words: str) -> str:

@@ -39,6 +39,12 @@ def rows() -> Answers:
     return {"columns": jax.device_put(X, sharding("x", x=8))}
 
 
+def slabs() -> Answers:
+    """A layout for 1.8 that is another one than it asks for."""
+    names = exercises.find("1.8").answers
+    return dict.fromkeys(names, jax.device_put(np.ones((16, 16, 16)), sharding(None, "x", x=8)))
+
+
 def functions() -> Answers:
     """Functions for 1.7 that give something."""
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: 0)
@@ -55,6 +61,7 @@ def looks() -> Answers:
     def look(*_: object) -> int:
         x = jax.device_put(X, sharding("x", x=8))
         show(x, values=True)
+        show(x.sharding.mesh, figure=True)
         report = communication(lambda x: x.sum(), x)
         return len(str(report) + report._repr_html_())
 
@@ -173,6 +180,7 @@ PLANTINGS = [
     Planting("judge.judging_costs", "judge_communication", "3.1", turned),
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
     Planting("judge.scoring", "earned", "3.1", turned),
+    Planting("judge.drawing", "pictures_of", "1.1", rows),
     Planting("judge.feedback", "verdict_as_html", "1.1", strips),
     Planting("judge.feedback", "headline", "1.1", rows),
     Planting("judge.judging_given_functions", "judge_feeds", "2.7", audit),
@@ -185,6 +193,8 @@ PLANTINGS = [
     Planting("judge.running_programs", "run_all", "3.1", turned),
     Planting("judge.verdict", lambda: Finding.but, "1.1", strips),
     Planting("layouts.blocks", "devices_in_words", "1.1", strips),
+    Planting("layouts.compared_pictures", "compared", "1.1", rows),
+    Planting("layouts.mesh_pictures", "mesh_picture", "1.7", looks),
     Planting("layouts.device_local", "device_local_picture", "6.9", iterate),
     Planting("layouts.differences", "difference", "1.1", rows),
     Planting("layouts.layout", lambda: Layout.describe, "1.1", strips),
@@ -192,13 +202,17 @@ PLANTINGS = [
     Planting("layouts.showing", "_held", "1.7", looks),
     Planting("layouts.specs", "entries", "1.1", strips),
     Planting("notebook", "_by_name", "1.1", strips),
-    Planting("pictures.block_pictures", "blocks_as_text", "1.1", rows),
+    Planting("pictures.block_pictures", "label_of", "1.1", rows),
+    Planting("pictures.block_text", "pictures_as_text", "1.1", rows),
+    Planting("pictures.block_arranging", "scenes_of", "1.1", rows),
+    Planting("pictures.block_cubes", "draw_cube", "1.8", slabs),
+    Planting("pictures.block_figures", "blocks_as_figure", "1.7", looks),
     Planting("pictures.displaying", "display", "1.1", strips),
     Planting("pictures.block_drawings", "blocks_as_html", "1.1", rows),
     Planting("pictures.flow_pictures", "flows_as_html", "1.7", looks),
     Planting("pictures.device_contents", "holdings_as_text", "1.7", looks),
     Planting("pictures.palette", "tint", "1.1", rows),
-    Planting("pictures.block_geometry", "scene_of", "1.1", rows),
+    Planting("pictures.block_geometry", "margin_of", "1.1", rows),
     Planting("pictures.tradeoff_pictures", "tradeoff_as_html", "6.8", trades),
     Planting("programs.arguments", "placed", "3.1", turned),
     Planting("programs.collective", "named", "3.1", turned),

@@ -40,7 +40,7 @@ MOST_REOPENED: Final = 300_000
 MOST_ATTRIBUTES: Final = 100
 """How many attributes an element may have."""
 
-DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text")
+DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text", "tspan")
 
 TAGS: Final = (
     *bleach.ALLOWED_TAGS, *DRAWN, "br", "code", "dd", "del", "div", "dl", "dt", "h1", "h2", "h3",
@@ -79,7 +79,8 @@ ATTRIBUTES: Final = {
     "img": _of_picture,
     **{
         tag: [
-            "cx", "cy", "d", "fill", "font-family", "font-size", "height", "points", "r", "stroke",
+            "cx", "cy", "d", "fill", "fill-opacity", "font-family", "font-size", "font-weight",
+            "height", "points", "r", "rx", "stroke", "stroke-dasharray", "stroke-opacity",
             "stroke-width", "text-anchor", "transform", "viewBox", "width", "x", "x1", "x2",
             "xmlns", "y", "y1", "y2",
         ]

@@ -23,7 +23,7 @@ VALUES: Final = {
         rf"{WORD}|[1-9]00": ("font-weight",),
         SMALL: ("height", "min-height"),
         r"0?\.\d+|0|1": ("opacity",),
-        rf"{SMALL}|\d{{1,3}}px|\d{{1,2}}(\.\d+)?%|100%": ("width",),
+        rf"{SMALL}|\d{{1,3}}px|\d{{1,2}}(\.\d+)?%|100%": ("max-width", "width"),
     }.items()
     for name in names
 }  # fmt: skip

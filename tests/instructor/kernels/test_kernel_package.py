@@ -183,4 +183,4 @@ def test_targets_that_a_kernel_does_not_draw_stand_in_the_verdict():
     write_verdict(cell, no_evidence(find("1.1"), "no-evidence", "It was not run."), 1)
     page = nbformat.from_dict(cell).outputs[0].data["text/html"]
     (asked,) = [r for r in find("1.1").requirements if isinstance(r, PlacedLike)]
-    assert f'aria-label="Asked: {asked.target().describe()}' in page
+    assert f'aria-label="Expected: {asked.target().describe()}' in page

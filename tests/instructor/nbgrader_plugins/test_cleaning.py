@@ -87,7 +87,18 @@ def test_a_verdict_keeps_its_words_and_its_pictures():
     shown = clean(page)
     assert "1.1 Column strips: not yet" in shown
     assert "border-left" in shown
-    for tag in ("<svg", "<polygon", "<text", 'viewBox="', 'fill="#'):
+    for tag in (
+        "<svg",
+        "<polygon",
+        "<text",
+        "<tspan",
+        "<path",
+        "-opacity",
+        "dasharray",
+        'viewBox="',
+        'fill="#',
+        "max-width",
+    ):
         assert shown.count(tag) == page.count(tag) > 0
 
 

@@ -1,0 +1,37 @@
+"""Which pictures a verdict has: what was made beside what was expected, where they differ."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autograder.judge.verdict import Finding, Verdict
+from autograder.layouts import compared
+from autograder.pictures import Picture
+
+
+def pictures_of(verdict: Verdict, whole: bool = False) -> list[Sequence[Picture]]:
+    """Rows of pictures: what is drawn once, side by side; and a row for each answer beside its own.
+
+    As long as something is wrong, that alone is drawn; and what is all right is drawn once.
+
+    Args:
+        verdict: what the judge says.
+        whole: whether all is drawn that can be, targets of answers too that cannot be drawn.
+    """
+    several = len({finding.answer for finding in verdict.findings}) > 1
+    drawn = dict.fromkeys(
+        (finding.answer, finding.made, finding.target)
+        for finding in verdict.findings
+        if finding.target and (whole or _is_telling(finding, verdict))
+    )
+    rows = [
+        [replace(p, code=answer if several else "") for p in compared(made, target)]
+        for answer, made, target in drawn
+    ]
+    single = [picture for row in rows if len(row) == 1 for picture in row]
+    return [*([single] if single else []), *(row for row in rows if len(row) > 1)]
+
+
+def _is_telling(finding: Finding, verdict: Verdict) -> bool:
+    if finding.made is None:
+        return False
+    return verdict.state == "right" or (not finding.met and finding.made != finding.target)

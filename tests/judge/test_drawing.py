@@ -1,0 +1,68 @@
+"""Which pictures a verdict has."""
+
+import pytest
+
+from autograder.judge import Finding, Verdict, verdict_as_html, verdict_as_text
+from autograder.judge.drawing import pictures_of
+from autograder.layouts import Layout
+from tests.browser import THEMES, browser
+
+COLUMNS, ROWS = Layout.parse("0 1 2 3"), Layout.parse("0\n1\n2\n3", (4, 4))
+COLUMNS = COLUMNS.on((4, 4))
+
+
+def finding(answer, made, target=COLUMNS):
+    """A finding on a layout."""
+    met = made == target
+    return Finding(answer, met, "asked", "came", "" if met else "wrong", made=made, target=target)
+
+
+def verdict(*findings):
+    """A verdict that says so."""
+    return Verdict("1.1", "A title", findings, earned=float(all(f.met for f in findings)))
+
+
+def titles(rows):
+    return [[(p.title, p.code) for p in row] for row in rows]
+
+
+def test_right_answers_are_drawn_once_side_by_side():
+    rows = pictures_of(verdict(finding("a", COLUMNS), finding("b", COLUMNS)))
+    assert titles(rows) == [[("Yours, as expected", "a"), ("Yours, as expected", "b")]]
+    assert titles(pictures_of(verdict(finding("a", COLUMNS)))) == [[("Yours, as expected", "")]]
+
+
+def test_where_something_is_wrong_what_is_right_is_not_drawn_again():
+    found = verdict(finding("a", COLUMNS), finding("b", ROWS), finding("b", ROWS))
+    assert titles(pictures_of(found)) == [[("Yours", "b"), ("Expected", "b")]]
+
+
+def test_what_is_wrong_elsewhere_than_in_its_layout_is_not_drawn():
+    costly = finding("a", COLUMNS).but(met=False, diagnosis="all-gather")
+    assert pictures_of(verdict(costly)) == []
+
+
+def test_on_a_page_that_is_handed_back_targets_are_drawn():
+    assert titles(pictures_of(verdict(finding("a", None)), whole=True)) == [[("Expected", "")]]
+    assert pictures_of(verdict(finding("a", None))) == []
+
+
+def test_a_verdict_in_text_has_them_side_by_side():
+    lines = verdict_as_text(verdict(finding("a", ROWS))).splitlines()
+    (titles,) = [line for line in lines if line.startswith("Yours")]
+    assert titles.endswith("Expected")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_verdict_is_drawn_well(theme):
+    pages = [
+        verdict_as_html(found)
+        for found in (
+            verdict(finding("a", COLUMNS)),
+            verdict(finding("a", COLUMNS), finding("b", ROWS)),
+        )
+    ]
+    with browser() as page:
+        for drawn in pages:
+            for width in (900, 500):
+                assert page.faults(drawn, width, theme) == []
