@@ -111,7 +111,7 @@ def _scene(picture: Picture, size: Size, above: float, widest: float) -> Scene:
 def _draw_planes(scene: Scene, picture: Picture, size: Size, widest: float) -> None:
     """The planes of the last two dimensions; of rank 4, a row for each block of dimension 0."""
     left, top = 0.0, ABOVE + 16
-    cube = len(picture.shape) == 3 and not picture.devices
+    cube = len(picture.shape) == 3 and picture.edge(0).size is None  # a mesh is no array
     if cube:
         left = draw_cube(scene, picture) + 28
     across, down = picture.edge(-3), picture.edge(-4) if len(picture.shape) > 3 else Edge()

@@ -94,8 +94,10 @@ class Picture:
 
     def _part(self, dimension: int, index: int) -> str:
         """`x = 1`, or which elements of a dimension a block has, as a slice."""
-        if self.devices:
-            return f"{self.edge(dimension).axis} = {index}"
+        edge = self.edge(dimension)
+        if edge.size is not None:
+            same = self.counts[dimension] < edge.size
+            return f"all {edge.axis}" if same else f"{edge.axis} = {index}"
         return "{}:{}".format(*self.cuts[dimension][index])
 
     def rows(self, plane: Place) -> list[list[Place]]:

@@ -531,6 +531,7 @@ def holders(index, shape, spec, axes):
         mine &= number == i // size
     return set(np.flatnonzero(mine).tolist())
 
+
 # %% an object that can be called, and an error that is caught exercise="1.7" score=0.6666666666666666 diagnoses=["forgot-copies"] near=["not-a-function", "raised"]
 class Shape:
     def __call__(self, shape, spec, axes):

@@ -91,10 +91,12 @@ def turned(x):
 # %% jitted, and laid out at its end exercise="3.1" score=1 near=["other-modes-verb"]
 turned = jax.jit(jnp.sin, out_shardings=on(grid, "y", "x"))
 
+
 # %% under a name with odd characters exercise="3.1" score=1 near=["not-understood"]
 def turned(x):
     with jax.named_scope('a"\n}\nb'):
         return with_sharding_constraint(jnp.sin(x), on(grid, "y", "x"))
+
 
 # %% the layout of the argument first exercise="3.2" score=1 near=["nothing-moved"]
 def copied_auto(x):
@@ -245,6 +247,7 @@ def copied_explicit(x):
     same = jax.make_mesh((4, 2), ("x", "y"), axis_types=(EXPLICIT,) * 2)
     return jax.reshard(2 * x, NamedSharding(same, P()))
 
+
 # %% through complex numbers, and added to itself exercise="3.2" score=0.8125 diagnoses=["too-many-bytes"] near=["fewer-digits", "dtype"]
 def copied_auto(x):
     return with_sharding_constraint((2 * x.astype(jnp.complex64)).real, on(grid))
@@ -253,6 +256,7 @@ def copied_auto(x):
 def copied_explicit(x):
     return jax.reshard(x + x, on(explicit_grid))
 
+
 # %% squared, and one more than twice exercise="3.2" score=0 diagnoses=["values", "not-counted-yet"] near=["off-by-a-factor"]
 def copied_auto(x):
     return with_sharding_constraint(x**2, on(grid))
@@ -260,6 +264,7 @@ def copied_auto(x):
 
 def copied_explicit(x):
     return jax.reshard(2 * x + 1, on(explicit_grid))
+
 
 # %% a sum for everybody, of which each keeps a part exercise="3.3" score=1 near=["replicated", "all-reduce", "cross-terms", "too-many-bytes"]
 def whole(A, B):

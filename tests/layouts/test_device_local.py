@@ -1,5 +1,7 @@
 """What `show` draws in the body of shard_map, and the numbers that devices hold."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -43,6 +45,24 @@ def test_devices_that_hold_the_same_share_a_tile():
     assert panel.labels == {(0, 0): (0, 2, 4, 6), (0, 1): (1, 3, 5, 7)}
     everywhere = drawn(lambda mine: lax.psum(mine, ("x", "y")))
     assert everywhere.labels == {(0, 0): tuple(range(8))}
+
+
+def test_a_mesh_of_three_axes_is_drawn_in_planes_by_the_name_of_the_first():
+    panels: list[Any] = []
+
+    def body(mine):
+        panels.extend(device_local_picture("", each) for each in (mine, lax.psum(mine, ("x", "z"))))
+        return mine
+
+    spec = jax.P("x", "y", "z")
+    jax.shard_map(body, mesh=mesh(x=2, y=2, z=2), in_specs=spec, out_specs=spec)(
+        jnp.ones((2, 2, 2))
+    )
+    assert [[name for _, name in panel.planes] for panel in panels] == [
+        ["x = 0", "x = 1"],
+        ["all x"],
+    ]
+    assert [edge.strong for edge in panels[0].edges] == ["x: 2", "y: 2", "z: 2"]
 
 
 def test_show_draws_in_a_body_and_refuses_in_jit(capsys):
