@@ -229,7 +229,7 @@ PLANTINGS = [
     Planting("programs.custom_calls", "refuse_custom_calls", "3.1", turned),
     Planting("programs.exporting", "export", "3.1", turned),
     Planting("programs.program_errors", "refuse_unreduced", "3.1", turned),
-    Planting("programs.remembered_meshes", "_reached", "3.1", turned),
+    Planting("programs.remembered_meshes", "_is_full", "3.1", turned),
     Planting("programs.report", lambda: Report.rows, "1.7", looks),
     Planting("programs.compile_and_report", "_peak_bytes", "3.1", turned),
     Planting("programs.requested.collectives", "read", "3.1", turned),
