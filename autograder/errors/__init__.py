@@ -10,6 +10,7 @@ from autograder.errors.blame import Fault, TheirError, address, explanation, the
 from autograder.errors.jax_errors import DIAGNOSES, meaning_of
 from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
 from autograder.errors.messages import ShortError, UsageError, first_line, their_error
+from autograder.errors.raised import under_its_name, what_it_raised
 
 __all__ = [
     "DIAGNOSES",
@@ -25,5 +26,7 @@ __all__ = [
     "remark_on_version",
     "their_error",
     "theirs",
+    "under_its_name",
     "versions_in_words",
+    "what_it_raised",
 ]

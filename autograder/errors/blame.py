@@ -101,8 +101,8 @@ def explanation(fault: Fault) -> tuple[str, str]:
     return (
         f"This is not your answer's fault: Shardlings itself failed while it looked at your "
         f"answer. The error was {fault}.",
-        f"Nothing has been decided about your answer, and restarting or running it again is "
-        f"unlikely to help. {versions_in_words()} Please report this message at {address()}.",
+        f"Your answer has not been judged, and restarting or running it again is unlikely to help. "
+        f"{versions_in_words()} Please report this message at {address()}.",
     )
 
 

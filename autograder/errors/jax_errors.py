@@ -8,42 +8,48 @@ import jax
 
 from autograder.errors.messages import said
 
+UNBOUND: Final = (
+    "A collective names an axis that the mesh does not have, or it is called outside the body of a "
+    "shard_map."
+)
+"""What is said of an axis that nobody knows; of some of them, JAX's own message is empty."""
+
 MEANINGS: Final = (
     # what JAX's message has in it: a diagnosis, and what it usually means
     (
         r"incompatible devices.*device ids \[\d+\] on",
         "one-device",
-        "Something in it was placed on one device alone, and the arguments are on several: a "
-        "program runs on one list of devices.",
+        "Something that the function uses is on one device only, and its arguments are on several: "
+        "a program runs on one list of devices.",
     ),
     (
         r"Received incompatible devices",
         "different-devices",
-        "Two meshes in it have their devices in different orders, or not the same devices: a "
-        "program runs on one list of devices.",
+        "Two meshes in the program have different devices, or the same devices in different "
+        "orders: a program runs on one list of devices.",
     ),
     (
         r"can only refer to Auto axes|cannot contain axis names that are of type|acts as an assert",
         "other-modes-verb",
-        "with_sharding_constraint speaks of Auto axes; jax.reshard and out_sharding of Explicit "
-        "ones. Look at the mode of the mesh.",
+        "with_sharding_constraint is for Auto axes; jax.reshard and out_sharding are for Explicit "
+        "axes. Look at the mode of the mesh.",
     ),
     (
         r"ambiguous how the output should be sharded",
         "ambiguous",
-        "JAX asks how the result is to be laid out, since its rules allow more than one way.",
+        "JAX's rules allow more than one layout for the result, so it asks which one you want.",
     ),
     (
         r"get_mesh.* can only be used outside of",
         "get-mesh",
-        "The check compiles your function, and while it is compiled jax.sharding.get_mesh() cannot "
-        "be asked. jax.sharding.get_abstract_mesh() can; and in the body of a shard_map, "
+        "The check compiles your function, and jax.sharding.get_mesh() cannot be called in what is "
+        "being compiled. jax.sharding.get_abstract_mesh() can; and in the body of a shard_map, "
         "lax.axis_size tells how many devices there are along an axis.",
     ),
     (
         r"not under a mesh context",
         "bare-spec",
-        "A spec alone names no mesh: jax.NamedSharding(mesh, spec) joins the two.",
+        "A spec by itself names no mesh: jax.NamedSharding(mesh, spec) joins the two.",
     ),
     (
         r"is not found in mesh|not found in the mesh|must refer to an axis marked as manual",
@@ -53,85 +59,84 @@ MEANINGS: Final = (
     (
         r"Length of device assignment|should match the aval mesh|Mesh for all inputs should",
         "from-outside",
-        "Two arrays or shardings in it are on different meshes. Is something from outside of the "
-        "function used in it, or is its argument not used at all?",
+        "Two arrays or shardings in the program are on different meshes. Does the function use "
+        "something from outside, or does it not use its argument at all?",
     ),
     (
         r"unexpected keyword argument 'out_sharding'",
         "no-out-sharding",
-        "This operation takes no out_sharding; jax.reshard lays its result out.",
+        "This operation takes no out_sharding; use jax.reshard on its result.",
     ),
     (
         r"on sharded dims where out dim|cannot be sharded on the axis being rolled over",
         "untypable",
-        "On Explicit axes every array on the way has a type that says how it is cut, and for this "
-        "step JAX can write none down. On an island (jax.sharding.auto_axes) nobody asks for the "
-        "types in between; the island's out_sharding must name the Explicit mesh, or no axes are "
-        "opened.",
+        "With Explicit axes, the type of every intermediate array says how it is cut, and for this "
+        "step there is no such type. On an island (jax.sharding.auto_axes) intermediate arrays "
+        "need none. The island's out_sharding must name the Explicit mesh; otherwise the island "
+        "has no effect.",
     ),
     (
         r"out_specs which require replication",
         "not-replicated",
-        "out_specs leaves an axis out, which says that all devices along it return the same; and "
-        "as far as JAX can tell, what the body returns may differ. Often a psum is missing. (After "
-        "an all_gather all have the same, but its type does not say so.) The check is the only one "
-        "to notice: leave it on.",
+        "out_specs leaves out an axis, which says that all devices along it return the same value; "
+        "as far as JAX can tell, their values may differ. Often a psum is missing. (After an "
+        "all_gather all devices hold the same, but the type does not say so.) Leave check_vma on: "
+        "nothing else notices this mistake.",
     ),
     (
         r"scatter dimension size",
         "untiled",
-        "Without tiled=True the dimension that is scattered must be as long as there are devices, "
-        "and it goes away; with it, it must be a multiple. It is dimension 0, unless "
-        "scatter_dimension says otherwise.",
+        "Without tiled=True, the scattered dimension must be as long as there are devices, and the "
+        "result does not have it. With tiled=True, its length must be a multiple of the number of "
+        "devices. It is dimension 0, unless scatter_dimension says otherwise.",
     ),
     (
         r"contracting dimensions to have the same shape",
         "blocks-do-not-fit",
-        "The two blocks do not go together: of the contracted dimension, a device has more of the "
-        "one than of the other. Gather what is missing (axis= says along which dimension, "
-        "tiled=True joins the blocks), or slice what is too much.",
+        "The two blocks do not match: a device has more of the contracted dimension of one than of "
+        "the other. Gather what is missing (axis= says along which dimension, tiled=True joins the "
+        "blocks), or slice what is too much.",
     ),
     (
         r"sources and destinations must be unique",
         "wrong-pairs",
-        "Each device of this mesh may send once and receive once. If the pairs are for another "
-        "number of devices: lax.axis_size tells it.",
+        "Each device may send once and receive once. If your pairs are for another number of "
+        "devices, lax.axis_size tells how many there are.",
     ),
     (
         r"manual axis types do not match|varying manual axes",
         "varying-mismatch",
-        "Two values that must have the same type differ in this: one is the same on all devices "
-        "along an axis, the other is not. A loop's carry that starts as a plain constant is the "
-        "usual case; jax.lax.pcast(value, axis_name, to='varying') makes it one that may vary.",
+        "Two values must have the same type, but one is the same on all devices along an axis and "
+        "the other may vary. Usually it is a loop's carry that starts as a plain constant: "
+        "jax.lax.pcast(value, axis_name, to='varying') gives it the type of a value that may vary.",
     ),
     (
         r"not evenly divisible|does not evenly divide",
         "does-not-divide",
-        "A dimension is to be cut into more parts than divide it. Look at which dimension each "
-        "entry of the spec speaks of.",
+        "A dimension would be cut into a number of pieces that does not divide it. Look at which "
+        "dimension each entry of the spec is for.",
     ),
     (
         r"does not match the specs of the input",
         "other-specs",
-        "With Explicit axes in_specs must say how the argument is laid out already; jax.reshard "
-        "lays it out anew before.",
+        "With Explicit axes, in_specs must match the argument's layout. To change the layout, use "
+        "jax.reshard first.",
     ),
     (
         r"which is too long to be compatible",
         "rank",
-        "A spec has more entries than the array has dimensions. In the body, a dimension that was "
-        "indexed or summed away is gone, and out_specs needs one for each that it names.",
+        "A spec has more entries than its array has dimensions. A dimension that the body indexes "
+        "or sums over is gone from its result, and out_specs is about the result.",
     ),
     (
         r"unbound axis name|axis name .* not found|found an unbound",
         "unbound-axis",
-        "The mesh has no axis of that name, or the call stands outside of shard_map's body.",
+        UNBOUND,
     ),
     (
         r"should match the mesh passed to shard_map",
         "other-mesh",
-        "A shard_map in it has a mesh already. Without `mesh=` it takes the current one, whichever "
-        "that is.",
+        "A shard_map in it names a mesh of its own. Without `mesh=`, it uses the current mesh.",
     ),
 )
 """What JAX's errors on layouts usually mean: the first that fits."""
@@ -153,13 +158,11 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
     ):
         return (
             "asks-for-numbers",
-            "While a function is compiled there are no numbers yet: what asks an array for its "
-            "numbers (NumPy, float(), an `if`) cannot be part of a program for many devices.",
+            "While JAX compiles a function, its arrays have no numbers yet, so NumPy, float() or "
+            "an `if` on an array cannot be part of it.",
         )
     if _is_jaxs_assertion(error):
-        return "unbound-axis", (
-            "JAX says no more here. Does a collective name an axis that the mesh does not have?"
-        )
+        return "unbound-axis", UNBOUND
     words = said(error)
     for pattern, diagnosis, meaning in MEANINGS:
         if re.search(pattern, words, re.IGNORECASE):

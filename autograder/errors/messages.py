@@ -1,7 +1,12 @@
 """What an error says, for learners: sentences of ours without a traceback, and theirs in short."""
 
 import inspect
+import linecache
 from collections.abc import Callable
+from typing import Final
+
+LONGEST_LINE: Final = 100
+"""The most characters that are quoted of a line."""
 
 
 class ShortError(Exception):
@@ -18,15 +23,27 @@ class UsageError(ShortError, TypeError):
 
 def their_error(error: BaseException, function: Callable[..., object]) -> str:
     """An error by its type, its first line, and the last line of the learner's that it passed."""
-    where = ""
+    where = line_in_cell(error, function)
+    return f"{type(error).__name__}: {first_line(error)}" + (f" ({where})" if where else "")
+
+
+def line_in_cell(error: BaseException, function: Callable[..., object]) -> str:
+    """The last line of the learner's that an error passed, as its cell has it; or nothing.
+
+    It is counted from the top of the cell, where the editor shows a number beside it: a lambda's
+    own first line tells a reader nothing.
+    """
     theirs = getattr(_unwrapped(function), "__globals__", None)  # the notebook's own names
+    place: tuple[str, int] | None = None
     step = error.__traceback__
     while step is not None:
-        code = step.tb_frame.f_code
         if step.tb_frame.f_globals is theirs:
-            where = f" (line {step.tb_lineno - code.co_firstlineno + 1} of {code.co_name})"
+            place = step.tb_frame.f_code.co_filename, step.tb_lineno
         step = step.tb_next
-    return f"{type(error).__name__}: {first_line(error)}{where}"
+    if place is None:
+        return ""
+    written = linecache.getline(*place).strip()[:LONGEST_LINE].encode(errors="replace").decode()
+    return f"line {place[1]} of the cell" + (f": {written}" if written else "")
 
 
 def _unwrapped(function: Callable[..., object]) -> Callable[..., object]:
@@ -40,8 +57,9 @@ def _unwrapped(function: Callable[..., object]) -> Callable[..., object]:
 
 def first_line(error: BaseException) -> str:
     """The first line of what an error says, in characters that can be written anywhere."""
-    lines = said(error).strip().splitlines() or ["no message"]
-    return lines[0][:300].encode(errors="replace").decode()
+    lines = said(error).strip().splitlines() or ["it gives no message"]
+    line = lines[0].partition("This error occurs at source:")[0]  # it is said better elsewhere
+    return line[:300].rstrip(" :").encode(errors="replace").decode()
 
 
 def said(error: BaseException) -> str:
@@ -49,4 +67,4 @@ def said(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as another:
-        return f"it cannot be shown, for that raised {type(another).__name__}"
+        return f"its message cannot be shown, since that raised {type(another).__name__}"

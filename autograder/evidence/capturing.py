@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from autograder import programs
-from autograder.errors import Fault, TheirError, meaning_of, their_error, theirs
+from autograder.errors import Fault, TheirError, their_error, theirs, under_its_name, what_it_raised
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Program, Unanswered, Value
 from autograder.evidence.placements import placement, placements
 from autograder.evidence.plain_values import plain
@@ -19,7 +19,7 @@ from autograder.evidence.plans import (
     ResultsPlan,
     TablePlan,
 )
-from autograder.evidence.unsuitable_answers import not_a_function, nothing
+from autograder.evidence.unsuitable_answers import a_type, not_a_function, nothing
 from autograder.programs import described
 
 
@@ -43,9 +43,7 @@ def _captured(plan: AnswerPlan, answer: object) -> Piece:
         with theirs():  # to look at an answer can run code of the learner's: a property, a repr
             return nothing(answer) or _as_planned(plan, answer)
     except TheirError as raised:
-        return NotCaptured(
-            "strange", f"{type(answer).__name__} came, and looking at it raised {raised}."
-        )
+        return NotCaptured("strange", f"Got {a_type(answer)}, and looking at it raised {raised}.")
     except Exception as error:
         return Fault.of(error)
 
@@ -87,7 +85,7 @@ def _table(answer: object) -> Piece:
     if not isinstance(answer, dict):
         return NotCaptured(
             "not-a-table",
-            f"{type(answer).__name__} came, and the table, a dictionary, was asked for.",
+            f"Got {a_type(answer)}; expected the table, which is a dictionary.",
         )
     if all(value is ... for value in answer.values()):
         return Unanswered()
@@ -98,7 +96,7 @@ def _program(plan: ProgramPlan, answer: object) -> Piece:
     if not callable(answer):
         return not_a_function(answer)
 
-    def filled_in(*arguments: object) -> object:
+    def called(*arguments: object) -> object:
         with theirs():
             result = answer(*arguments)
             if result is ...:
@@ -108,7 +106,7 @@ def _program(plan: ProgramPlan, answer: object) -> Piece:
         return result
 
     # To jit what is jitted again would undo its out_shardings.
-    traced = answer if hasattr(answer, "lower") else filled_in
+    traced = answer if hasattr(answer, "lower") else under_its_name(called, answer)
     artifacts: list[bytes] = []
     try:
         for arguments in plan.arguments:
@@ -121,20 +119,16 @@ def _program(plan: ProgramPlan, answer: object) -> Piece:
         if isinstance(raised.error, ReturnsAFunctionError):
             return NotCaptured(
                 "returns-a-function",
-                "Your function returns a function, and not what that one gives. Call it, with its "
-                "arguments, and return what comes back.",
+                "Your function returns another function. Call that one with its arguments, and "
+                "return its result.",
             )
-        why, meaning = meaning_of(raised.error)
-        if why in ("unbound-axis", "unknown-axis"):
-            names = ", ".join(name for name, _ in plan.arguments[len(artifacts)][0].axes)
-            meaning = f"{meaning} The axes of the mesh here: {names}."
-        said = f"Your function raised {their_error(raised.error, answer)}."
+        arguments = plan.arguments[len(artifacts)]
+        why, said = what_it_raised(raised.error, answer, [name for name, _ in arguments[0].axes])
         if artifacts:
-            arguments = plan.arguments[len(artifacts)]
             why = "only-the-first"
-            given = described(arguments)
-            said = f"For the case in the prompt it can be compiled. Given {given}: {said}"
-        return NotCaptured(why, f"{said} {meaning}".strip())
+            given = f"For {described(arguments)}, {said[0].lower()}{said[1:]}"
+            said = f"It compiles in the case that the notebook shows. {given}"
+        return NotCaptured(why, said)
     return Program(tuple(artifacts))
 
 

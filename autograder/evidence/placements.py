@@ -18,7 +18,7 @@ from autograder.evidence.data import (
     Unanswered,
 )
 from autograder.evidence.plans import PlacementPlan, PlacementsPlan
-from autograder.evidence.unsuitable_answers import misfit
+from autograder.evidence.unsuitable_answers import a_type, misfit
 from autograder.layouts import Layout, LayoutError, entries, refusal
 
 MAX_VALUE_BYTES: Final = 1 << 20
@@ -33,11 +33,11 @@ def placement(plan: PlacementPlan, answer: object) -> Piece:
         if plan.array:
             return NotCaptured(
                 "sharding-for-array",
-                "The sharding alone came, and the array itself was asked for: "
-                "jax.device_put(array, sharding) lays an array out by it.",
+                f"Got {a_type(answer)}; expected an array. "
+                f"jax.device_put(array, sharding) lays an array out by it.",
             )
         return _of_sharding(answer, plan.shape)
-    return misfit(answer, "one jax.Array" if plan.array else "a jax.Array or a sharding")
+    return misfit(answer, "a jax.Array" if plan.array else "a jax.Array or a sharding")
 
 
 def placements(plan: PlacementsPlan, answer: object) -> Piece:
@@ -46,18 +46,19 @@ def placements(plan: PlacementsPlan, answer: object) -> Piece:
     if isinstance(answer, programs.Report):
         return NotCaptured(
             "not-shardings",
-            f"A report of what a program communicates came, and shardings were asked for: of "
-            f"{' and of '.join(names)}.",
+            f"Got a report of what a program communicates; expected a sharding for each of "
+            f"{' and '.join(names)}.",
         )
     several = isinstance(answer, tuple | list) and not isinstance(answer, jax.P)
     answers = list(answer) if several else [answer]  # type: ignore[call-overload]
     if len(answers) != len(names):
-        wanted = {1: "one sharding was", 2: "a pair of shardings was"}.get(
-            len(names), f"{len(names)} shardings were"
+        wanted = {1: "one sharding", 2: "a pair of shardings"}.get(
+            len(names), f"{len(names)} shardings"
         )
         return NotCaptured(
             "number-of-shardings",
-            f"{len(answers)} came, and {wanted} asked for: of {' and of '.join(names)}.",
+            f"Got {len(answers) if several else a_type(answer)}; expected {wanted}, for "
+            f"{' and '.join(names)}.",
         )
     if all(part is ... for part in answers):
         return Unanswered()
@@ -78,18 +79,19 @@ def placements(plan: PlacementsPlan, answer: object) -> Piece:
 def _of_array(array: jax.Array) -> Piece:
     if array.is_deleted():
         return NotCaptured(
-            "deleted", "The array was deleted (donated to jit, perhaps). Make it anew."
+            "deleted",
+            "The array was deleted, perhaps because it was donated to jit. Make it again.",
         )
     if array.nbytes > MAX_VALUE_BYTES:
         return NotCaptured(
             "too-large",
-            f"The array has shape {array.shape} and takes {array.nbytes:,} bytes; "
-            f"nothing here takes more than {MAX_VALUE_BYTES:,}.",
+            f"The array has shape {array.shape} and takes {array.nbytes:,} bytes; no exercise "
+            f"needs more than {MAX_VALUE_BYTES:,}.",
         )
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return NotCaptured(
             "keys",
-            "An array of random keys came, and an array of numbers was asked for: "
+            "Got an array of random keys; expected an array of numbers. "
             "jax.random.normal, for example, makes numbers from a key.",
         )
     placement = _of_sharding(array.sharding, array.shape)
@@ -118,7 +120,7 @@ def _of_sharding(
     if jax.P.UNCONSTRAINED in spec:
         return NotCaptured(
             "unconstrained",
-            f"{sharding.spec} leaves a dimension to the compiler, so it names no blocks yet.",
+            f"{sharding.spec} leaves a dimension to the compiler, so the blocks are not known yet.",
         )
     mesh = sharding.mesh
     return Placement(

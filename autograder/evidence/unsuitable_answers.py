@@ -13,8 +13,8 @@ def nothing(answer: object) -> Unanswered | NotCaptured | None:
     if answer is None:
         return NotCaptured(
             "none",
-            "The answer is None. Often a function lacks its `return`, or the cell assigns what "
-            "a call such as show() gives back, which is nothing.",
+            "The answer is None. Often a function has no `return`, or the cell assigns the result "
+            "of a call such as show(), which returns nothing.",
         )
     return None
 
@@ -24,44 +24,50 @@ def misfit(answer: object, wanted: str = "a jax.Array or a sharding") -> NotCapt
     if isinstance(answer, jax.core.Tracer):
         return NotCaptured(
             "tracer",
-            "A tracer came: an array inside jit, which is on no device yet. Hand in what the "
+            "Got a tracer: an array inside jit, which is not on any device yet. Check what the "
             "jitted function returns.",
         )
     if isinstance(answer, np.ndarray | np.generic):
         return NotCaptured(
             "numpy",
-            "A NumPy array came, which lives in the host's memory: no device holds it. "
-            "jax.device_put(array, sharding) puts it on devices.",
+            "Got a NumPy array, which is in the host's memory and on no device; expected a "
+            "jax.Array. jax.device_put(array, sharding) puts it on devices.",
         )
     if isinstance(answer, jax.P):
         return NotCaptured(
             "spec-alone",
-            f"The spec {answer} came alone. A spec names mesh axes and no devices: "
+            f"Got only a spec, {answer}. A spec names mesh axes but no devices: "
             f"jax.NamedSharding(mesh, spec) joins it to a mesh.",
         )
     if isinstance(answer, jax.sharding.Mesh):
         return NotCaptured(
             "mesh-alone",
-            "A mesh came alone. It says where the devices stand, not how an array is cut: "
-            "jax.NamedSharding(mesh, spec) does.",
+            "Got only a mesh. It says where the devices stand, not how an array is cut: "
+            "jax.NamedSharding(mesh, spec) says both.",
         )
     if callable(answer):
         kind = "class" if isinstance(answer, type) else "function"
         return NotCaptured(
             "function",
-            f"The {kind} {getattr(answer, '__name__', 'you wrote')} itself came: "
-            f"call it, and hand in what it returns.",
+            f"Got the {kind} {getattr(answer, '__name__', 'you wrote')} itself; expected what it "
+            f"returns. Call it.",
         )
     return NotCaptured(
         "type",
-        f"{type(answer).__name__} came, and {wanted} was asked for.",
+        f"Got {a_type(answer)}; expected {wanted}.",
     )
 
 
 def not_a_function(answer: object) -> NotCaptured:
     """Why something that cannot be called will not do where a function was asked for."""
-    kind = "an array" if isinstance(answer, jax.Array) else type(answer).__name__
+    kind = "an array" if isinstance(answer, jax.Array) else a_type(answer)
     return NotCaptured(
         "not-a-function",
-        f"A function was asked for, and {kind} came: hand in the function's name, uncalled.",
+        f"Got {kind}; expected a function. Give check the function's name, without calling it.",
     )
+
+
+def a_type(value: object) -> str:
+    """What kind of thing something is, by the name of its type: `a list`, `an int`."""
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

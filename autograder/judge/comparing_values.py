@@ -64,11 +64,11 @@ def compare_outputs(
         spread: for each, how far off it is besides if its inputs are off by their last places.
     """
     if len(outputs) != len(wanted):
-        came = f"{len(outputs)} arrays came back" if len(outputs) > 1 else "One array came back"
-        return "shape", f"{came}, and {len(wanted)} {_were(wanted)} asked for."
+        came, asked = (f"{len(a)} array{'s' * (len(a) != 1)}" for a in (outputs, wanted))
+        return "shape", f"The function returned {came}; expected {asked}."
     if [o.shape for o in outputs] != [w.shape for w in wanted]:
         came, asked = (", ".join(map(typed, arrays)) for arrays in (outputs, wanted))
-        return "shape", f"{came} came back, and {asked} {_were(wanted)} asked for."
+        return "shape", f"The function returned {came}; expected {asked}."
     for number, (output, value) in enumerate(zip(outputs, wanted, strict=True)):
         allowed = rounding * (_unit(value) + (spread[number] if spread else 0.0))
         with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, and off
@@ -83,15 +83,39 @@ def compare_outputs(
         if not all(right) and _copies_disagree(output, allowed):
             return "copies-disagree", (
                 "Devices that should hold the same block hold different numbers. Does each have "
-                "its own part of a sum, or its own data, that was never put together?"
+                "its own part of a sum, or its own data, that was never combined?"
             )
         if not any(right):
-            return "values", f"On fresh inputs the values are off by up to {max(off):.3g}."
+            return "values", "The values are wrong."
         if not all(right):
             devices = f"{right.count(False)} of {len(right)} devices"
-            said = f"On fresh inputs the values are off by up to {max(off):.3g}, on {devices}."
-            return "values", said
+            return "values", f"The values are wrong on {devices}."
     return None
+
+
+def worst_place(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> str:
+    """Where values are furthest off, with what is there and what is right; or nothing.
+
+    Such as `1.5 at [0, 3] on device 2; it should be 0.75`.
+    """
+    furthest, said = 0.0, ""
+    for output, value in zip(outputs, wanted, strict=False):
+        if output.shape != value.shape:
+            return ""
+        for shard in output.addressable_shards:
+            came, right = np.asarray(shard.data), np.asarray(value[shard.index])
+            with np.errstate(invalid="ignore"):
+                off = np.abs(came.astype(np.float64) - right.astype(np.float64))
+            off = np.where(np.isnan(off), np.inf, off)
+            if not off.size or off.max() <= furthest:
+                continue
+            place = np.unravel_index(int(off.argmax()), off.shape)
+            starts = [part.start or 0 for part in shard.index]
+            at = ", ".join(str(int(i) + s) for i, s in zip(place, starts, strict=True))
+            where = f"at [{at}] on device" if at else "on device"
+            furthest = float(off.max())
+            said = f"{came[place]:.6g} {where} {shard.device.id}; it should be {right[place]:.6g}"
+    return said
 
 
 def _copies_disagree(output: jax.Array, allowed: float) -> bool:
@@ -191,8 +215,4 @@ def _of_other_type(output: jax.Array, value: Any, off: float) -> str:
     coarser = max(map(_last_place, (output.dtype, value.dtype))) if all(kinds) else 0
     near = coarser * float(np.max(np.abs(value), initial=1))
     but = "The values are right, but the" if off <= near else "The"
-    return f"{but} dtype is {output.dtype.name}; {value.dtype.name} was asked for."
-
-
-def _were(things: Sequence[Any]) -> str:
-    return "was" if len(things) == 1 else "were"
+    return f"{but} dtype is {output.dtype.name}; expected {value.dtype.name}."

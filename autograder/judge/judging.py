@@ -9,7 +9,7 @@ read, and refused there; so any other error that comes up is the judge's own, an
 from collections.abc import Iterator
 from typing import Final
 
-from autograder.errors import DIAGNOSES, Fault
+from autograder.errors import Fault
 from autograder.evidence import (
     Evidence,
     NotCaptured,
@@ -41,6 +41,7 @@ from autograder.judge.judging_layouts import judge_placement, of_another_name
 from autograder.judge.judging_requests import judge_requests
 from autograder.judge.judging_results import judge_prediction, judge_results
 from autograder.judge.judging_values import judge_output_layout, judge_values
+from autograder.judge.report import NOT_BY_HAND, NOT_COUNTED
 from autograder.judge.running_programs import asked_of
 from autograder.judge.scoring import earned, notes
 from autograder.judge.verdict import Finding, Verdict
@@ -70,7 +71,11 @@ def failed(exercise: Exercise, fault: Fault) -> Verdict:
 
 def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None) -> Verdict:
     if evidence.exercise != exercise.id:
-        return no_evidence(exercise, "other-exercise", f"It speaks of {evidence.exercise!r}.")
+        return no_evidence(
+            exercise,
+            "other-exercise",
+            f"What was handed in belongs to exercise {evidence.exercise!r}.",
+        )
     findings = [
         _finding(
             exercise,
@@ -91,8 +96,19 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
     )
 
 
-NOT_BY_HAND: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
-"""What is found where a program leaves to the compiler what it was to do by hand."""
+ABOUT: Final[dict[type, str]] = {
+    PlacedLike: "layout",
+    Returns: "result",
+    Computes: "values",
+    CommunicatesAtMost: "communication",
+    Requests: "collectives",
+    FitsIn: "memory",
+    WorksAtMost: "work",
+    Feeds: "communication",
+    Trades: "bytes moved",
+    Predicts: "prediction",
+}
+"""What each kind of requirement is about, in a word that can head a column."""
 
 
 def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
@@ -117,11 +133,11 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
         not_its_own = finding.answer in others and _rank(requirement) == 2
         if finding.met and (_rank(requirement) > first or not_its_own):
             by_hand = first < 0 or (not_its_own and first == 2)
-            waits_for = "does it by hand" if by_hand else "does what is asked"
+            waits_for = "does the work by hand" if by_hand else "does what the exercise asks"
             yield finding.but(
                 met=False,
-                diagnosis="not-counted-yet",
-                difference=f"This counts as soon as the program {waits_for}.",
+                diagnosis=NOT_COUNTED,
+                difference=f"This counts once the program {waits_for}.",
             )
         else:
             yield finding
@@ -144,7 +160,7 @@ def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
         exercise.id,
         exercise.title,
         tuple(
-            _basis(requirement).problem(diagnosis, sentence, came="nothing that can be judged")
+            _basis(requirement).problem(diagnosis, sentence, cell="")
             for requirement in exercise.requirements
         ),
     )
@@ -153,8 +169,7 @@ def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
 def asked(requirement: Requirement) -> str:
     """What a requirement asks, in words."""
     if isinstance(requirement, PlacedLike):
-        kind = "the array" if requirement.values is not None else "a layout"
-        return f"{kind} of {requirement.target().describe()}"
+        return requirement.target().describe()
     return requirement.asks
 
 
@@ -165,8 +180,9 @@ def _basis(requirement: Requirement) -> Finding:
         requirement.answer,
         False,
         asked(requirement),
-        "nothing",
+        "",
         target=drawn.target() if drawn is not None else None,
+        about=ABOUT[type(requirement)],
         cell=requirement.cell if isinstance(requirement, Predicts) else "",
     )
 
@@ -179,8 +195,7 @@ def _finding(
     try:
         found = _found(exercise, requirement, piece, basis, seed)
     except ProgramError as error:
-        came = "a program that cannot be judged"
-        found = basis.problem(error.diagnosis, str(error), came=came)
+        found = basis.problem(error.diagnosis, str(error), came="")
     lesson = _lesson(exercise, requirement.answer, found.diagnosis)
     return found.but(difference=f"{found.difference} {lesson}".strip())
 
@@ -198,12 +213,9 @@ def _found(
     """The finding by whoever judges such a requirement on such evidence."""
     match requirement, piece:
         case _, Unanswered():
-            return basis.problem(
-                "unanswered", f"{requirement.answer} is still as it was handed out."
-            )
-        case _, NotCaptured(why, sentence):
-            came = "an error" if why in DIAGNOSES else "an answer of another kind"
-            return basis.problem(why or "not-captured", sentence, came=came, cell="")
+            return basis.problem("unanswered", f"{requirement.answer} has not been filled in yet.")
+        case _, NotCaptured(why, sentence):  # the sentence says what came, and what was expected
+            return basis.problem(why or "not-captured", sentence, came="", cell="")
         case PlacedLike(), Placement() if not asked_of(exercise, requirement.answer):
             return of_another_name(judge_placement(requirement, piece, basis), exercise)
         case PlacedLike(), Program():
@@ -228,4 +240,4 @@ def _found(
         case Predicts(), Value():
             return judge_prediction(requirement, piece, basis)
         case _:
-            return basis.problem("malformed", "The evidence is of another kind than was needed.")
+            return basis.problem("malformed", "What was handed in is not what this exercise needs.")

@@ -7,15 +7,16 @@ from autograder import programs
 from autograder.evidence import Program
 from autograder.exercises import Budget, CommunicatesAtMost, Exercise, FitsIn, WorksAtMost
 from autograder.judge.judging_values import parameters
+from autograder.judge.naming import between, given
 from autograder.judge.running_programs import asked_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
-from autograder.programs import Argument, Collective, Report, described
+from autograder.programs import Argument, Collective, Report
 
 Pair = tuple[str, tuple[str, ...]]
 """A kind of collective, and the axes that it runs over."""
 
-VERBS = {"all-gather": "collects", "all-to-all": "exchanges", "collective-permute": "moves"}
+VERBS = {"all-gather": "gathers", "all-to-all": "exchanges", "collective-permute": "moves"}
 
 
 def judge_communication(
@@ -37,7 +38,7 @@ def judge_communication(
 
 def _given(arguments: Sequence[Argument], found: Finding) -> str:
     """What is wrong, and with which arguments: where it was right with the first."""
-    return f"Given {described(arguments)}: {found.difference}"
+    return given(arguments, found.difference)
 
 
 def within_budgets(
@@ -59,7 +60,7 @@ def within_budgets(
     basis = basis.but(came=f"a program that communicates {communicated(report)}")
     spent = _spent(report)
     left_over = _reduced(spent, budgets)
-    counted_as_one = " (a reduce-scatter and an all-gather make one)" * (left_over != spent)
+    counted_as_one = " (a reduce-scatter and an all-gather count as one)" * (left_over != spent)
     too_much = None
     for budget in budgets:
         matching = [
@@ -72,15 +73,15 @@ def within_budgets(
         if budget.bytes is not None and unknown:
             return basis.problem(
                 "unknown-times",
-                f"How often the loop with the {budget.kind} runs is not known before it runs, so "
-                f"nobody can say what it costs.",
+                f"The {budget.kind} is in a loop whose length is known only when it runs, so its "
+                f"cost cannot be computed.",
             )
         if budget.bytes is not None and total > budget.bytes and too_much is None:
-            name = _name(*matching[0]) if len(matching) == 1 else budget.kind
+            name = _said(report, matching[0]) if len(matching) == 1 else budget.kind
             too_much = basis.problem(
                 "too-many-bytes",
-                f"By {name} {budget.bytes:,} bytes may be moved on each device, and it is "
-                f"{total:,}{counted_as_one}.",
+                f"The program moves {total:,} bytes on each device by {name}{counted_as_one}; at "
+                f"most {budget.bytes:,} are allowed.",
             )
     if left_over:  # what nobody asked for says more than how much there is of the rest
         pair, moved = next(iter(left_over.items()))
@@ -89,9 +90,11 @@ def within_budgets(
         )
         count = sum((c.kind, c.axes) == pair for c in report.collectives)
         said = (
-            f"{_a(_name(*pair))} of {moved:,} bytes was not asked for."
+            f"The program does {_a(_said(report, pair))} of {moved:,} bytes, which is not allowed "
+            f"here."
             if count == 1
-            else f"{_several(count, *pair)}, {moved:,} bytes together, were not asked for."
+            else f"The program does {_several(count, report, pair)}, {moved:,} bytes together, "
+            f"which are not allowed here."
         )
         return basis.problem(_name(*pair), said + _whose(worst, names, layouts, count > 1))
     if too_much is not None:
@@ -110,7 +113,10 @@ def judge_memory(
         asked_of(exercise, requirement.answer),
         basis,
         "{:,.0f} bytes on each device",
-        ("too-much-memory", "It holds {:,.0f} bytes at once, and each device has room for {:,}."),
+        (
+            "too-much-memory",
+            "The program holds {:,.0f} bytes at once on each device; at most {:,} are allowed.",
+        ),
     )
 
 
@@ -122,9 +128,9 @@ def judge_work(
     if not all(math.isfinite(report.flops) for report in reports):
         return basis.problem(
             "unknown-times",
-            "How often a loop in it runs is not known before it runs, so nobody can say how much "
-            "each device does.",
-            came="a program with a loop that ends nobody knows when",
+            "The program has a loop whose length is known only when it runs, so the work of each "
+            "device cannot be computed.",
+            came="a loop of unknown length",
         )
     return _at_most(
         requirement.flops,
@@ -134,7 +140,7 @@ def judge_work(
         "{:,.0f} operations on each device",
         (
             "too-much-work",
-            "Each device does {:,.0f} operations, and its share is {:,}. Is something computed "
+            "Each device does {:,.0f} operations; its fair share is {:,}. Is something computed "
             "more than once, or by several devices?",
         ),
     )
@@ -166,7 +172,7 @@ def communicated(report: Report) -> str:
     said = []
     for pair, moved in _spent(report).items():
         count = sum((c.kind, c.axes) == pair for c in report.collectives)
-        said.append(f"{moved:,} bytes by {_several(count, *pair)}")
+        said.append(f"{moved:,} bytes by {_several(count, report, pair)}")
     return " and ".join(said) or "nothing"
 
 
@@ -203,20 +209,31 @@ def _whose(
         return ""
     name, layout = names[collective.argument], layouts[collective.argument]
     which = f"The largest, of {collective.total_bytes:,} bytes," if several else "It"
-    said = f" {which} {VERBS[collective.kind]} {name}, which came as {layout.describe()}"
+    said = f" {which} {VERBS[collective.kind]} {name}, which is laid out as {layout.describe()}"
     if collective.kind != "all-gather":
         return f"{said}."
     return f"{said}, and leaves {collective.bytes_out:,} bytes of it on each device."
 
 
 def _name(kind: str, axes: tuple[str, ...]) -> str:
+    """What is diagnosed: lessons, and the bank, know it by this name."""
     return f"{kind} over {', '.join(axes) or 'parts of axes'}"
 
 
-def _several(count: int, kind: str, axes: tuple[str, ...]) -> str:
+def _said(report: Report, pair: Pair) -> str:
+    """`all-gather over x`, or `all-gather between groups of two devices`."""
+    made = next((c for c in report.collectives if (c.kind, c.axes) == pair), None)
+    if made is None:  # a reduce-scatter and an all-gather that count as one
+        return _name(*pair)
+    return f"{made.kind} {between(made)}"
+
+
+def _several(count: int, report: Report, pair: Pair) -> str:
     """`all-gather over x`, or `2 all-gathers over x`."""
-    return _name(kind, axes) if count == 1 else f"{count} {_name(f'{kind}s', axes)}"
+    kind, _ = pair
+    said = _said(report, pair)
+    return said if count == 1 else f"{count} {kind}s{said.removeprefix(kind)}"
 
 
 def _a(name: str) -> str:
-    return f"{'An' if name[0] == 'a' else 'A'} {name}"
+    return f"{'an' if name[0] == 'a' else 'a'} {name}"

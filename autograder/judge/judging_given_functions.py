@@ -63,22 +63,22 @@ def feed(
     if strange:  # XLA's own parser aborts the process on some
         return basis.problem(
             "axis-names",
-            f"A mesh axis is called {strange[0]!r}: compilers read names of letters, digits and "
-            f"underscores.",
+            f"A mesh axis is called {strange[0]!r}. Use only letters, digits and underscores.",
         )
     if len({part.mesh.ids for part in piece.parts}) > 1:
         return basis.problem(
             "different-devices",
-            "A program runs on one list of devices, in one order, and these are not on the same.",
+            "The shardings are on different devices, or have them in different orders. A program "
+            "runs on one list of devices, in one order.",
         )
     _whole(function, shapes)  # where this is sound, JAX's refusals are about the layouts
     ran = _run(function, piece.parts, shapes, seed)
-    came = f"{came}. Then it communicates {communicated(ran.report)}"
+    came = f"{came}. Laid out so, the program communicates {communicated(ran.report)}"
     used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
     if used < devices:
         return basis.problem(
             "one-device" if used == 1 else "devices-unused",
-            f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything, and "
+            f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything and "
             f"{'does' if used == 1 else 'do'} all the work.",
             came=came,
         )
@@ -97,7 +97,7 @@ def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int
     ):
         return found.problem(
             "pair-exchanged",
-            f"The other way round the pair would be right: the first sharding is for {names[0]}, "
+            f"The two are right, but the wrong way round: the first sharding is for {names[0]}, "
             f"the second for {names[1]}.",
         )
     turns = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
@@ -106,8 +106,8 @@ def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int
     ):
         return found.problem(
             "another-order",
-            f"In another order they would be right. They are to be those of {', '.join(names)}, in "
-            f"this order.",
+            f"The shardings are right, but in the wrong order: they have to be those of "
+            f"{', '.join(names)}, in this order.",
         )
     return found
 
@@ -131,16 +131,17 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
             found = judge_layout(result, Layout.of(fed.ran.outputs[0][0]), found.but(met=False))
             if not found.met:
                 return found.but(
+                    asked=basis.asked,
                     came=f"{fed.came}; the result: {found.came}",
-                    difference=f"Of the result: {found.difference}",
+                    difference=f"The result is not where it should be. {found.difference}",
                 )
         share, fair = fed.ran.report.flops / _whole(function, shapes), 1 / jax.device_count()
         if share > SLACK * fair:
             return basis.problem(
                 "repeated-work",
-                f"It communicates no more than it may, but each device does {_fraction(share)} of "
-                f"the work, and of {jax.device_count()} devices each could do {_fraction(fair)}: "
-                f"whoever holds the same blocks computes the same.",
+                f"The program communicates no more than it may, but each device does "
+                f"{_fraction(share)} of the work, where {_fraction(fair)} would be its share: "
+                f"devices that hold the same blocks compute the same thing.",
                 came=fed.came,
             )
         first = first or found.but(came=fed.came)
@@ -172,7 +173,9 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
     if held > requirement.cap:
         return _over(requirement.cap, held, basis)
     if any(c.times is None for c in fed.ran.report.collectives):
-        return basis.problem("unknown-times", "How often something is moved is not known.")
+        return basis.problem(
+            "unknown-times", "How often something is moved is known only when the program runs."
+        )
     if requirement.given:
         credit = (requirement.given - moved) / (requirement.given - best)
     else:
@@ -181,7 +184,7 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
     if credit < 1:
         return basis.problem(
             "could-move-less",
-            f"Within the cap it can be done with {best:,} bytes moved.",
+            f"Within the cap, it can be done with {best:,} bytes moved.",
             credit=round(credit, 3),
         )
     return basis.but(met=True)
@@ -190,7 +193,8 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
 def _over(cap: float, held: int, basis: Finding) -> Finding:
     return basis.problem(
         "over-the-cap",
-        f"A device may hold {cap:,} bytes of the arguments, and holds {held:,}.",
+        f"Each device may hold {cap:,} bytes of the arguments; with your shardings it holds "
+        f"{held:,}.",
     )
 
 

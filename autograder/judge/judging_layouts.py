@@ -30,7 +30,8 @@ def judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) -
             made = Layout.of(sharding, shape)
         except LayoutError as error:
             return basis.problem(
-                "does-not-fit", f"The same sharding must serve shape {shape} too. {error}"
+                "does-not-fit",
+                f"The same sharding must work for an array of shape {shape} too. {error}",
             )
         found = judge_layout(requirement, made, basis)
         if not found.met:
@@ -45,10 +46,12 @@ def judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) -
 def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding) -> Finding:
     """The finding for one layout that came."""
     came = basis.but(came=made.describe(), made=made)
+    if made.shape in requirement.shapes:  # it need not be the first that is wrong
+        came = came.but(asked=requirement.target(made.shape).describe())
     if made.shape not in requirement.shapes:
         return came.problem(
             "shape",
-            f"The array's shape is {made.shape}, and {requirement.shapes[0]} was asked for.",
+            f"Got an array of shape {made.shape}; expected {requirement.shapes[0]}.",
         )
     target = requirement.target(made.shape)
     found = difference(target, made)
@@ -72,7 +75,7 @@ def of_another_name(found: Finding, exercise: Exercise) -> Finding:
             shape = found.made.shape
             if shape in other.shapes and other.target(shape) == found.made:
                 return found.problem(
-                    "of-another-name", f"This is the layout that {other.answer} is to have."
+                    "of-another-name", f"This is the layout that {other.answer} should have."
                 )
     return found
 
@@ -93,7 +96,7 @@ def mesh_of(placement: Placement) -> jax.sharding.Mesh:
         )
     once_each = len(set(grid.ids)) == len(grid.ids) == math.prod(grid.shape)
     if not grid.ids or not once_each:
-        raise LayoutError("The mesh's devices do not fill its grid once each.")
+        raise LayoutError("The mesh's devices do not fill its grid, each once.")
     array, modes = np.array([devices[i] for i in grid.ids]), _modes(grid)
     try:
         return jax.sharding.Mesh(array.reshape(grid.shape), grid.names, axis_types=modes)
@@ -130,12 +133,12 @@ def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str]
     if contents.shape != wanted.shape:
         return (
             "shape",
-            f"The array's shape is {contents.shape}, and {wanted.shape} was asked for.",
+            f"Got an array of shape {contents.shape}; expected {wanted.shape}.",
         )
     if contents.dtype != wanted.dtype.name:
         return (
             "dtype",
-            f"The array's dtype is {contents.dtype}, and {wanted.dtype.name} was asked for.",
+            f"Got an array of dtype {contents.dtype}; expected {wanted.dtype.name}.",
         )
     if len(contents.data) != wanted.nbytes:
         return "malformed", "The evidence's bytes do not fill the shape that it names."
@@ -145,6 +148,6 @@ def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str]
     place = tuple(int(i) for i in np.argwhere(came != wanted)[0])
     return (
         "values",
-        f"Every block is in its place, but at {place} there is {came[place]}, and "
-        f"{wanted[place]} was asked for.",
+        f"Every block is in its place, but the value at {place} is {came[place]}; expected "
+        f"{wanted[place]}.",
     )

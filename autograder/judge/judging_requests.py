@@ -9,9 +9,10 @@ import numpy as np
 from autograder.evidence import Program
 from autograder.exercises import Ask, Computes, Exercise, Requests
 from autograder.judge.comparing_values import compare
+from autograder.judge.naming import between, given
 from autograder.judge.running_programs import added_to, asked_of, run_all, run_with_more
 from autograder.judge.verdict import Finding
-from autograder.programs import Argument, Collective, Ran, described
+from autograder.programs import Argument, Collective, Ran
 
 FAMILY = {"reduce-scatter": "all-reduce"}
 """Kinds between which a compiler chooses: of an all-reduce it may keep a slice."""
@@ -34,26 +35,26 @@ def judge_requests(
         if requirement.constrained is False and ran.constrained:
             return basis.problem(
                 "constrained",
-                "The result rests on a sharding constraint, and none was to be written here.",
+                "The result depends on a sharding constraint; here it must not.",
                 came="a program with a constraint",
             )
         if requirement.constrained and not ran.constrained:
             return basis.problem(
                 "no-constraint",
-                "The result rests on no constraint of what the function makes: there is no "
-                "jax.lax.with_sharding_constraint in it, or it is on an argument as that came, or "
-                "nothing is made of what it returns.",
+                "The result does not depend on a constraint. Either the function has no "
+                "jax.lax.with_sharding_constraint, or it constrains an argument as that came, or "
+                "what the constraint returns is not used.",
                 came="a program without a constraint",
             )
         if requirement.mapped and not ran.mapped:
             return basis.problem(
                 "no-shard-map",
-                "Nothing of what it returns is made in a shard_map: the compiler cut it up. Write "
-                "what one device does.",
+                "The result is not computed inside a shard_map, so the compiler divided the work. "
+                "Write what one device does.",
                 came="a program for all devices at once",
             )
         if requirement.mapped and ran.outside > OUTSIDE * _numbers(ran, arguments):
-            return _given(arguments, _outside(ran, basis))
+            return _given(i, arguments, _outside(ran, basis))
         if requirement.never:
             found = _refrain(ran.requested, requirement, basis)
         else:
@@ -61,7 +62,7 @@ def judge_requests(
             if found.met:
                 found = _neighbourly(ran.requested, requirement.wanted[i], arguments, found)
         if not found.met:
-            return _given(arguments, found)
+            return _given(i, arguments, found)
         asked.append((ran, found))
     if not requirement.mapped or not asked:
         return asked[0][1] if asked else basis
@@ -71,7 +72,7 @@ def judge_requests(
     for i, ((ran, found), arguments) in enumerate(zip(asked, lists, strict=True)):
         added = _nothing_added(ran, added_to(exercise, requirement.answer, piece, i, seed), found)
         if not added.met:
-            return _given(arguments, added)
+            return _given(i, arguments, added)
     return first
 
 
@@ -83,17 +84,18 @@ def _numbers(ran: Ran, arguments: Sequence[Argument]) -> int:
 
 def _outside(ran: Ran, basis: Finding) -> Finding:
     """The finding where work is done outside of the body of a `shard_map`."""
-    much = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Work is"
+    much = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Some work is"
     return basis.problem(
         "outside-the-body",
-        f"{much} done outside of the body of a shard_map, or in one whose axis_names leave an axis "
-        f"out, and there the compiler decides which device does what. Write what one device does.",
-        came="a program that does its work outside of shard_map",
+        f"{much} done outside the body of a shard_map, or in one whose axis_names leave out an "
+        f"axis. There the compiler decides which device does what. Write what one device does.",
+        came="a program that does its work outside shard_map",
     )
 
 
-def _given(arguments: Sequence[Argument], found: Finding) -> Finding:
-    return found.but(difference=f"Given {described(arguments)}: {found.difference}")
+def _given(number: int, arguments: Sequence[Argument], found: Finding) -> Finding:
+    """A finding, with the arguments that it is for where they are not those of the notebook."""
+    return found.but(difference=given(arguments, found.difference)) if number else found
 
 
 def _makes_a_difference(
@@ -114,9 +116,9 @@ def _makes_a_difference(
         if more is not None and compare(reference, draws[0], more.outputs[0]) is None:
             return found.but(met=False).problem(
                 "makes-no-difference",
-                f"The result rests on no {kind}: with three times as much going into it, every "
-                f"number of the result stays the same. What is exchanged has to be what the "
-                f"result is made of.",
+                f"The result does not depend on the {kind}: with three times as much going into "
+                f"it, every number of the result stays the same. The result has to be made from "
+                f"what is exchanged.",
             )
     return found
 
@@ -140,8 +142,8 @@ def _nothing_added(ran: Ran, added: Sequence[Collective], found: Finding) -> Fin
         return found
     return found.but(met=False).problem(
         "added-by-the-compiler",
-        f"The compiler adds {_one(added[-1])}: an argument or the result is laid out otherwise "
-        f"than in_specs or out_specs say, or something is done outside of the body.",
+        f"The compiler adds {_one(added[-1])}: an argument or the result is not laid out as "
+        f"in_specs or out_specs say, or something is computed outside the body.",
     )
 
 
@@ -150,11 +152,16 @@ def _refrain(requested: Sequence[Collective], requirement: Requests, basis: Find
     basis = basis.but(came=f"by hand: {_listed(requested)}")
     bad = next((c for c in requested if c.kind in requirement.never), None)
     if bad is not None:
-        return basis.problem(f"{bad.kind} by hand", f"{_capital(_one(bad))} is off-limits here.")
+        return basis.problem(
+            f"{bad.kind} by hand",
+            f"The program asks for {_one(bad)}, which is not allowed in this exercise.",
+        )
     missing = set(requirement.some) - {c.kind for c in requested}
     if missing:
         kind = min(missing)
-        return basis.problem(f"no {kind}", f"It asks for no {kind} by hand.")
+        return basis.problem(
+            f"no {kind}", f"The program does not ask for {_a(kind)}, and it has to."
+        )
     return basis.but(met=True)
 
 
@@ -177,8 +184,8 @@ def _neighbourly(
                 if (int(there) - int(here)) % lengths[axis] not in (1, lengths[axis] - 1):
                     return found.but(met=False).problem(
                         "not-to-the-neighbour",
-                        f"A {c.kind} goes from device {source} to device {target}. In a ring each "
-                        f"device sends to the one next to it.",
+                        f"A {c.kind} sends from device {source} to device {target}. In a ring each "
+                        f"device sends only to its neighbour.",
                     )
     return found
 
@@ -195,11 +202,17 @@ def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Find
             if elsewhere is not None:
                 return basis.problem(
                     "other-axes",
-                    f"The {ask.kind} runs over {_axes(elsewhere)}; asked for: {ask}.",
+                    f"The {ask.kind} runs {between(elsewhere)}; expected {ask}.",
                 )
-            return basis.problem(f"no {ask.kind}", f"Asked for, and missing: {ask}.")
+            return basis.problem(
+                f"no {ask.kind}", f"The program does not ask for {ask}, and it has to."
+            )
         if any(c.times is None for c in mine):
-            return basis.problem("unknown-times", f"How often the {ask.kind} runs is left open.")
+            return basis.problem(
+                "unknown-times",
+                f"How often the {ask.kind} runs is known only when the program runs; here it has "
+                f"to be known before.",
+            )
         times = sum(c.times or 0 for c in mine)
         if times != ask.times:
             diagnosis = (
@@ -212,19 +225,20 @@ def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Find
             over = f" over {', '.join(ask.axes)}" if ask.axes is not None else ""
             return basis.problem(
                 diagnosis,
-                f"{ask.times} {_plural(ask.kind, ask.times)}{over} wanted; it has {times}.",
+                f"Expected {ask.times} {_plural(ask.kind, ask.times)}{over}; the program has "
+                f"{times}.",
             )
         largest = max(c.bytes for c in mine)
         if ask.bytes is not None and largest > ask.bytes:
             return basis.problem(
                 "sends-too-much",
-                f"The {ask.kind} is of {largest:,} bytes, and {ask.bytes:,} would do.",
+                f"The {ask.kind} carries {largest:,} bytes; {ask.bytes:,} are enough.",
             )
     if left_over:
         extra = left_over[0]
         return basis.problem(
             f"{extra.kind} by hand",
-            f"{_capital(_one(extra))} was not asked for.",
+            f"The program also asks for {_one(extra)}, which the exercise does not need.",
         )
     return basis.but(met=True)
 
@@ -245,17 +259,12 @@ def _listed(requested: Sequence[Collective]) -> str:
 
 
 def _one(collective: Collective) -> str:
-    article = "an" if collective.kind.startswith("a") else "a"
-    return f"{article} {collective.kind} over {_axes(collective)} of {collective.bytes:,} bytes"
+    return f"{_a(collective.kind)} {between(collective)} of {collective.bytes:,} bytes"
 
 
-def _axes(collective: Collective) -> str:
-    return ", ".join(collective.axes) or "parts of axes"
+def _a(kind: str) -> str:
+    return f"{'an' if kind.startswith('a') else 'a'} {kind}"
 
 
 def _plural(kind: str, times: int) -> str:
     return kind if times == 1 else f"{kind}s"
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]

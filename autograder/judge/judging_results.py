@@ -1,13 +1,16 @@
 """The judge's eye for plain functions: do they give the right results on fresh cases?"""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import jax
 
 from autograder.evidence import Value, plain
 from autograder.exercises import AnyOf, Exercise, Predicts, Returns
 from autograder.judge.verdict import Finding
+
+LONGEST: Final = 160
+"""The most characters that are shown of a call, or of what it returns."""
 
 
 def judge_results(
@@ -17,24 +20,22 @@ def judge_results(
     cases = requirement.cases(exercise.generator(seed))
     results = piece.value
     if not isinstance(results, list) or len(results) != len(cases):
-        return basis.problem("malformed", "A result for each case was needed.")
+        return basis.problem("malformed", "What was handed in is not a result for each case.")
     if not all(isinstance(result, dict) for result in results):
-        return basis.problem("malformed", "A result for each case was needed.")
+        return basis.problem("malformed", "What was handed in is not a result for each case.")
     for case, result in zip(cases, results, strict=True):
         call = f"{requirement.answer}({', '.join(map(repr, case))})"
         if "error" in result:
-            return basis.problem(
-                "raised", f"{call} raised it.", came=f"an error of yours: {result['error']}"
-            )
+            said = f"Your function raised {result['error']}. The call was {_cut(call)}."
+            return basis.problem("raised", said, came="")
         wanted = requirement.reference(*case)
         if not _same(result.get("came"), wanted):
             diagnosis, said = _which_mistake(requirement, cases, results)
             return basis.problem(
                 diagnosis,
-                f"{said}This is the first that is wrong of {len(cases)} cases, drawn afresh each "
-                f"time.",
-                asked=f"{basis.asked} Here: {call} is {_shown(wanted)}",
-                came=_shown(result.get("came")),
+                said,
+                asked=f"{_shown(wanted, wanted)} from {_cut(call)}, one of {len(cases)} cases",
+                came=_shown(result.get("came"), wanted),
             )
     return basis.but(met=True, came=f"the right result in all of {len(cases)} cases")
 
@@ -47,7 +48,7 @@ def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fin
     came = table[requirement.cell]
     if came == plain(...):
         return basis.problem(
-            "unanswered", f"The cell {requirement.cell!r} is still as it was handed out."
+            "unanswered", f"The cell {requirement.cell!r} has not been filled in yet."
         )
     basis = basis.but(came=_shown(came, requirement.right))
     if is_predicted(requirement, came):
@@ -55,11 +56,11 @@ def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fin
     for diagnosis, mistake in requirement.mistakes.items():
         explained = mistake if isinstance(mistake, AnyOf) else (mistake,)
         if any(_predicted(came, each, requirement.tolerance) for each in explained):
-            return basis.problem(diagnosis, "That is not what happens.")
+            return basis.problem(diagnosis, "")
     wanted = _form(requirement, came)
     if wanted:
-        return basis.problem("other-form", f"{wanted} was asked for, and {_kind(came)} came.")
-    return basis.problem("other-prediction", "That is not what happens.")
+        return basis.problem("other-form", f"Expected {wanted}; got {_kind(came)}.")
+    return basis.problem("other-prediction", "")
 
 
 def is_predicted(requirement: Predicts, came: Any) -> bool:
@@ -78,11 +79,11 @@ def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
 def _form(requirement: Predicts, came: Any) -> str:
     """What kind of thing is to be predicted, where something of another kind came."""
     right = requirement.right
-    quotes = ", without quotes," * isinstance(came, str)
+    quotes = " without quotes" * isinstance(came, str)
     if isinstance(right, bool):
         return "" if isinstance(came, bool) else f"True or False{quotes}"
     if _is_number(right):
-        return "" if _is_number(came) else f"A number{quotes}"
+        return "" if _is_number(came) else f"a number{quotes}"
     if isinstance(right, str):
         mistakes = [
             word
@@ -91,12 +92,12 @@ def _form(requirement: Predicts, came: Any) -> str:
         ]
         words = dict.fromkeys([right, *map(str, mistakes), *requirement.words])
         known = isinstance(came, str) and _letters(came) in map(_letters, words)
-        return "" if known else f"One of {', '.join(sorted(map(repr, words)))}"
+        return "" if known else f"one of {', '.join(sorted(map(repr, words)))}"
     if isinstance(right, jax.P):
         entries = came if isinstance(came, list) else [0]
         names = all(e is None or isinstance(e, str | list) for e in entries)
-        return "" if names else f"A spec such as P('x', None){quotes}"
-    return "" if isinstance(came, list) else "A tuple"
+        return "" if names else f"a spec such as P('x', None){quotes}"
+    return "" if isinstance(came, list) else "a tuple"
 
 
 def _is_number(value: Any) -> bool:
@@ -119,22 +120,23 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         if all(_same(c, mistaken(*case)) for c, case in zip(came, cases, strict=True)):
             return diagnosis, ""
     if all(c is None for c in came):
-        return "nothing-returned", "The function returns nothing: does it end with a return? "
+        return "nothing-returned", "The function returns None. Does it end with a return? "
     right = [requirement.reference(*case) for case in cases]
     if all(_same(_whole(c), r) for c, r in zip(came, right, strict=True)):
         return (
             "floats",
-            "The numbers are right, but some are floats; whole ones are asked for. ",
+            "The numbers are right, but some are floats; expected integers. ",
         )
     if all(isinstance(r, tuple | list) for r in right) and all(
         _same([c], r) for c, r in zip(came, right, strict=True)
     ):
-        return "no-tuple", "The number is right, and a tuple with it is asked for. "
+        return "no-tuple", "The number is right, but it has to be in a tuple. "
     if any(isinstance(c, dict) for c in came):
-        return "other-kind", "What comes back is of another kind than what is asked for. "
+        return "other-kind", "The function returns something of another type. "
     if len(came) > 1 and all(_same(c, came[0]) for c in came):
-        return "ignores-inputs", "It returns the same whatever it is given. "
-    return "other-result", ""
+        return "ignores-inputs", "The function returns the same result whatever it is given. "
+    wrong = sum(not _same(c, r) for c, r in zip(came, right, strict=True))
+    return "other-result", f"The result is wrong in {wrong} of {len(cases)} cases."
 
 
 def _whole(value: Any) -> Any:
@@ -157,20 +159,40 @@ def _same(came: Any, wanted: Any) -> bool:
     return type(came) is type(wanted) and bool(came == wanted)
 
 
+def _as_asked(value: Any, right: Any, lists: bool = False) -> Any:
+    """Plain data with its lists as what is right has in their place: lists or tuples.
+
+    Where that has neither, they are what they are in.
+    """
+    if not isinstance(value, list | tuple):
+        return value
+    lists = isinstance(right, list) if isinstance(right, list | tuple) else lists
+    within = right if isinstance(right, list | tuple) and right else [None]
+    parts = [_as_asked(v, within[min(i, len(within) - 1)], lists) for i, v in enumerate(value)]
+    return parts if lists else tuple(parts)
+
+
+def _cut(text: str) -> str:
+    """A text, or as much of it as a reader compares by eye."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
 def _kind(value: Any) -> str:
     """What kind of thing came, in words."""
     if isinstance(value, dict):
         return f"something of type {value.get('of type')}"
-    kinds = {bool: "a truth", int: "a number", float: "a number", str: "a string", list: "a list"}
+    kinds = {bool: "a bool", int: "a number", float: "a number", str: "a string", list: "a list"}
     return kinds.get(type(value), "None")
 
 
 def _shown(value: Any, right: Any = None) -> str:
-    """What came, as it was written; a spec, where one is right."""
+    """What came, as it was written: a spec or a list, where one is right; else lists are tuples.
+
+    Evidence has only lists, so what is right tells which of the two a learner was asked for.
+    """
     if isinstance(value, dict):
         return f"something of type {value.get('of type')}"
     if isinstance(right, jax.P) and isinstance(value, list):
         entries = (tuple(e) if isinstance(e, list) else e for e in value)
         return f"P({', '.join(map(repr, entries))})"
-    text = repr(tuple(value)) if isinstance(value, list) else repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}…"
+    return _cut(repr(_as_asked(value, right)))

@@ -21,8 +21,10 @@ from autograder.judge.comparing_values import (
     in_words,
     is_right_to_few_digits,
     typed,
+    worst_place,
 )
 from autograder.judge.judging_layouts import judge_layout
+from autograder.judge.naming import given
 from autograder.judge.running_programs import Run, asked_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
@@ -41,22 +43,22 @@ def judge_values(
     number = next((number for number, wrong in enumerate(wrongs) if wrong), None)
     if number is None:
         return basis.but(met=True, came="the right values on every input tried")
-    _, ran = runs[number]
-    basis = basis.but(came=", ".join(map(typed, ran.outputs[0])))
+    draws, ran = runs[number]
+    arguments = asked_of(exercise, requirement.answer)[number]
+    basis = basis.but(came=_shown(requirement, draws, ran, described(arguments)))
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):
         wrong = _known_mistake(requirement, runs) or wrong
     if wrong[0] == "values":
         wrong = _of_any_program(ran) or wrong
         if number and wrong[0] != "values":
-            given = described(asked_of(exercise, requirement.answer)[number])
-            wrong = wrong[0], f"Given {given}: {wrong[1]}"
+            wrong = wrong[0], given(arguments, wrong[1])
     if number and wrong[0] in ("values", "shape"):
-        given = described(asked_of(exercise, requirement.answer)[number])
         return basis.problem(
             "only-the-first",
-            f"In the case in the prompt the values are right. Given {given}: {wrong[1]} Is "
-            f"something written in that is so in the first case only, such as a size?",
+            f"The values are right in the case that the notebook shows. "
+            f"{given(arguments, wrong[1])} "
+            f"Does the code contain something that holds in the first case only, such as a size?",
         )
     if wrong[0] == "values":
         wrong = (
@@ -67,6 +69,15 @@ def judge_values(
     return basis.problem(*wrong)
 
 
+def _shown(requirement: Computes, draws: list[list[np.ndarray]], ran: Ran, arguments: str) -> str:
+    """One place where a program's values are wrong, and for which arguments; else its types."""
+    for inputs, outputs in zip(draws, ran.outputs, strict=True):
+        place = worst_place(outputs, jax.tree.leaves(requirement.reference(*inputs)))
+        if place:
+            return f"{place}, for random {arguments}"
+    return ", ".join(map(typed, ran.outputs[0]))
+
+
 def _known_mistake(requirement: Computes, runs: list[Run]) -> Wrong | None:
     """The known mistake that explains what every program gave."""
     for diagnosis, mistaken in requirement.mistakes.items():
@@ -75,7 +86,7 @@ def _known_mistake(requirement: Computes, runs: list[Run]) -> Wrong | None:
             for draws, ran in runs
             for inputs, outputs in zip(draws, ran.outputs, strict=True)
         ):
-            return diagnosis, "The values are not those asked for, but those of a known mistake."
+            return diagnosis, "The values are wrong."
     return None
 
 
@@ -83,18 +94,18 @@ def _of_any_program(ran: Ran) -> Wrong | None:
     """What is wrong with values that are wrong whatever was asked for."""
     if not all(map(_finite, ran.outputs[0])):
         return "not-finite", (
-            "There are infinities or NaNs in it: on the way, a number became too large for its "
-            "type, or zero was divided by."
+            "The result has infinities or NaNs in it: somewhere a number became too large for its "
+            "type, or something was divided by zero."
         )
     if not any(np.asarray(output).any() for output in ran.outputs[0]):
         return "nothing-but-zeros", (
-            "Nothing but zeros came back. A device that is sent nothing by a ppermute holds zeros, "
-            "and so does an array that was never filled in."
+            "The result is all zeros. A device to which a ppermute sends nothing gets zeros, and "
+            "an array that was never filled in holds zeros too."
         )
     if all(map(_identical, *ran.outputs)):
         return "ignores-inputs", (
-            "It returned the same for two different inputs: does it use its arguments? (A result "
-            "that was worked out before is part of the program, and uses none.)"
+            "The function returned the same for two different inputs. Does it use its arguments? "
+            "(A result that was computed beforehand is a constant in the program.)"
         )
     return None
 
@@ -107,8 +118,8 @@ def _of_fewer_digits(requirement: Computes, runs: list[Run]) -> Wrong | None:
         for inputs, outputs in zip(draws, ran.outputs, strict=True)
     ):
         return "fewer-digits", (
-            "The values are right to two or three digits, and no further. Is something turned into "
-            "a coarser type on the way?"
+            "The values are right to two or three digits only. Is something converted to a "
+            "coarser type on the way?"
         )
     return None
 
@@ -126,8 +137,8 @@ def _off_by_a_factor(requirement: Computes, exercise: Exercise, runs: list[Run])
             return None
         said.setdefault(str(*found), described(arguments))
     first, *others = said
-    sentence = f"Every value is {first} what was asked for"
-    sentence += "".join(f"; given {said[each]}, it is {each} what was asked for" for each in others)
+    sentence = f"Every value is {first} what it should be"
+    sentence += "".join(f"; for {said[each]}, it is {each} what it should be" for each in others)
     return "off-by-a-factor", f"{sentence}."
 
 
@@ -140,20 +151,20 @@ def judge_output_layout(
     asked = asked_of(exercise, requirement.answer)
     for number, ((_, ran), arguments) in enumerate(zip(runs, asked, strict=True)):
         if len(ran.outputs[0]) != 1:
-            return basis.problem("shape", "One array was to be returned.")
+            return basis.problem("shape", "The function has to return one array.")
         made = Layout.of(ran.outputs[0][0])
         wanted = requirement.of_program(number)
         found = judge_layout(wanted, made, basis)
         came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
         if not found.met and made in came and not ran.report.collectives:
             return found.problem(
-                "nothing-moved", "The result is where the argument was: nothing moved."
+                "nothing-moved", "The result is laid out as the argument was: nothing moved."
             )
         if not found.met and first is not None and requirement.elsewhere:
             return found.problem(
                 "only-the-first",
-                f"In the case in the prompt the result is where it should be. "
-                f"Given {described(arguments)}: {found.difference}",
+                f"The result is where it should be in the case that the notebook shows. "
+                f"{given(arguments, found.difference)}",
             )
         if not found.met:
             return found
@@ -161,8 +172,8 @@ def judge_output_layout(
             mine = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
             return found.but(met=False).problem(
                 "another-mesh",
-                f"The blocks are where they should be, but a mesh of {ran.other_meshes[0]} is "
-                f"named, and the argument is on one of {mine}.",
+                f"The blocks are where they should be, but the function names a mesh of "
+                f"{ran.other_meshes[0]}, and its argument is on a mesh of {mine}.",
             )
         first = first or found
     return first or basis

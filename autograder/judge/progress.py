@@ -8,7 +8,7 @@ from pathlib import Path
 from platformdirs import user_state_path
 
 from autograder.exercises import NOTEBOOKS
-from autograder.judge.feedback import MARKS
+from autograder.judge.report import MARKS
 
 _in_memory: dict[str, str] = {}
 

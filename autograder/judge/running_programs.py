@@ -37,7 +37,7 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
     arguments = asked_of(exercise, answer)
     if not arguments or len(piece.artifacts) != len(arguments):
         raise programs.ProgramError(
-            "malformed", "A program for each list of arguments was needed, and something else came."
+            "malformed", "What was handed in is not a program for each list of arguments."
         )
     return [_run(*pair, seed) for pair in zip(piece.artifacts, arguments, strict=True)]
 
@@ -95,6 +95,6 @@ def added_to(
     except programs.ProgramError as error:
         raise programs.ProgramError(
             "nobody-can-tell",
-            "What the compiler adds to this program cannot be told from what it asks for itself.",
+            "What the compiler adds to this program cannot be told apart from what you asked for.",
         ) from error
     return alone.report.collectives

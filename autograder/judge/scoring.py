@@ -35,18 +35,19 @@ def earned(exercise: Exercise, findings: Sequence[Finding]) -> float:
 
 
 def notes(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """What is to be said of how tables count: for each that is right in part, a sentence."""
+    """What is to be said of how tables count, once for all those that are right in part."""
     judged = list(zip(exercise.requirements, findings, strict=True))
     said = []
     for answer in exercise.answers:
         cells = [f for r, f in judged if r.answer == answer and isinstance(r, Predicts)]
         right = sum(cell.met for cell in cells)
         if 0 < right < len(cells):
-            said.append(
-                f"{answer}: {right} of {len(cells)} cells are right. Points are for what is right "
-                f"beyond what one and the same answer in every cell would get."
-            )
-    return tuple(said)
+            are = "is" if right == 1 else "are"
+            said.append(f"{answer}: {right} of {len(cells)} cells {are} right.")
+    if not said:
+        return ()
+    rule = "Points are for what is right beyond what the same answer in every cell would earn."
+    return (" ".join([*said, rule]),)
 
 
 def _of_answer(exercise: Exercise, judged: Sequence[Judged]) -> float:

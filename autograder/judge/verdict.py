@@ -37,6 +37,7 @@ class Finding(Struct, frozen=True):
         difference: what is wrong, in words; empty where nothing is.
         target: the layout asked for, where there is one to draw.
         made: the layout that came, where there is one to draw.
+        about: what the requirement is about, such as `values` or `communication`.
         cell: which cell it speaks of, where the answer is a table.
         credit: the part of the requirement that is met, from 0 to 1, where there are degrees.
         trade: where there are degrees, what they are measured by.
@@ -50,6 +51,7 @@ class Finding(Struct, frozen=True):
     difference: str = ""
     target: Layout | None = None
     made: Layout | None = None
+    about: str = ""
     cell: str = ""
     credit: float | None = None
     trade: Trade | None = None
@@ -77,6 +79,7 @@ class Verdict(Struct, frozen=True):
         fault: the error of ours for which there is no judgement, if there was one.
         earned: the share of the points, from 0 to 1.
         notes: what is to be known of how they are counted, in sentences.
+        afterwards: a sentence worth knowing, for who has it right.
     """
 
     exercise: str
@@ -85,6 +88,7 @@ class Verdict(Struct, frozen=True):
     fault: Fault | None = None
     earned: float = 0.0
     notes: tuple[str, ...] = ()
+    afterwards: str = ""
 
     @property
     def score(self) -> float:

@@ -37,7 +37,7 @@ def difference(asked: Layout, made: Layout) -> Difference | None:
     if asked == made:
         return None
     if asked.shape != made.shape:
-        return Difference("shape", f"The shape is {made.shape}, and {asked.shape} was asked for.")
+        return Difference("shape", f"Got shape {made.shape}; expected {asked.shape}.")
     return _devices(asked, made) or _cuts(asked, made) or _order(asked, made)
 
 
@@ -48,19 +48,20 @@ def _devices(asked: Layout, made: Layout) -> Difference | None:
     if len(used) == 1:
         return Difference(
             "one-device",
-            f"All of it is on {devices_in_words(made.devices)}: nothing was cut, "
-            f"and {devices_in_words(asked.devices)} were to hold a block each.",
+            f"The whole array is on {devices_in_words(made.devices)}: nothing was cut. Expected a "
+            f"block on each of {devices_in_words(asked.devices)}.",
         )
     missing = devices_in_words(tuple(sorted(wanted - used)))
     extra = devices_in_words(tuple(sorted(used - wanted)))
     if used < wanted:
-        return Difference("devices-unused", f"Nothing is on {missing}.")
+        return Difference("devices-unused", f"There is nothing on {missing}.")
     if used > wanted:
         return Difference(
             "devices-extra",
-            f"Something is on {extra} too; only {devices_in_words(asked.devices)} were asked for.",
+            f"There is data on {extra} too; expected data on {devices_in_words(asked.devices)} "
+            f"only.",
         )
-    return Difference("other-devices", f"Something is on {extra}, and nothing on {missing}.")
+    return Difference("other-devices", f"There is data on {extra}, and none on {missing}.")
 
 
 def _cuts(asked: Layout, made: Layout) -> Difference | None:
@@ -72,32 +73,29 @@ def _cuts(asked: Layout, made: Layout) -> Difference | None:
     if _is_transposed(asked, made):
         if made.counts == asked.counts[::-1] and sorted(made.counts)[:-1] == [1]:
             words = ("rows", "columns") if made.counts[0] > 1 else ("columns", "rows")
-            return Difference(
-                "transposed", f"Your blocks are {words[0]}, and {words[1]} were asked for."
-            )
+            return Difference("transposed", f"Your blocks are {words[0]}; expected {words[1]}.")
         return Difference(
             "transposed",
-            "This is the picture turned over: what was to lie along one dimension lies along "
-            f"another. {_counts_compared(asked, made)}".strip(),
+            "This is the expected layout with its dimensions exchanged. "
+            f"{_counts_compared(asked, made)}".strip(),
         )
     if asked.counts == made.counts:
         return None
-    fewer = [d for d, (a, m) in enumerate(zip(asked.counts, made.counts, strict=True)) if m < a]
     if made.copies > asked.copies:
         return Difference(
             "replicated-dimension",
-            f"Each block is on {made.copies} devices, and {asked.copies} {_was(asked.copies)} "
-            f"asked for: {_dimensions(fewer)} cut too little. {_counts_compared(asked, made)}",
+            f"Each block is on {made.copies} devices; expected {asked.copies}. "
+            f"{_counts_compared(asked, made)}",
         )
     if made.copies < asked.copies:
         return Difference(
             "split-dimension",
-            f"Each block is on {made.copies} {'device' if made.copies == 1 else 'devices'}, and "
-            f"{asked.copies} were to hold a copy. {_counts_compared(asked, made)}",
+            f"Each block is on {made.copies} device{'s' * (made.copies != 1)}; expected "
+            f"{asked.copies}. {_counts_compared(asked, made)}",
         )
     return Difference(
         "grid",
-        f"The right devices hold blocks, in the wrong grid. {_counts_compared(asked, made)}",
+        f"The right devices hold blocks, but in the wrong grid. {_counts_compared(asked, made)}",
     )
 
 
@@ -110,9 +108,9 @@ def _order(asked: Layout, made: Layout) -> Difference:
     where = place[0] if len(place) == 1 else place
     return Difference(
         "device-order",
-        f"The blocks have the right form, and {wrong} of {len(made.grid)} are on the wrong "
-        f"devices: the first is block {where}, which is on {devices_in_words(holders)} and was "
-        f"asked for on {devices_in_words(asked.grid[place])}.",
+        f"The blocks have the right shape, but {wrong} of {len(made.grid)} are on the wrong "
+        f"devices. The first is block {where}, which is on {devices_in_words(holders)}; expected "
+        f"on {devices_in_words(asked.grid[place])}.",
     )
 
 
@@ -128,19 +126,13 @@ def _is_transposed(asked: Layout, made: Layout) -> bool:
 
 
 def _counts_compared(asked: Layout, made: Layout) -> str:
-    cut = ", ".join(
-        f"dimension {d} into {m} ({a} asked)"
+    cut = " and ".join(
+        f"dimension {d} into {_pieces(m)}, not {a}"
         for d, (a, m) in enumerate(zip(asked.counts, made.counts, strict=True))
         if a != m
     )
-    return cut and f"You cut {cut}."
+    return cut and f"It cuts {cut}."
 
 
-def _dimensions(numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"dimension {numbers[0]} is"
-    return f"dimensions {', '.join(map(str, numbers))} are"
-
-
-def _was(count: int) -> str:
-    return "was" if count == 1 else "were"
+def _pieces(count: int) -> str:
+    return f"{count} piece{'s' * (count != 1)}"

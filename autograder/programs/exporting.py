@@ -12,9 +12,8 @@ from autograder.programs.program_errors import ProgramError, refuse_unreduced
 from autograder.programs.remembered_meshes import meshes_forgotten
 
 NOT_EXPORTABLE: Final = (
-    "JAX traced your function, and then could not make a program of it that can be handed in: {}. "
-    "Most often there is a call back to Python in it, such as jax.debug.print: take that out, and "
-    "check again."
+    "JAX traced your function but could not export it: {}. Most often the function calls back into "
+    "Python, for example with jax.debug.print. Remove that call, and check again."
 )
 """What is said where a function can be traced and not exported."""
 
@@ -81,7 +80,7 @@ def _refuse_other_mode(results: Sequence[Any], mode: str) -> None:
         came = "Auto" if mode == "explicit" else "Explicit"
         raise ProgramError(
             "other-mode",
-            f"The mesh had {mode.title()} axes to begin with, and the result is on one with {came} "
-            f"axes: the language was changed on the way, and what comes after would not "
-            f"understand it.",
+            f"The argument is on a mesh with {mode.title()} axes, and the result is on one with "
+            f"{came} axes, so whatever uses the result next would have to be written for the "
+            f"other mode.",
         )

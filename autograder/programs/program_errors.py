@@ -29,6 +29,8 @@ def refuse_unreduced(results: Sequence[Any]) -> None:
     Nor have random keys, which are no numbers.
     """
     if any(jnp.issubdtype(r.dtype, jax.dtypes.extended) for r in results):
-        raise ProgramError("dtype", "Random keys came back, and an array of numbers was asked for.")
+        raise ProgramError(
+            "dtype", "The function returned random keys; expected an array of numbers."
+        )
     if any(getattr(getattr(r.sharding, "spec", None), "unreduced", None) for r in results):
         raise ProgramError(*UNREDUCED)

@@ -78,7 +78,9 @@ def run(
     """
     program, takes = _load(artifact)
     if takes != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
-        raise ProgramError("arguments", "The program was exported for other arguments than asked.")
+        raise ProgramError(
+            "arguments", "The program was exported for other arguments than those of the exercise."
+        )
     mesh = mesh_of(arguments[0])
     try:
         return execute(program.call, [placed(a) for a in arguments], draws, mesh, change)

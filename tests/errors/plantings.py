@@ -156,6 +156,7 @@ class Planting(NamedTuple):
 PLANTINGS = [
     Planting("errors.jax_errors", "meaning_of", "3.1", refused),
     Planting("errors.messages", "their_error", "1.7", raises),
+    Planting("errors.raised", "what_it_raised", "3.1", refused),
     Planting("evidence.capturing", "_program", "3.1", turned),
     Planting("evidence.data", "_is_plain", "1.7", functions),
     Planting("evidence.unsuitable_answers", "nothing", "1.1", strips),
@@ -179,6 +180,9 @@ PLANTINGS = [
     Planting("exercises.notebooks.nb09_sharp_bits", reference("9.8"), "9.8", functions),
     Planting("judge.judging_costs", "judge_communication", "3.1", turned),
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
+    Planting("judge.naming", "between", "3.1", turned),
+    Planting("judge.rendering", "badge", "1.1", rows),
+    Planting("judge.report", "_below", "1.1", strips),
     Planting("judge.scoring", "earned", "3.1", turned),
     Planting("judge.drawing", "pictures_of", "1.1", rows),
     Planting("judge.feedback", "verdict_as_html", "1.1", strips),

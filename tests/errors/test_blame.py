@@ -29,7 +29,7 @@ def test_an_error_is_planted_in_every_module():
     assert {p.module for p in PLANTINGS} | set(ELSEWHERE) == {name_of(path) for path in STUDENTS}
 
 
-BLAMES = ("Your function raised", "JAX refuses", "not yet", "wrong", "refused", "Difference", "✗")
+BLAMES = ("Your function raised", "JAX refuses", "not yet", "wrong", "refused", "Expected", "✗")
 
 
 @pytest.mark.parametrize("planting", PLANTINGS, ids=str)

@@ -42,19 +42,27 @@ def everywhere(a):
 @pytest.mark.parametrize(
     ("function", "diagnosis", "says"),
     [
-        (lambda x: x, "off-by-a-factor", "Every value is 1/2 of what was asked for."),
-        (lambda x: -2 * x, "off-by-a-factor", "Every value is minus what was asked for."),
-        (lambda x: -3 * x, "off-by-a-factor", "Every value is minus 1.5 times what was asked for."),
+        (lambda x: x, "off-by-a-factor", "Every value is 1/2 of what it should be."),
+        (lambda x: -2 * x, "off-by-a-factor", "Every value is minus what it should be."),
+        (lambda x: -3 * x, "off-by-a-factor", "Every value is minus 1.5 times what it should be."),
         (
             by_device(lambda a: 2 * a * lax.axis_size("x")),
             "off-by-a-factor",
-            "Every value is 8 times what was asked for; given float32[24] on a mesh of x=4, it is "
-            "4 times what was asked for.",
+            "Every value is 8 times what it should be; for float32[24] on a mesh of x=4, it is "
+            "4 times what it should be.",
         ),
-        (lambda x: x * 16 / len(x) * 2, "only-the-first", "In the case in the prompt the values"),
-        (lambda x: 2 * x[:16], "only-the-first", "float32[16] came back, and float32[24] was"),
+        (
+            lambda x: x * 16 / len(x) * 2,
+            "only-the-first",
+            "right in the case that the notebook shows. For float32[24] on a",
+        ),
+        (
+            lambda x: 2 * x[:16],
+            "only-the-first",
+            "the function returned float32[16]; expected float32[24].",
+        ),
         (lambda x: (2 * x).astype(jnp.bfloat16), "dtype", "The values are right, but the dtype is"),
-        (lambda x: x.astype(jnp.bfloat16), "dtype", "The dtype is bfloat16; float32 was asked"),
+        (lambda x: x.astype(jnp.bfloat16), "dtype", "The dtype is bfloat16; expected float32."),
         (
             lambda x: (2 * x).astype(jnp.bfloat16).astype(jnp.float32),
             "fewer-digits",
@@ -62,8 +70,8 @@ def everywhere(a):
         ),
         (by_device(everywhere, WHOLE, check=False), "copies-disagree", "hold different numbers"),
         (lambda x: None, "nothing-returned", "The function returns nothing."),
-        (lambda x: (2 * x, x), "shape", "2 arrays came back, and 1 was asked for."),
-        (lambda x: lambda: 2 * x, "returns-a-function", "Your function returns a function"),
+        (lambda x: (2 * x, x), "shape", "The function returned 2 arrays; expected 1 array."),
+        (lambda x: lambda: 2 * x, "returns-a-function", "Your function returns another function."),
     ],
 )
 def test_what_is_wrong_is_said_where_it_was_looked_for(function, diagnosis, says):

@@ -38,14 +38,17 @@ def test_credit_falls_with_what_is_moved():
     assert found.score == pytest.approx((512 + 512) / (1024 + 512), abs=1e-3)
     assert found.state == "partly"
     assert found.diagnoses == ("could-move-less",)
-    assert "Within the cap it can be done with 512 bytes moved." in verdict_as_text(found)
+    assert "Within the cap, it can be done with 512 bytes moved." in verdict_as_text(found)
 
 
 def test_beyond_the_cap_there_is_no_credit():
     found = verdict()
     assert found.score == 0
     assert found.diagnoses == ("over-the-cap",)
-    assert "may hold 2,048 bytes of the arguments, and holds 4,096" in verdict_as_text(found)
+    assert (
+        "may hold 2,048 bytes of the arguments; with your shardings it holds 4,096."
+        in verdict_as_text(found)
+    )
 
 
 def test_beyond_the_frontier_is_no_more_than_everything():

@@ -76,9 +76,9 @@ ELSEWHERE = jax.sharding.SingleDeviceSharding(jax.devices()[3])
     ("function", "score", "diagnoses", "says"),
     [
         (lambda a, b: jnp.cos(a) * b, 0, VALUES, "the values are off by up to"),
-        (lambda a, b: jnp.sin(a), 0, VALUES, "On fresh inputs"),
-        (lambda a, b: jnp.sum(a), 0, ("shape",), "float32[16,8] was asked for"),
-        (lambda a, b: (jnp.sin(a) * b).astype(int), 0, ("dtype", WAITS), "float32 was asked for"),
+        (lambda a, b: jnp.sin(a), 0, VALUES, "The values are wrong."),
+        (lambda a, b: jnp.sum(a), 0, ("shape",), "expected float32[16,8]"),
+        (lambda a, b: (jnp.sin(a) * b).astype(int), 0, ("dtype", WAITS), "expected float32"),
         (replicated, 0.25, ("replicated",), "copied, not cut"),
         (lambda a, b: undefined, 0, ("raised",), "NameError: name 'undefined'"),  # type: ignore[name-defined]  # noqa: F821
         (lambda a, b: np.sin(np.asarray(a)) * b, 0, ("asks-for-numbers",), "no numbers yet"),
@@ -94,8 +94,8 @@ ELSEWHERE = jax.sharding.SingleDeviceSharding(jax.devices()[3])
             ("one-device",),
             "placed on one device alone",
         ),
-        (lambda a, b: ..., 0, ("unanswered",), "as it was handed out"),
-        (3, 0, ("not-a-function",), "A function was asked for, and int came"),
+        (lambda a, b: ..., 0, ("unanswered",), "has not been filled in yet"),
+        (3, 0, ("not-a-function",), "Got an int; expected a function"),
     ],
 )
 def test_wrong_programs_are_told_why(function, score, diagnoses, says):

@@ -1,0 +1,27 @@
+"""How a judge names what it speaks of, so that it is named alike wherever it is."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from autograder.programs import Argument, Collective, described
+
+NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+"""Small numbers, as they are written in a sentence."""
+
+
+def between(collective: Collective) -> str:
+    """Which devices talk to each other: `over x`, or `between groups of two devices`."""
+    if collective.axes:
+        return f"over {', '.join(collective.axes)}"
+    if collective.kind == "collective-permute":  # its groups are pairs, whoever they join
+        return "between single devices"
+    size = collective.size
+    return f"between groups of {NUMBERS[size] if size < len(NUMBERS) else size} devices"
+
+
+def given(arguments: Sequence[Argument], sentence: str) -> str:
+    """A sentence, with the arguments that it holds for."""
+    first = (
+        sentence[:1].lower() if sentence[1:2].islower() or sentence[1:2] == " " else sentence[:1]
+    )
+    return f"For {described(arguments)}, {first}{sentence[1:]}"
