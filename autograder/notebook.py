@@ -127,12 +127,11 @@ def hint(exercise: str) -> None:
         return
     asked = _find(exercise)
     number = _hints_given.get(asked.id, 0)
-    if number == len(asked.hints):
-        print(f"{asked.id}: those were all {number} hints; from the start again.")
-        number = 0
+    number %= len(asked.hints)
     _hints_given[asked.id] = number + 1
-    place = f"hint {number + 1} of {len(asked.hints)}"
-    print(f"{asked.id} {asked.title}, {place}: {asked.hints[number]}")
+    from autograder.judge import show_hint
+
+    show_hint(asked, number)
 
 
 def progress() -> None:
@@ -140,9 +139,9 @@ def progress() -> None:
     if told() is not None:
         return
     _exercises()
-    from autograder.judge import progress_in_lines
+    from autograder.judge import show_progress
 
-    print("\n".join(progress_in_lines()))
+    show_progress()
 
 
 def target(exercise: str) -> None:

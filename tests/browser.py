@@ -19,6 +19,7 @@ FAULTS: Final = r"""
   const named = (of) => `<${of.tagName}> ${(of.textContent || "").trim().slice(0, 40)}`;
   const seen = [...document.querySelectorAll("#output *")].filter(
     (e) => !["TITLE", "title", "defs", "marker"].includes(e.tagName) && box(e).width > 0
+      && e.checkVisibility() // not what is folded away
       && !e.closest("defs"));
   for (const e of seen)
     if (box(e).right > cell.right + 1 || box(e).left < cell.left - 1)

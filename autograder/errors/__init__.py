@@ -9,7 +9,13 @@ Nothing below this room.
 from autograder.errors.blame import Fault, TheirError, address, explanation, theirs
 from autograder.errors.jax_errors import DIAGNOSES, meaning_of
 from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
-from autograder.errors.messages import ShortError, UsageError, first_line, their_error
+from autograder.errors.messages import (
+    ShortError,
+    UsageError,
+    first_line,
+    line_among,
+    their_error,
+)
 from autograder.errors.raised import under_its_name, what_it_raised
 
 __all__ = [
@@ -22,6 +28,7 @@ __all__ = [
     "address",
     "explanation",
     "first_line",
+    "line_among",
     "meaning_of",
     "remark_on_version",
     "their_error",

@@ -33,11 +33,15 @@ def line_in_cell(error: BaseException, function: Callable[..., object]) -> str:
     It is counted from the top of the cell, where the editor shows a number beside it: a lambda's
     own first line tells a reader nothing.
     """
-    theirs = getattr(_unwrapped(function), "__globals__", None)  # the notebook's own names
+    return line_among(error, getattr(_unwrapped(function), "__globals__", None))
+
+
+def line_among(error: BaseException, names: object) -> str:
+    """The same, where the names of the notebook are at hand."""
     place: tuple[str, int] | None = None
     step = error.__traceback__
     while step is not None:
-        if step.tb_frame.f_globals is theirs:
+        if step.tb_frame.f_globals is names:
             place = step.tb_frame.f_code.co_filename, step.tb_lineno
         step = step.tb_next
     if place is None:
@@ -59,7 +63,7 @@ def first_line(error: BaseException) -> str:
     """The first line of what an error says, in characters that can be written anywhere."""
     lines = said(error).strip().splitlines() or ["it gives no message"]
     line = lines[0].partition("This error occurs at source:")[0]  # it is said better elsewhere
-    return line[:300].rstrip(" :").encode(errors="replace").decode()
+    return line[:300].rstrip(" :.").encode(errors="replace").decode()
 
 
 def said(error: BaseException) -> str:

@@ -37,6 +37,7 @@ from autograder.evidence.plans import (
     told,
 )
 from autograder.evidence.plans import write as write_plans
+from autograder.evidence.unfinished_cells import watch_cells
 
 __all__ = [
     "MIME",
@@ -66,5 +67,6 @@ __all__ = [
     "plain",
     "to_json",
     "told",
+    "watch_cells",
     "write_plans",
 ]

@@ -19,6 +19,7 @@ from autograder.evidence.plans import (
     ResultsPlan,
     TablePlan,
 )
+from autograder.evidence.unfinished_cells import unfinished
 from autograder.evidence.unsuitable_answers import a_type, not_a_function, nothing
 from autograder.programs import described
 
@@ -34,12 +35,18 @@ def capture(plan: Plan, answers: Mapping[str, object]) -> Evidence:
     """
     return Evidence(
         plan.exercise,
-        {name: _captured(wanted, answers.get(name, ...)) for name, wanted in plan.answers.items()},
+        {
+            name: _captured(name, wanted, answers.get(name, ...))
+            for name, wanted in plan.answers.items()
+        },
     )
 
 
-def _captured(plan: AnswerPlan, answer: object) -> Piece:
+def _captured(name: str, plan: AnswerPlan, answer: object) -> Piece:
     try:
+        stopped = unfinished(name, answer)
+        if stopped:
+            return NotCaptured("did-not-finish", stopped)
         with theirs():  # to look at an answer can run code of the learner's: a property, a repr
             return nothing(answer) or _as_planned(plan, answer)
     except TheirError as raised:

@@ -52,6 +52,8 @@ class Exercise:
         requirements: what must hold.
         hints: from gentle to nearly there, never the answer.
         diagnoses: for the name of each known difference, what it usually means here.
+        afterwards: for who has it right, a sentence worth knowing: another way to do it, or where
+            one meets it.
         about: the kinds of requirement that it is about, which carry three quarters of an answer's
             points; empty for all but the right values.
         together: whether what an answer is about counts only where all of it is met.
@@ -63,6 +65,7 @@ class Exercise:
     requirements: tuple[Requirement, ...]
     hints: tuple[str, ...]
     diagnoses: Mapping[str, str] = field(default_factory=dict)
+    afterwards: str = ""
     about: tuple[type[Requirement], ...] = ()
     together: bool = False
     weights: Mapping[str, float] = field(default_factory=dict)

@@ -15,8 +15,9 @@ from autograder.judge.feedback import (
     verdict_in_lines,
 )
 from autograder.judge.judging import failed, judge, no_evidence
-from autograder.judge.progress import progress_in_lines, remember, remembered
+from autograder.judge.progress import remember, remembered
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
+from autograder.judge.way_on import show_hint, show_progress
 
 __all__ = [
     "Finding",
@@ -27,10 +28,11 @@ __all__ = [
     "headline",
     "judge",
     "no_evidence",
-    "progress_in_lines",
     "remember",
     "remembered",
     "sentences",
+    "show_hint",
+    "show_progress",
     "show_verdict",
     "verdict_as_html",
     "verdict_as_text",

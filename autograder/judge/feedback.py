@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from autograder.judge.drawing import pictures_of
 from autograder.judge.rendering import (
     COLOURS,
+    afterwards_as_html,
     badge,
     report_as_html,
     report_for_terminal,
@@ -99,16 +100,17 @@ def verdict_as_html(
     """
     pictures = "".join(map(blocks_as_html, pictures_of(verdict, whole)))
     _, _, said = headline(verdict).partition(" ")
+    told = report(verdict)
     return (
         f'<div style="border-left:4px solid {COLOURS[verdict.state]};padding:2px 0 2px 12px">'
         f'<div style="font-weight:600">{badge(verdict.state)} {html.escape(said)}</div>'
-        + "".join(report_as_html(report(verdict), unfolded=whole))
+        + "".join(report_as_html(told, unfolded=whole))
         + "".join(
             _trades(f.answer, [*(earlier or {}).get(f.answer, ()), f.trade])
             for f in verdict.findings
             if f.trade is not None
         )
-        + f"{pictures}</div>"
+        + f"{pictures}{''.join(afterwards_as_html(told))}</div>"
     )
 
 

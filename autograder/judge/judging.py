@@ -87,12 +87,14 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
         for requirement in exercise.requirements
     ]
     found = tuple(_in_order(exercise, findings))
+    share = earned(exercise, found)
     return Verdict(
         exercise.id,
         exercise.title,
         found,
-        earned=earned(exercise, found),
+        earned=share,
         notes=notes(exercise, found),
+        afterwards=exercise.afterwards if share == 1 else "",
     )
 
 

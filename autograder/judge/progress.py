@@ -2,13 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from platformdirs import user_state_path
-
-from autograder.exercises import NOTEBOOKS
-from autograder.judge.report import MARKS
 
 _in_memory: dict[str, str] = {}
 
@@ -40,14 +36,3 @@ def remembered() -> dict[str, str]:
         kept = {}
     known = kept if isinstance(kept, dict) else {}
     return {**{str(key): str(state) for key, state in known.items()}, **_in_memory}
-
-
-def progress_in_lines() -> Iterator[str]:
-    """How many exercises are done; and of the notebooks that were begun, which are left."""
-    states = remembered()
-    for notebook, exercises in NOTEBOOKS.items():
-        done = sum(states.get(e.id) == "right" for e in exercises)
-        yield f"{notebook}: {done} of {len(exercises)} done"
-        if done < len(exercises) and any(e.id in states for e in exercises):
-            for e in exercises:
-                yield f"  {MARKS[states.get(e.id, 'unanswered')]} {e.id} {e.title}"

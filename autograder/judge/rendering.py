@@ -20,6 +20,9 @@ COLOURS: Final = {
     "failed": "#7a4390",
 }  # fmt: skip
 
+SHORT: Final = 40
+"""How long what stands in a table may be, to stand on one line."""
+
 LEFT: Final = "text-align:left;vertical-align:top"
 NAMED: Final = re.compile(
     r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\))"
@@ -34,6 +37,7 @@ def report_in_lines(report: Report) -> list[str]:
     lines += report.below
     for table in report.tables:
         lines += _in_columns(table)
+    lines += [report.legend] * bool(report.legend)
     return [*lines, *report.afterwards]
 
 
@@ -57,14 +61,16 @@ def report_for_terminal(report: Report) -> "Iterator[RenderableType]":
         for row in table.rows:
             columns.add_row(*map(Text, (row.name, *row.cells, row.why)))
         yield columns
+    if report.legend:
+        yield Text(report.legend, style="dim")
     yield from map(Text, report.afterwards)
 
 
 def badge(state: str) -> str:
     """The mark of a state, on its colour."""
     return (
-        f'<span style="background-color:{COLOURS[state]};color:#fff;padding:0 0.4em;'
-        f'font-weight:600">{MARKS[state]}</span>'
+        f'<span style="background-color:{COLOURS[state]};padding:0 0.4em">'
+        f'<b style="color:#fff">{MARKS[state]}</b></span>'
     )
 
 
@@ -76,22 +82,29 @@ def report_as_html(report: Report, unfolded: bool = False) -> Iterator[str]:
         unfolded: whether the details stand open, for a page that may be printed.
     """
     if report.cause:
-        yield f'<div style="margin:4px 0">{words(report.cause)}</div>'
+        rest = report.cause.removeprefix(report.where)
+        at = report.where and rest != report.cause
+        where = f"<code>{html.escape(report.where)}</code>" if at else ""
+        yield f'<div style="margin:4px 0">{where}{words(rest)}</div>'
     if report.compared:
         yield _compared(report.compared)
     yield from (f'<div style="margin:4px 0">{words(line)}</div>' for line in report.below)
     yield from map(_table, report.tables)
+    if report.legend:
+        yield f'<div style="margin:4px 0">{words(report.legend)}</div>'
     if report.details:
-        count = len(report.details)
-        yield (
-            f'<details{" open" * unfolded} style="margin:4px 0"><summary>'
-            f"{'One more problem' if count == 1 else f'{count} more problems'}, with what was "
-            f"expected</summary>"
-        )
-        for answer, sentence, compared in report.details:
-            yield f'<div style="margin:6px 0 0 0"><code>{html.escape(answer)}</code>: '
-            yield f"{words(sentence)}</div>{_compared(compared) if compared else ''}"
+        names = dict.fromkeys(f"<code>{html.escape(answer)}</code>" for answer, _ in report.details)
+        yield f'<details{" open" * unfolded} style="margin:4px 0">'
+        yield f"<summary>Expected and got, for {', '.join(names)}</summary>"
+        for answer, compared in report.details:
+            if len(names) > 1:
+                yield f'<div style="margin:6px 0 0 0"><code>{html.escape(answer)}</code></div>'
+            yield _compared(compared)
         yield "</details>"
+
+
+def afterwards_as_html(report: Report) -> Iterator[str]:
+    """What comes last: how points are counted, and the way on."""
     yield from (f'<div style="margin:6px 0 0 0">{words(line)}</div>' for line in report.afterwards)
 
 
@@ -137,7 +150,8 @@ def _table(table: Table) -> str:
 
 def _row(row: Row) -> Iterator[str]:
     marks = {mark: state for state, mark in MARKS.items()}
-    cell = f'<td style="{LEFT};padding:2px 14px 2px 0">'
+    short = ";white-space:nowrap" * (max(map(len, (row.name, *row.cells))) <= SHORT)
+    cell = f'<td style="{LEFT};padding:2px 14px 2px 0{short}">'
     yield f"{cell}<code>{html.escape(row.name)}</code></td>"
     for said in row.cells:
         state = marks.get(said, "right")

@@ -46,18 +46,22 @@ class Report:
 
     Attributes:
         cause: what is wrong first, in a sentence or two; empty where all is right.
+        where: what the cause begins with, if that is code: an answer, or a cell of a table.
         compared: what was expected and what came, with their labels.
         below: what else is to be said of the same answer, a line each.
         tables: what became of each answer, where there are several, and of each prediction.
-        details: of every other problem: its answer, what is wrong, what was expected and came.
+        legend: what a mark in the tables means that does not say it by itself.
+        details: of each answer whose problem a table tells: what was expected, and what came.
         afterwards: what is to be known of the points, and the way on.
     """
 
     cause: str = ""
+    where: str = ""
     compared: tuple[tuple[str, str], ...] = ()
     below: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
-    details: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = ()
+    legend: str = ""
+    details: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     afterwards: tuple[str, ...] = ()
 
 
@@ -75,13 +79,13 @@ def report(verdict: Verdict) -> Report:
     plain = {name: fs for name, fs in answers.items() if not any(f.cell for f in fs)}
     return Report(
         _cause(first, problems, alone) if first else _to_do(answers),
+        _where(first, alone) if first else "",
         _compared(first) if first else (),
         tuple(_below(answers, problems)),
         tuple(_tables(answers, plain, problems)),
-        tuple(
-            (p.answer, p.difference, _compared(p)) for p in problems[1:] if not p.cell and not alone
-        ),
-        (*_legend(answers), *verdict.notes, *_way_on(verdict)),
+        _legend(answers),
+        tuple((p.answer, _compared(p)) for p in problems[1:] if not alone and _compared(p)),
+        (*verdict.notes, *_way_on(verdict)),
     )
 
 
@@ -110,15 +114,22 @@ def _rank(finding: Finding) -> int:
 
 def _cause(first: Finding, problems: Sequence[Finding], alone: bool) -> str:
     """The first cause, in a sentence, with the name of its answer where there are several."""
+    where = _where(first, alone)
     if not first.cell or not first.came:
-        return first.difference if alone else f"{first.answer}: {first.difference}"
+        return f"{where}: {first.difference}" if where else first.difference
     alike = [p for p in problems if _is_like(p, first)]
     if first.diagnosis == "other-form" and len(alike) > 1:
         return f"{len(alike)} cells of {first.answer} have the wrong form. {first.difference}"
-    where = f"{first.answer}[{first.cell!r}]"
     if first.diagnosis == "other-form":
         return f"{where} has the wrong form. {first.difference}"
     return f"{where} is not {first.came}. {first.difference}".strip()
+
+
+def _where(first: Finding, alone: bool) -> str:
+    """What a cause is of: a cell, or an answer where there are several."""
+    if first.cell and first.came:
+        return f"{first.answer}[{first.cell!r}]"
+    return "" if alone else first.answer
 
 
 def _is_like(one: Finding, other: Finding) -> bool:
@@ -249,11 +260,11 @@ def _cells(findings: Sequence[Finding], first: Finding | None) -> list[Row]:
     return rows
 
 
-def _legend(answers: dict[str, list[Finding]]) -> list[str]:
-    """What the mark in a table means that does not say it by itself."""
+def _legend(answers: dict[str, list[Finding]]) -> str:
+    """What the mark of what follows means, where a table has it."""
     follow = any(f.diagnosis == NOT_COUNTED for fs in answers.values() for f in fs)
     said = f"{FOLLOWS} counts once what comes before it in its row is right."
-    return [said] * (follow and len(answers) > 1)
+    return said * (follow and len(answers) > 1)
 
 
 def _way_on(verdict: Verdict) -> list[str]:

@@ -163,6 +163,7 @@ PLANTINGS = [
     Planting("evidence.unsuitable_answers", "misfit", "1.1", unplaced),
     Planting("evidence.placements", "placement", "1.1", strips),
     Planting("evidence.plain_values", "plain", "2.7", audit),
+    Planting("evidence.unfinished_cells", "unfinished", "1.1", strips),
     Planting("evidence.plans", "told", "1.1", strips),
     Planting("exercises.catalogue", "find", "1.1", strips),
     Planting(
@@ -251,6 +252,7 @@ ELSEWHERE = {
     "devices": "it is done before there is an answer",
     "errors.blame": "it is what tells of errors, and asked below",
     "errors.jax_versions": "it says what is said below",
+    "judge.way_on": "it shows hints and progress, and no verdict",
     "exercises.other_courses": "it is done when the exercises are loaded",
     "exercises.requirements_on_values": "it holds data, and does nothing",
 }

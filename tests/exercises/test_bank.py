@@ -105,6 +105,12 @@ def test_every_verdict_names_one_cause_first_and_says_nothing_twice(verdicts):
             assert sum(line.startswith("Expected: ") for line in lines) <= 1, entry.title
 
 
+def test_who_has_it_right_is_told_something_worth_knowing(verdicts):
+    told = {here.exercise: sentences(here)[-1] for _, here, _ in verdicts if here.state == "right"}
+    assert all(line.startswith("Worth knowing: ") for line in told.values())
+    assert len(set(told.values())) == len(told)
+
+
 INTERNAL = re.compile(r"filled_in|autograder[./]|site-packages|NotCaptured|/work/|/tmp/|/home/")
 
 

@@ -41,6 +41,8 @@ FASTEST: Final = "Where an entry is a tuple, its last name changes fastest from 
 COLUMN_STRIPS: Final = Exercise(
     id="1.1",
     title="Column strips",
+    afterwards="In strips of columns, tensor parallelism holds the first weight matrix of a layer: "
+    "each device computes features of its own, for all examples.",
     requirements=(PlacedLike("columns", "0 1 2 3 4 5 6 7", SQUARE, values=numbers),),
     hints=(
         "A spec has one entry for each dimension of the array, in order. Which dimension has to "
@@ -64,6 +66,8 @@ COLUMN_STRIPS: Final = Exercise(
 BLOCKS: Final = Exercise(
     id="1.2",
     title="Blocks on a grid",
+    afterwards="Meshes of two axes are what large models are trained on: one axis cuts the batch, "
+    "the other cuts the weights.",
     requirements=(PlacedLike("blocks", "0 1 2 3 \n 4 5 6 7", SQUARE),),
     hints=(
         "Read the picture as a table: how many rows of blocks, and how many columns?",
@@ -85,6 +89,8 @@ BLOCKS: Final = Exercise(
 BLOCKS_TURNED: Final = Exercise(
     id="1.3",
     title="The same mesh, turned",
+    afterwards="The mesh stayed as it was, and the spec did the turning. On real machines that is "
+    "the rule: the wiring decides the mesh, and specs are free.",
     requirements=(PlacedLike("turned", "0 4 \n 1 5 \n 2 6 \n 3 7", SQUARE),),
     hints=(
         "Follow device 1: in the picture before it stood right of device 0, and here it stands "
@@ -106,6 +112,8 @@ BLOCKS_TURNED: Final = Exercise(
 HALF_THE_DEVICES: Final = Exercise(
     id="1.4",
     title="Every second device",
+    afterwards="With a mesh of some of the devices, one machine can run two programs side by side: "
+    "each is compiled for its own devices.",
     requirements=(PlacedLike("spread", "0 2 \n 4 6", SQUARE, values=numbers),),
     hints=(
         "A mesh need not have all the devices: jax.make_mesh takes `devices=`.",
@@ -127,6 +135,8 @@ HALF_THE_DEVICES: Final = Exercise(
 MYSTERY: Final = Exercise(
     id="1.5",
     title="The mysterious mesh",
+    afterwards="jax.make_mesh chooses an order of devices too: on TPUs it looks for one in which "
+    "neighbours in the mesh are neighbours in the wiring.",
     requirements=(
         PlacedLike(
             "mystery",
@@ -160,6 +170,8 @@ IN_TWOS: Final = "0 2 4 6 1 3 5 7"
 TWO_AXES: Final = Exercise(
     id="1.6",
     title="Two axes along one dimension",
+    afterwards="It is the order of NumPy's reshape: in P(('x', 'y')) the last name changes "
+    "fastest, so the mesh is read row by row.",
     requirements=(
         PlacedLike("first", IN_ONES, VECTOR, mistakes={"the-other-one": IN_TWOS}),
         PlacedLike("second", IN_TWOS, VECTOR, mistakes={"the-other-one": IN_ONES}),
@@ -283,6 +295,8 @@ def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
 COUNTING: Final = Exercise(
     id="1.7",
     title="Counting copies",
+    afterwards="JAX can count for you: sharding.shard_shape(shape) is the shape of a block, and "
+    "sharding.devices_indices_map(shape) says who holds what.",
     requirements=(
         Returns(
             "shard_shape",
@@ -421,6 +435,8 @@ PENCILS: Final = "0\n1\n\n2\n3\n\n4\n5\n\n6\n7"
 CUBES: Final = Exercise(
     id="1.8",
     title="Slabs and pencils",
+    afterwards="Slabs and pencils are the words of those who compute Fourier transforms in three "
+    "dimensions: pencils keep more devices busy, since two dimensions are cut.",
     requirements=(
         PlacedLike("slabs", SLABS, ((16, 16, 16), (8, 4, 2)), mistakes={"pencils": PENCILS}),
         PlacedLike("pencils", PENCILS, ((16, 16, 16), (4, 8, 2)), mistakes={"slabs": SLABS}),

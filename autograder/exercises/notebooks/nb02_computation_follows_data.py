@@ -25,6 +25,8 @@ ONE_AXIS: Final = AnyOf((P("x"), P("y"), P(None, "x"), P(None, "y")))
 AFTER: Final = Exercise(
     id="2.1",
     title="Before and after",
+    afterwards="On an Explicit mesh you need not predict: jax.typeof shows the layout in an "
+    "array's type, inside jit too.",
     requirements=(
         *(
             Predicts(
@@ -117,6 +119,9 @@ AFTER: Final = Exercise(
 REDUCTIONS: Final = Exercise(
     id="2.2",
     title="Sums, with and without communication",
+    afterwards="Each device adds up its own part first, so the all-reduce of a sum is small. That "
+    "is why the loss of a batch that is cut over many devices costs almost nothing to "
+    "average.",
     requirements=(
         Feeds(
             "quiet",
@@ -214,6 +219,8 @@ MATMULS = (((16, 16), (16, 16)), ((32, 8), (8, 64)))
 QUIET_PRODUCTS: Final = Exercise(
     id="2.3",
     title="Three products without communication",
+    afterwards="A on every device and B in strips of columns is the first half of a "
+    "tensor-parallel layer: without communication, whatever the sizes.",
     requirements=tuple(
         Feeds(
             answer,
@@ -312,6 +319,9 @@ def _mistaken(kind: str) -> dict[str, str]:
 BINGO: Final = Exercise(
     id="2.4",
     title="Matmul bingo",
+    afterwards="The book How to Scale Your Model sorts sharded products into four cases (nothing "
+    "contracted is cut, one factor is, both are, one axis cuts both outer dimensions), and "
+    "your rows are examples of them.",
     requirements=(
         *(
             Predicts(
@@ -402,6 +412,8 @@ Z_ROWS: Final = "4\n5\n6\n7"
 COMMITTED: Final = Exercise(
     id="2.5",
     title="Committed or not",
+    afterwards="It matters for jit with in_shardings, too: an uncommitted argument is moved to "
+    "where they say, and a committed one that is elsewhere is an error.",
     requirements=(
         *(
             Predicts("committed", value, f"whether {value} is committed", right, mistakes)
@@ -468,6 +480,8 @@ CASES: Final = {
 CLINIC: Final = Exercise(
     id="2.6",
     title="The disagreement clinic",
+    afterwards="The rule is about one program. Between programs, jax.device_put moves committed "
+    "arrays too, from any devices to any others.",
     requirements=tuple(
         Predicts(
             "diagnosis",
@@ -515,6 +529,8 @@ def _symmetric(x: Any) -> Any:
 DISASTER: Final = Exercise(
     id="2.7",
     title="The hidden disaster",
+    afterwards="You turned strips by an all-to-all. It is also the step on which distributed "
+    "Fourier transforms spend most of their communication.",
     requirements=(
         Predicts(
             "audit",

@@ -41,6 +41,8 @@ def _blocks(mode: Any) -> tuple[tuple[Argument, ...], ...]:
 TURN: Final = Exercise(
     id="3.1",
     title="A constraint",
+    afterwards="jax.jit(f, out_shardings=...) says the same of a result from outside the function; "
+    "a constraint also works in the middle of one.",
     requirements=(
         Computes(
             "turned",
@@ -88,6 +90,8 @@ TURN: Final = Exercise(
 COPIES: Final = Exercise(
     id="3.2",
     title="A copy for everybody",
+    afterwards="To gather a whole copy just before it is used, and drop it afterwards, is how "
+    "fully sharded training fetches the weights of a layer: you will do that in 8.4.",
     requirements=tuple(
         requirement
         for answer, mode in (("copied_auto", "auto"), ("copied_explicit", "explicit"))
@@ -141,6 +145,8 @@ def _two_products(A: Any, B: Any, C: Any, D: Any) -> Any:  # noqa: N803  as the 
 OUT_SHARDING: Final = Exercise(
     id="3.3",
     title="Where the sum goes",
+    afterwards="In a ring, an all-reduce is a reduce-scatter followed by an all-gather. So keeping "
+    "only your own part of a sum costs half as much as having all of it.",
     requirements=tuple(
         requirement
         for answer, asks, picture, kind, arguments, reference, mistakes in (
@@ -199,6 +205,8 @@ OUT_SHARDING: Final = Exercise(
 SPREAD: Final = Exercise(
     id="3.4",
     title="A sum, spread over all devices",
+    afterwards="Optimisers whose state is cut over the data-parallel devices (ZeRO) ask for "
+    "exactly this: each device gets its own share of the summed gradients.",
     requirements=(
         Computes(
             "spread_sum",
@@ -268,6 +276,8 @@ def _blocks_alone(x: Any) -> Any:
 ISLAND: Final = Exercise(
     id="3.5",
     title="An island of Auto",
+    afterwards="There is a bridge in the other direction as well: jax.sharding.explicit_axes makes "
+    "axes Explicit within an Auto program.",
     requirements=(
         Computes(
             "differences",
@@ -321,6 +331,8 @@ ISLAND: Final = Exercise(
 STEER: Final = Exercise(
     id="3.6",
     title="Steering",
+    afterwards="A constraint changes no values, so you can try one and look at the communication "
+    "again. That is how such lines are found in real models.",
     requirements=(
         Computes(
             "steered",
@@ -420,6 +432,9 @@ def _sigmoids(x: Any, w: Any, b: Any) -> Any:
 LAYERS: Final = Exercise(
     id="3.7",
     title="One layer, four ways",
+    afterwards="Large training codes mix these ways: the compiler decides most layers, with "
+    "constraints or Explicit types, and shard_map takes over where its choice is not good "
+    "enough.",
     requirements=tuple(
         requirement
         for answer, mode, by_hand, mistakes in (

@@ -79,6 +79,8 @@ def _cell(table: str, spec: str, right: Any, mistakes: Any) -> Predicts:
 SHAPES: Final = Exercise(
     id="5.1",
     title="What a device sees",
+    afterwards="In the body all devices run the same code on blocks of the same shape: only "
+    "lax.axis_index tells one from another.",
     requirements=(
         _cell(
             "inside", "P('x', 'y')", (4, 8),
@@ -185,6 +187,8 @@ def _n(x: Any) -> Any:
 REDUCTIONS: Final = Exercise(
     id="5.2",
     title="To psum or not to psum",
+    afterwards="JAX has no derivative of lax.pmax. A softmax that is to be differentiated passes "
+    "its block's maximum through lax.stop_gradient before the pmax.",
     requirements=(
         *(
             requirement
@@ -356,6 +360,8 @@ def _draw_tiled(generator: np.random.Generator) -> list[tuple[Any, ...]]:
 MODELS: Final = Exercise(
     id="5.3",
     title="Collectives in NumPy",
+    afterwards="The all-to-all transposes a table of pieces, one row for each device. So if you do "
+    "it twice, you have what you began with.",
     requirements=(
         Returns(
             "all_gather_ref",
@@ -451,6 +457,9 @@ MODELS: Final = Exercise(
 PARTS: Final = Exercise(
     id="5.4",
     title="An all-reduce, taken apart",
+    afterwards="In a ring of n devices, each of the two halves sends (n - 1)/n of the buffer from "
+    "every device. So an all-reduce sends nearly twice the buffer, however many devices there "
+    "are.",
     requirements=(
         Computes(
             "sum_by_parts",
@@ -536,6 +545,8 @@ def _at_place(x: Any) -> Any:
 RINGS: Final = Exercise(
     id="5.5",
     title="Round the ring",
+    afterwards="Ring attention is this ring with attention in the middle: keys and values go "
+    "round, while each device keeps its own queries.",
     requirements=(
         Computes(
             "ring_all_gather",
@@ -640,6 +651,8 @@ def _differences(
 HALO: Final = Exercise(
     id="5.6",
     title="A halo of one",
+    afterwards="Weather models exchange halos at every step. Some exchange wider ones less often, "
+    "because starting a message costs more than a few more numbers in it.",
     requirements=(
         Computes(
             "second_difference",
@@ -728,6 +741,8 @@ def _sides_by_device(A: Any, b: Any) -> Any:  # noqa: N803
 SOLVES: Final = Exercise(
     id="5.7",
     title="Many small systems",
+    afterwards="Independent problems are the best case of all: they scale to as many devices as "
+    "there are problems.",
     requirements=(
         Computes(
             "solve_all",
@@ -782,6 +797,8 @@ def _overlapping(x: Any) -> Any:
 CHECKED: Final = Exercise(
     id="5.8",
     title="With the check on",
+    afterwards="In a ring, this all-reduce sends twice what an all-gather would: the price of a "
+    "result whose type says that it is the same everywhere.",
     requirements=(
         Computes(
             "everywhere",

@@ -95,6 +95,8 @@ def _times(A: Any, B: Any, over: str) -> Any:  # noqa: N803
 QUIET: Final = Exercise(
     id="6.1",
     title="Three products by hand",
+    afterwards="The outer dimensions of a product can be cut for free, as long as no mesh axis "
+    "cuts both. Only the contracted one costs.",
     requirements=tuple(
         requirement
         for answer, a, b, pictures, over_x, over_y in (
@@ -140,6 +142,8 @@ QUIET: Final = Exercise(
 BY_ROWS: Final = Exercise(
     id="6.2",
     title="Blocks by rows",
+    afterwards="Adding up the parts of a cut contraction is the second half of a tensor-parallel "
+    "layer; Megatron-LM calls such a weight matrix row-parallel.",
     requirements=(
         _product(
             "block_by_rows",
@@ -194,6 +198,8 @@ def _sliced(A: Any, B: Any, start: Callable[[int, int, int], int]) -> Any:  # no
 BY_COPY: Final = Exercise(
     id="6.3",
     title="Blocks by a copy",
+    afterwards="Whether it is cheaper to gather a factor or to add up parts depends only on "
+    "shapes: compare the block that is gathered with the block that is summed.",
     requirements=(
         _product(
             "block_by_copy",
@@ -258,6 +264,8 @@ BY_COPY: Final = Exercise(
 SCATTERED: Final = Exercise(
     id="6.4",
     title="Keep your piece",
+    afterwards="XLA looks for an all-reduce of which each device keeps a slice, and on GPUs and "
+    "TPUs it makes one reduce-scatter of the two.",
     requirements=(
         _product(
             "scattered",
@@ -302,6 +310,8 @@ def _mixed_columns(A: Any, B: Any) -> Any:  # noqa: N803
 BY_BLOCKS: Final = Exercise(
     id="6.5",
     title="Blocks by blocks",
+    afterwards="This is the SUMMA algorithm in a single step. In several steps, over slices of the "
+    "contracted dimension, it need not hold whole rows and columns of blocks.",
     requirements=(
         _product("block_by_block", _pairs(("x", "y"), ("x", "y")), mixed_columns=_mixed_columns),
         _placed("block_by_block", BLOCKS),
@@ -385,6 +395,8 @@ def _cannon(first_a: Which, first_b: Which, number: int = 2) -> Callable[..., An
 CANNON: Final = Exercise(
     id="6.6",
     title="Cannon",
+    afterwards="Lynn Cannon found this in 1969, for processors that could talk to their neighbours "
+    "only. TPUs are still wired as such a grid.",
     requirements=(
         _product(
             "cannon", _pairs(("x", "y"), ("x", "y"), (SQUARE,) * 2, CANNON_SIZES),
@@ -490,6 +502,8 @@ def _at_its_number(A: Any, B: Any) -> Any:  # noqa: N803
 OVERLAPPED: Final = Exercise(
     id="6.7",
     title="Multiply while it comes",
+    afterwards="XLA can do this by itself on TPUs, where it is called a collective matmul: the "
+    "products hide most of the time of the all-gather.",
     requirements=(
         _product(
             "overlapped",
@@ -576,6 +590,8 @@ FRONTIER: Final = (
 CHAIN: Final = Exercise(
     id="6.8",
     title="Four matrices and a cap",
+    afterwards="Systems such as Alpa choose layouts for whole models by solving this problem as an "
+    "integer program.",
     requirements=tuple(
         Trades(
             answer,
@@ -628,6 +644,8 @@ def _columns(V: Any) -> int:  # noqa: N803
 QUIET_LOOP: Final = Exercise(
     id="6.9",
     title="A loop without communication",
+    afterwards="Methods such as local SGD rest on this: devices that need not talk at every step "
+    "can be far apart.",
     requirements=(
         Computes(
             "iterate",

@@ -58,6 +58,8 @@ NETWORKS: Final = ((64, 32), (128, 16))
 DATA_PARALLEL: Final = Exercise(
     id="8.1",
     title="Cut the batch",
+    afterwards="The compiler added the all-reduce of the gradients for you. With enough work on "
+    "each device, most of its time hides behind the backward pass.",
     requirements=(
         Feeds(
             "data_parallel",
@@ -98,6 +100,8 @@ BLOCKS: Final = ((16, 64), (32, 128))
 TENSOR_PARALLEL: Final = Exercise(
     id="8.2",
     title="Columns, then rows",
+    afterwards="This is the layer of Megatron-LM: columns first, then rows, and one all-reduce for "
+    "both. Attention is cut in the same way, by heads.",
     requirements=(
         Feeds(
             "tensor_parallel",
@@ -183,6 +187,8 @@ MESHES: Final = ((4, 2), (2, 4))
 BOTH: Final = Exercise(
     id="8.3",
     title="Both at once, in both modes",
+    afterwards="The axis that communicates most, which is the model's, belongs where links are "
+    "fastest: inside one machine. The axis of the batch can span machines.",
     about=(Feeds, CommunicatesAtMost),
     requirements=(
         Feeds(
@@ -292,6 +298,8 @@ def _whole_layer(side: int) -> int:
 FSDP: Final = Exercise(
     id="8.4",
     title="Fetch, use, forget",
+    afterwards="This is FSDP, or stage 3 of ZeRO. Memory falls with the number of devices, and "
+    "each step moves half as much again as plain data parallelism.",
     requirements=(
         Computes(
             "fsdp_gradient",
@@ -389,6 +397,8 @@ def _averaged(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
 SEQUENCE: Final = Exercise(
     id="8.5",
     title="Halves of an all-reduce",
+    afterwards="Megatron-LM calls this sequence parallelism: as many bytes as one all-reduce, and "
+    "what stands between its two halves is done once, not by every device.",
     requirements=(
         Computes(
             "sequence_parallel",
@@ -507,6 +517,8 @@ def _own_largest(logits: Any, labels: Any) -> Any:
 CROSS_ENTROPY: Final = Exercise(
     id="8.6",
     title="Too many words for one device",
+    afterwards="With vocabularies of 100,000 words and more, the logits are often the largest "
+    "array of a training step. In this way no device ever holds a whole row of them.",
     requirements=(
         Computes(
             "cross_entropy",
@@ -605,6 +617,8 @@ def _gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
 ACCUMULATION: Final = Exercise(
     id="8.7",
     title="Add up at home first",
+    afterwards="Accumulation saves memory as well: a batch that is too large for the devices fits, "
+    "a microbatch at a time.",
     requirements=(
         Computes(
             "accumulated",
@@ -692,6 +706,8 @@ PIPES: Final = ((8, 4, 4, 16), (4, 6, 3, 8))
 PIPELINE: Final = Exercise(
     id="8.8",
     title="An assembly line",
+    afterwards="With m microbatches and n stages, each device is idle in n - 1 of m + n - 1 steps. "
+    "That is the bubble of GPipe, and the reason to make m several times n.",
     requirements=(
         Computes(
             "pipeline",

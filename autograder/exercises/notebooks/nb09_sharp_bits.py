@@ -41,6 +41,8 @@ def _seed(n: int) -> Argument:
 AUDIT: Final = Exercise(
     id="9.1",
     title="An audit of random numbers",
+    afterwards="The flag is jax_threefry_partitionable, and it is on by default since JAX 0.5: the "
+    "same key gave other numbers before.",
     requirements=(
         *(
             Predicts(
@@ -113,6 +115,8 @@ def _drawn(seed: Any) -> Any:
 INITIALISED: Final = Exercise(
     id="9.2",
     title="Born in place",
+    afterwards="Large models are initialised like this, so that no device ever holds a whole "
+    "matrix; and checkpoints are restored in the same way, block by block.",
     requirements=(
         Computes(
             "initialise",
@@ -191,6 +195,8 @@ NOISE_MISTAKES: Final = {
 NOISE: Final = Exercise(
     id="9.3",
     title="Noise of one's own",
+    afterwards="This noise depends on how many devices there are. Where results must not change "
+    "with the mesh, fold in the number of the row instead.",
     requirements=(
         Computes(
             "noisy_rows",
@@ -285,6 +291,8 @@ def _probabilities(hidden: Any, padded: Any, words: Any) -> Any:
 UNEVEN: Final = Exercise(
     id="9.4",
     title="Seventeen words on eight devices",
+    afterwards="Vocabularies are padded in practice too, often to a multiple of 128: for the "
+    "devices, and for their matrix units.",
     requirements=(
         Computes(
             "spread",
@@ -399,6 +407,8 @@ STEPS: Final = {
 NO_OPS: Final = Exercise(
     id="9.5",
     title="Said, and not done",
+    afterwards="It costs nothing to look: jax.typeof in Explicit mode, or an array's sharding "
+    "after the program ran, shows whether you got what you asked for.",
     requirements=(
         *(
             Predicts("obeyed", step, f"True or False: {what} is obeyed", right, {name: not right})
@@ -458,6 +468,8 @@ def _shifted(x: Any) -> Any:
 INDEXING: Final = Exercise(
     id="9.6",
     title="One row, and one row further",
+    afterwards="Embedding tables that are cut by rows are read like this: each device looks for "
+    "the row among its own, gives zeros where it has none, and a sum brings the row to all.",
     requirements=(
         Computes(
             "row",
@@ -560,6 +572,8 @@ def _axes_exchanged(x: Any) -> Any:
 PATHS: Final = Exercise(
     id="9.7",
     title="Two hops are shorter",
+    afterwards="When XLA finds no direct way from one layout to another, it copies the whole array "
+    "everywhere. Its warning about an involuntary full rematerialization says so.",
     requirements=(
         Computes(
             "rearranged",
@@ -679,6 +693,8 @@ def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, t
 SAME: Final = Exercise(
     id="9.8",
     title="The same layout?",
+    afterwards="JAX has this test too: one.is_equivalent_to(other, ndim) compares what devices "
+    "hold, where == compares meshes and specs.",
     requirements=(
         Returns(
             "same_layout",

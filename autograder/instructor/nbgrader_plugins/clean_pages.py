@@ -43,8 +43,8 @@ MOST_ATTRIBUTES: Final = 100
 DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text", "tspan")
 
 TAGS: Final = (
-    *bleach.ALLOWED_TAGS, *DRAWN, "br", "code", "dd", "del", "div", "dl", "dt", "h1", "h2", "h3",
-    "h4", "h5", "h6", "hr", "img", "kbd", "p", "pre", "span", "sub", "sup",
+    *bleach.ALLOWED_TAGS, *DRAWN, "br", "code", "dd", "del", "details", "div", "dl", "dt", "h1",
+    "h2", "h3", "h4", "h5", "h6", "hr", "img", "kbd", "p", "pre", "span", "sub", "summary", "sup",
     "table", "tbody", "td", "th", "thead", "tr",
 )  # fmt: skip
 
@@ -68,6 +68,11 @@ def _of_link(tag: str, name: str, value: str) -> bool:
     return _anywhere(tag, name, value) or (name == "href" and ABSOLUTE.match(value) is not None)
 
 
+def _of_details(tag: str, name: str, value: str) -> bool:
+    """Whether it stands open, too: nobody unfolds what is printed."""
+    return _anywhere(tag, name, value) or name == "open"
+
+
 def _of_picture(_: str, name: str, value: str) -> bool:
     """Whether a picture's attribute can stay: it brings itself, or would be asked for elsewhere."""
     return name in ("alt", "width") or (name == "src" and PICTURE.match(value) is not None)
@@ -76,6 +81,7 @@ def _of_picture(_: str, name: str, value: str) -> bool:
 ATTRIBUTES: Final = {
     "*": _anywhere,
     "a": _of_link,
+    "details": _of_details,
     "img": _of_picture,
     **{
         tag: [

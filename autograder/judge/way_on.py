@@ -1,0 +1,115 @@
+"""The way on: the next hint, what is done, and where the next notebook is."""
+
+import html
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from autograder.errors import address
+from autograder.exercises import NOTEBOOKS, Exercise
+from autograder.judge.progress import remembered
+from autograder.judge.rendering import COLOURS, words
+from autograder.judge.report import MARKS
+from autograder.pictures import display
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+HINT: Final = "#2f6fab"
+"""The colour of a hint's edge."""
+
+COLAB: Final = "https://colab.research.google.com/github/"
+GITHUB: Final = "https://github.com/"
+
+
+def show_hint(exercise: Exercise, number: int) -> None:
+    """Show one of an exercise's hints, and whether there are more."""
+    place = f"Hint {number + 1} of {len(exercise.hints)} for {exercise.id} {exercise.title}"
+    hint, call = exercise.hints[number], f'hint("{exercise.id}")'
+    if number + 1 < len(exercise.hints):
+        more = f"Run {call} again for the next one."
+    else:
+        more = f"That was the last hint; {call} begins again with the first."
+    page = (
+        f'<div style="border-left:4px solid {HINT};padding:2px 0 2px 12px">'
+        f'<div style="font-weight:600">{html.escape(place)}</div>'
+        f'<div style="margin:4px 0">{words(hint)}</div><div>{words(more)}</div></div>'
+    )
+    text = f"{place}\n{hint}\n{more}"
+    display(page, text, lambda: _plain(text))
+
+
+def show_progress() -> None:
+    """Show how many exercises are done; and of the notebooks that were begun, which are left."""
+    text = "\n".join(_in_lines())
+    page = f'<table style="border-collapse:collapse;margin:4px 0"><tbody>{"".join(_rows())}</tbody>'
+    display(f"{page}</table>{_next()}", text, lambda: _plain(text))
+
+
+def title_of(notebook: str) -> str:
+    """A notebook's name as one reads it: `01 Sharding basics`."""
+    number, _, name = notebook.partition("_")
+    return f"{number} {name[:1].upper()}{name[1:].replace('_', ' ')}"
+
+
+def link_to(notebook: str) -> str:
+    """Where a notebook is, seen from another: in Colab, where no file lies beside it, its page."""
+    path = f"{notebook}/{notebook}.ipynb"
+    if "google.colab" in sys.modules and address().startswith(GITHUB):
+        repository = address().removeprefix(GITHUB).rstrip("/")
+        return f"{COLAB}{repository}/blob/main/course/{path}"
+    return f"../{path}"
+
+
+def _done(exercises: tuple[Exercise, ...], states: dict[str, str]) -> int:
+    return sum(states.get(exercise.id) == "right" for exercise in exercises)
+
+
+def _in_lines() -> Iterator[str]:
+    states, width = remembered(), max(map(len, map(title_of, NOTEBOOKS)))
+    for notebook, exercises in NOTEBOOKS.items():
+        done = _done(exercises, states)
+        bar = "■" * done + "□" * (len(exercises) - done)
+        yield f"{title_of(notebook):<{width}}  {bar}  {done} of {len(exercises)} done"
+        if done < len(exercises) and any(e.id in states for e in exercises):
+            for e in exercises:
+                yield f"  {MARKS[states.get(e.id, 'unanswered')]} {e.id} {e.title}"
+
+
+def _rows() -> Iterator[str]:
+    """A row for each notebook, with a bar; and below those that were begun, their exercises."""
+    states, cell = remembered(), "text-align:left;vertical-align:middle;padding:3px 16px 3px 0"
+    for notebook, exercises in NOTEBOOKS.items():
+        done, of = _done(exercises, states), len(exercises)
+        yield (
+            f'<tr><td style="{cell}">{_link(notebook)}</td><td style="{cell}">'
+            f'<div style="width:120px;background-color:rgba(128,128,128,.3)">'
+            f'<div style="height:8px;width:{done / of:.0%};background-color:{COLOURS["right"]}">'
+            f"</div></div></td>"
+            f'<td style="{cell}">{done} of {of} done</td></tr>'
+        )
+        if done < of and any(e.id in states for e in exercises):
+            each = "<br>".join(
+                f"{MARKS[states.get(e.id, 'unanswered')]} {e.id} {html.escape(e.title)}"
+                for e in exercises
+            )
+            yield f'<tr><td colspan="3" style="{cell};padding-left:16px">{each}</td></tr>'
+
+
+def _next() -> str:
+    """A link to the first notebook in which there is something left to do."""
+    states = remembered()
+    left = (n for n, exercises in NOTEBOOKS.items() if _done(exercises, states) < len(exercises))
+    notebook = next(left, None)
+    said = f"Next: {_link(notebook)}" if notebook else "All exercises are done."
+    return f'<div style="margin:6px 0">{said}</div>'
+
+
+def _link(notebook: str) -> str:
+    return f'<a href="{link_to(notebook)}">{html.escape(title_of(notebook))}</a>'
+
+
+def _plain(text: str) -> "RenderableType":
+    from rich.text import Text
+
+    return Text(text)

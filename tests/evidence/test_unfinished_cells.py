@@ -1,0 +1,63 @@
+"""A cell that stopped is told so: what was there before is another answer than what one sees."""
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from autograder.evidence import unfinished_cells
+from autograder.evidence.unfinished_cells import names_made, watch_cells
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs a cell in an IPython of its own, and gives what was printed."""
+    monkeypatch.setattr(unfinished_cells, "_unfinished", {})
+    monkeypatch.setenv("COLUMNS", "400")
+    shell = InteractiveShell.instance()
+    watch_cells()
+    watch_cells()
+    shell.run_cell("from autograder import check\nimport jax\nfrom jax import P, lax")
+    shell.run_cell("line = jax.make_mesh((8,), ('x',))\nx = jax.numpy.ones((16, 16))")
+
+    def run(source):
+        capsys.readouterr()
+        shell.run_cell(source)
+        return " ".join(capsys.readouterr().out.split())
+
+    yield run
+    InteractiveShell.clear_instance()
+
+
+RIGHT = "columns = ...\ncolumns = jax.device_put(x, jax.NamedSharding(line, P(None, 'x')))"
+WRONG = "columns = ...\ncolumns = jax.device_put(x, jax.NamedSharding(line, P(None, 'z')))"
+STOPPED = "1.1 Column strips: not yet The cell that makes columns did not finish: "
+
+
+def test_what_was_there_before_is_not_judged(run):
+    run(WRONG)
+    said = run('check("1.1", columns)')
+    assert STOPPED in said
+    assert "(line 2 of the cell: columns = jax.device_put(x, jax.Named" in said
+    assert "Stuck?" not in said
+    run(RIGHT)
+    assert STOPPED not in run('check("1.1", columns)')
+    run("columns = undefined")
+    assert f"{STOPPED}NameError: name 'undefined' is not defined" in run('check("1.1", columns)')
+    run("columns = = 3")
+    assert f"{STOPPED}SyntaxError in line 1: invalid syntax." in run('check("1.1", columns)')
+    assert STOPPED not in run('check("1.1", x)'), "it is another answer"
+
+
+def test_what_a_cell_made_before_it_stopped_is_judged(run):
+    run(f"{RIGHT}\nundefined")
+    assert STOPPED not in run('check("1.1", columns)')
+
+
+def test_where_there_is_no_answer_at_all_the_check_says_why(run):
+    run("columns = undefined")
+    said = run('check("1.1", columns)')
+    assert "columns is not defined. The cell that makes columns did not finish: NameErr" in said
+
+
+def test_the_names_that_a_cell_makes_are_read_as_text():
+    source = "a, b = 1, 2\nc: int = 3\ndef d(x):\n    e = 4\nclass F: pass\ng == 5\nh = = 6\n"
+    assert names_made(source) == {"a", "b", "c", "d", "F", "h"}
