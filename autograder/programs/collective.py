@@ -48,6 +48,8 @@ class Collective:
         stack: the lines of source that caused it, the innermost first.
         argument: the number of the compiled program's parameter that it takes as it came, moved at
             most; None where it takes what was computed.
+        operation: how a reduction combines data, as HLO names it.
+        dtypes: the types of what it takes, as HLO names them.
     """
 
     kind: str
@@ -59,6 +61,8 @@ class Collective:
     sometimes: bool = False
     stack: tuple[Frame, ...] = ()
     argument: int | None = None
+    operation: str = "add"
+    dtypes: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -12,6 +12,12 @@ from autograder.programs.compiled import Program, program_of, work_left_out
 from autograder.programs.compiled import read as collectives_of
 from autograder.programs.costs import MACHINES
 from autograder.programs.report import MACHINE, Report
+from autograder.programs.scaled_arguments import (
+    ScalingError,
+    in_bfloat16,
+    scaled_up,
+    sizes_in_words,
+)
 
 
 class CommunicationError(ShortError, ValueError):
@@ -23,38 +29,78 @@ def communication(
     *args: Any,
     machine: str = MACHINE,
     mesh: jax.sharding.Mesh | None = None,
+    scaled: Mapping[int, int] | None = None,
+    steps: bool = False,
 ) -> Report:
     """Compile a function for its arguments, and report what the program communicates.
+
+    Nothing is run, so a program can be asked about at a size that no laptop holds:
+    `communication(f, x, w, scaled={16: 8192})` replaces every dimension of 16 by one of 8,192.
 
     Args:
         function: a function, jitted or not, or what `jax.jit(f).lower(...).compile()` gave.
         *args: its arguments: arrays, laid out as they are to be, or `jax.ShapeDtypeStruct`s.
         machine: what to reckon seconds for: one of `autograder.programs.costs.MACHINES`.
         mesh: the mesh to name axes by, where it is not that of the arguments.
+        scaled: for sizes of the arguments' dimensions, other sizes, in elements. Floating-point
+            numbers are then counted as bfloat16, and times to compute and to communicate compared.
+        steps: whether to draw how a ring does each collective, step by step.
 
     Returns:
-        A `Report`, which shows itself as a table.
+        A `Report`, which shows itself as a table and as pictures of what each collective does.
 
     Raises:
-        CommunicationError: there is nothing to compile, or it does not compile.
+        CommunicationError: there is nothing to compile, or it does not compile, or not at that
+            size.
     """
     if machine not in MACHINES:
         raise CommunicationError(
             f"There is no machine {machine!r} here; there are {', '.join(MACHINES)}."
         )
-    compiled = function if isinstance(function, jax.stages.Compiled) else _compile(function, args)
+    compiled = (
+        _compile_scaled(function, args, scaled)
+        if scaled
+        else function
+        if isinstance(function, jax.stages.Compiled)
+        else _compile(function, args)
+    )
     executable = compiled.runtime_executable()
     if executable is None:
         raise CommunicationError("This program was compiled in a form that cannot be read.")
     program = program_of(executable)
     mesh = mesh or _mesh(args) or _mesh((compiled.input_shardings, compiled.output_shardings))
-    return Report(
+    report = Report(
         tuple(collectives_of(program, mesh)),
         mesh,
         _flops(compiled, program),
         _peak_bytes(compiled.memory_analysis()),
         machine,
+        steps,
     )
+    return in_bfloat16(report, scaled) if scaled else report
+
+
+def _compile_scaled(
+    function: Any, args: tuple[Any, ...], sizes: Mapping[int, int]
+) -> jax.stages.Compiled:
+    """Compile for larger arguments; what goes wrong there and not here has a cause of its own."""
+    if isinstance(function, jax.stages.Compiled):
+        raise CommunicationError(
+            "This is compiled already, for one size. Hand in the function itself, and its "
+            "arguments: communication(f, x, scaled={16: 8192})."
+        )
+    try:
+        larger = scaled_up(args, sizes)
+    except ScalingError as error:
+        raise CommunicationError(str(error)) from None
+    try:
+        return _compile(function, tuple(larger))
+    except CommunicationError as error:
+        raise CommunicationError(
+            f"With {sizes_in_words(sizes)}, this program cannot be compiled. A size that is "
+            f"written in the function stays as it is, and each new size has to divide among the "
+            f"devices as the old one did. {error}"
+        ) from error
 
 
 def _flops(compiled: jax.stages.Compiled, program: Program) -> float:

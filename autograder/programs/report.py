@@ -1,7 +1,5 @@
 """A report on a program: what it says to whom, what that costs, and which line caused it."""
 
-import html
-import io
 import linecache
 import math
 from dataclasses import dataclass
@@ -10,9 +8,17 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from autograder.pictures import Flow, bars_as_html, flows_as_html
-from autograder.programs.collective import Collective, Groups
+from autograder.pictures import CollectivePicture
+from autograder.programs.collective import Collective
 from autograder.programs.costs import MACHINES, seconds, wire_bytes
+from autograder.programs.exchanges import over_words, pictures_of
+from autograder.programs.numbers_in_words import count_in_words, sized
+from autograder.programs.report_pages import (
+    report_as_html,
+    report_as_text,
+    report_for_terminal,
+)
+from autograder.programs.shown_report import Row, Shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,6 +38,8 @@ class Report:
             infinite where a loop's count is unknown.
         peak_bytes: bytes on each device for arguments, results and what is between them.
         machine: the name of the machine that seconds are reckoned for, one of `cost.MACHINES`.
+        steps: whether the pictures show how a ring does it, step by step.
+        scaled: which sizes took the place of which, in words, if any did.
     """
 
     collectives: tuple[Collective, ...]
@@ -39,6 +47,8 @@ class Report:
     flops: float
     peak_bytes: int
     machine: str = MACHINE
+    steps: bool = False
+    scaled: str = ""
 
     @property
     def sent(self) -> int:
@@ -53,141 +63,108 @@ class Report:
         """The bytes of all collectives on each device, loops counted."""
         return sum(collective.total_bytes for collective in self.collectives)
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """The table: kind, axes, times, bytes, time and line of each collective."""
+    @property
+    def communicating(self) -> float:
+        """The seconds that it takes to send all of it on the report's machine, and nothing else."""
+        return sum(seconds(c, MACHINES[self.machine]) for c in self.collectives)
+
+    @property
+    def computing(self) -> float:
+        """The seconds that it takes to compute all of it there, at the machine's full speed."""
+        return self.flops / MACHINES[self.machine].flops
+
+    def rows(self) -> list[Row]:
+        """The table, those that are alike folded into one."""
+        found: dict[Row, list[int]] = {}
         machine = MACHINES[self.machine]
-        return [
-            (
+        for c in self._as_written():
+            row = Row(
+                *_line(c),
                 c.kind,
-                ", ".join(c.axes) or _groups(c),
-                "?" if c.times is None else f"{'≤ ' if c.sometimes else ''}{c.times}",
-                f"{c.bytes:,}",
-                _time(seconds(c, machine)),
-                _line(c),
+                over_words(c),
+                c.times,
+                c.sometimes,
+                c.bytes,
+                round(wire_bytes(c)),
+                seconds(c, machine),
             )
-            for c in self.collectives
-        ]
+            found.setdefault(row, []).append(1)
+        return [_folded(row, len(same)) for row, same in found.items()]
+
+    def pictures(self) -> list[CollectivePicture]:
+        """A picture for each kind of exchange."""
+        return pictures_of(self._as_written(), self.mesh, steps=self.steps)
 
     def summary(self) -> str:
         """One line: how much is communicated, computed and held on each device."""
         said = (
             f"{len(self.collectives)} collective{'s' * (len(self.collectives) != 1)}, "
-            f"{self.bytes:,} bytes"
+            f"{sized(self.bytes)}"
             if self.collectives
             else "no communication"
         )
+        flops = count_in_words(self.flops) if math.isfinite(self.flops) else "an unknown number of"
         return (
-            f"{said}; on each device {_number(self.flops)} floating-point operations "
-            f"and {self.peak_bytes:,} bytes of memory"
+            f"{said}; on each device {flops} floating-point operations "
+            f"and {sized(self.peak_bytes)} of memory"
         )
 
     def lines(self) -> list[tuple[str, int]]:
         """The bytes that each line of code causes, the most first."""
         found: dict[str, int] = {}
         for c in self.collectives:
-            found[_line(c)] = found.get(_line(c), 0) + c.total_bytes
+            line = "  ".join(_line(c)).strip()
+            found[line] = found.get(line, 0) + c.total_bytes
         return sorted(found.items(), key=lambda pair: -pair[1])
 
     def __str__(self) -> str:
-        """The table as text."""
-        from rich.console import Console
-
-        written = io.StringIO()
-        console = Console(file=written, width=120, color_system=None, force_jupyter=False)
-        console.print(self.__rich__())
-        return written.getvalue().strip("\n")
+        """The table and the pictures as text."""
+        return report_as_text(self._shown())
 
     __repr__ = __str__
 
     def __rich__(self) -> "RenderableType":
-        """The table for a terminal."""
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=SIMPLE_HEAD)
-        for i, name in enumerate(self._headings()):
-            table.add_column(name, justify="right" if i in (2, 3, 4) else "left")
-        for row in self.rows():
-            table.add_row(*(Text(word) for word in row))
-        return Group(*([table] if self.collectives else []), Text(self.summary()))
+        """The same for a terminal."""
+        return report_for_terminal(self._shown())
 
     def _repr_html_(self) -> str:
-        """The table, a picture of who talks to whom, and a bar for each line of code."""
-        summary = f"<div>{html.escape(self.summary())}</div>"
-        if not self.collectives:
-            return summary
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._headings())
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(word)}</td>" for word in row) + "</tr>"
-            for row in self.rows()
+        """The table, and a picture of what each kind of collective does."""
+        return report_as_html(self._shown())
+
+    def _shown(self) -> Shown:
+        return Shown(
+            rows=self.rows(),
+            bytes=self.bytes,
+            sent=self.sent,
+            summary=self.summary(),
+            machine=self.machine,
+            computing=self.computing,
+            communicating=self.communicating,
+            scaled=self.scaled,
+            pictures=self.pictures(),
         )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<div>{table}{self._flows()}{bars_as_html(self.lines(), 'bytes')}{summary}</div>"
 
-    def _headings(self) -> tuple[str, ...]:
-        return ("collective", "axes", "times", "bytes", f"on {self.machine}", "line")
-
-    def _flows(self) -> str:
-        ids = [d.id for d in self.mesh.devices.flat] if self.mesh is not None else []
-        columns = self.mesh.devices.shape[-1] if self.mesh is not None else 8
-        ids = ids or sorted({i for c in self.collectives for group in c.groups for i in group})
-        kinds: dict[tuple[str, Groups], int] = {}
-        for c in self.collectives:
-            key = (f"{c.kind} over {', '.join(c.axes) or _groups(c)}", c.groups)
-            kinds[key] = kinds.get(key, 0) + c.total_bytes
-        return flows_as_html(
-            [
-                Flow(
-                    title=name,
-                    caption=f"{count:,} bytes",
-                    ids=tuple(ids),
-                    columns=columns,
-                    links=_links(name, groups),
-                )
-                for (name, groups), count in kinds.items()
-            ]
+    def _as_written(self) -> list[Collective]:
+        """The collectives in the order of the lines of code; a compiler's order may be any."""
+        files = list(dict.fromkeys(c.where.file for c in self.collectives if c.where))
+        return sorted(
+            self.collectives,
+            key=lambda c: (files.index(c.where.file), c.where.line) if c.where else (len(files), 0),
         )
 
 
-def _links(name: str, groups: Groups) -> tuple[tuple[int, int], ...]:
-    """Whom each device sends to: round a ring of its group, or where a permutation says."""
-    if name.startswith("collective-permute"):
-        return tuple((s, t) for s, t in groups if s != t)
-    return tuple(
-        (one, other)
-        for group in groups
-        for one, other in zip(group, (*group[1:], group[0]), strict=True)
-        if one != other
-    )
+def _folded(row: Row, count: int) -> Row:
+    runs = None if row.runs is None else row.runs * count
+    values = {**vars(row), "runs": runs, "seconds": row.seconds * count}
+    return Row(**values)
 
 
-def _groups(collective: Collective) -> str:
-    """Groups that are no axes of the mesh: their number and size."""
-    if collective.kind == "collective-permute":
-        return "pairs"
-    return f"parts of axes ({len(collective.groups)} groups of {collective.size})"
-
-
-def _number(flops: float) -> str:
-    return f"{flops:,.0f}" if math.isfinite(flops) else "an unknown number of"
-
-
-def _line(collective: Collective) -> str:
-    """The line of code, as `file:line  source`; a notebook's cells are files without a name."""
+def _line(collective: Collective) -> tuple[str, str]:
+    """The line of code: its place, and itself; a notebook's cells are files without a name."""
     frame = collective.where
     if frame is None:
-        return ""
+        return "", ""
     source = linecache.getline(frame.file, frame.line).strip()
-    source = source if len(source) <= 60 else f"{source[:60]}…"
     file = Path(frame.file)
     place = f"line {frame.line}" if file.stem.isdigit() else f"{file.name}:{frame.line}"
-    return f"{place}  {source}".rstrip()
-
-
-def _time(value: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6), ("ns", 1e9)):
-        if value * factor >= 1:
-            return f"{value * factor:.3g} {unit}"
-    return f"{value * 1e9:.2g} ns"
+    return place, source

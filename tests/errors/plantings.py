@@ -62,7 +62,7 @@ def looks() -> Answers:
         x = jax.device_put(X, sharding("x", x=8))
         show(x, values=True)
         show(x.sharding.mesh, figure=True)
-        report = communication(lambda x: x.sum(), x)
+        report = communication(lambda x: x.sum(0), x, steps=True, scaled={16: 1 << 16})
         return len(str(report) + report._repr_html_())
 
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), look)
@@ -214,7 +214,14 @@ PLANTINGS = [
     Planting("pictures.block_figures", "blocks_as_figure", "1.7", looks),
     Planting("pictures.displaying", "display", "1.1", strips),
     Planting("pictures.block_drawings", "blocks_as_html", "1.1", rows),
-    Planting("pictures.flow_pictures", "flows_as_html", "1.7", looks),
+    Planting("pictures.bars", "bars_as_html", "1.7", looks),
+    Planting("pictures.collective_drawings", "exchange_as_html", "1.7", looks),
+    Planting("pictures.collective_labels", "label", "1.7", looks),
+    Planting("pictures.collective_pieces", "before_and_after", "1.7", looks),
+    Planting("pictures.held_pieces", "held_as_svg", "1.7", looks),
+    Planting("pictures.mesh_groups", "mesh_as_svg", "1.7", looks),
+    Planting("pictures.ring_strips", "strip_as_html", "1.7", looks),
+    Planting("pictures.svg_parts", "width_of", "1.7", looks),
     Planting("pictures.device_contents", "holdings_as_text", "1.7", looks),
     Planting("pictures.palette", "tint", "1.1", rows),
     Planting("pictures.block_geometry", "margin_of", "1.1", rows),
@@ -232,10 +239,15 @@ PLANTINGS = [
     Planting("programs.compiled.trip_counts", "trip_count", "6.9", iterate),
     Planting("programs.costs", "seconds", "1.7", looks),
     Planting("programs.custom_calls", "refuse_custom_calls", "3.1", turned),
+    Planting("programs.exchanges", "pictures_of", "1.7", looks),
     Planting("programs.exporting", "export", "3.1", turned),
     Planting("programs.program_errors", "refuse_unreduced", "3.1", turned),
     Planting("programs.remembered_meshes", "_is_full", "3.1", turned),
+    Planting("programs.numbers_in_words", "bytes_in_words", "1.7", looks),
     Planting("programs.report", lambda: Report.rows, "1.7", looks),
+    Planting("programs.report_pages", "report_as_text", "1.7", looks),
+    Planting("programs.report_times", "times_in_words", "1.7", looks),
+    Planting("programs.scaled_arguments", "scaled_up", "1.7", looks),
     Planting("programs.compile_and_report", "_peak_bytes", "3.1", turned),
     Planting("programs.requested.collectives", "read", "3.1", turned),
     Planting("programs.requested.constraints", "other_meshes", "6.9", iterate),
@@ -255,6 +267,7 @@ ELSEWHERE = {
     "judge.way_on": "it shows hints and progress, and no verdict",
     "exercises.other_courses": "it is done when the exercises are loaded",
     "exercises.requirements_on_values": "it holds data, and does nothing",
+    "programs.shown_report": "it holds data, and does nothing",
 }
 """Modules that neither capture nor judge nor show a verdict, and why nothing is planted there."""
 

@@ -9,10 +9,13 @@ import pytest
 from jax import lax
 
 from autograder import communication
-from autograder.programs import CommunicationError, Report
+from autograder.programs import MACHINES, CommunicationError, Report
 from tests.helpers import mesh, sharding
 
 BLOCKS = jax.device_put(np.ones((16, 16), np.float32), sharding("x", "y", x=4, y=2))
+
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def add_transpose(x):
@@ -31,17 +34,94 @@ def test_the_disaster_is_four_gathers_and_2816_bytes():
     assert line[0].endswith("return x + x.T")
 
 
-def test_it_shows_itself_as_a_table_and_a_picture():
-    report = communication(add_transpose, BLOCKS, machine="TPU v5p")
+def test_it_shows_itself_as_a_table_and_pictures():
+    report = communication(add_transpose, BLOCKS)
     said = str(report)
-    assert "on TPU v5p" in said
-    assert said.count("all-gather") == 4
+    assert "return x + x.T" in said
     assert "4 collectives, 2,816 bytes" in said
+    assert "a · · ·  a b c d" in said
     page = ET.fromstring(report._repr_html_())
-    pictures = page.findall(".//{http://www.w3.org/2000/svg}svg")
-    assert len(pictures) == 2
-    over_x = next(p for p in pictures if "over x" in p.get("aria-label", ""))
-    assert "0 to 2; 2 to 4; 4 to 6; 6 to 0" in over_x.get("aria-label", "")
+    described = [svg.get("aria-label", "") for svg in page.iter(f"{SVG}svg")]
+    assert len(described) == 2 * 3  # for each axis the mesh, before and after
+    assert "The mesh, x 4 by y 2. Groups of devices: 0, 2, 4, 6; 1, 3, 5, 7." in described
+    assert any("over x, after: device 0 holds a b c d; device 2" in said for said in described)
+
+
+def test_the_line_of_code_stands_once_and_whole_before_its_numbers():
+    page = ET.fromstring(communication(add_transpose, BLOCKS)._repr_html_())
+    assert [code.text for code in page.iter("code")] == ["return x + x.T"]
+    first = next(page.iter("tr")).findall("th")
+    assert [cell.text for cell in first] == ["line", "collective", "over", "bytes", "sent"]
+    *_, last = page.iter("tr")
+    assert ["".join(cell.itertext()) for cell in last] == [
+        "all together", "", "", "2,816", "1,792",
+    ]  # fmt: skip
+
+
+def seven(x, w):
+    for _ in range(7):
+        x = jnp.tanh(x @ w @ w.T)
+    return x
+
+
+W = jax.device_put(np.ones((16, 64), np.float32), sharding("y", x=4, y=2))
+
+
+def test_what_is_alike_is_folded():
+    report = communication(seven, jnp_auto(BLOCKS), jnp_auto(W))
+    assert len(report.collectives) == 7
+    (row,) = report.rows()
+    assert (row.kind, row.over, row.times) == ("all-reduce", "y", "× 7")
+    assert 7 * row.sent == report.sent
+    assert "does this 7 times." in str(report)
+
+
+def jnp_auto(x):
+    """The same on a mesh whose axes the compiler decides on."""
+    auto = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    return jax.device_put(np.asarray(x), jax.NamedSharding(auto, x.sharding.spec))
+
+
+def test_what_takes_no_time_is_not_timed():
+    said = str(communication(add_transpose, BLOCKS))
+    assert "starting a message costs more than sending it" in said
+    assert "µs" not in said
+    assert "computing" not in said
+
+
+def test_a_real_size_takes_a_real_time_and_nothing_is_run():
+    x, w = jnp_auto(BLOCKS), jnp_auto(W)
+    report = communication(seven, x, w, scaled={16: 8192, 64: 32768}, machine="TPU v5p")
+    (row,) = report.rows()
+    product = 8192 // 4 * 32768 * 2  # a quarter of the rows, 2 bytes a number
+    assert row.bytes == row.sent == product  # an all-reduce of two sends half of it twice
+    machine = MACHINES["TPU v5p"]
+    assert report.communicating == pytest.approx(7 * row.sent / machine.link)
+    assert report.computing == pytest.approx(7 * 2 * 2 * 8192**2 * 32768 / 8 / machine.flops, 0.01)
+    said = " ".join(str(report).split())
+    assert said.startswith(
+        "Scaled up, and not run: 8,192 in place of 16, 32,768 in place of 64, "
+        "floating-point numbers as bfloat16."
+    )
+    assert "On TPU v5p, computing takes" in said
+    assert "communication is hidden behind computing" in said
+    bars = [e for e in ET.fromstring(report._repr_html_()).iter("div") if e.text == "computing"]
+    assert len(bars) == 1
+
+
+def test_numbers_that_are_no_floats_keep_their_size():
+    whole = jnp_auto(jax.device_put(np.ones((16, 16), np.int32), sharding("x", x=4, y=2)))
+    report = communication(lambda x: x.sum(0), whole, scaled={16: 32})
+    floats = communication(lambda x: x.sum(0), whole.astype(np.float32), scaled={16: 32})
+    assert report.bytes == 2 * floats.bytes > 0
+
+
+def test_steps_are_drawn_where_they_are_asked_for():
+    plain, steps = (communication(add_transpose, BLOCKS, steps=s) for s in (False, True))
+    assert "step by step" not in plain._repr_html_()
+    page = steps._repr_html_()
+    assert page.count("step by step") >= 2
+    assert "step 3" in page
 
 
 def test_a_program_that_keeps_to_itself_says_so():
@@ -74,7 +154,9 @@ def test_loops_branches_and_permutations():
     (found,) = report.collectives
     assert found.times == 7
     assert report.bytes == 7 * 128
-    assert report.rows()[0][:4] == ("collective-permute", "x", "7", "128")
+    assert [(r.kind, r.over, r.times, r.bytes) for r in report.rows()] == [
+        ("collective-permute", "x", "× 7", 128)
+    ]
 
 
 def test_what_is_compiled_already_is_taken_as_it_is():
@@ -129,6 +211,24 @@ def fails(x):
                 ),
             ),
             "laid out over 16 devices, and this process has 8",
+        ),
+        (
+            lambda: communication(jnp.sin, BLOCKS, scaled={17: 8192}),
+            "No argument has a dimension of 17, so there is nothing to scale. The sizes of their "
+            "dimensions are: 16.",
+        ),
+        (
+            lambda: communication(jnp.sin, BLOCKS, scaled={16: 0}),
+            "A size is a positive whole number; scaled has 16: 0.",
+        ),
+        (
+            lambda: communication(lambda x: x + jnp.ones(16), BLOCKS, scaled={16: 32}),
+            "With 32 in place of 16, this program cannot be compiled. A size that is written in "
+            "the function stays as it is",
+        ),
+        (
+            lambda: communication(jax.jit(jnp.sin).lower(BLOCKS).compile(), scaled={16: 32}),
+            "This is compiled already, for one size.",
         ),
         (lambda: communication(jnp.sin, BLOCKS, machine="abacus"), "There is no machine 'abacus'"),
     ],

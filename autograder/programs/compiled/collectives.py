@@ -112,7 +112,22 @@ def _collective(scope: Scope, instruction: Instruction, kind: str) -> Collective
         bytes_out = _size_of_start(kind, bytes_in, max(map(len, groups)))
     if kind == "all-reduce" and keeps_own_slice(scope, instruction, groups):
         kind, bytes_out = "reduce-scatter", bytes_out // max(map(len, groups))
-    return Collective(kind, (), groups, bytes_in, bytes_out, stack=_stack(scope, instruction))
+    return Collective(
+        kind,
+        (),
+        groups,
+        bytes_in,
+        bytes_out,
+        stack=_stack(scope, instruction),
+        operation=_operation(scope, instruction),
+        dtypes=tuple(d for o in instruction.operands for d, _ in scope.computation[o].arrays),
+    )
+
+
+def _operation(scope: Scope, instruction: Instruction) -> str:
+    """How a reduction combines two numbers; some backends convert them before and after."""
+    steps = [step.opcode for step in scope.program.called(instruction).values()]
+    return next((s for s in reversed(steps) if s not in ("parameter", "convert", "tuple")), "add")
 
 
 def _stack(scope: Scope, instruction: Instruction) -> tuple[Frame, ...]:

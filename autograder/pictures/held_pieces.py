@@ -1,0 +1,138 @@
+"""What each device of a group holds, drawn: a row for each device, a column for each slot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autograder.pictures.collective_labels import label, slots_in_words
+from autograder.pictures.collective_pieces import Held, Piece, before_and_after
+from autograder.pictures.mesh_groups import MeshGrid
+from autograder.pictures.palette import tint
+from autograder.pictures.svg_parts import SIZE, Drawing, width_of
+
+NEUTRAL: Final = "#ececec"
+"""What sums stand on: they are nobody's."""
+
+ROW: Final = 26.0
+SPACE: Final = 4.0
+"""Between rows."""
+
+TOP: Final = 26.0
+"""For the heading."""
+
+
+@dataclass(frozen=True)
+class CollectivePicture:
+    """One collective, or several that are alike.
+
+    Attributes:
+        title: stands above it.
+        caption: stands below it: what it does, in words.
+        kind: as HLO spells it.
+        groups: the ids of the devices that talk to each other; the first group is drawn, and the
+            others do the same.
+        pairs: of a permutation, each sender and its receiver, by their places in the group.
+        mesh: the mesh on which the groups are shown.
+        operation: how data are combined, as HLO names it.
+        bytes: of the whole buffer, on each device.
+        steps: whether to draw how a ring does it, step by step.
+    """
+
+    title: str
+    caption: str
+    kind: str
+    groups: tuple[tuple[int, ...], ...]
+    pairs: tuple[tuple[int, int], ...] = ()
+    mesh: MeshGrid | None = None
+    operation: str = "add"
+    bytes: int = 0
+    steps: bool = False
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        """The devices that are drawn."""
+        return self.groups[0]
+
+    @property
+    def held(self) -> tuple[Held, Held]:
+        """What the drawn devices hold, before and after."""
+        return before_and_after(self.kind, len(self.group), self.pairs)
+
+
+def held_as_svg(
+    held: Held,
+    picture: CollectivePicture,
+    heading: str,
+    width: float,
+    arrived: Sequence[tuple[int, int]] | frozenset[tuple[int, int]] = (),
+    *,
+    size: float = SIZE,
+    row: float = ROW,
+) -> str:
+    """What each device of the group holds, a row for each.
+
+    Args:
+        held: the slots of each.
+        picture: what it is a part of.
+        heading: stands above it.
+        width: of a slot, in pixels.
+        arrived: the slots to mark, as pairs of a member and a slot.
+        size: of letters.
+        row: how high a row is.
+    """
+    left = 30.0
+    drawing = on_neutral()
+    drawing.name(heading, (left, 10), bold=True)
+    for member, slots in enumerate(held):
+        y = TOP + member * (row + SPACE)
+        draw_device(drawing, picture.group[member], 0, y + row / 2, size)
+        for k, piece in enumerate(slots):
+            x = left + k * (width + 2)
+            draw_slot(drawing, piece, picture, (x, y, width, row), size)
+            if (member, k) in arrived:
+                drawing.mark(x, y, width, row)
+    right = left + len(held[0]) * (width + 2)
+    described = f"{picture.title}, {heading}: " + "; ".join(
+        f"device {device} holds {slots_in_words(slots, len(held), picture.operation)}"
+        for device, slots in zip(picture.group, held, strict=True)
+    )
+    wide = max(right + 1, left + width_of(heading) * 1.1)
+    return drawing.svg(wide, TOP + len(held) * (row + SPACE), described)
+
+
+def on_neutral() -> Drawing:
+    """A drawing in which what sums stand on is below the colours of those in them."""
+    drawing = Drawing()
+    drawing.box(0, 0, 0, 0, NEUTRAL)
+    return drawing
+
+
+def draw_device(drawing: Drawing, device: int, left: float, y: float, size: float) -> None:
+    """A device's number on its colour, at the left of its row."""
+    drawing.box(left, y - 9, 22, 18, tint(device))
+    drawing.write(str(device), (left + 11, y), size)
+
+
+def draw_slot(
+    drawing: Drawing,
+    piece: Piece | None,
+    picture: CollectivePicture,
+    place: tuple[float, float, float, float],
+    size: float = SIZE,
+) -> None:
+    """A slot and what is in it: one device's colour, or, under a sum, those of all in it."""
+    left, top, width, height = place
+    if piece is None:
+        drawing.faint_edge(left, top, width, height)
+        return
+    x, y = left + width / 2, top + height / 2
+    if len(piece.sources) == 1:
+        drawing.box(left, top, width, height, tint(picture.group[piece.sources[0]]))
+    else:
+        drawing.box(left, top, width, height, NEUTRAL)
+        each = width / max(1, len(piece.sources))
+        for i, source in enumerate(piece.sources):
+            drawing.box(left + i * each, top + height - 5, each, 5, tint(picture.group[source]))
+        y -= 2 if piece.sources else 0
+    room = (width - 6) * SIZE / size
+    drawing.write(label(piece, len(picture.group), picture.operation, room), (x, y), size)

@@ -1,0 +1,150 @@
+"""A report, shown: as HTML in a notebook, as text, and for a terminal."""
+
+import html
+import io
+from typing import TYPE_CHECKING, Final
+
+from autograder.pictures import (
+    collective_as_html,
+    collective_as_text,
+)
+from autograder.programs.numbers_in_words import bytes_in_words, time_in_words
+from autograder.programs.report_times import is_timed, times_as_html, times_in_words
+from autograder.programs.shown_report import Row, Shown
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+MOST: Final = 8
+"""More pictures than these are not drawn of one program."""
+
+CELL: Final = "text-align:left;vertical-align:top;padding:4px 12px 4px 0"
+NUMBER: Final = "text-align:right;vertical-align:top;padding:4px 0 4px 12px;white-space:nowrap"
+
+
+def report_as_html(report: Shown) -> str:
+    """The table, what it takes on a machine, and a picture for each kind of exchange."""
+    summary = f'<div style="margin:4px 0">{html.escape(report.summary)}</div>'
+    drawn = "".join(collective_as_html(picture) for picture in report.pictures[:MOST])
+    return (
+        f"<div>{_scaled(report)}{_table(report)}{summary}{times_as_html(report)}{drawn}"
+        f"{_left_out(report)}</div>"
+    )
+
+
+def report_as_text(report: Shown) -> str:
+    """The same in text, with the pictures as tables."""
+    from rich.console import Console
+
+    written = io.StringIO()
+    console = Console(file=written, width=120, color_system=None, force_jupyter=False)
+    console.print(report_for_terminal(report))
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()).strip("\n")
+
+
+def report_for_terminal(report: Shown) -> "RenderableType":
+    """The same for a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(_scaled_in_words(report))] if report.scaled else []
+    rows = report.rows
+    if rows:
+        table = Table(box=SIMPLE_HEAD)
+        for name in _headings(report, rows):
+            left = name in ("line", "collective", "over")
+            table.add_column(name, justify="left" if left else "right", overflow="fold")
+        for row in rows:
+            line = f"{row.place}  {row.source}".strip()
+            table.add_row(*(Text(word) for word in (line, *_words(report, row, rows))))
+        parts.append(table)
+    parts.append(Text(report.summary))
+    parts += [Text(said) for said in (times_in_words(report),) if said]
+    parts += [Text(f"\n{collective_as_text(picture)}") for picture in report.pictures[:MOST]]
+    return Group(*parts)
+
+
+def _table(report: Shown) -> str:
+    rows = report.rows
+    if not rows:
+        return ""
+    left = ("line", "collective", "over")
+    head = "".join(
+        f'<th style="{CELL if name in left else NUMBER};white-space:normal">'
+        f"{html.escape(name)}</th>"
+        for name in _headings(report, rows)
+    )
+    body = "".join(
+        f'<tr><td style="{CELL};overflow-wrap:anywhere">{_code(row, above)}</td>'
+        + "".join(
+            f'<td style="{CELL if i < 2 else NUMBER}">{html.escape(word)}</td>'
+            for i, word in enumerate(_words(report, row, rows))
+        )
+        + "</tr>"
+        for row, above in zip(rows, [None, *rows], strict=False)
+    )
+    total = _total(report, rows)
+    return (
+        f'<table style="border-collapse:collapse;margin:0;table-layout:auto"><thead><tr>{head}'
+        f"</tr></thead><tbody>{body}{total}</tbody></table>"
+    )
+
+
+def _code(row: Row, above: Row | None) -> str:
+    """The line of code, whole; nothing where it stands in the row above."""
+    if above is not None and (row.place, row.source) == (above.place, above.source):
+        return ""
+    place, source = html.escape(row.place), html.escape(row.source)
+    return f'<div style="opacity:.75">{place}</div><code>{source}</code>'
+
+
+def _total(report: Shown, rows: list[Row]) -> str:
+    """The sums of what is sent, where there is more than one run."""
+    if len(rows) == 1 and rows[0].runs == 1:
+        return ""
+    words = ["all together", "", "", *([""] if _repeats(rows) else [])]
+    words += [bytes_in_words(report.bytes), bytes_in_words(report.sent)]
+    words += [time_in_words(report.communicating)] if is_timed(report) else []
+    return (
+        "<tr>"
+        + "".join(
+            f'<td style="{CELL if i < 3 else NUMBER};font-weight:600">{html.escape(word)}</td>'
+            for i, word in enumerate(words)
+        )
+        + "</tr>"
+    )
+
+
+def _headings(report: Shown, rows: list[Row]) -> list[str]:
+    times = ["times"] if _repeats(rows) else []
+    taken = [f"on {report.machine}"] if is_timed(report) else []
+    return ["line", "collective", "over", *times, "bytes", "sent", *taken]
+
+
+def _words(report: Shown, row: Row, rows: list[Row]) -> list[str]:
+    """What stands in a row of the table, but for the line of code."""
+    times = [row.times] if _repeats(rows) else []
+    taken = [time_in_words(row.seconds)] if is_timed(report) else []
+    bytes_and_sent = [bytes_in_words(row.bytes), bytes_in_words(row.sent)]
+    return [row.kind, row.over, *times, *bytes_and_sent, *taken]
+
+
+def _repeats(rows: list[Row]) -> bool:
+    return any(row.times for row in rows)
+
+
+def _scaled(report: Shown) -> str:
+    if not report.scaled:
+        return ""
+    return f'<div style="margin:4px 0"><b>{html.escape(_scaled_in_words(report))}</b></div>'
+
+
+def _scaled_in_words(report: Shown) -> str:
+    return f"Scaled up, and not run: {report.scaled}, floating-point numbers as bfloat16."
+
+
+def _left_out(report: Shown) -> str:
+    more = len(report.pictures) - MOST
+    return f"<div>{more} more kinds of exchange are not drawn.</div>" if more > 0 else ""

@@ -1,0 +1,64 @@
+"""Each collective's picture, in a real browser: nothing clipped, overlapping, too wide or faint."""
+
+import pytest
+
+from autograder.pictures import CollectivePicture, MeshGrid, bars_as_html, collective_as_html
+from tests.browser import THEMES, browser
+
+KINDS = (
+    "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute",
+    "collective-broadcast",
+)  # fmt: skip
+
+IDS = tuple(range(8))
+MESHES = {
+    "pairs": (MeshGrid(IDS, (4, 2), ("x", "y"), ("y",)), ((0, 1), (2, 3), (4, 5), (6, 7))),
+    "fours": (MeshGrid(IDS, (4, 2), ("x", "y"), ("x",)), ((0, 2, 4, 6), (1, 3, 5, 7))),
+    "a line": (MeshGrid(IDS, (8,), ("x",), ("x",)), (IDS,)),
+    "long names": (MeshGrid(IDS, (2, 4), ("batch", "model"), ("batch", "model")), (IDS,)),
+    "a cube": (MeshGrid(IDS, (2, 2, 2), ("x", "y", "z"), ("x",)), tuple(zip(IDS, IDS[4:]))),  # noqa: B905
+    "no mesh": (MeshGrid(IDS, (8,)), ((0, 3), (1, 4), (2, 5))),
+}
+
+
+@pytest.fixture(scope="module")
+def page():
+    with browser() as opened:
+        yield opened
+
+
+def picture(kind, name):
+    mesh, groups = MESHES[name]
+    size = len(groups[0])
+    pairs = tuple((i, (i + 1) % size) for i in range(size)) if "permute" in kind else ()
+    caption = "What it does is said here."
+    return CollectivePicture(
+        f"{kind} over x", caption, kind, groups, pairs, mesh, bytes=1 << 20, steps=True
+    )
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [900, 500])
+@pytest.mark.parametrize("name", MESHES)
+def test_a_collective_is_drawn_well(page, name, width, theme):
+    for kind in KINDS:
+        assert page.faults(collective_as_html(picture(kind, name)), width, theme) == [], kind
+
+
+@pytest.mark.parametrize("operation", ["maximum", "multiply", "and"])
+def test_what_is_no_sum_is_drawn_well(page, operation):
+    for size in (2, 3, 8, 9):
+        drawn = CollectivePicture(
+            "all-reduce", "", "all-reduce", (tuple(range(size)),), operation=operation, steps=True
+        )
+        assert page.faults(collective_as_html(drawn)) == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_bars_are_drawn_well(page, theme):
+    bars = bars_as_html([("computing", 3.0, "3 ms"), ("communicating", 0.1, "100 µs")])
+    assert page.faults(bars, 500, theme) == []
+
+
+def test_a_single_bar_is_not_drawn():
+    assert bars_as_html([("alone", 1.0, "1")]) == ""
