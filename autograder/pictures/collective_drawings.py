@@ -57,13 +57,13 @@ def slot_width(picture: CollectivePicture) -> float:
     """How wide a slot is, so that whole sums can be written in small groups."""
     size, slots = len(picture.group), len(picture.held[0][0])
     longest = max(
-        width_of(label(piece, size, picture.operation)) + 7
+        width_of(label(piece, size, picture.operation)) + 6.5
         for held in picture.held
         for row in held
         for piece in row
         if piece is not None
     )
-    widest = {1: 280.0, 2: 120.0, 3: 96.0, 4: 78.0}.get(slots, 224.0 / slots)
+    widest = {1: 280.0, 2: 120.0, 3: 96.0, 4: 76.0}.get(slots, 224.0 / slots)
     return max(min(longest, widest), min(44.0, widest), 16.0)
 
 

@@ -24,7 +24,7 @@ WIDE: Final = {"+": 0.6, ",": 0.3, " ": 0.3, "(": 0.36, ")": 0.36, "–": 0.56, 
 
 def width_of(words: str, size: float = SIZE) -> float:
     """About how many pixels words take; numbers set low are small."""
-    return size * sum(WIDE.get(c, 0.4 if "₀" <= c <= "₉" else LETTER) for c in words)
+    return size * sum(WIDE.get(c, 0.38 if "₀" <= c <= "₉" else LETTER) for c in words)
 
 
 class Drawing:
@@ -104,7 +104,7 @@ class Drawing:
             f'<svg role="img" aria-label="{said}" xmlns="http://www.w3.org/2000/svg" '
             f'width="{math.ceil(width)}" height="{math.ceil(height)}" '
             f'viewBox="0 0 {math.ceil(width)} {math.ceil(height)}" font-family="sans-serif">'
-            f"<title>{said}</title>{boxes}{faint}{''.join(self._lines)}"
+            f"{boxes}{faint}{''.join(self._lines)}"
             f'<g text-anchor="middle">{"".join(self._words)}</g></svg>'
         )
 

@@ -43,7 +43,8 @@ def communication(
         machine: what to reckon seconds for: one of `autograder.programs.costs.MACHINES`.
         mesh: the mesh to name axes by, where it is not that of the arguments.
         scaled: for sizes of the arguments' dimensions, other sizes, in elements. Floating-point
-            numbers are then counted as bfloat16, and times to compute and to communicate compared.
+            numbers are then counted as bfloat16, and the times to compute and to communicate
+            stand side by side in place of pictures.
         steps: whether to draw how a ring does each collective, step by step.
 
     Returns:

@@ -141,7 +141,8 @@ class Report:
             computing=self.computing,
             communicating=self.communicating,
             scaled=self.scaled,
-            pictures=self.pictures(),
+            # at another size it does the same, which was drawn already
+            pictures=self.pictures() if self.steps or not self.scaled else [],
         )
 
     def _as_written(self) -> list[Collective]:

@@ -61,6 +61,8 @@ def rows_of(slots, group):
 @pytest.mark.parametrize("over", SIZES, ids=str)
 @pytest.mark.parametrize("kind", RUN)
 def test_what_is_drawn_is_what_jax_does(kind, over, order):
+    if "permut" in kind and over == ("y", "x"):
+        pytest.skip("newer versions of JAX refuse a permutation over axes in another order")
     grid, size = MESHES[order], SIZES[over]
 
     ids = jnp.array([device.id for device in grid.devices.flat])

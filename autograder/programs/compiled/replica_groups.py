@@ -58,27 +58,28 @@ def _along_axes(mesh: Any, chosen: Any, partitions: int) -> Groups:
     else:
         devices = np.array(mesh.device_ids or range(partitions))
     dimensions: list[int] = []
-    inner: list[int] = []
+    inner: dict[int, int] = {}  # for each of the chosen, the dimension of the grid that it is
     for number, size in enumerate(sizes):
-        named = [ref for ref in chosen if ref.mesh_axis_index == number]
         parts = [
-            (ref.sub_axis_info.pre_size, ref.sub_axis_info.size)
+            (ref.sub_axis_info.pre_size, ref.sub_axis_info.size, place)
             if ref.HasField("sub_axis_info")
-            else (1, size)
-            for ref in named
+            else (1, size, place)
+            for place, ref in enumerate(chosen)
+            if ref.mesh_axis_index == number
         ]
-        if any(step < 1 for part in parts for step in part):
+        if any(step < 1 for part in parts for step in part[:2]):
             raise ValueError(f"a part of an axis has no steps: {parts}")
         done = 1
-        for before, own in sorted(parts):
+        for before, own, place in sorted(parts):
             dimensions += [before // done, own]
-            inner.append(len(dimensions) - 1)
+            inner[place] = len(dimensions) - 1
             done = before * own
         dimensions.append(size // done)
     grid = devices.reshape(dimensions)
-    outer = [d for d in range(grid.ndim) if d not in inner]
-    count = math.prod(dimensions[d] for d in inner)
-    return _rows(grid.transpose(*outer, *inner).reshape(-1, count))
+    members = [inner[place] for place in sorted(inner)]  # in the order in which axes are named
+    outer = [d for d in range(grid.ndim) if d not in members]
+    count = math.prod(dimensions[d] for d in members)
+    return _rows(grid.transpose(*outer, *members).reshape(-1, count))
 
 
 def _counted(counted: Any, partitions: int) -> Groups:
