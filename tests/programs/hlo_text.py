@@ -309,17 +309,20 @@ def _mesh_groups(text: str) -> Groups:
     if order:
         devices = _counted(order[1]).reshape(-1)
     dimensions: list[int] = []
-    inner: list[int] = []
+    places: dict[int, int] = {}
     for name, size in sizes.items():
-        parts = [(int(before), int(own)) for n, before, own in chosen if n == name and own]
-        if any(n == name and not own for n, _, own in chosen):
-            parts = [(1, size)]
+        parts = [
+            (int(before or 1), int(own or size), place)
+            for place, (n, before, own) in enumerate(chosen)
+            if n == name
+        ]
         done = 1
-        for before, own in sorted(parts):
+        for before, own, place in sorted(parts):
             dimensions += [before // done, own]
-            inner.append(len(dimensions) - 1)
+            places[place] = len(dimensions) - 1
             done = before * own
         dimensions.append(size // done)
+    inner = [places[place] for place in sorted(places)]  # in the order in which axes are named
     grid = devices.reshape(dimensions)
     outer = [d for d in range(grid.ndim) if d not in inner]
     count = math.prod(dimensions[d] for d in inner)
