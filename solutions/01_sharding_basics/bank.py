@@ -96,6 +96,10 @@ turned = NamedSharding(wide, P("x", "y"))
 # %% a mesh of 4 by 2 exercise="1.3" score=0 diagnoses=["device-order"] near=["transposed"]
 turned = NamedSharding(grid, P("x", "y"))
 
+# %% names exchanged in the mesh and in the spec exercise="1.3" score=0 diagnoses=["transposed"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+turned = NamedSharding(Mesh(wide.devices, ("y", "x")), P("y", "x"))
+
 # %% one axis only exercise="1.3" score=0 diagnoses=["replicated-dimension"]
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 turned = NamedSharding(wide, P("y"))
@@ -174,9 +178,13 @@ mystery = NamedSharding(
 order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(4, 2)
 mystery = NamedSharding(Mesh(order, ("x", "y")), P("y", "x"))
 
-# %% the right devices in 2 by 4 exercise="1.5" score=0 diagnoses=["grid"]
+# %% the right devices in 2 by 4 exercise="1.5" score=0 diagnoses=["grid"] near=["rows-in-plain-order"]
 order = np.array(jax.devices())[[0, 2, 4, 6, 1, 3, 5, 7]].reshape(2, 4)
 mystery = NamedSharding(Mesh(order, ("x", "y")), P("x", "y"))
+
+# %% devices sorted by their ids, in rows exercise="1.5" score=0 diagnoses=["rows-in-plain-order"]
+order = np.array(sorted(jax.devices()[::-1], key=lambda device: device.id))
+mystery = NamedSharding(Mesh(order, ("x",)), P("x", None))
 
 # %% three axes, the tuple reversed exercise="1.5" score=0 diagnoses=["pairs-exchanged"] near=["device-order"]
 bits = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Explicit,) * 3)
@@ -348,7 +356,7 @@ def holders(index, shape, spec, axes):
     ]
 
 
-# %% devices numbered down the columns exercise="1.7" score=0 diagnoses=["unanswered", "mesh-by-columns"]
+# %% devices numbered down the columns exercise="1.7" score=0 diagnoses=["unanswered", "mesh-by-columns"] near=["numbered-by-the-spec"]
 def holders(index, shape, spec, axes):
     sizes = tuple(axes.values())
     count = int(np.prod(sizes))
@@ -370,7 +378,7 @@ def shard_shape(shape, spec, axes):
 shard_shape, bytes_total, holders = (4, 16), 2048, [2, 3]
 
 
-# %% of a tuple the first name alone exercise="1.7" score=0 diagnoses=["first-name-only"] near=["tuples-left-out", "names-reversed", "all-devices"]
+# %% of a tuple the first name alone exercise="1.7" score=0 diagnoses=["first-name-only"] near=["tuples-left-out", "names-reversed", "all-devices", "sizes-added"]
 def first(entry):
     return entry[0] if isinstance(entry, tuple) else entry
 
@@ -413,6 +421,54 @@ def holders(index, shape, spec, axes):
         mine = [at[e] if isinstance(e, str) else 0 for e in spec]
         if all(i // size == number for i, size, number in zip(index, block, mine)):
             found.append(device)
+    return found
+
+
+# %% the sizes of a tuple's axes added exercise="1.7" score=0 diagnoses=["sizes-added"]
+def names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def shard_shape(shape, spec, axes):
+    return tuple(n // (sum(axes[name] for name in names(e)) or 1) for n, e in zip(shape, spec))
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    block = int(np.prod(shard_shape(shape, spec, axes)))
+    return block * int(np.prod(list(axes.values()))) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    found = []
+    for number, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = True
+        for i, block, entry in zip(index, shard_shape(shape, spec, axes), spec):
+            which = 0
+            for name in names(entry):
+                which = which * axes[name] + at[name]
+            mine = mine and i // block == which
+        if mine:
+            found.append(number)
+    return found
+
+
+# %% devices numbered by the spec's order of axes exercise="1.7" score=0 diagnoses=["unanswered", "numbered-by-the-spec"] near=["mesh-by-columns"]
+def holders(index, shape, spec, axes):
+    entries = [(e,) if isinstance(e, str) else e or () for e in spec]
+    named = [name for entry in entries for name in entry]
+    order = named + [name for name in axes if name not in named]
+    found = []
+    for number, place in enumerate(np.ndindex(*(axes[name] for name in order))):
+        at = dict(zip(order, place))
+        mine = True
+        for i, size, entry in zip(index, shape, entries):
+            which, count = 0, 1
+            for name in entry:
+                which, count = which * axes[name] + at[name], count * axes[name]
+            mine = mine and i // (size // count) == which
+        if mine:
+            found.append(number)
     return found
 
 

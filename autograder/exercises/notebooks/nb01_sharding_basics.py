@@ -100,7 +100,8 @@ BLOCKS_TURNED: Final = Exercise(
     ),
     diagnoses={
         "transposed": "The order of the names in the spec decides which mesh axis lies along "
-        "which dimension.",
+        "which dimension. Is the mesh still that of the exercise before? Where its names are "
+        "exchanged as well as those of the spec, the two undo each other.",
         "device-order": "Four rows and two columns are right. Keep the mesh of the exercise "
         "before, with its devices in plain order, and change the spec alone.",
         "grid": "An entry that names two axes cuts its dimension along both of them. The picture "
@@ -142,7 +143,10 @@ MYSTERY: Final = Exercise(
             "mystery",
             "0 2 \n 4 6 \n 1 3 \n 5 7",
             SQUARE,
-            mistakes={"pairs-exchanged": "0 2 \n 1 3 \n 4 6 \n 5 7"},
+            mistakes={
+                "pairs-exchanged": "0 2 \n 1 3 \n 4 6 \n 5 7",
+                "rows-in-plain-order": "0\n1\n2\n3\n4\n5\n6\n7",
+            },
         ),
     ),
     hints=(
@@ -158,6 +162,8 @@ MYSTERY: Final = Exercise(
         "device-order": "The picture goes on in steps of two, first the even ids, then the odd.",
         "pairs-exchanged": "These are the right pairs, in another order: in the picture the pairs "
         "of even ids come first. " + FASTEST,
+        "rows-in-plain-order": "The picture has four rows of two blocks, and it has its devices in "
+        "another order: yours stand in their plain order, from 0 to 7.",
         "grid": "The picture has four rows of two blocks.",
         "transposed": "The picture has four rows of two blocks.",
         "replicated-dimension": REPLICATED,
@@ -231,6 +237,42 @@ def _by_first_names(spec: Spec) -> Spec:
 def _tuples_left_out(spec: Spec) -> Spec:
     """The mistake of taking a tuple of names for none."""
     return tuple(None if isinstance(entry, tuple) else entry for entry in spec)
+
+
+def _names(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The axes that an entry of a spec names."""
+    return (entry,) if isinstance(entry, str) else entry or ()
+
+
+def _cut_by_sums(shape: Shape, spec: Spec, axes: Axes) -> Shape:
+    """The mistake of adding up the sizes of a tuple's axes, where they multiply."""
+    counts = [sum(axes[name] for name in _names(entry)) or 1 for entry in spec]
+    return tuple(size // count for size, count in zip(shape, counts, strict=True))
+
+
+def _holders_by_sums(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
+    """The same mistake: blocks that are too long, numbered as they should be."""
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place, strict=True))
+        numbers = [
+            int(np.ravel_multi_index([at[n] for n in names], [axes[n] for n in names]))
+            if names
+            else 0
+            for names in map(_names, spec)
+        ]
+        block = _cut_by_sums(shape, spec, axes)
+        if all(i // size == n for i, size, n in zip(index, block, numbers, strict=True)):
+            found.append(device)
+    return found
+
+
+def _numbered_by_the_spec(devices: list[int], spec: Spec, axes: Axes) -> list[int]:
+    """The mistake of counting places with the axes in the spec's order, the others after them."""
+    order = dict.fromkeys([*(name for entry in spec for name in _names(entry)), *axes])
+    places = np.arange(math.prod(axes.values())).reshape(*axes.values())
+    counted = places.transpose([list(axes).index(name) for name in order]).ravel().tolist()
+    return sorted(counted.index(device) for device in devices)
 
 
 def _places(axes: Axes, devices: list[int]) -> list[list[int]]:
@@ -315,6 +357,7 @@ COUNTING: Final = Exercise(
                 "tuples-left-out": lambda shape, spec, axes: shard_shape(
                     shape, _tuples_left_out(spec), axes
                 ),
+                "sizes-added": _cut_by_sums,
                 "the-example": lambda *case: (4, 16),
                 "all-devices": lambda shape, spec, axes: tuple(
                     size // math.prod(axes.values()) if entry else size
@@ -345,6 +388,9 @@ COUNTING: Final = Exercise(
                 "tuples-left-out": lambda shape, itemsize, spec, axes: bytes_total(
                     shape, itemsize, _tuples_left_out(spec), axes
                 ),
+                "sizes-added": lambda shape, itemsize, spec, axes: (
+                    math.prod(axes.values()) * math.prod(_cut_by_sums(shape, spec, axes)) * itemsize
+                ),
                 "the-example": lambda *case: 2048,
                 "always-copied": lambda shape, itemsize, spec, axes: (
                     math.prod(shape) * itemsize * math.prod(axes.values())
@@ -370,6 +416,10 @@ COUNTING: Final = Exercise(
                 ),
                 "tuples-left-out": lambda index, shape, spec, axes: holders(
                     index, shape, _tuples_left_out(spec), axes
+                ),
+                "sizes-added": _holders_by_sums,
+                "numbered-by-the-spec": lambda index, shape, spec, axes: _numbered_by_the_spec(
+                    holders(index, shape, spec, axes), spec, axes
                 ),
                 "the-example": lambda *case: [2, 3],
                 "names-reversed": lambda index, shape, spec, axes: holders(
@@ -416,6 +466,10 @@ COUNTING: Final = Exercise(
         "these are the results for its first name alone.",
         "tuples-left-out": "These are the results if an entry that is a tuple cut nothing; it "
         "cuts its dimension along each of the axes that it names.",
+        "sizes-added": "These are the results if the sizes of a tuple's axes were added. They "
+        "multiply: axes of four and of two cut a dimension into eight.",
+        "numbered-by-the-spec": "The right places, counted with the spec's axes first. A device's "
+        "number goes by the mesh, row by row in the order of axes, whatever the spec names first.",
         "the-example": "That is the result of the example in the prompt, whatever the arguments.",
         "eight-devices": "The mesh has as many devices as its sizes make, multiplied; it is not "
         "always eight.",
