@@ -484,7 +484,7 @@ def all_to_all_ref(blocks):
     return [[number for block in blocks for number in block[i::n]] for i in range(n)]
 
 
-# %% pieces as long as there are devices exercise="5.3" score=0 diagnoses=["other-result", "pieces-of-n"] near=["two-devices", "tiled-for-untiled"]
+# %% pieces as long as there are devices exercise="5.3" score=0 diagnoses=["other-result", "pieces-of-n"] near=["two-devices", "tiled-for-untiled", "one-number-each"]
 def all_gather_ref(blocks, tiled):
     return [blocks[::-1] if not tiled else sum(blocks, []) for _ in blocks]
 
@@ -512,6 +512,11 @@ def all_to_all_ref(blocks):
 def all_to_all_ref(blocks):
     n = len(blocks)
     return np.array(blocks).reshape(n, n, -1).swapaxes(0, 1).ravel().tolist()
+
+
+# %% one number for each device exercise="5.3" score=0 diagnoses=["unanswered", "one-number-each"]
+def all_to_all_ref(blocks):
+    return [[block[i] for block in blocks] for i in range(len(blocks))]
 
 
 # %% along the columns exercise="5.4" score=1
@@ -603,11 +608,20 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% summed again at the end exercise="5.4" score=0 diagnoses=["added-twice", "all-reduce by hand"] near=["mean-for-sum"]
+# %% summed again at the end exercise="5.4" score=0 diagnoses=["added-twice", "all-reduce by hand"] near=["mean-for-sum", "own-row"]
 def sum_by_parts(x):
     def body(mine):
         piece = lax.psum_scatter(mine[0], "x", tiled=True)
         return lax.psum(lax.all_gather(piece, "x", tiled=True), "x")[None] + 0 * mine
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% gathered first, and then scattered exercise="5.4" score=0 diagnoses=["own-row", "sends-too-much"]
+def sum_by_parts(x):
+    def body(mine):
+        everything = lax.all_gather(mine, "x", axis=1, tiled=True)
+        return lax.psum_scatter(everything, "x", scatter_dimension=1, tiled=True)
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
@@ -1376,11 +1390,19 @@ def everywhere(x):
     return jax.shard_map(lambda whole: whole, in_specs=P(), out_specs=P())(x)
 
 
-# %% at the number of the device exercise="5.8" score=0 diagnoses=["at-its-number", "not-counted-yet"] near=["shape"]
+# %% at the number of the device exercise="5.8" score=0 diagnoses=["at-its-number", "not-counted-yet"] near=["shape", "on-top-of-each-other"]
 def everywhere(x):
     def body(mine):
         long = lax.pcast(jnp.zeros(lax.axis_size("x") * mine.size), "x", to="varying")
         return lax.psum(lax.dynamic_update_slice(long, mine, (lax.axis_index("x"),)), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% blocks added up on top of each other exercise="5.8" score=0 diagnoses=["on-top-of-each-other", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        return lax.psum(jnp.tile(mine, lax.axis_size("x")), "x")
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 

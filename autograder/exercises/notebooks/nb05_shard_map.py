@@ -413,6 +413,9 @@ MODELS: Final = Exercise(
                 "transposed-numbers": lambda blocks: (
                     np.array(blocks).T.reshape(len(blocks), -1).tolist()
                 ),
+                "one-number-each": lambda blocks: [
+                    [block[i] for block in blocks] for i in range(len(blocks))
+                ],
                 "dealt-out": _exchanged_by(_dealt),
                 "pieces-of-n": _exchanged_by(_of_length_n),
                 "32-bits": lambda blocks: _exchanged(_in_32_bits(blocks)),
@@ -445,6 +448,8 @@ MODELS: Final = Exercise(
         "everybody.",
         "transposed-numbers": "It is the numbers that are transposed, one by one. What is "
         "exchanged are pieces, of as many numbers as a block has for each device.",
+        "one-number-each": "Device i is given number i of each block, and no more. What is "
+        "exchanged are pieces, of as many numbers as a block has for each device.",
         "dealt-out": "The numbers are dealt out one by one, like cards. A piece is a stretch of "
         "numbers that stand side by side.",
         "pieces-of-n": "The pieces are as long as there are devices. There are to be as many of "
@@ -472,6 +477,7 @@ PARTS: Final = Exercise(
                 "added-twice": lambda x: np.broadcast_to(x.sum(0) * len(x), x.shape).astype(
                     x.dtype
                 ),
+                "own-row": lambda x: x * np.float32(len(x)),
             },
             under_mesh=True,
         ),
@@ -499,6 +505,9 @@ PARTS: Final = Exercise(
         "the rows.",
         "added-twice": "It is as many times too large as there are devices: is a sum added up that "
         "everybody has already?",
+        "own-row": "Each device has its own row, multiplied by the number of devices. Are the rows "
+        "gathered first, and scattered afterwards? It is the other way round: first the sum is "
+        "scattered, and then its pieces are gathered.",
         "shape": "The block has one row and all columns, and so has what each device returns. What "
         "shape has it after each of the two steps?",
         "one-too-many": "One of each does: all columns can go at once.",
@@ -807,6 +816,7 @@ CHECKED: Final = Exercise(
             _on_lines(_vector),
             {
                 "at-its-number": _overlapping,
+                "on-top-of-each-other": lambda x: np.tile(sum(_blocks(x)), DEVICES[len(x)]),
                 "mean-for-sum": lambda x: x / _n(x),
                 "backwards": lambda x: np.concatenate(_blocks(x)[::-1]),
             },
@@ -839,6 +849,8 @@ CHECKED: Final = Exercise(
         "of yours.",
         "at-its-number": "Each block begins at the number of its device, so that they overlap. How "
         "many elements stand before the block of device i?",
+        "on-top-of-each-other": "In every place there is the sum of all blocks. Before they are "
+        "added up, each device is to have its own block in its place, and zeros in all others.",
         "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "
         "a sum is needed?",
         "backwards": "The blocks are in the opposite order.",
