@@ -182,11 +182,15 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
         credit = (best + requirement.slack) / (moved + requirement.slack)
     credit = min(1.0, max(0.0, credit))
     if credit < 1:
-        return basis.problem(
-            "could-move-less",
-            f"Within the cap, it can be done with {best:,} bytes moved.",
-            credit=round(credit, 3),
-        )
+        better = f"Within the cap, it can be done with {best:,} bytes moved"
+        if 2 * held < requirement.cap:
+            return basis.problem(
+                "room-left",
+                f"{better}. A device may hold {requirement.cap:,} bytes of the arguments, and "
+                f"holds {held:,}.",
+                credit=round(credit, 3),
+            )
+        return basis.problem("could-move-less", f"{better}.", credit=round(credit, 3))
     return basis.but(met=True)
 
 

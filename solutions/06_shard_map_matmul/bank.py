@@ -644,7 +644,7 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% everything brought together exercise="6.5" score=0.1666666667 diagnoses=["one-too-many", "too-much-work"]
+# %% everything brought together exercise="6.5" score=0.1666666667 diagnoses=["one-too-many", "too-much-work"] near=["sends-too-much"]
 def block_by_block(A, B):
     def body(a, b):
         A = lax.all_gather(lax.all_gather(a, "y", axis=1, tiled=True), "x", tiled=True)
@@ -671,7 +671,7 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% blocks that do not belong together exercise="6.5" score=0 diagnoses=["values", "not-counted-yet"]
+# %% blocks that do not belong together exercise="6.5" score=0 diagnoses=["values", "not-counted-yet"] near=["first-columns-only"]
 def block_by_block(A, B):
     def body(a, b):
         rows = lax.all_gather(a, "y", axis=1, tiled=True)
@@ -717,6 +717,27 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
+# %% along the wrong axes, and cut off until it fits exercise="6.5" score=0 diagnoses=["values", "not-counted-yet", "sends-too-much"]
+def block_by_block(A, B):
+    def body(a, b):
+        rows = lax.all_gather(a, "x", axis=1, tiled=True)
+        columns = lax.all_gather(b, "y", axis=0, tiled=True)
+        k = min(rows.shape[1], columns.shape[0])
+        return rows[:, :k] @ columns[:k]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% A's blocks put below each other exercise="6.5" score=0 diagnoses=["first-columns-only", "not-counted-yet"] near=["mixed-columns"]
+def block_by_block(A, B):
+    def body(a, b):
+        below = lax.all_gather(a, "y", tiled=True)
+        columns = lax.all_gather(b, "x", tiled=True)
+        return (below @ columns[: a.shape[1]])[: a.shape[0]]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
 # %% rows and columns by in_specs exercise="6.5" score=0.25 diagnoses=["no all-gather"] naive=true
 def block_by_block(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P("x"), P(None, "y")), out_specs=P("x", "y"))(A, B)
@@ -754,7 +775,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% one round only exercise="6.6" score=0 diagnoses=["first-step-only", "not-counted-yet"]
+# %% one round only exercise="6.6" score=0 diagnoses=["first-step-only", "not-counted-yet"] near=["last-step-only"]
 def cannon(A, B):
     def body(a, b):
         a = lax.ppermute(a, ("x", "y"), [(0, 0), (1, 1), (2, 3), (3, 2)])
@@ -832,7 +853,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% the skews exchanged exercise="6.6" score=0 diagnoses=["skew-exchanged", "not-counted-yet"] near=["first-step-only", "values"]
+# %% the skews exchanged exercise="6.6" score=0 diagnoses=["skew-exchanged", "not-counted-yet"] near=["first-step-only", "values", "moves-exchanged"]
 def cannon(A, B):
     def body(a, b):
         a = lax.ppermute(a, ("x", "y"), [(0, 0), (2, 2), (1, 3), (3, 1)])
@@ -853,6 +874,32 @@ def cannon(A, B):
             a = lax.ppermute(a, "y", [(0, 1), (1, 0)])
             b = lax.ppermute(b, "x", [(0, 1), (1, 0)])
             made = made + a @ b
+        return made
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% the moves between the rounds exchanged exercise="6.6" score=0 diagnoses=["moves-exchanged", "not-counted-yet"] near=["skew-exchanged"]
+def cannon(A, B):
+    def body(a, b):
+        a = lax.ppermute(a, ("x", "y"), [(0, 0), (1, 1), (2, 3), (3, 2)])
+        b = lax.ppermute(b, ("x", "y"), [(0, 0), (2, 2), (1, 3), (3, 1)])
+        around = [(0, 1), (1, 0)]
+        return a @ b + lax.ppermute(a, "x", around) @ lax.ppermute(b, "y", around)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% the first product overwritten exercise="6.6" score=0 diagnoses=["last-step-only", "not-counted-yet"] near=["first-step-only"]
+def cannon(A, B):
+    def body(a, b):
+        a = lax.ppermute(a, ("x", "y"), [(0, 0), (1, 1), (2, 3), (3, 2)])
+        b = lax.ppermute(b, ("x", "y"), [(0, 0), (2, 2), (1, 3), (3, 1)])
+        made = a @ b
+        for _ in range(1):
+            a = lax.ppermute(a, "y", [(0, 1), (1, 0)])
+            b = lax.ppermute(b, "x", [(0, 1), (1, 0)])
+            made = a @ b
         return made
 
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
@@ -1157,12 +1204,16 @@ tight = on(grid, None, "x"), on(grid, "x", "y"), on(grid, "y", "x"), on(grid, ("
 roomy = on(grid, "x"), on(grid), on(grid), on(grid, None, "y")
 tight = on(grid, "x"), on(grid), on(grid), on(grid, None, "y")
 
-# %% everything in the same blocks exercise="6.8" score=0 diagnoses=["could-move-less"] naive=true
+# %% everything in the same blocks exercise="6.8" score=0 diagnoses=["room-left", "could-move-less"] naive=true
 roomy = [on(grid, "x", "y")] * 4
 tight = [on(grid, "x", "y")] * 4
 
-# %% blocks turned in the middle exercise="6.8" score=0.1875 diagnoses=["could-move-less"]
+# %% blocks turned in the middle exercise="6.8" score=0.1875 diagnoses=["room-left", "could-move-less"]
 roomy = tight = on(grid, "x", "y"), on(grid, "x", "y"), on(grid, "y", "x"), on(grid, "x", "y")
+
+# %% nothing gathered, and one sum more than needed exercise="6.8" score=0.8125 diagnoses=["could-move-less"] near=["room-left"]
+roomy = on(grid, "x", "y"), on(grid, "y"), on(grid, None, "y"), on(grid, "y")
+tight = on(grid, "y", "x"), on(grid, "x"), on(grid, None, ("x", "y")), on(grid, ("x", "y"))
 
 # %% three matrices, four devices exercise="6.8" score=0 diagnoses=["number-of-shardings", "devices-unused"]
 half = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices()[:4])

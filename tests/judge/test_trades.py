@@ -41,6 +41,15 @@ def test_credit_falls_with_what_is_moved():
     assert "Within the cap, it can be done with 512 bytes moved." in verdict_as_text(found)
 
 
+def test_who_holds_less_than_half_of_what_may_be_held_is_told_so():
+    roomy = Trades(
+        "answer", "a sharding", lambda x: x + x.T, ((32, 32),), 4096, FRONTIER, slack=512
+    )
+    found = verdict("x", exercise=Exercise("6.8", "A trade", (roomy,), ("Think.",)))
+    assert found.diagnoses == ("room-left",)
+    assert "may hold 4,096 bytes of the arguments, and holds 1,024." in verdict_as_text(found)
+
+
 def test_beyond_the_cap_there_is_no_credit():
     found = verdict()
     assert found.score == 0

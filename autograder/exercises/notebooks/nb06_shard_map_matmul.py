@@ -313,7 +313,14 @@ BY_BLOCKS: Final = Exercise(
     afterwards="This is the SUMMA algorithm in a single step. In several steps, over slices of the "
     "contracted dimension, it need not hold whole rows and columns of blocks.",
     requirements=(
-        _product("block_by_block", _pairs(("x", "y"), ("x", "y")), mixed_columns=_mixed_columns),
+        _product(
+            "block_by_block",
+            _pairs(("x", "y"), ("x", "y")),
+            mixed_columns=_mixed_columns,
+            first_columns_only=lambda A, B: (  # noqa: N803
+                A[:, : len(B) // _lengths(A)[1]] @ B[: len(B) // _lengths(A)[1]]
+            ),
+        ),
         _placed("block_by_block", BLOCKS),
         Requests(
             "block_by_block",
@@ -341,6 +348,10 @@ BY_BLOCKS: Final = Exercise(
         "body.",
         "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
         "reshaped, their rows come one after the other, and not side by side.",
+        "first-columns-only": "Of each sum there is only the part that A's first block of columns "
+        "makes. Do A's blocks stand below each other? They belong side by side: axis=1.",
+        "sends-too-much": "A's missing columns lie along y, and B's missing rows along x: are they "
+        "gathered the other way round?",
         "values": "Does each column of A meet the row of B that has the same number?",
         "blocks-do-not-fit": "A's block has some of the columns, B's some of the rows; both "
         "must be whole along that dimension. A's columns lie along y, B's rows along x.",
@@ -408,6 +419,13 @@ CANNON: Final = Exercise(
                 lambda i, j: _skewed_a(i, j) if i else None,
                 lambda i, j: _skewed_b(i, j) if j else None,
             ),
+            last_step_only=lambda A, B: _rounds(  # noqa: N803
+                A, B, (lambda i, j: _skewed_a(i, 1 - j), lambda i, j: _skewed_b(1 - i, j))
+            ),
+            moves_exchanged=lambda A, B: _rounds(  # noqa: N803
+                A, B, (_skewed_a, _skewed_b),
+                (lambda i, j: _skewed_a(1 - i, j), lambda i, j: _skewed_b(i, 1 - j)),
+            ),
             only_one_moves=lambda A, B: _rounds(  # noqa: N803
                 A, B, (_skewed_a, _skewed_b), (lambda i, j: _skewed_a(i, 1 - j), _skewed_b)
             ),
@@ -438,6 +456,10 @@ CANNON: Final = Exercise(
         "without-skew": "The blocks do not go together: before the first product, row 1 of A's "
         "blocks has to move one to the left, and column 1 of B's one up.",
         "first-step-only": "That is the first of two rounds.",
+        "last-step-only": "That is the second of the two rounds alone: the products of both are to "
+        "be added up.",
+        "moves-exchanged": "The moves between the rounds are exchanged: it is A's blocks that move "
+        "to the left, along y, and B's that move up, along x.",
         "once-too-often": "There is a round too many: the first two blocks are multiplied again.",
         "skew-exchanged": "The skews are exchanged: of A's blocks it is row 1 that moves, of B's "
         "column 1.",
@@ -618,8 +640,10 @@ CHAIN: Final = Exercise(
     ),
     diagnoses={
         "over-the-cap": "Copies save moves, and this is more of them than there is room for.",
-        "could-move-less": "Look at what is gathered: which matrix, over which axis, and whether "
-        "another cut of its neighbour would make that needless.",
+        "could-move-less": "Look at what is gathered or added up: which matrices, over which axis, "
+        "and whether another cut of a neighbour would make that needless.",
+        "room-left": "Copies save moves, and there is room for some: which product would "
+        "find what it needs if a matrix were cut less?",
         "number-of-shardings": "An answer is four shardings, in the order of the product.",
         "devices-unused": "All eight devices are to hold a part.",
     },
