@@ -65,6 +65,8 @@ class Feeds:
         budgets: for each of these, what the program may communicate.
         picture: where the result is to be, as `Layout.parse` reads it; empty for anywhere.
         caps: for each, the most bytes of arguments that a device may hold; empty for any number.
+        mistakes: for each diagnosis of what is over the cap, into how many blocks each dimension of
+            each argument is cut where it explains that.
     """
 
     answer: str
@@ -74,6 +76,7 @@ class Feeds:
     budgets: tuple[tuple[Budget, ...], ...]
     picture: str = ""
     caps: tuple[int, ...] = ()
+    mistakes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -122,7 +122,10 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
         if isinstance(fed, Finding):
             return fed
         if fed.held > cap:
-            return _over(cap, fed.held, basis.but(came=fed.came))
+            over = _over(cap, fed.held, basis.but(came=fed.came))
+            counts = tuple(layout.counts for layout in fed.layouts)
+            known = (name for name, cuts in requirement.mistakes.items() if cuts == counts)
+            return over.problem(next(known, over.diagnosis), over.difference)
         found = within_budgets(fed.ran.report, budgets, basis, names, fed.layouts)
         found = found.but(came=fed.came)
         if not found.met:

@@ -91,7 +91,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return parts + b3
 
 
-# %% data parallel only, and the product left open exercise="8.3" score=0 diagnoses=["over-the-cap", "ambiguous"]
+# %% data parallel only, and the product left open exercise="8.3" score=0 diagnoses=["over-the-cap", "ambiguous"] near=["bias-whole"]
 both_ways = (on(grid, ("data", "model")), *(on(grid),) * 6)
 
 
@@ -162,7 +162,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return jax.nn.relu(jnp.matmul(h, W3, out_sharding=P("data", None)) + b3)
 
 
-# %% the second layer's bias whole, and no biases exercise="8.3" score=0 diagnoses=["over-the-cap", "no-biases", "not-counted-yet"] near=["no-last-bias"]
+# %% the second layer's bias whole, and no biases exercise="8.3" score=0 diagnoses=["bias-whole", "no-biases", "not-counted-yet"] near=["no-last-bias"]
 whole, rows = on(grid), on(grid, "model")
 both_ways = (on(grid, "data"), whole, whole, on(grid, None, "model"), whole, rows, whole)
 
@@ -170,6 +170,17 @@ both_ways = (on(grid, "data"), whole, whole, on(grid, None, "model"), whole, row
 def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     h = jax.nn.relu(jax.nn.relu(X @ W1) @ W2)
     return jnp.matmul(h, W3, out_sharding=P("data", None))
+
+
+# %% a bias left whole whose layer is cut into columns exercise="8.3" score=0.5 diagnoses=["bias-whole"] near=["over-the-cap"]
+whole, rows = on(grid), on(grid, "model")
+both_ways = (on(grid, "data"), whole, whole, on(grid, None, "model"), whole, rows, whole)
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return jnp.matmul(h, W3, out_sharding=P("data", None)) + b3
 
 
 # %% a relu too few, and nothing else exercise="8.3" score=0 diagnoses=["unanswered", "values", "not-counted-yet"] near=["relu-last"]
@@ -847,7 +858,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% labels as places in the block exercise="8.6" score=0 diagnoses=["label-of-the-block", "not-counted-yet"] near=["label-by-maximum"]
+# %% labels as places in the block exercise="8.6" score=0 diagnoses=["label-of-the-block", "not-counted-yet"] near=["label-by-maximum", "label-without-offset"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         largest = lax.pmax(logits.max(1), "model")
@@ -855,6 +866,20 @@ def cross_entropy(logits, labels):
         place = jnp.clip(labels, 0, logits.shape[1] - 1)
         chosen = jnp.take_along_axis(logits, place[:, None], axis=1)[:, 0]
         return jnp.mean(jnp.log(total) + largest - lax.psum(chosen, "model"))
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% labels as places in the block, counted where there is such a place exercise="8.6" score=0 diagnoses=["label-without-offset", "not-counted-yet"] near=["label-of-the-block"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(1), "model")
+        place = jnp.clip(labels, 0, words - 1)
+        chosen = jnp.take_along_axis(logits, place[:, None], axis=1)[:, 0]
+        label = lax.psum(jnp.where(labels < words, chosen, 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
 
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 

@@ -201,6 +201,7 @@ BOTH: Final = Exercise(
             tuple((Budget("all-reduce", bytes=4 * b * 8 // 4),) for b, _ in THREE),
             "0,1\n2,3\n4,5\n6,7",
             tuple(_room(*sizes) for sizes in THREE),
+            {"bias-whole": ((4, 1), (1, 1), (1,), (1, 2), (1,), (2, 1), (1,))},
         ),
         Computes(
             "predict_explicit",
@@ -241,6 +242,8 @@ BOTH: Final = Exercise(
         "cut along model on both sides.",
         "over-the-cap": "There is room for a quarter of X, for half of W2, b2 and W3, and for all "
         "of the rest. Are the last two layers cut so that they go together, as in 8.2?",
+        "bias-whole": "b2 is whole on every device, and there is room for half of it. W2 is cut "
+        "into columns, and a bias is cut with the columns that it is added to.",
         "all-gather": "Nothing has to be collected here. Is something asked for whole that may "
         "stay cut, or are two neighbours cut in ways that do not go together?",
         "reduce-scatter": "Sums are cut that were to stay whole. Is the last bias cut along model, "
@@ -508,6 +511,15 @@ def _counted_by_all(logits: Any, labels: Any, place: Callable[[Any, int, int], A
     return (_logarithm(logits) - sum(map(_chosen, blocks, places))).mean()
 
 
+def _found_where_it_is_small(logits: Any, labels: Any) -> Any:
+    """What comes of taking labels for places in each block, and 0 where there is no such place."""
+    found = (
+        np.where(labels < block.shape[1], _chosen(block, labels % block.shape[1]), np.float32(0))
+        for block in _blocks(logits)
+    )
+    return (_logarithm(logits) - sum(found)).mean()
+
+
 def _own_largest(logits: Any, labels: Any) -> Any:
     """What comes of taking the largest of its own words off on each device."""
     total = sum(np.exp(block - block.max(1, keepdims=True)).sum(1) for block in _blocks(logits))
@@ -540,6 +552,7 @@ CROSS_ENTROPY: Final = Exercise(
                 "label-of-the-block": lambda z, t: _counted_by_all(
                     z, t, lambda t, i, words: np.clip(t, 0, words - 1)
                 ),
+                "label-without-offset": _found_where_it_is_small,
                 "label-by-maximum": lambda z, t: (
                     _logarithm(z) - np.maximum(_chosen(z, t), 0)
                 ).mean(),
@@ -576,6 +589,9 @@ CROSS_ENTROPY: Final = Exercise(
         "the label is not among a device's words, it is to count for nothing.",
         "label-of-the-block": "A label is taken for a place in each device's own block. It is the "
         "number of a word among all words.",
+        "label-without-offset": "A label is looked up in each block as if the block began at word "
+        "0: all devices find the small labels, and nobody finds the others. The number of the "
+        "block's first word, axis_index * (its number of words), has to come off first.",
         "label-by-maximum": "Where the label's logit is below zero, 0 was taken for it, as by a "
         "maximum with those who do not have it. What they have to add is 0: a sum leaves it alone.",
         "largest-forgotten": "The largest logit was taken off, and not put back.",
