@@ -304,7 +304,7 @@ def probabilities(hidden, padded, words):
     return with_sharding_constraint(jax.nn.softmax(logits), P(None, "x"))
 
 
-# %% cut, and padded then; all of it worked out everywhere, and cut then exercise="9.4" score=0.25 diagnoses=["collective-permute over x", "all-gather over x"]
+# %% cut, and padded then; all of it worked out everywhere, and cut then exercise="9.4" score=0.25 diagnoses=["collective-permute over x", "all-gather over x"] near=["spread: all-to-all"]
 def spread(table):
     table = with_sharding_constraint(table, P("x"))
     return jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
@@ -349,7 +349,7 @@ def probabilities(hidden, padded, words):
     return parts / parts.sum(1, keepdims=True)
 
 
-# %% a multiple of the devices; seventeen words, written in exercise="9.4" score=0 diagnoses=["only-the-first", "not-counted-yet", "values"] near=["spread: shape", "probabilities: shape"]
+# %% a multiple of the devices; seventeen words, written in exercise="9.4" score=0 diagnoses=["only-the-first", "not-counted-yet", "values"] near=["spread: shape", "probabilities: shape", "a-word-too-many"]
 def spread(table):
     devices = jax.sharding.get_abstract_mesh().size
     padded = jnp.pad(table, ((0, -len(table) % devices), (0, 0)))
@@ -360,7 +360,7 @@ def probabilities(hidden, padded, words):
     return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < 17, hidden @ padded.T, -jnp.inf))
 
 
-# %% in front of the words; zeros in place of minus infinity exercise="9.4" score=0 diagnoses=["in-front", "not-counted-yet", "padding-like-zeros"] near=["padding-counts"]
+# %% in front of the words; zeros in place of minus infinity exercise="9.4" score=0 diagnoses=["in-front", "not-counted-yet", "padding-like-zeros"] near=["padding-counts", "zeros-then-masked"]
 def spread(table):
     return with_sharding_constraint(jnp.pad(table, ((-len(table) % 8, 0), (0, 0))), P("x"))
 
@@ -428,6 +428,40 @@ def probabilities(hidden, padded, words):
 def probabilities(hidden, padded, words):
     is_word = (padded != 0).any(axis=1)
     return jax.nn.softmax(jnp.where(is_word, hidden @ padded.T, -jnp.inf))
+
+
+# %% logits and probabilities times a mask exercise="9.4" score=0.5 diagnoses=["zeros-then-masked", "not-counted-yet"] near=["padding-like-zeros", "masked-too-late"]
+def spread(table):
+    padded = jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
+    return with_sharding_constraint(padded, P("x"))
+
+
+def probabilities(hidden, padded, words):
+    mask = jnp.arange(len(padded)) < words
+    made = jax.nn.softmax((hidden @ padded.T) * mask) * mask
+    return with_sharding_constraint(made, P(None, "x"))
+
+
+# %% the row after the words counted, too exercise="9.4" score=0.5 diagnoses=["a-word-too-many", "not-counted-yet"] near=["padding-counts"]
+def spread(table):
+    padded = jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
+    return with_sharding_constraint(padded, P("x"))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) <= words, logits, -jnp.inf))
+
+
+# %% zeros put below the table by a concatenation exercise="9.4" score=0.625 diagnoses=["all-to-all over x"] near=["collective-permute"]
+def spread(table):
+    zeros = jnp.zeros((-len(table) % 8, table.shape[1]), table.dtype)
+    return with_sharding_constraint(jnp.concatenate([table, zeros]), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    word = jnp.arange(len(padded)) < words
+    return jax.nn.softmax(jnp.einsum("ed,wd->ew", hidden, padded), where=word)
 
 
 # %% over the examples exercise="9.4" score=0 diagnoses=["unanswered", "over-the-examples", "not-counted-yet"] near=["masked-too-late"]
@@ -501,7 +535,7 @@ def shifted(x):
     return jnp.roll(x, 1, axis=0)
 
 
-# %% the other way exercise="9.6" score=0.125 diagnoses=["too-many-bytes", "other-way", "not-counted-yet"] near=["reduce-scatter", "goes-round"]
+# %% the other way exercise="9.6" score=0.125 diagnoses=["too-many-bytes", "other-way", "not-counted-yet"] near=["reduce-scatter", "goes-round", "from-the-block-after"]
 def row(x, i):
     def body(mine, i):
         place = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
@@ -536,7 +570,7 @@ def shifted(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% a block's first row forgotten, and blocks by themselves exercise="9.6" score=0 diagnoses=["first-row-lost", "not-counted-yet", "within-blocks"] near=["last-row-lost"]
+# %% a block's first row forgotten, and blocks by themselves exercise="9.6" score=0 diagnoses=["first-row-lost", "not-counted-yet", "within-blocks"] near=["last-row-lost", "first-row-sent"]
 def row(x, i):
     def body(mine, i):
         place = i - lax.axis_index("x") * len(mine)
@@ -628,6 +662,32 @@ def shifted(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
+# %% a block's last row to the block before exercise="9.6" score=0.5 diagnoses=["from-the-block-after", "not-counted-yet"] near=["other-way", "first-row-sent"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i, x, 0).sum(0)
+
+
+def shifted(x):
+    def body(mine):
+        back = [(i + 1, i) for i in range(lax.axis_size("x") - 1)]
+        return jnp.concatenate([lax.ppermute(mine[-1:], "x", back), mine[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a block's first row to the block after exercise="9.6" score=0.5 diagnoses=["first-row-sent", "not-counted-yet"] near=["within-blocks", "from-the-block-after"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i, x, 0).sum(0)
+
+
+def shifted(x):
+    def body(mine):
+        onward = [(i, i + 1) for i in range(lax.axis_size("x") - 1)]
+        return jnp.concatenate([lax.ppermute(mine[:1], "x", onward), mine[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
 # %% one row further on exercise="9.6" score=0 diagnoses=["values", "not-counted-yet", "unanswered"] near=["row: too-many-bytes", "shifted: too-many-bytes"]
 def row(x, i):
     return jax.nn.one_hot(i + 1, len(x), dtype=x.dtype) @ x
@@ -710,9 +770,19 @@ def rearranged(x):
     return with_sharding_constraint(between, P(None, ("y", "x"), None))
 
 
-# %% transposed exercise="9.7" score=0 diagnoses=["transposed-by-hand", "shape", "not-counted-yet"] near=["values"]
+# %% transposed exercise="9.7" score=0 diagnoses=["transposed-by-hand", "shape", "not-counted-yet"] near=["values", "cut-once-more"]
 def rearranged(x):
     return with_sharding_constraint(jnp.swapaxes(x, 1, 2), P(None, ("x", "y"), None))
+
+
+# %% the dimension to cut and the one to join exchanged exercise="9.7" score=0 diagnoses=["cut-once-more", "shape", "not-counted-yet"] near=["axes-exchanged", "transposed-by-hand"]
+def rearranged(x):
+    def body(mine):
+        once = lax.all_to_all(mine, "x", split_axis=2, concat_axis=1, tiled=True)
+        return lax.all_to_all(once, "y", split_axis=1, concat_axis=0, tiled=True)
+
+    specs = P("y", None, "x"), P(None, ("x", "y"), None)
+    return jax.shard_map(body, in_specs=specs[0], out_specs=specs[1])(x)
 
 
 # %% squashed on the way exercise="9.7" score=0 diagnoses=["values", "not-counted-yet"]
@@ -738,7 +808,7 @@ def same_layout(one, other, shape):
     return described(*one).spec == described(*other).spec
 
 
-# %% shardings compared exercise="9.8" score=0 diagnoses=["equal"] naive=true near=["specs", "equivalent"]
+# %% shardings compared exercise="9.8" score=0 diagnoses=["equal"] naive=true near=["specs", "equivalent", "filled-up"]
 def same_layout(one, other, shape):
     return described(*one) == described(*other)
 
@@ -748,7 +818,7 @@ def same_layout(one, other, shape):
     return described(*one).is_equivalent_to(described(*other), len(shape))
 
 
-# %% the shapes of blocks exercise="9.8" score=0 diagnoses=["block-shapes"]
+# %% the shapes of blocks exercise="9.8" score=0 diagnoses=["block-shapes"] near=["blocks-of-zeros"]
 def same_layout(one, other, shape):
     return described(*one).shard_shape(shape) == described(*other).shard_shape(shape)
 
@@ -783,7 +853,7 @@ def same_layout(one, other, shape):
     return mine == theirs
 
 
-# %% the devices that both have exercise="9.8" score=0 diagnoses=["common-devices"] near=["one-device"]
+# %% the devices that both have exercise="9.8" score=0 diagnoses=["common-devices"] near=["one-device", "devices-of-one", "devices-of-the-other"]
 def same_layout(one, other, shape):
     mine, theirs = (described(*each).devices_indices_map(shape) for each in (one, other))
     return all(mine[d] == theirs[d] for d in mine.keys() & theirs.keys())
@@ -810,11 +880,44 @@ def same_layout(one, other, shape):
     return tuple(described(*each).devices_indices_map(shape) for each in (one, other))
 
 
-# %% device 0 alone exercise="9.8" score=0 diagnoses=["one-device"] near=["common-devices"]
+# %% device 0 alone exercise="9.8" score=0 diagnoses=["one-device"] near=["common-devices", "first-dimension"]
 def same_layout(one, other, shape):
     maps = (described(*each).devices_indices_map(shape) for each in (one, other))
     mine, theirs = (each.get(jax.devices()[0]) for each in maps)
     return mine == theirs
+
+
+# %% the devices of the first one exercise="9.8" score=0 diagnoses=["devices-of-one"] near=["common-devices", "devices-of-the-other"]
+def same_layout(one, other, shape):
+    mine, theirs = (described(*each).devices_indices_map(shape) for each in (one, other))
+    return all(theirs.get(device) == block for device, block in mine.items())
+
+
+# %% the devices of the other one exercise="9.8" score=0 diagnoses=["devices-of-the-other"] near=["devices-of-one"]
+def same_layout(one, other, shape):
+    mine, theirs = (described(*each).devices_indices_map(shape) for each in (one, other))
+    return all(mine.get(device) == block for device, block in theirs.items())
+
+
+# %% dimension 0 alone exercise="9.8" score=0 diagnoses=["first-dimension"] near=["blocks-of-zeros"]
+def same_layout(one, other, shape):
+    mine, theirs = (described(*each).devices_indices_map(shape) for each in (one, other))
+    return {d: i[0] for d, i in mine.items()} == {d: i[0] for d, i in theirs.items()}
+
+
+# %% meshes, names, and specs filled up with None exercise="9.8" score=0 diagnoses=["filled-up"] near=["equal"]
+def same_layout(one, other, shape):
+    specs = [(*spec, *[None] * (len(shape) - len(spec))) for _, _, spec in (one, other)]
+    return np.array_equal(one[0], other[0]) and one[1] == other[1] and specs[0] == specs[1]
+
+
+# %% blocks of zeros exercise="9.8" score=0 diagnoses=["blocks-of-zeros"] near=["block-shapes", "device-sets"]
+def same_layout(one, other, shape):
+    def blocks(layout):
+        put = jax.device_put(jnp.zeros(shape), described(*layout))
+        return {shard.device.id: shard.data.tolist() for shard in put.addressable_shards}
+
+    return blocks(one) == blocks(other)
 
 
 # %% for 64 by 64 only exercise="9.8" score=0 diagnoses=["raised"]

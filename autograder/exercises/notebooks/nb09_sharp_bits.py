@@ -327,6 +327,12 @@ UNEVEN: Final = Exercise(
                 "masked-too-late": lambda hidden, padded, words: _masked(
                     _softmax(hidden @ padded.T), words, 0
                 ),
+                "zeros-then-masked": lambda hidden, padded, words: _masked(
+                    _softmax(_masked(hidden @ padded.T, words, 0)), words, 0
+                ),
+                "a-word-too-many": lambda hidden, padded, words: _probabilities(
+                    hidden, padded, words + 1
+                ),
                 "over-the-examples": lambda hidden, padded, words: _masked(
                     _softmax((hidden @ padded.T).T).T, words, 0
                 ),
@@ -368,9 +374,13 @@ UNEVEN: Final = Exercise(
         "always-more": "A multiple of 8 has been padded, too: 24 words need no padding.",
         "replicated": "There is a copy of it on every device: is it asked for along x?",
         "padding-counts": "All rows of the padded table get a part of the probability, those of "
-        "the padding too.",
+        "the padding too. Is the padding looked for by its zeros? Anything may stand there: it is "
+        "`words` that says which rows are words.",
         "padding-like-zeros": "The padding has a logit of 0, and exp(0) is 1: it still gets a part "
         "of the probability.",
+        "zeros-then-masked": "The padding has a logit of 0, and takes its part of the sum before "
+        "it is set to zero: the rest does not add up to 1. Its logit is to be minus infinity.",
+        "a-word-too-many": "One row too many counts as a word: the words are rows 0 to words - 1.",
         "minus-a-hundred": "The padding has a logit of -100. There are words with smaller ones.",
         "minus-a-thousand": "The padding has a logit of -1,000. There are words with smaller ones.",
         "masked-too-late": "The padding took its part before it was set to zero: the rest does "
@@ -384,6 +394,9 @@ UNEVEN: Final = Exercise(
         "padded? Then the borders of the blocks have to move.",
         "all-gather": "Something is collected that can stay cut. Is it asked for whole, or does a "
         "constraint not divide?",
+        "spread: all-to-all": "Rows are laid out anew. Are the rows of zeros put below the table "
+        "by a concatenation? The compiler may cut its parts before it joins them. Where a whole "
+        "copy goes through jnp.pad, each device just keeps its own rows.",
         "does-not-divide": "shard_map and jit's own shardings refuse what does not divide: pad "
         "first.",
         "spread: shape": "The next multiple of 8, whatever the number of words and of devices; 24 "
@@ -465,6 +478,12 @@ def _shifted(x: Any) -> Any:
     return np.concatenate([np.zeros_like(x[:1]), x[:-1]])
 
 
+def _begun_with(x: Any, rows: Any) -> Any:
+    """What comes of shifting each block by itself, and beginning each with one of these rows."""
+    shifted = [np.concatenate([r, b[:-1]]) for r, b in zip(rows, _blocks(x), strict=True)]
+    return np.concatenate(shifted)
+
+
 INDEXING: Final = Exercise(
     id="9.6",
     title="One row, and one row further",
@@ -507,6 +526,12 @@ INDEXING: Final = Exercise(
                 "within-blocks": lambda x: np.concatenate([*map(_shifted, _blocks(x))]),
                 "by-a-block": lambda x: np.concatenate([0 * _blocks(x)[0], *_blocks(x)[:-1]]),
                 "other-way": lambda x: np.concatenate([x[1:], np.zeros_like(x[:1])]),
+                "from-the-block-after": lambda x: _begun_with(
+                    x, [*(b[-1:] for b in _blocks(x)[1:]), np.zeros_like(x[:1])]
+                ),
+                "first-row-sent": lambda x: _begun_with(
+                    x, [np.zeros_like(x[:1]), *(b[:1] for b in _blocks(x)[:-1])]
+                ),
             },
             under_mesh=True,
         ),
@@ -552,6 +577,11 @@ INDEXING: Final = Exercise(
         "anybody else add anything to it?",
         "goes-round": "The last row has come round to the first place: there zeros were asked for.",
         "other-way": "Down, not up: row 0 of x becomes row 1.",
+        "from-the-block-after": "Each block begins with the last row of the block after it, and is "
+        "to begin with that of the block before. Are the pairs of the ppermute (to, from)? They "
+        "are to be (from, to).",
+        "first-row-sent": "Each block begins with the first row of the block before: it is that "
+        "block's last row that has to cross.",
         "within-blocks": "Each block is shifted by itself: its first row is to be the last row of "
         "the block before.",
         "by-a-block": "All rows have moved by a whole block: they are to move by one row.",
@@ -567,6 +597,13 @@ def _axes_exchanged(x: Any) -> Any:
     n, m = next(mesh for mesh, shape in CUBES if shape == x.shape)
     a, b, c = x.shape
     return x.reshape(a, m, n, b // 8, c).swapaxes(1, 2).reshape(a, b, c)
+
+
+def _cut_once_more(x: Any) -> Any:
+    """What comes of cutting dimension 2 up further along x, where it was to become whole."""
+    (n, _) = next(mesh for mesh, shape in CUBES if shape == x.shape)
+    a, b, c = x.shape
+    return x.reshape(a, b, n, n, -1).transpose(0, 3, 2, 1, 4).reshape(a, n * n * b, c // n**2)
 
 
 PATHS: Final = Exercise(
@@ -586,6 +623,7 @@ PATHS: Final = Exercise(
             {
                 "axes-exchanged": _axes_exchanged,
                 "transposed-by-hand": lambda x: x.swapaxes(1, 2),
+                "cut-once-more": _cut_once_more,
             },
             under_mesh=True,
         ),
@@ -615,6 +653,9 @@ PATHS: Final = Exercise(
         "axes-exchanged": "All blocks are there, in other places: where you move axes by hand, the "
         "order in which you do decides the order in which they lie.",
         "transposed-by-hand": "x is transposed. It is to stay as it is, and be laid out anew.",
+        "cut-once-more": "Dimension 2 has been cut up further along x, and dimension 1 has become "
+        "longer. Of an all_to_all, split_axis is the dimension that is cut up, and concat_axis the "
+        "one that becomes whole.",
         "device-order": "In which order do x and y cut dimension 1, and in which order are they "
         "asked for?",
         "grid": "Dimension 1 is to be cut along x and along y.",
@@ -646,6 +687,17 @@ def _blocks_of(described: Described, shape: tuple[int, ...]) -> list[tuple[int, 
         if device in placed
     }
     return [(i, blocks[i]) for i in ids]
+
+
+def _agree(one: Described, other: Described, shape: tuple[int, ...]) -> bool:
+    """Whether the first one's devices have the same blocks in the second, whatever others have."""
+    there = dict(_blocks_of(other, shape))
+    return all(there.get(i) == block for i, block in _blocks_of(one, shape))
+
+
+def _filled(spec: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A spec with an entry for each dimension."""
+    return (*spec, *[None] * (len(shape) - len(spec)))
 
 
 def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, tuple[int, ...]]]:
@@ -722,6 +774,21 @@ SAME: Final = Exercise(
                     block == dict(_blocks_of(other, shape)).get(i, block)
                     for i, block in _blocks_of(one, shape)
                 ),
+                "devices-of-one": _agree,
+                "devices-of-the-other": lambda one, other, shape: _agree(other, one, shape),
+                "first-dimension": lambda one, other, shape: (
+                    {i: block[0] for i, block in _blocks_of(one, shape)}
+                    == {i: block[0] for i, block in _blocks_of(other, shape)}
+                ),
+                "filled-up": lambda one, other, shape: (
+                    (*one[:2], _filled(one[2], shape)) == (*other[:2], _filled(other[2], shape))
+                ),
+                "blocks-of-zeros": lambda one, other, shape: (
+                    dict.fromkeys(np.ravel(one[0]).tolist(), _sharding(one).shard_shape(shape))
+                    == dict.fromkeys(
+                        np.ravel(other[0]).tolist(), _sharding(other).shard_shape(shape)
+                    )
+                ),
                 "one-device": lambda one, other, shape: (
                     dict(_blocks_of(one, shape)).get(0) == dict(_blocks_of(other, shape)).get(0)
                 ),
@@ -753,6 +820,18 @@ SAME: Final = Exercise(
         "not device by device.",
         "common-devices": "That is what comes of looking only at devices that both of them have. "
         "A layout on four devices is not one on eight.",
+        "devices-of-one": "That is what comes of looking only at the devices of the first one. The "
+        "other may have more of them, and a layout on four devices is not one on eight.",
+        "devices-of-the-other": "That is what comes of looking only at the devices of the other "
+        "one. The first may have more of them, and a layout on eight devices is not one on four.",
+        "first-dimension": "That is what comes of comparing the slices of dimension 0 alone. In "
+        "the other dimensions the blocks may differ.",
+        "filled-up": "That is what comes of comparing the meshes, the names of their axes and the "
+        "specs, filled up with None. Another mesh and other names may put the same blocks on the "
+        "same devices.",
+        "blocks-of-zeros": "That is what comes of comparing which devices there are and how large "
+        "their blocks are, as where an array of zeros is laid out: all its blocks look alike. "
+        "Which part of the array does each device hold?",
         "one-device": "That is what comes of looking at device 0 alone. The others may hold other "
         "blocks.",
         "the-opposite": "Every answer is the opposite of what it should be.",
