@@ -111,6 +111,12 @@ MEANINGS: Final = (
         "jax.lax.pcast(value, axis_name, to='varying') gives it the type of a value that may vary.",
     ),
     (
+        r"cannot reshape array",
+        "does-not-reshape",
+        "A reshape keeps the number of elements. In the body of a shard_map, that is the number of "
+        "one device's block.",
+    ),
+    (
         r"not evenly divisible|does not evenly divide",
         "does-not-divide",
         "A dimension would be cut into a number of pieces that does not divide it. Look at which "

@@ -131,10 +131,13 @@ def _program(plan: ProgramPlan, answer: object) -> Piece:
             )
         arguments = plan.arguments[len(artifacts)]
         why, said = what_it_raised(raised.error, answer, [name for name, _ in arguments[0].axes])
+        why_it_raised = why
         if artifacts:
             why = "only-the-first"
             given = f"For {described(arguments)}, {said[0].lower()}{said[1:]}"
             said = f"It compiles in the case that the notebook shows. {given}"
+            if why_it_raised in ("raised", "does-not-reshape"):
+                said += " Is a size, or a number of devices, written into it?"
         return NotCaptured(why, said)
     return Program(tuple(artifacts))
 

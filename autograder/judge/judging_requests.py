@@ -44,7 +44,7 @@ def judge_requests(
                 "The result does not depend on a constraint. Either the function has no "
                 "jax.lax.with_sharding_constraint, or it constrains an argument as that came, or "
                 "what the constraint returns is not used.",
-                came="a program without a constraint",
+                came="a program in which no constraint is on what it computes",
             )
         if requirement.mapped and not ran.mapped:
             return basis.problem(

@@ -662,6 +662,15 @@ def sum_by_parts(x):
     return jax.shard_map(lambda row: row, in_specs=P("x"), out_specs=P("x"))(rows)
 
 
+# %% eight devices written into a reshape exercise="5.4" score=0 diagnoses=["only-the-first"]
+def sum_by_parts(x):
+    def body(mine):
+        piece = lax.psum_scatter(mine.reshape(8, -1), "x")
+        return lax.all_gather(piece, "x").reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
 # %% the other way round, in a scan exercise="5.5" score=1
 def ring_all_gather(x):
     def body(mine):

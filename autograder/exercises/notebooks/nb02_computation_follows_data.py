@@ -384,10 +384,12 @@ BINGO: Final = Exercise(
         "own-share": "Each device has a partial sum for every element of the result, 16 × 16 of "
         "them, of four bytes each, and all of these are added up.",
         "elements": "That is the number of elements; each takes four bytes.",
-        "whole-array": "Those are the bytes of a whole array, and on each device only a part of "
-        "one takes part: the rest is cut along the other axis.",
-        "gathers-instead": "Those are the bytes of B, gathered whole. There is a way with a "
-        "smaller buffer: A's rows are whole, so each device can slice them to fit.",
+        "whole-array": "Those are the bytes of a whole array. The axis x cuts A's rows, which "
+        "survive into the result, so on each device only a quarter takes part: a quarter of A's "
+        "rows, or of the result's.",
+        "gathers-instead": "Those are the bytes of a whole array: of B, gathered, or of the whole "
+        "result, added up. There is a way with a smaller buffer. A's rows are whole, so each "
+        "device can slice them to fit its part of B, and has a quarter of the result's rows.",
         "both-whole": "Those are the bytes of both arrays whole. Each device needs whole rows of "
         "A and whole columns of B, but not all of them.",
         "only-one": "Both arrays have to be gathered. 512 are the bytes of B alone, afterwards "

@@ -249,8 +249,9 @@ SPREAD: Final = Exercise(
         "part of sums that it took part in; here most parts have to be sent on.",
         "collective-permute": "After they were added up, parts change places. Is what a device is "
         "to keep a part of sums that it took part in?",
-        "all-gather": "Is something brought together that is to stay apart? Sum first: a sum is "
-        "smaller than what it sums, and each device is to keep its part.",
+        "all-gather": "Is something brought together that is to stay apart: x before it is summed, "
+        "or the sum on its way to the layout? Each device is to keep its part of the sum, so the "
+        "sum can go straight to where it is to be.",
         "all-to-all": "Is x laid out anew before it is summed? Sum first: a sum is smaller than "
         "what it sums.",
         "all-reduce": "An all-reduce gives the whole sum to all that take part in it, and each was "
