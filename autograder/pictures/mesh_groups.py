@@ -50,7 +50,8 @@ def mesh_as_svg(mesh: MeshGrid, groups: Groups) -> str:
     for plane in planes:
         if plane:
             said = ", ".join(f"{n} {i}" for n, i in zip(mesh.names, plane, strict=False))
-            drawing.name(said, (left + 5, y + 6), 11)
+            bold = bool(set(mesh.names[:-2]) & set(mesh.over))
+            drawing.name(said, (left + 5, y + 6), 11, bold=bold)
             y += between
         for row, column in product(range(rows), range(columns)):
             place[mesh.ids[len(place)]] = (left + GAP / 2 + column * STEP, y + GAP / 2 + row * STEP)

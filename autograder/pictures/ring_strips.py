@@ -13,7 +13,7 @@ from autograder.pictures.collective_labels import slots_in_words
 from autograder.pictures.collective_pieces import BROADCAST, PERMUTE, TO_ALL, Step, ring_steps
 from autograder.pictures.held_pieces import CollectivePicture, held_as_svg
 
-ROW: Final = 20.0
+ROW: Final = 23.0
 SIZE: Final = 11.0
 
 LONG: Final = 4
@@ -78,8 +78,6 @@ def strip_in_words(picture: CollectivePicture) -> str:
     sent = sent_in_steps(picture)
     total = _number(sum(sent, Fraction(0)))
     each = f"{len(sent)} × {_number(sent[0])} = {total}" if len(sent) > 1 else total
-    if picture.kind == PERMUTE:
-        return f"A single step: {total} bytes from each device that sends."
     if picture.kind == BROADCAST:
         return (
             f"Each device passes the block on to the next one: it sends {_number(sent[0])} bytes."
@@ -94,7 +92,8 @@ def strip_in_words(picture: CollectivePicture) -> str:
 
 
 def _has_strip(picture: CollectivePicture) -> bool:
-    return picture.steps and len(picture.group) <= MOST_DRAWN
+    one_step = picture.kind == PERMUTE  # which its picture shows already
+    return picture.steps and not one_step and len(picture.group) <= MOST_DRAWN
 
 
 def _steps(picture: CollectivePicture) -> tuple[Step, ...]:

@@ -61,8 +61,8 @@ class Drawing:
 
     def mark(self, left: float, top: float, width: float, height: float) -> None:
         """A line within the edge of a box, in ink, which is seen on any box in either theme."""
-        path = _rectangle(left + 1.5, top + 1.5, width - 3, height - 3)
-        self._lines.append(f'<path d="{path}" fill="none" stroke="{INK}" stroke-width="2.5"/>')
+        path = _rectangle(left + 1, top + 1, width - 2, height - 2)
+        self._lines.append(f'<path d="{path}" fill="none" stroke="{INK}" stroke-width="2"/>')
 
     def arrow(self, start: Point, end: Point) -> None:
         """An arrow to the right that leaves and arrives level, so that crossings are steep."""

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 MOST: Final = 8
 """More pictures than these are not drawn of one program."""
 
+KEY: Final = (
+    "In the pictures, a row is a device of the group with the thick outline, and a letter is what "
+    "that device has to begin with."
+)
+
 CELL: Final = "text-align:left;vertical-align:top;padding:4px 12px 4px 0"
 NUMBER: Final = "text-align:right;vertical-align:top;padding:4px 0 4px 12px;white-space:nowrap"
 
@@ -26,8 +31,9 @@ def report_as_html(report: Shown) -> str:
     """The table, what it takes on a machine, and a picture for each kind of exchange."""
     summary = f'<div style="margin:4px 0">{html.escape(report.summary)}</div>'
     drawn = "".join(collective_as_html(picture) for picture in report.pictures[:MOST])
+    key = f'<div style="margin:12px 0 0">{KEY}</div>' if drawn else ""
     return (
-        f"<div>{_scaled(report)}{_table(report)}{summary}{times_as_html(report)}{drawn}"
+        f"<div>{_scaled(report)}{_table(report)}{summary}{times_as_html(report)}{key}{drawn}"
         f"{_left_out(report)}</div>"
     )
 
