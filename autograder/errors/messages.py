@@ -47,7 +47,7 @@ def line_among(error: BaseException, names: object) -> str:
     if place is None:
         return ""
     written = linecache.getline(*place).strip()[:LONGEST_LINE].encode(errors="replace").decode()
-    return f"line {place[1]} of the cell" + (f": {written}" if written else "")
+    return f"line {place[1]} of the cell" + (f": `{written}`" if written else "")
 
 
 def _unwrapped(function: Callable[..., object]) -> Callable[..., object]:

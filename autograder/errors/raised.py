@@ -22,8 +22,13 @@ def what_it_raised(
     raised = f"Your function raised {their_error(error, function)}."
     if why == "unbound-axis" and not said(error):  # JAX has nothing to say, so we do
         where = line_in_cell(error, function)
+        strange = {*re.findall(r"""['"](\w+)['"]""", where)} - {*axes}
+        if len(strange) == 1:
+            meaning = (
+                f"A collective names the axis {strange.pop()!r}, which the mesh does not have."
+            )
         here = f" ({where})" if where else ""
-        return why, f"{meaning.removesuffix('.')}{here}. {_axes(axes, where)}"
+        return why, f"{meaning.removesuffix('.')}{here}. {_axes(axes)}"
     if why in ("unbound-axis", "unknown-axis"):
         meaning = f"{meaning} {_axes(axes)}"
     return why, f"{raised} {meaning}".strip()
@@ -39,8 +44,6 @@ def under_its_name(
     return called
 
 
-def _axes(axes: Sequence[str], line: str = "") -> str:
-    """The axes that there are; and the one that there is not, where a line names only one."""
-    there = f"The mesh has {'the axes' if len(axes) > 1 else 'one axis,'} {' and '.join(axes)}."
-    strange = {*re.findall(r"""['"](\w+)['"]""", line)} - {*axes}
-    return f"There is no axis {strange.pop()!r}. {there}" if len(strange) == 1 else there
+def _axes(axes: Sequence[str]) -> str:
+    """The axes that there are."""
+    return f"The mesh has {'the axes' if len(axes) > 1 else 'one axis,'} {' and '.join(axes)}."

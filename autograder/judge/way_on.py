@@ -97,16 +97,19 @@ def _rows() -> Iterator[str]:
 
 
 def _next() -> str:
-    """A link to the first notebook in which there is something left to do."""
-    states = remembered()
-    left = (n for n, exercises in NOTEBOOKS.items() if _done(exercises, states) < len(exercises))
-    notebook = next(left, None)
-    said = f"Next: {_link(notebook)}" if notebook else "All exercises are done."
+    """The first exercise that is left to do, with a link to its notebook."""
+    states, said = remembered(), "All exercises are done."
+    left = ((n, e) for n, es in NOTEBOOKS.items() for e in es if states.get(e.id) != "right")
+    for notebook, exercise in left:
+        title = html.escape(exercise.title)
+        said = f"Next: {exercise.id} {title}, in {_link(notebook)}"
+        break
     return f'<div style="margin:6px 0">{said}</div>'
 
 
 def _link(notebook: str) -> str:
-    return f'<a href="{link_to(notebook)}">{html.escape(title_of(notebook))}</a>'
+    named = html.escape(title_of(notebook))
+    return f'<a href="{link_to(notebook)}" style="color:inherit">{named}</a>'
 
 
 def _plain(text: str) -> "RenderableType":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from autograder.errors import DIAGNOSES, meaning_of
+from autograder.errors import DIAGNOSES, meaning_of, what_it_raised
 from tests.helpers import mesh
 
 LINE = mesh(x=8)
@@ -67,3 +67,15 @@ def test_an_error_is_told_by_what_it_means(function, diagnosis):
     assert name in DIAGNOSES
     assert bool(meaning) == (name != "raised")
     assert not meaning or meaning.endswith((".", "?"))
+
+
+def test_an_axis_that_the_mesh_does_not_have_is_named_with_those_that_it_has():
+    """JAX's own message is empty."""
+    function = mapped(lambda a: lax.psum(a, "z"))
+    with pytest.raises(Exception) as raised:  # noqa: PT011  it is of another type in each version
+        function(jnp.ones((16, 16)))
+    diagnosis, said = what_it_raised(raised.value, function, ["x", "y"])
+    assert diagnosis == "unbound-axis"
+    assert said.endswith("The mesh has the axes x and y.")
+    assert "'z'" in said or '"z"' in said or "z" in said.partition("lax.psum")[2]
+    assert "no message" not in said

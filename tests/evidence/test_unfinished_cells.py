@@ -1,10 +1,11 @@
 """A cell that stopped is told so: what was there before is another answer than what one sees."""
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from autograder.evidence import unfinished_cells
 from autograder.evidence.unfinished_cells import names_made, watch_cells
+
+pytest.importorskip("IPython")
 
 
 @pytest.fixture
@@ -12,6 +13,8 @@ def run(monkeypatch, capsys):
     """Runs a cell in an IPython of its own, and gives what was printed."""
     monkeypatch.setattr(unfinished_cells, "_unfinished", {})
     monkeypatch.setenv("COLUMNS", "400")
+    from IPython.core.interactiveshell import InteractiveShell
+
     shell = InteractiveShell.instance()
     watch_cells()
     watch_cells()
@@ -36,7 +39,7 @@ def test_what_was_there_before_is_not_judged(run):
     run(WRONG)
     said = run('check("1.1", columns)')
     assert STOPPED in said
-    assert "(line 2 of the cell: columns = jax.device_put(x, jax.Named" in said
+    assert "(line 2 of the cell: `columns = jax.device_put(x, jax.Named" in said
     assert "Stuck?" not in said
     run(RIGHT)
     assert STOPPED not in run('check("1.1", columns)')
