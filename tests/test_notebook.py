@@ -55,7 +55,7 @@ def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
         (X, "Got a NumPy array, which is in the host's memory"),
         (jnp.asarray(X), "The whole array is on device 0: nothing was cut"),
         (sharding(None, "x", x=8), "Got a NamedSharding; expected an array."),
-        (jax.P(None, "x"), "Got only a spec, P(None, 'x'). A spec names"),
+        (jax.P(None, "x"), "A spec names mesh axes but no devices"),
         (mesh(x=8), "Got only a mesh. It says where the devices stand"),
         (jax.device_put, "Got the function device_put itself; expected what it returns."),
         ("columns", "Got a str; expected a jax.Array."),

@@ -31,7 +31,7 @@ REPLICATED: Final = (
     "A dimension that the spec leaves out, or gives None, is not cut: every device along an axis "
     "that the spec does not name gets a copy."
 )
-ONE_DEVICE: Final = "What nobody places is on one device; only a sharding spreads it."
+ONE_DEVICE: Final = "An array that you do not place is on one device; a sharding spreads it."
 CUTS: Final = (
     "A dimension is cut into as many blocks as the sizes of the mesh axes that its entry names "
     "make, multiplied."
@@ -59,7 +59,7 @@ COLUMN_STRIPS: Final = Exercise(
         "replicated-dimension": REPLICATED,
         "one-device": ONE_DEVICE,
         "grid": "All eight devices must stand along the one dimension that is cut.",
-        "values": "Laying an array out computes nothing: x itself, as it is, is to be laid out.",
+        "values": "Placing an array changes none of its values: place x itself, as it is.",
     },
 )
 
@@ -457,7 +457,8 @@ COUNTING: Final = Exercise(
         "forgot-copies": "This is the array's own size. A device along an axis that the spec does "
         "not name holds a copy, and copies take memory too.",
         "forgot-itemsize": "These are elements; each takes itemsize bytes.",
-        "one-device-only": "This is what one device holds; all of them together were asked for.",
+        "one-device-only": "This is what one device holds; expected what all devices hold "
+        "together.",
         "always-copied": "Only where the spec names no axis at all does every device hold the "
         "whole array.",
         "first-holder-only": "Where an axis is not named, several devices hold the same block.",
@@ -473,12 +474,12 @@ COUNTING: Final = Exercise(
         "the-example": "That is the result of the example in the prompt, whatever the arguments.",
         "eight-devices": "The mesh has as many devices as its sizes make, multiplied; it is not "
         "always eight.",
-        "one-number": "A list was asked for, also where there is a single holder; and where an "
-        "axis is not named, there are several.",
+        "one-number": "The result has to be a list, even if only one device holds the element. "
+        "Where an axis is not named, several do.",
         "counted-from-one": "The first device of the mesh is number 0.",
-        "last-first": "The right devices, in decreasing order; increasing was asked for.",
-        "by-coordinates": "The right places, each as its coordinates in the mesh. Asked for is a "
-        "number: count the places row by row.",
+        "last-first": "These are the right devices in decreasing order; expected increasing order.",
+        "by-coordinates": "These are the right places, as coordinates in the mesh; expected "
+        "numbers. Count the places row by row.",
         "mesh-by-columns": "Devices fill the mesh row by row: the last axis changes fastest.",
     },
 )  # fmt: skip
@@ -505,8 +506,8 @@ CUBES: Final = Exercise(
     diagnoses={
         "transposed": "Compare, dimension by dimension, into how many blocks it is cut. In both "
         "pictures dimension 2 is whole, which the transform runs along.",
-        "pencils": "These are the pencils, where the slabs were asked for.",
-        "slabs": "These are the slabs, where the pencils were asked for.",
+        "pencils": "These are the pencils; expected the slabs.",
+        "slabs": "These are the slabs; expected the pencils.",
         "grid": CUTS,
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,

@@ -96,8 +96,8 @@ AFTER: Final = Exercise(
         "not-shifted": "There is a new dimension now, and a spec speaks of dimensions in order. "
         "Which of the three is the new one, and what does its entry say? The axes stay with the "
         "data that they cut before.",
-        "layout-lost": "A result is not brought home, and nobody makes copies of it: each device "
-        "keeps the block that it has made.",
+        "layout-lost": "A result is not collected or copied: each device keeps the block that it "
+        "computed.",
         "axis-lost": "Both axes cut x, and each device keeps what it has made of its block: both "
         "cut the result.",
         "turned-for-nothing": "No dimension changes its place here: what cut dimension 0 before "
@@ -190,13 +190,14 @@ REDUCTIONS: Final = Exercise(
         "parts: the dimension that is summed is dimension 0.",
         "repeated-work": "An axis that the spec does not name makes copies.",
         "one-device": "Seven devices wait.",
-        "split-dimension": "What is cut in dimension 1 of x stays cut in the sums, and everybody "
-        "is to have all of them.",
+        "split-dimension": "If dimension 1 of x is cut, the sums stay cut; here every device "
+        "should have all of them.",
         "nothing-reduced": "The dimension that is averaged is cut, so no device holds all of what "
         "is added up.",
-        "on-the-wires": "That is what each of four devices sends where they stand in a ring. Asked "
-        "for is what is added up: the buffer on each device.",
-        "all-devices": "That is what all eight devices have together; asked for is each device.",
+        "on-the-wires": "That is what each of four devices sends in a ring. What counts here is "
+        "the buffer on each device that is added up.",
+        "all-devices": "That is what all eight devices have together; what counts here is one "
+        "device.",
         "other-prediction": "Each device first adds up its own block of 4 × 8. How many partial "
         "sums does it then hold, and how many bytes do they take?",
         "whole-result": "These are the bytes of the whole result. Each device reduces only the "
@@ -370,7 +371,7 @@ BINGO: Final = Exercise(
         "of the result, or who has the other parts of its sums?",
         "for-nothing": "Each device has whole rows of A and whole columns of B, so nothing moves.",
         "whole-for-nothing": "Each device has whole rows of A and whole columns of B, so nothing "
-        "moves, and nobody needs all of an array.",
+        "moves, and no device needs all of an array.",
         "sent-not-kept": "256 is what a device held before the gather, in bytes, and also the "
         "number of elements that it holds after it. What counts is the buffer that the gather "
         "leaves behind, in bytes.",
@@ -380,7 +381,8 @@ BINGO: Final = Exercise(
         "buffer. What counts here is the buffer that the gather leaves behind.",
         "reduced-on-the-wires": "That is what each device sends in a ring: one and a half times "
         "the buffer. What counts here is what is added up: the buffer.",
-        "all-devices": "That is what all eight devices have together; asked for is each device.",
+        "all-devices": "That is what all eight devices have together; what counts here is one "
+        "device.",
         "own-share": "Each device has a partial sum for every element of the result, 16 × 16 of "
         "them, of four bytes each, and all of these are added up.",
         "elements": "That is the number of elements; each takes four bytes.",
@@ -445,8 +447,8 @@ COMMITTED: Final = Exercise(
         "For everywhere, a mesh of all eight is needed; both arrays go onto it, or their sum does.",
     ),
     diagnoses={
-        "made-is-placed": "It is on device 0 because it has to be somewhere; nobody said that it "
-        "is to be there.",
+        "made-is-placed": "It is on device 0 only because it has to be somewhere; you did not "
+        "place it there.",
         "what-comes-of-it": "y was placed, and what is computed from it stays with it.",
         "put-nowhere": "device_put without a place promises nothing: the array may still go "
         "wherever a computation needs it.",
@@ -455,14 +457,14 @@ COMMITTED: Final = Exercise(
         "argument too, whatever older texts say.",
         "a-shape-is-no-place": "A shape is two numbers; nothing in it says where y is.",
         "one-is-enough": "x goes to where y is, and the result is as committed as y.",
-        "one-device": "device_put to a single device spreads nothing, and what comes back from "
-        "NumPy has no layout until it is given one.",
+        "one-device": "device_put to a single device does not spread an array, and an array from "
+        "NumPy has no layout until you give it one.",
         "devices-unused": "Every device that has a number in the picture is to hold a strip.",
         "devices-extra": "It was to stay on the devices of one of the two arrays.",
         "the-other-array": "Those are the devices of the other array.",
-        "replicated": "Everybody holds all of it, and each was to hold a strip of rows.",
-        "grid": "Strips of rows were asked for: dimension 0 is cut, and dimension 1 is whole.",
-        "values": "It is the sum y + z that is asked for: move one of the two, then add.",
+        "replicated": "Every device holds the whole array; expected a strip of rows on each.",
+        "grid": "Strips of rows mean that dimension 0 is cut and dimension 1 is whole.",
+        "values": "The result has to be the sum y + z: move one of the two, then add.",
     },
 )
 
@@ -580,16 +582,17 @@ DISASTER: Final = Exercise(
         "other-axis": "These are the collectives over y alone.",
         "kept": "Ask the result itself. Two layouts met, and the compiler chose neither.",
         "turned": "Ask the result itself. Two layouts met, and the compiler chose neither.",
-        "on-the-wires": "That is what a device puts on its wires (`.sent`). Asked for is what it "
-        "moves, the bytes of the buffers (`.bytes`).",
+        "on-the-wires": "That is what a device puts on its wires (`.sent`). What counts here are "
+        "the bytes of the buffers (`.bytes`).",
         "elements": "That is the number of elements; each takes four bytes.",
-        "all-devices": "That is what all eight devices have together; asked for is each device.",
+        "all-devices": "That is what all eight devices have together; what counts here is one "
+        "device.",
         "other-prediction": "Ask the compiler: what do communication(symmetric, block) and the "
         "sharding of symmetric(block) say?",
         "too-many-bytes": "Are there as many strips as devices? An axis that is not named makes "
         "copies, and larger strips to exchange.",
-        "fails": "On an Explicit mesh, the types of x and x.T go together only where both are laid "
-        "out alike, and JAX does not guess. An Auto mesh was asked for.",
+        "fails": "On an Explicit mesh, x and x.T can be added only if both have the same layout, "
+        "and JAX does not guess. The exercise needs an Auto mesh.",
         "all-gather": "Is x in blocks? A block and its mirror image lie on different devices, and "
         "the compiler sees no better way than to bring everything everywhere.",
         "repeated-work": "Copies need no communication; an axis that the spec does not name "

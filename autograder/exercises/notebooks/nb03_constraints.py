@@ -79,8 +79,8 @@ TURN: Final = Exercise(
         "says where an array's blocks are; to change it changes no number.",
         "sine-forgotten": "These are the numbers of x itself.",
         "cosine": "These are the numbers of jnp.cos(x).",
-        "replicated": "Was P() asked for, or does the constraint name another mesh than the one "
-        "that x is on, which is grid?",
+        "replicated": "Does the constraint say P(), or does it name another mesh than grid, which "
+        "x is on?",
         "all-gather": "On the way, blocks are brought together, and a block can go straight to the "
         "device that is to have it.",
         "other-modes-verb": "In this exercise x is on grid.",
@@ -113,13 +113,13 @@ COPIES: Final = Exercise(
         "for Explicit ones. With P(), neither does anything on the other's axes.",
     ),
     diagnoses={
-        "nothing-moved": "Was anything asked, and is what came of it returned? Was it asked in "
-        "this mode's language? Inside of jit three things have no effect, and raise no error: "
-        "with_sharding_constraint to P() on Explicit axes, jax.reshard to P() on Auto ones, and "
-        "jax.device_put on Auto ones.",
+        "nothing-moved": "Does the function ask for a layout, in the way of this mode, and return "
+        "what that gives? Inside jit, three requests have no effect and raise no error: "
+        "with_sharding_constraint to P() on Explicit axes, jax.reshard to P() on Auto axes, and "
+        "jax.device_put on Auto axes.",
         "split-dimension": "A dimension is whole on every device where its entry in the spec names "
         "no axis.",
-        "another-mesh": "What comes next in the program knows the mesh of the argument.",
+        "another-mesh": "The rest of the program uses the mesh of the argument.",
     },
 )
 
@@ -181,19 +181,19 @@ OUT_SHARDING: Final = Exercise(
         "Multiply first: what is left to do is to add up the parts of a product.",
         "too-many-bytes": "How many sums are added up over the devices? Parts can be added to "
         "each other first, on each device, and then once over all of them.",
-        "reduce-scatter": "A reduce-scatter leaves each device with a part of a sum. Is a part "
-        "what was asked for, and is it one sum, or one after the other?",
+        "reduce-scatter": "A reduce-scatter leaves each device with a part of a sum. Should each "
+        "device have a part only, and is there one sum or are there two?",
         "all-reduce": "An all-reduce gives the whole sum to all that take part in it. Is each to "
         "have the whole, or only what it keeps?",
         "replicated-dimension": "The parts of each sum are spread along x. Along which axis can "
         "the result be cut, then, so that each device need only have its own part added up?",
-        "replicated": "Everybody gets the whole sum, where a part was asked for.",
-        "another-mesh": "All four are to be on explicit_grid.",
+        "replicated": "Every device gets the whole sum; expected a part on each.",
+        "another-mesh": "All four results have to be on explicit_grid.",
         "cross-terms": "These are the values of (A + C) @ (B + D), which has A @ D and C @ B in it "
         "besides.",
         "one-product": "These are the values of A @ B; C @ D is missing.",
-        "unreduced": "Parts that are not added up yet can be added to each other, but nobody can "
-        "read them.",
+        "unreduced": "Parts that are not added up yet can be added to each other, but cannot be "
+        "read.",
         "split-dimension": "Compare with the picture, dimension by dimension, what is cut and what "
         "is whole.",
     },
@@ -256,12 +256,11 @@ SPREAD: Final = Exercise(
         "what it sums.",
         "all-reduce": "An all-reduce gives the whole sum to all that take part in it, and each was "
         "to keep a part.",
-        "replicated": "Everybody holds the whole sum.",
-        "mean-for-sum": "These are the means, and the sums were asked for.",
+        "replicated": "Every device holds the whole sum.",
+        "mean-for-sum": "These are the means; expected the sums.",
         "rows-summed": "These are the values of x.sum(1). x.sum(0) adds along dimension 0: one sum "
         "for each column.",
-        "dimension-kept": "These are the right sums, in an array of rank 2. A vector was "
-        "asked for.",
+        "dimension-kept": "These are the right sums in an array of rank 2; expected a vector.",
         "other-modes-verb": "Here x is on explicit_grid.",
         "no-out-sharding": "Sum, and then lay the sum out.",
     },
@@ -315,14 +314,14 @@ ISLAND: Final = Exercise(
         "collective-permute": "The neighbour to the left is in the same rows, so what is missing "
         "comes along y alone.",
         "replicated": "out_sharding says where the island's result goes, and P() is everywhere.",
-        "grid": "The result is to be in the blocks in which x came; out_sharding says where the "
-        "island's result goes.",
+        "grid": "The result has to be in the same blocks as x; out_sharding says how the island's "
+        "result is laid out.",
         "blocks-alone": "Each block was rolled in itself: its first column is compared with its "
         "own last one, and not with the neighbour's.",
         "other-neighbour": "That is the difference to the right neighbour. jnp.roll(x, 1, axis=1) "
         "moves columns to the right, so that each meets its left one.",
         "rows-rolled": "That is the difference to the row above; axis=1 speaks of columns.",
-        "rolled-alone": "That is the rolled array; its difference to x was asked for.",
+        "rolled-alone": "That is the rolled array; expected x minus it.",
         "not-a-ring": "The first column is x itself here. jnp.roll closes the ring: what goes out "
         "on the right comes in on the left.",
     },
@@ -370,8 +369,8 @@ STEER: Final = Exercise(
         "all-gather": "Where does the way lead: through whole rows, through fewer blocks, through "
         "all of it on every device? Each device is to have an eighth of the sum.",
         "too-many-bytes": "Is the array laid out anew more than once on the way?",
-        "grid": "The result is to be in the blocks in which x came.",
-        "transposed": "The result is to be in the blocks in which x came, and not in those of x.T.",
+        "grid": "The result has to be in the same blocks as x.",
+        "transposed": "The result has to be in the same blocks as x, and not in those of x.T.",
         "replicated-dimension": "The sum has fewer blocks than x. Is that the layout that a "
         "constraint gave to x.T?",
         "other-modes-verb": "Here x is on grid.",
@@ -485,8 +484,8 @@ LAYERS: Final = Exercise(
         "not-replicated": "Has each device another part of the sum there, which is still to be "
         "added up?",
         "layer_explicit: ambiguous": "Where is the sum of the parts to go? out_sharding says it.",
-        "layer_mapped: ambiguous": "This one is to be written with shard_map: in its body each "
-        "device multiplies what it has, and nobody asks.",
+        "layer_mapped: ambiguous": "Write this one with shard_map: in its body each device "
+        "multiplies its own blocks, and there is no ambiguity.",
         "constrained": "layer_plain leaves it to the compiler.",
         "all-gather": "Something is brought together, where it would do to add up parts that are "
         "as long as b.",
@@ -494,8 +493,8 @@ LAYERS: Final = Exercise(
         "the one in which it is told.",
         "no all-reduce": "In the body of a shard_map nothing is added up over the devices unless "
         "you say so.",
-        "no-shard-map": "layer_mapped is to be written with shard_map and psum.",
-        "all-reduce by hand": "Only layer_mapped is to be written by hand.",
+        "no-shard-map": "Write layer_mapped with shard_map and psum.",
+        "all-reduce by hand": "Only layer_mapped should ask for collectives by hand.",
     },
     # the plain one needs no thought
     weights={"layer_constrained": 2, "layer_explicit": 2, "layer_mapped": 3},

@@ -148,19 +148,19 @@ SHAPES: Final = Exercise(
         "names; along an axis that no entry names every device gets a copy.",
         "axes-exchanged": "Are the sizes of the axes exchanged? x has four devices, and y two.",
         "all-devices": "An entry cuts by the axes that it names, and not by all devices.",
-        "how-many": "Is that how many blocks there are? Asked is how long each dimension is.",
+        "how-many": "Is that the number of blocks? The shape says how long each dimension is.",
         "other-dimension": "An entry of the spec speaks of the dimension in its place: the first "
         "of dimension 0.",
         "one-axis": "The entry names two axes, and both count: their sizes multiply.",
-        "eight": "8 is how many parts there are, or how long a part would be if y alone cut. Both "
-        "axes cut, and asked is how long a part is.",
+        "eight": "8 is the number of parts, or the length of a part if y alone cut the dimension. "
+        "Both axes cut it, and the shape has the length of a part.",
         "sizes-added": "The entry names two axes: their sizes multiply.",
         "none-joined": "Where the entry is None, no axis is named, and nothing is put together "
         "along that dimension.",
         "stacked": "Blocks are put end to end and not stacked: the rank stays.",
         "still-inside": "That is one device's block. Outside, the blocks are put together.",
-        "as-before": "What comes out need not have the shape of what went in: out_specs alone "
-        "decide, and it matters in which entry an axis stands.",
+        "as-before": "The result need not have the shape of the argument: out_specs alone decide, "
+        "and it matters in which entry an axis stands.",
         "other-prediction": "Go through it dimension by dimension: which axes does its entry name, "
         "and how many blocks do these make?",
     },
@@ -261,10 +261,10 @@ REDUCTIONS: Final = Exercise(
     diagnoses={
         "not-replicated": "out_specs promise one result for all. Which collective makes one of "
         "what the devices have?",
-        "added-twice": "It is as many times too large as there are devices: is something added up "
-        "that everybody has already?",
-        "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "
-        "the sum is asked for?",
+        "added-twice": "It is too large by the number of devices: do you add up something that "
+        "every device has already?",
+        "mean-for-sum": "It is too small by the number of devices: do you take a mean instead of "
+        "the sum?",
         "mean-of-all": "That is the mean of all elements.",
         "sum-of-means": "It is as many times too large as there are devices: are the devices' "
         "means added up?",
@@ -278,11 +278,12 @@ REDUCTIONS: Final = Exercise(
         "on different scales when they are added.",
         "sends-too-much": "More than one number of each device is reduced. Make one number of the "
         "block first.",
-        "all-gather by hand": "An all-gather brings everybody all that goes into it. An all-reduce "
-        "of one number does here.",
-        "one-too-many": "What an all-reduce gives, everybody has already: which one is needless?",
+        "all-gather by hand": "An all-gather brings all of the data to every device. An all-reduce "
+        "of one number is enough here.",
+        "one-too-many": "After an all-reduce, every device has the result. Which of yours is not "
+        "needed?",
         "not-finite": "exp overflows for a large number, and is zero for a very negative one. "
-        "Before exp, the largest element of all of x is to be taken away.",
+        "Subtract the largest element of all of x before exp.",
         "too-seldom": "A softmax needs two numbers of all of x: its largest element and the sum.",
     },
     about=(Requests,),
@@ -438,22 +439,23 @@ MODELS: Final = Exercise(
         "only-one-device": "This is what one device holds; the list has an entry for each.",
         "two-devices": "There is an entry for each of the first two devices, and there may be "
         "more of them.",
-        "one-list": "All numbers are there, in one list; asked for is a list with an entry for "
-        "each device.",
-        "never-scattered": "That is psum: everybody has the whole sum. Each is to keep its piece.",
+        "one-list": "All numbers are there, in one list; expected a list with an entry for each "
+        "device.",
+        "never-scattered": "That is psum: every device has the whole sum. Each should keep only "
+        "its piece.",
         "never-summed": "Each device has its piece of its own block: the blocks were not added up.",
         "nothing-exchanged": "Nothing has moved.",
         "never-joined": "The right pieces are in the right place; tiled joins them end to end.",
-        "gathered": "That is all_gather: everybody has everything. Each is to get one piece of "
-        "everybody.",
+        "gathered": "That is all_gather: every device has everything. Each should get one piece "
+        "from every device.",
         "transposed-numbers": "It is the numbers that are transposed, one by one. What is "
         "exchanged are pieces, of as many numbers as a block has for each device.",
         "one-number-each": "Device i is given number i of each block, and no more. What is "
         "exchanged are pieces, of as many numbers as a block has for each device.",
         "dealt-out": "The numbers are dealt out one by one, like cards. A piece is a stretch of "
         "numbers that stand side by side.",
-        "pieces-of-n": "The pieces are as long as there are devices. There are to be as many of "
-        "them as there are devices, however long they get.",
+        "pieces-of-n": "The length of your pieces is the number of devices. It is the number of "
+        "pieces that has to be the number of devices.",
         "32-bits": "Of each number only the last 32 bits are left. Is JAX at work? NumPy's "
         "integers have 64.",
     },
@@ -498,21 +500,21 @@ PARTS: Final = Exercise(
         "dimension back with [None].",
     ),
     diagnoses={
-        "no reduce-scatter": "The sum is to be made by a reduce-scatter.",
-        "no all-gather": "The pieces are to be brought together by an all-gather.",
+        "no reduce-scatter": "Compute the sum with a reduce-scatter.",
+        "no all-gather": "Collect the pieces with an all-gather.",
         "by-pieces": "The columns of one row are added up, and not the rows.",
         "mean-for-sum": "It is as many times too small as there are devices: that is the mean of "
         "the rows.",
-        "added-twice": "It is as many times too large as there are devices: is a sum added up that "
-        "everybody has already?",
         "own-row": "Each device has its own row, multiplied by the number of devices. Are the rows "
         "gathered first, and scattered afterwards? It is the other way round: first the sum is "
         "scattered, and then its pieces are gathered.",
+        "added-twice": "It is too large by the number of devices: do you add up a sum that every "
+        "device has already?",
         "shape": "The block has one row and all columns, and so has what each device returns. What "
         "shape has it after each of the two steps?",
         "one-too-many": "One of each does: all columns can go at once.",
-        "untiled": "In the body there are one row and all columns, and it is the columns that are "
-        "to be cut. Look at which dimension is scattered, and whether tiled is said.",
+        "untiled": "In the body there is one row with all columns, and the columns have to be cut. "
+        "Which dimension do you scatter, and with tiled=True?",
     },
 )
 
@@ -613,8 +615,8 @@ RINGS: Final = Exercise(
         "one-too-many": "What a device has itself need not come to it: n - 1 steps bring the rest.",
         "too-often": "What a device has itself need not come to it: n - 1 steps bring the rest.",
         "too-seldom": "There are n - 1 other devices, and each step comes from one further away.",
-        "all-gather by hand": "It is to be built of permutations alone.",
-        "no collective-permute": "It is to be built of permutations.",
+        "all-gather by hand": "Use only permutations.",
+        "no collective-permute": "Use permutations.",
         "sends-too-much": "In each step one block, or one piece of the sum, is enough.",
         "not-to-the-neighbour": "What is further away comes on from neighbour to neighbour.",
         "wrong-order": "All blocks are there, in the order in which they came. Put each in its "
@@ -706,18 +708,18 @@ HALO: Final = Exercise(
         "blocks-alone": "Each block is closed to a ring of its own.",
         "wrong-end": "The wrong ends were sent: the next device needs your last element, the one "
         "before your first.",
-        "halos-exchanged": "What came from the device before stands behind, and the other way "
-        "round.",
+        "halos-exchanged": "The number from the device before is placed after the block, and the "
+        "other way round.",
         "wrong-way-round": "The right ends were sent, each in the wrong direction: the last "
         "element came from the device after, the first from the one before.",
-        "one-way": "What came from both sides came from the device before. One of the two has to "
+        "one-way": "Both numbers came from the device before. One of the two permutations has to "
         "go the other way.",
         "other-sign": "The sign is turned.",
         "once-itself": "The element itself is taken away once, and it counts twice.",
         "sends-too-much": "A single element is enough of each neighbour.",
         "too-often": "A device needs one number from either side, so two permutations do.",
-        "all-gather by hand": "An all-gather gives something of everybody's to everybody. A device "
-        "needs one number of either neighbour.",
+        "all-gather by hand": "An all-gather sends data from every device to every device. A "
+        "device needs only one number from each neighbour.",
         "no collective-permute": "The elements at the edges of a block have neighbours on other "
         "devices, and a permutation is what brings these.",
     },
@@ -783,7 +785,7 @@ SOLVES: Final = Exercise(
         "shape does the body return?",
         "all-gather": "Something is brought to every device, and no device needs the others' "
         "systems.",
-        "all-gather by hand": "Nobody needs the others' systems.",
+        "all-gather by hand": "No device needs another's systems.",
         "eight-everywhere": "8 is added to every element. I has ones on the diagonal alone.",
         "eight-forgotten": "These are the solutions of A[i] x = b[i].",
         "one-for-eight": "These are the solutions of (A[i] + I) x = b[i].",
@@ -842,11 +844,10 @@ CHECKED: Final = Exercise(
         "not-replicated": "That is the check, and it is right to ask: find what it can prove.",
         "all-gather by hand": "No all_gather here: of what it gives JAX does not know that it is "
         "the same everywhere. Find something of which it does.",
-        "no all-reduce": "JAX knows of an all-reduce that everybody is given the same. Is x "
-        "collected in another way, or before the body begins? Is the check off?",
+        "no all-reduce": "JAX knows that all devices have the same after an all-reduce. Do you "
+        "collect x in another way, or outside the body? Is check_vma off?",
         "nothing-moved": "x is still cut, as it came.",
-        "added-by-the-compiler": "Here the collecting is to be done in the body, by a collective "
-        "of yours.",
+        "added-by-the-compiler": "Collect x in the body, with a collective that you write.",
         "at-its-number": "Each block begins at the number of its device, so that they overlap. How "
         "many elements stand before the block of device i?",
         "on-top-of-each-other": "In every place there is the sum of all blocks. Before they are "
@@ -854,8 +855,8 @@ CHECKED: Final = Exercise(
         "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "
         "a sum is needed?",
         "backwards": "The blocks are in the opposite order.",
-        "shape": "It is to be as long as x. How long is what each device returns, and do out_specs "
-        "put copies end to end?",
+        "shape": "The result has to be as long as x. How long is what each device returns, and do "
+        "out_specs put copies end to end?",
     },
     about=(Requests,),
 )

@@ -173,7 +173,7 @@ BY_ROWS: Final = Exercise(
         "other-axes": "Along which axis do the devices have different parts of one sum? Along the "
         "one that cuts the contracted dimension.",
         "all-gather by hand": "The parts need only be added up.",
-        "no all-reduce": "The parts are to be added up by an all-reduce of yours.",
+        "no all-reduce": "Add up the parts with an all-reduce in the body.",
         "too-much-work": "Each device can leave all but its own part of the sums to others.",
     },
     about=(Requests, WorksAtMost),
@@ -244,8 +244,8 @@ BY_COPY: Final = Exercise(
         "taken where a sum is needed?",
         "at-its-number": "The slice of B begins at the device's number along y. How many rows do "
         "the devices before it have?",
-        "first-rows": "Everybody takes the first rows of B. Which rows go with a device's columns "
-        "of A?",
+        "first-rows": "Every device takes the first rows of B. Which rows go with a device's "
+        "columns of A?",
         "by-its-place-along-x": "Which rows of B a device takes is decided by its place along x. "
         "A's columns are cut along y.",
         "blocks-do-not-fit": "A's block has some of the columns, and B all rows.",
@@ -288,8 +288,8 @@ SCATTERED: Final = Exercise(
     diagnoses={
         "shape": "What shape does the body return? Which dimension is scattered, and which do "
         "out_specs put together?",
-        "untiled": "Here the rows of the product are to be cut up: look at which dimension is "
-        "scattered, and whether tiled is said.",
+        "untiled": "Here the rows of the product have to be cut. Which dimension do you scatter, "
+        "and with tiled=True?",
         "mean-for-sum": "It is as many times too small as there are devices along x: is a mean "
         "taken where a sum is needed?",
         "no reduce-scatter": "A reduce-scatter adds up, and leaves each device its piece: half of "
@@ -344,8 +344,7 @@ BY_BLOCKS: Final = Exercise(
     diagnoses={
         "one-too-many": "One all-gather over y and one over x bring all that the device needs.",
         "too-much-work": "Its own block of the result is all that a device has to compute.",
-        "no all-gather": "What is missing is to be brought by two all-gathers of yours, in the "
-        "body.",
+        "no all-gather": "Bring what is missing with two all-gathers in the body.",
         "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
         "reshaped, their rows come one after the other, and not side by side.",
         "first-columns-only": "Of each sum there is only the part that A's first block of columns "
@@ -466,13 +465,13 @@ CANNON: Final = Exercise(
         "open-skew": "Who keeps its own block needs a pair too, such as (0, 0), or it holds zeros.",
         "only-one-moves": "In the second round B's blocks are still where they were in the first.",
         "values": "Draw the four devices, and what each has in each round. Do the blocks that meet "
-        "go together, and does everybody have some?",
+        "belong together, and does every device have two?",
         "all-gather by hand": "Only neighbours exchange blocks here.",
         "all-reduce by hand": "Each device makes its block of the result by itself, in two rounds.",
         "too-many-bytes": "The skew and a move after each round: three moves of A's blocks and "
         "three of B's are enough, and the last is not needed.",
-        "too-much-memory": "Who collects whole rows of A and whole columns of B holds more than "
-        "who lets blocks travel.",
+        "too-much-memory": "Collecting whole rows of A and whole columns of B takes more memory "
+        "than letting blocks travel.",
     },
     about=(Requests, CommunicatesAtMost, FitsIn),
 )  # fmt: skip
@@ -592,7 +591,7 @@ OVERLAPPED: Final = Exercise(
         "too-seldom": "There are n - 1 other blocks, and each step brings one.",
         "sends-too-much": "One block of A is all that has to go round in a step.",
         "not-to-the-neighbour": "What is further away comes on from neighbour to neighbour.",
-        "too-much-work": "Each block of A is to be multiplied once on each device.",
+        "too-much-work": "Multiply each block of A once on each device.",
     },
     about=(Requests, FitsIn),
 )
@@ -706,21 +705,20 @@ QUIET_LOOP: Final = Exercise(
     ),
     diagnoses={
         "too-often": "One all-reduce, after the loop, is enough. Is there one in the loop?",
-        "one-too-many": "One number is all that has to be reduced. How many elements there are "
-        "everybody knows: the block has a size, and lax.axis_size tells how many blocks.",
+        "one-too-many": "Only one number has to be reduced. Every device knows how many elements "
+        "there are: the block has a size, and lax.axis_size is the number of blocks.",
         "sum-for-mean": "It is as many times too large as there are devices: are the devices' "
         "means added up?",
         "sum-of-all": "That is the sum of all elements.",
         "once-too-often": f"That is what comes of {STEPS + 1} rounds.",
         "once-too-seldom": f"That is what comes of {STEPS - 1} rounds.",
-        "divided-outside": "That is what comes of tanh(A @ V) / 4: the 4 belongs within tanh.",
-        "not-divided": "That is what comes of tanh(A @ V), without the 4.",
-        "of-the-transpose": "That is what comes of the transpose of A.",
+        "divided-outside": "That is the result of tanh(A @ V) / 4: the 4 belongs inside tanh.",
+        "not-divided": "That is the result of tanh(A @ V), without the 4.",
+        "of-the-transpose": "That is the result with the transpose of A.",
         "all-gather": "No column of V needs another. Is something gathered in the body, or do "
         "in_specs say otherwise than the arguments are laid out?",
         "not-replicated": "Each device has the mean of its own columns.",
-        "no all-reduce": "The mean is to be made of the devices' numbers, by an all-reduce of "
-        "yours.",
+        "no all-reduce": "Make the mean of the devices' numbers with an all-reduce in the body.",
         "shape": "The mean of all elements is one number.",
         "all-gather by hand": "No column needs another.",
         "sends-too-much": "Reduce to a number first.",

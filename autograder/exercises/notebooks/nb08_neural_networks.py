@@ -356,15 +356,15 @@ FSDP: Final = Exercise(
         "an all-gather adds up what the devices have: by how many examples does each divide, its "
         "own or all?",
         "sum-for-mean": "That is the gradient of the sum over all examples: their mean is meant.",
-        "mean-of-everything": "The squares of one example are to be added up, and the examples' "
-        "sums to be averaged.",
-        "all-reduce": "No device needs the whole gradient, not even of one layer: each is to be "
-        "left with the sums of its own rows.",
+        "mean-of-everything": "Add up the squares of each example, and average these sums over the "
+        "examples.",
+        "all-reduce": "No device needs the whole gradient, not even of one layer: each should end "
+        "up with the sums for its own rows.",
         "too-many-bytes": "A layer is fetched twice at most, forward and back, and its gradient "
         "goes home once.",
         "not-replicated": "Each device has its own part of the gradient: it is cut as W is.",
-        "replicated": "The gradient is to be cut as W is: who has some rows of a layer has their "
-        "gradient.",
+        "replicated": "The gradient has to be cut as W is: each device has the gradient of its own "
+        "rows.",
     },
 )
 
@@ -446,10 +446,10 @@ SEQUENCE: Final = Exercise(
     ),
     diagnoses={
         "no reduce-scatter": "After the second product each device has a part of every token's "
-        "sum, and is to be left with the sums of its own tokens: one collective does both. (An "
-        "all-reduce would give all sums to everybody, who then throw most of them away.)",
-        "no all-gather": "A device's hidden units need all tokens, and it comes with its own "
-        "alone. What brings the others is to be written in the body.",
+        "sum, and needs the sums of its own tokens: one collective does both. (An all-reduce "
+        "would give all sums to every device, which would throw most of them away.)",
+        "no all-gather": "A device's hidden units need all tokens, and it has only its own. Write "
+        "what brings the others in the body.",
         "untiled": "Here the tokens are scattered: dimension 0, tiled.",
         "one-too-many": "One all-gather, of the tokens, and one reduce-scatter are enough. Are "
         "weights collected, too? They can stay where they are.",
@@ -458,8 +458,8 @@ SEQUENCE: Final = Exercise(
         "relu-last": "relu stands between the two products, and not after them.",
         "own-units-alone": "Each device passes its own tokens through its own hidden units. Each "
         "token needs those of all devices, too.",
-        "mean-for-sum": "It is as many times too small as there are devices, as where parts of "
-        "sums are averaged. They are to be added up.",
+        "mean-for-sum": "It is too small by the number of devices: the parts of the sums are "
+        "averaged, and they have to be added up.",
         "values": "Along model, different devices have different hidden units, and add them up: "
         "for one and the same token, or the sums make no sense.",
         "too-much-work": "A device has all tokens to multiply, by its own hidden units. Does it "
@@ -776,14 +776,14 @@ PIPELINE: Final = Exercise(
         "zeros, a mean divides by all of them.",
         "too-many-bytes": "One microbatch moves in each step, to the next stage, and at the end "
         "the results, once. Is it more than that, or are there more than n + m - 1 steps?",
-        "all-gather by hand": "Nothing has to be collected: W stays where it is, and what a stage "
-        "has made is wanted by the next one alone.",
+        "all-gather by hand": "Nothing has to be collected: W stays where it is, and only the next "
+        "stage needs what a stage computed.",
         "all-gather": "Something is collected. Is it done by hand, or before the body begins, "
         "because in_specs ask for more than a stage has?",
         "nothing-but-zeros": "What stage s made goes to stage s + 1; and the last stage has its "
         "first result in step n - 1.",
-        "not-replicated": "The result is to be the same on all devices, and the last stage is the "
-        "one that has it. What gives it to all?",
+        "not-replicated": "The result has to be the same on all devices, and only the last stage "
+        "has it. What gives it to all of them?",
         "varying-mismatch": "Is what the loop begins with the same everywhere, and what it goes on "
         "with not?",
         "values": "Follow microbatch 0 through your steps: which stage has it when, is its result "

@@ -87,12 +87,11 @@ AUDIT: Final = Exercise(
         "only-gathers": "So much is in the all-gathers (and in the array): there are permutations "
         "besides.",
         "on-all-devices": "That is what all devices move together. On each it is an eighth.",
-        "an-eighth": "The report's bytes are those of each device already: nothing is to be "
-        "divided.",
-        "sent": "That is what a device puts on its wires, the report's `.sent`. Asked for are its "
+        "an-eighth": "The report's bytes are those of each device already, so do not divide them.",
+        "sent": "That is what a device puts on its wires, the report's `.sent`; expected its "
         "`.bytes`.",
-        "counted": "Is that how many collectives there are, or kinds of them? Asked for are the "
-        "bytes that they move.",
+        "counted": "Is that the number of collectives, or of their kinds? Expected the bytes that "
+        "they move.",
         "memory": "That is the memory that a device needs, and not what moves.",
         "flag-forgotten": "That is so with the flag on, as it is where nobody sets it: is it off "
         "while this is measured?",
@@ -100,8 +99,8 @@ AUDIT: Final = Exercise(
         "any-layout": "With the flag off it depends on the layout: cut into columns, each device "
         "works out more than its part, and nothing moves.",
         "flag-harmless": "The two ways of drawing give other numbers from the same key.",
-        "layout-matters": "The numbers are a function of key and shape. Where they are drawn "
-        "changes what it costs, not what comes.",
+        "layout-matters": "The numbers are a function of key and shape. The layout changes what "
+        "drawing them costs, not what they are.",
     },
 )
 
@@ -145,7 +144,7 @@ INITIALISED: Final = Exercise(
         "nothing.)",
         "values": "The same key and the same shape give the same numbers, however they are laid "
         "out. Parts drawn from keys of their own are other numbers.",
-        "transposed": "The columns are to be cut.",
+        "transposed": "Cut the columns.",
     },
 )
 
@@ -226,19 +225,19 @@ NOISE: Final = Exercise(
         "key of its own.",
         "drawn-whole": "That is one drawing for all of x, as the compiler would cut it up. Here "
         "each device is to have a key of its own.",
-        "x-forgotten": "The noise is right, and x is to be added to it.",
+        "x-forgotten": "The noise is right; add x to it.",
         "subtracted": "The noise is right, and to be added: it is taken off x.",
         "counted-from-one": "The devices are counted from 1: the first one along x is number 0.",
         "added-to-the-seed": "The device's place is added to the seed: such keys are those of "
         "other seeds, too. It is to be folded into the seed's key.",
-        "the-other-way-round": "The seed is folded into a key of the device's place. It is to be "
+        "the-other-way-round": "The seed is folded into a key of the device's place. It has to be "
         "the other way round.",
-        "uniform": "The keys are right. The noise is that of jax.random.uniform, and that of "
-        "jax.random.normal was asked for.",
+        "uniform": "The keys are right, but the noise is from jax.random.uniform; expected "
+        "jax.random.normal.",
         "one-row-for-all": "Each device adds one row of noise to all of its rows: each number of x "
         "is to have noise of its own.",
         "seed-ignored": "That is the noise of seed 0, whatever the seed is.",
-        "key-for-each-row": "Each row has a key, by its number: there is to be one for each "
+        "key-for-each-row": "You use a key for each row, by its number; expected a key for each "
         "device, by its place.",
         "values": "Is the number folded in the device's place along x, counted from 0, and is the "
         "noise of jax.random.normal, for the whole block?",
@@ -385,7 +384,7 @@ UNEVEN: Final = Exercise(
         "minus-a-thousand": "The padding has a logit of -1,000. There are words with smaller ones.",
         "masked-too-late": "The padding took its part before it was set to zero: the rest does "
         "not add up to 1.",
-        "over-the-examples": "The softmax goes over the examples: it is to go over the words.",
+        "over-the-examples": "The softmax is over the examples; it has to be over the words.",
         "not-finite": "Which of these is it? exp overflows where the row's largest logit is not "
         "taken off first; all of a row becomes 0 where more than that is taken off, such as a "
         "logit of the padding; and on a device that has nothing but padding the largest is minus "
@@ -560,14 +559,14 @@ INDEXING: Final = Exercise(
         "all-to-all": "Rows are laid out anew. Is there a concatenation of parts that are not cut "
         "alike?",
         "collective-permute": "Rows are handed on, where only row i is wanted.",
-        "reduce-scatter": "The sum is cut. Is the row asked for along x? All devices are to have "
-        "all of it.",
+        "reduce-scatter": "The sum is cut. Do you ask for the row along x? Every device should "
+        "have all of it.",
         "mean-for-sum": "It is as many times too small as there are devices, as where a mean is "
         "taken: all devices but one have only zeros to add.",
         "nothing-below-zero": "What is below zero has become 0, as where a maximum is taken of the "
         "row and of zeros.",
-        "a-row-of-each": "Each device has added a row of its own: who does not have row i has only "
-        "zeros to add.",
+        "a-row-of-each": "Each device has added a row of its own. A device that does not have row "
+        "i should add zeros.",
         "a-row-too-many": "Where row i is the first of its block, the last row of the block before "
         "is added to it. How far does a block go?",
         "first-row-lost": "A row that is the first of its block comes back as zeros. Where does a "
@@ -575,14 +574,14 @@ INDEXING: Final = Exercise(
         "last-row-lost": "The last row of all comes back as zeros.",
         "row: values": "Which device has row i, by its place and the length of its block, and does "
         "anybody else add anything to it?",
-        "goes-round": "The last row has come round to the first place: there zeros were asked for.",
+        "goes-round": "The last row has come round to the first place; expected zeros there.",
         "other-way": "Down, not up: row 0 of x becomes row 1.",
         "from-the-block-after": "Each block begins with the last row of the block after it, and is "
         "to begin with that of the block before. Are the pairs of the ppermute (to, from)? They "
         "are to be (from, to).",
         "first-row-sent": "Each block begins with the first row of the block before: it is that "
         "block's last row that has to cross.",
-        "within-blocks": "Each block is shifted by itself: its first row is to be the last row of "
+        "within-blocks": "Each block is shifted by itself. Its first row has to be the last row of "
         "the block before.",
         "by-a-block": "All rows have moved by a whole block: they are to move by one row.",
     },
@@ -648,7 +647,7 @@ PATHS: Final = Exercise(
         "too-many-bytes": "Two moves are enough, and each moves as much as a device holds.",
         "collective-permute": "Blocks change places. Do the axes arrive in another order than they "
         "are wanted in, or is a mesh named that is not the current one?",
-        "nothing-moved": "Nothing was asked for, or it had no effect.",
+        "nothing-moved": "The function asked for no layout, or its request had no effect.",
         "values": "Is anything done to x, other than to lay it out?",
         "axes-exchanged": "All blocks are there, in other places: where you move axes by hand, the "
         "order in which you do decides the order in which they lie.",
@@ -656,9 +655,9 @@ PATHS: Final = Exercise(
         "cut-once-more": "Dimension 2 has been cut up further along x, and dimension 1 has become "
         "longer. Of an all_to_all, split_axis is the dimension that is cut up, and concat_axis the "
         "one that becomes whole.",
-        "device-order": "In which order do x and y cut dimension 1, and in which order are they "
-        "asked for?",
-        "grid": "Dimension 1 is to be cut along x and along y.",
+        "device-order": "In which order do x and y cut dimension 1, and in which order should "
+        "they?",
+        "grid": "Cut dimension 1 along both x and y.",
     },
 )
 
@@ -745,8 +744,8 @@ def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, t
 SAME: Final = Exercise(
     id="9.8",
     title="The same layout?",
-    afterwards="JAX has this test too: one.is_equivalent_to(other, ndim) compares what devices "
-    "hold, where == compares meshes and specs.",
+    afterwards="JAX's own one.is_equivalent_to(other, ndim) comes near: it ignores the names of "
+    "axes, but asks for the devices in the same order, where yours looks at the blocks.",
     requirements=(
         Returns(
             "same_layout",
@@ -806,8 +805,8 @@ SAME: Final = Exercise(
         "can be compared with ==.",
     ),
     diagnoses={
-        "specs": "That is what comes of comparing the specs. The same spec on another mesh is "
-        "another layout, and other specs may be the same one.",
+        "specs": "You seem to compare specs. The same spec on another mesh is another layout, and "
+        "different specs may give the same one.",
         "equal": "That is what comes of comparing with ==, shardings or what they are made of: it "
         "asks for the same mesh, the same names and the same spelling of the spec.",
         "equivalent": "That is what comes of is_equivalent_to. It does not look at names, but asks "
@@ -832,8 +831,7 @@ SAME: Final = Exercise(
         "blocks-of-zeros": "That is what comes of comparing which devices there are and how large "
         "their blocks are, as where an array of zeros is laid out: all its blocks look alike. "
         "Which part of the array does each device hold?",
-        "one-device": "That is what comes of looking at device 0 alone. The others may hold other "
-        "blocks.",
+        "one-device": "You seem to look at device 0 only. The others may hold other blocks.",
         "the-opposite": "Every answer is the opposite of what it should be.",
         "always": "It is True every time.",
         "never": "It is False every time.",
