@@ -139,8 +139,8 @@ class Requests:
     def asks(self) -> str:
         """What the first program is to ask for, in words."""
         if self.constrained is not None:
-            how = "with a" if self.constrained else "without any"
-            return f"{how} sharding constraint; {self._by_hand}"
+            how = "a" if self.constrained else "no"
+            return f"{how} sharding constraint, and {self._by_hand}"
         return self._by_hand
 
     @property
@@ -148,9 +148,10 @@ class Requests:
         if self.never:
             *most, last = self.never
             none = f"{', '.join(most)} or {last}" if most else last
-            some = "".join(f", and an {kind}" for kind in self.some)
-            return f"{'with shard_map, and ' * self.mapped}by hand, no {none}{some}"
-        return f"by hand: {' and '.join(map(str, self.wanted[0])) or 'nothing'}"
+            some = "".join(f", but an {kind}," for kind in self.some)
+            return f"{'a shard_map, with ' * self.mapped}no {none}{some} by hand"
+        wanted = " and ".join(map(str, self.wanted[0]))
+        return f"{wanted}, written by hand" if wanted else "no collective written by hand"
 
 
 @dataclass(frozen=True)

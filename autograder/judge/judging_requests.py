@@ -149,7 +149,7 @@ def _nothing_added(ran: Ran, added: Sequence[Collective], found: Finding) -> Fin
 
 def _refrain(requested: Sequence[Collective], requirement: Requests, basis: Finding) -> Finding:
     """The finding for one program that may ask for anything but some kinds."""
-    basis = basis.but(came=f"by hand: {_listed(requested)}")
+    basis = basis.but(came=_listed(requested))
     bad = next((c for c in requested if c.kind in requirement.never), None)
     if bad is not None:
         return basis.problem(
@@ -192,7 +192,7 @@ def _neighbourly(
 
 def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Finding) -> Finding:
     """The finding for one program."""
-    basis = basis.but(came=f"by hand: {_listed(requested)}")
+    basis = basis.but(came=_listed(requested))
     left_over = list(requested)
     for ask in wanted:
         mine = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]
@@ -249,13 +249,11 @@ def _listed(requested: Sequence[Collective]) -> str:
     for c in requested:
         so_far = counted.get(_one(c), 0)
         counted[_one(c)] = None if so_far is None or c.times is None else so_far + c.times
-    return (
-        ", ".join(
-            name if times == 1 else f"{name}, {'some' if times is None else times} times"
-            for name, times in counted.items()
-        )
-        or "nothing"
+    listed = ", ".join(
+        name if times == 1 else f"{name}, {'some' if times is None else times} times"
+        for name, times in counted.items()
     )
+    return f"{listed}, written by hand" if listed else "no collective written by hand"
 
 
 def _one(collective: Collective) -> str:
