@@ -289,7 +289,7 @@ SCATTERED: Final = Exercise(
         "shape": "What shape does the body return? Which dimension is scattered, and which do "
         "out_specs put together?",
         "untiled": "Here the rows of the product have to be cut. Which dimension do you scatter, "
-        "and with tiled=True?",
+        "and is tiled=True set?",
         "mean-for-sum": "It is as many times too small as there are devices along x: is a mean "
         "taken where a sum is needed?",
         "no reduce-scatter": "A reduce-scatter adds up, and leaves each device its piece: half of "
@@ -587,7 +587,7 @@ OVERLAPPED: Final = Exercise(
         "all-gather by hand": "An all-gather waits until everything is there. Send round what is "
         "needed next, and multiply what is there.",
         "no collective-permute": "The blocks of A are to go round by permutations.",
-        "one-too-many": "The own block need not come: n - 1 steps bring the others.",
+        "one-too-many": "A device's own block need not come: n - 1 steps bring the others.",
         "too-seldom": "There are n - 1 other blocks, and each step brings one.",
         "sends-too-much": "One block of A is all that has to go round in a step.",
         "not-to-the-neighbour": "What is further away comes on from neighbour to neighbour.",
