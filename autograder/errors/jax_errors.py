@@ -86,8 +86,8 @@ MEANINGS: Final = (
     (
         r"scatter dimension size",
         "untiled",
-        "Without tiled=True, the scattered dimension must be as long as there are devices, and the "
-        "result does not have it. With tiled=True, its length must be a multiple of the number of "
+        "Without tiled=True, the scattered dimension must be as long as there are devices, and is "
+        "dropped from the result. With tiled=True, its length must be a multiple of the number of "
         "devices. It is dimension 0, unless scatter_dimension says otherwise.",
     ),
     (
@@ -159,6 +159,13 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
     Returns:
         `"raised"` and nothing where nothing is known of such an error.
     """
+    if isinstance(error, jax.errors.TracerIntegerConversionError):
+        return (
+            "asks-for-numbers",
+            "While JAX compiles a function, its arrays have no numbers yet, nor has what "
+            "lax.axis_index gives. Such a value can neither index a Python list nor count a Python "
+            "loop. It can index an array: put what is in the list into one, with jnp.stack.",
+        )
     if isinstance(
         error, jax.errors.TracerArrayConversionError | jax.errors.ConcretizationTypeError
     ):

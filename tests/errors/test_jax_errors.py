@@ -46,6 +46,7 @@ def typed(function):
         (lambda x: mapped(lambda a: a)(x[:12]), "does-not-divide"),
         (mapped(lambda a: np.asarray(a)), "asks-for-numbers"),
         (mapped(lambda a: a if a.sum() > 0 else -a), "asks-for-numbers"),
+        (mapped(lambda a: [a, -a][lax.axis_index("x") % 2]), "asks-for-numbers"),
         (typed(lambda x: x + x.T), "raised"),
         (typed(lambda x: x.T @ x[:, ::-1]), "ambiguous"),
         (typed(lambda x: jax.reshard(x, jax.P("x"))), "bare-spec"),
