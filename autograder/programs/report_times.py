@@ -30,17 +30,17 @@ def times_in_words(report: Shown) -> str:
     if not math.isfinite(computing):
         return (
             f"On {report.machine}, communicating takes {time_in_words(communicating)}; how long "
-            f"computing takes is unknown, for a loop's count is."
+            f"arithmetic takes is unknown, for a loop's count is."
         )
     said = (
-        f"On {report.machine}, computing takes {time_in_words(computing)} and communicating "
+        f"On {report.machine}, arithmetic takes {time_in_words(computing)} and communicating "
         f"{time_in_words(communicating)}"
     )
     if max(computing, communicating) < LEAST:
         return f"{said}. Starting either takes longer."
     if communicating > computing:
         return f"{said}. Even if both happen at once, the devices wait for data."
-    return f"{said}. If both happen at once, communication is hidden behind computing."
+    return f"{said}. If both happen at once, communication is hidden behind arithmetic."
 
 
 def times_as_html(report: Shown) -> str:
@@ -51,7 +51,7 @@ def times_as_html(report: Shown) -> str:
     amounts = [
         (name, amount, time_in_words(amount))
         for name, amount in (
-            ("computing", report.computing), ("communicating", report.communicating),
+            ("arithmetic", report.computing), ("communicating", report.communicating),
         )
         if math.isfinite(amount)
     ]  # fmt: skip
