@@ -511,10 +511,10 @@ PARTS: Final = Exercise(
         "added-twice": "It is too large by the number of devices: do you add up a sum that every "
         "device has already?",
         "shape": "The block has one row and all columns, and so has what each device returns. What "
-        "shape has it after each of the two steps?",
+        "shape does it have after each of the two steps?",
         "one-too-many": "One of each does: all columns can go at once.",
         "untiled": "In the body there is one row with all columns, and the columns have to be cut. "
-        "Which dimension do you scatter, and with tiled=True?",
+        "Which dimension do you scatter, and is tiled=True set?",
     },
 )
 
@@ -604,9 +604,10 @@ RINGS: Final = Exercise(
     ),
     hints=(
         "lax.ppermute(a, 'x', [(i, (i + 1) % n) for i in range(n)]) sends each device's array to "
-        "the next. n is lax.axis_size('x'), the own number lax.axis_index('x').",
-        "After s steps you hold the block of the device s places before you: number (i - s) % n. "
-        "n blocks need n - 1 steps, as the own one is there already.",
+        "the next. n is lax.axis_size('x'), and this device's number i is lax.axis_index('x').",
+        "What arrives after s steps on device i comes from device (i - s) % n. n blocks need n - 1 "
+        "steps, since its own is already there. The number i is traced, and cannot index a Python "
+        "list, but an array can be indexed with it: pieces[place], out.at[place].set(block).",
         "For the reduce-scatter, send a growing sum round. Begin with your part for the device "
         "before you, and after s steps add your part for device (i - 1 - s) % n: in the end that "
         "is your own.",
@@ -692,7 +693,7 @@ HALO: Final = Exercise(
     ),
     hints=(
         "Within a block there is nothing to ask for. Only the first and the last element need a "
-        "neighbour, and each a single number of it.",
+        "neighbour, and each needs a single number from it.",
         "Send your last element to the next device and your first to the one before: two "
         "permutations of arrays of one element (mine[-1:], mine[:1]).",
         "Join what came: jnp.concatenate([from_before, mine, from_next]) has two elements more, "
@@ -716,7 +717,7 @@ HALO: Final = Exercise(
         "go the other way.",
         "other-sign": "The sign is turned.",
         "once-itself": "The element itself is taken away once, and it counts twice.",
-        "sends-too-much": "A single element is enough of each neighbour.",
+        "sends-too-much": "One element from each neighbour is enough.",
         "too-often": "A device needs one number from either side, so two permutations do.",
         "all-gather by hand": "An all-gather sends data from every device to every device. A "
         "device needs only one number from each neighbour.",
@@ -841,11 +842,12 @@ CHECKED: Final = Exercise(
         "vectors up.",
     ),
     diagnoses={
-        "not-replicated": "That is the check, and it is right to ask: find what it can prove.",
-        "all-gather by hand": "No all_gather here: of what it gives JAX does not know that it is "
-        "the same everywhere. Find something of which it does.",
-        "no all-reduce": "JAX knows that all devices have the same after an all-reduce. Do you "
-        "collect x in another way, or outside the body? Is check_vma off?",
+        "not-replicated": "JAX cannot tell that the result is the same everywhere. Find a "
+        "collective whose result it can.",
+        "all-gather by hand": "After an all_gather, JAX cannot tell that its result is the same "
+        "everywhere. Find a collective whose result it can.",
+        "no all-reduce": "JAX knows that an all-reduce gives every device the same. Do you collect "
+        "x in another way, or outside the body? Is check_vma off?",
         "nothing-moved": "x is still cut, as it came.",
         "added-by-the-compiler": "Collect x in the body, with a collective that you write.",
         "at-its-number": "Each block begins at the number of its device, so that they overlap. How "
