@@ -16,7 +16,7 @@ from autograder.errors.messages import (
     line_among,
     their_error,
 )
-from autograder.errors.raised import under_its_name, what_it_raised
+from autograder.errors.raised import before_jaxs_words, under_its_name, what_it_raised
 
 __all__ = [
     "DIAGNOSES",
@@ -26,6 +26,7 @@ __all__ = [
     "TheirError",
     "UsageError",
     "address",
+    "before_jaxs_words",
     "explanation",
     "first_line",
     "line_among",

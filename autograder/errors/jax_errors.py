@@ -142,7 +142,8 @@ MEANINGS: Final = (
     (
         r"should match the mesh passed to shard_map",
         "other-mesh",
-        "A shard_map in it names a mesh of its own. Without `mesh=`, it uses the current mesh.",
+        "Your shard_map names a mesh that is not the current one. Leave out `mesh=`: it then uses "
+        "the current mesh.",
     ),
 )
 """What JAX's errors on layouts usually mean: the first that fits."""

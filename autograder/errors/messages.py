@@ -46,7 +46,9 @@ def line_among(error: BaseException, names: object) -> str:
         step = step.tb_next
     if place is None:
         return ""
-    written = linecache.getline(*place).strip()[:LONGEST_LINE].encode(errors="replace").decode()
+    written = linecache.getline(*place).strip().encode(errors="replace").decode()
+    if len(written) > LONGEST_LINE:
+        written = f"{written[: LONGEST_LINE - 1].rstrip()}…"
     return f"line {place[1]} of the cell" + (f": `{written}`" if written else "")
 
 

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from autograder.errors.jax_errors import meaning_of
-from autograder.errors.messages import line_in_cell, said, their_error
+from autograder.errors.messages import first_line, line_in_cell, said, their_error
+
+SAYS: Final = "JAX says: "
+"""What JAX's own message begins with: it is the last that is said, after what it means."""
 
 
 def what_it_raised(
     error: BaseException, function: Callable[..., object], axes: Sequence[str]
 ) -> tuple[str, str]:
-    """A diagnosis, and what is said: what was raised, where, and what it usually means.
+    """A diagnosis, and what is said: what it usually means, where it was raised, JAX's own words.
 
     Args:
         error: what was raised.
@@ -19,19 +22,28 @@ def what_it_raised(
         axes: the names of the axes of the mesh that its arguments are on.
     """
     why, meaning = meaning_of(error)
-    raised = f"Your function raised {their_error(error, function)}."
+    if not meaning:
+        return why, f"Your function raised {their_error(error, function)}."
+    where = line_in_cell(error, function)
+    at = f" {where[:1].upper()}{where[1:]}." if where else ""
     if why == "unbound-axis" and not said(error):  # JAX has nothing to say, so we do
-        where = line_in_cell(error, function)
         strange = {*re.findall(r"""['"](\w+)['"]""", where)} - {*axes}
         if len(strange) == 1:
             meaning = (
                 f"A collective names the axis {strange.pop()!r}, which the mesh does not have."
             )
-        here = f" ({where})" if where else ""
-        return why, f"{meaning.removesuffix('.')}{here}. {_axes(axes)}"
+        return why, f"{meaning} {_axes(axes)}{at}"
     if why in ("unbound-axis", "unknown-axis"):
         meaning = f"{meaning} {_axes(axes)}"
-    return why, f"{raised} {meaning}".strip()
+    goes_on = said(error).strip().partition("\n")[0].rstrip().endswith(":")
+    message = f"{first_line(error)}{' …' if goes_on else '.'}"
+    return why, f"{meaning}{at} {SAYS}{type(error).__name__}: {message}"
+
+
+def before_jaxs_words(told: str, sentence: str) -> str:
+    """What is said with one more sentence of ours; JAX's own message stays the last."""
+    ours, says, theirs = told.partition(f" {SAYS}")
+    return f"{f'{ours} {sentence}'.strip()}{says}{theirs}"
 
 
 def under_its_name(

@@ -6,7 +6,15 @@ from typing import Any
 import jax
 
 from autograder import programs
-from autograder.errors import Fault, TheirError, their_error, theirs, under_its_name, what_it_raised
+from autograder.errors import (
+    Fault,
+    TheirError,
+    before_jaxs_words,
+    their_error,
+    theirs,
+    under_its_name,
+    what_it_raised,
+)
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Program, Unanswered, Value
 from autograder.evidence.placements import placement, placements
 from autograder.evidence.plain_values import plain
@@ -134,12 +142,19 @@ def _program(plan: ProgramPlan, answer: object) -> Piece:
         why_it_raised = why
         if artifacts:
             why = "only-the-first"
-            given = f"For {described(arguments)}, {said[0].lower()}{said[1:]}"
+            given = f"For {described(arguments)}, {_going_on(said)}"
             said = f"It compiles in the case that the notebook shows. {given}"
             if why_it_raised in ("raised", "does-not-reshape"):
-                said += " Is a size, or a number of devices, written into it?"
+                said = before_jaxs_words(
+                    said, "Is a size, or a number of devices, written into it?"
+                )
         return NotCaptured(why, said)
     return Program(tuple(artifacts))
+
+
+def _going_on(sentence: str) -> str:
+    """A sentence that goes on where another word has begun it; `JAX` stays what it is."""
+    return sentence if sentence[:2].isupper() else f"{sentence[0].lower()}{sentence[1:]}"
 
 
 class ReturnsAFunctionError(TypeError):

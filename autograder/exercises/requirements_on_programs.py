@@ -78,7 +78,8 @@ class CommunicatesAtMost:
     @property
     def asks(self) -> str:
         """The first program's budgets, in words."""
-        return f"a program that communicates {allowed(self.budgets[0])}"
+        most = self.budgets[0]
+        return f"a program that communicates {allowed(most)}" if most else "no collectives"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ read, and refused there; so any other error that comes up is the judge's own, an
 from collections.abc import Iterator
 from typing import Final
 
-from autograder.errors import Fault
+from autograder.errors import Fault, before_jaxs_words
 from autograder.evidence import (
     Evidence,
     NotCaptured,
@@ -199,7 +199,7 @@ def _finding(
     except ProgramError as error:
         found = basis.problem(error.diagnosis, str(error), came="")
     lesson = _lesson(exercise, requirement.answer, found.diagnosis)
-    return found.but(difference=f"{found.difference} {lesson}".strip())
+    return found.but(difference=before_jaxs_words(found.difference, lesson))
 
 
 def _lesson(exercise: Exercise, answer: str, diagnosis: str) -> str:

@@ -57,7 +57,8 @@ def within_budgets(
         names: what to call each of the program's arguments.
         layouts: where each of them is.
     """
-    basis = basis.but(came=f"a program that communicates {communicated(report)}")
+    moves = f"a program that communicates {communicated(report)}"
+    basis = basis.but(came=moves if report.collectives else "no collectives")
     spent = _spent(report)
     left_over = _reduced(spent, budgets)
     counted_as_one = " (a reduce-scatter and an all-gather count as one)" * (left_over != spent)

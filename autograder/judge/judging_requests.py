@@ -159,9 +159,7 @@ def _refrain(requested: Sequence[Collective], requirement: Requests, basis: Find
     missing = set(requirement.some) - {c.kind for c in requested}
     if missing:
         kind = min(missing)
-        return basis.problem(
-            f"no {kind}", f"The program does not ask for {_a(kind)}, and it has to."
-        )
+        return basis.problem(f"no {kind}", f"The program must ask for {_a(kind)}, and does not.")
     return basis.but(met=True)
 
 
@@ -204,9 +202,7 @@ def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Find
                     "other-axes",
                     f"The {ask.kind} runs {between(elsewhere)}; expected {ask}.",
                 )
-            return basis.problem(
-                f"no {ask.kind}", f"The program does not ask for {ask}, and it has to."
-            )
+            return basis.problem(f"no {ask.kind}", f"The program must ask for {ask}, and does not.")
         if any(c.times is None for c in mine):
             return basis.problem(
                 "unknown-times",

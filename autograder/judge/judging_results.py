@@ -1,6 +1,7 @@
 """The judge's eye for plain functions: do they give the right results on fresh cases?"""
 
 import math
+import re
 from typing import Any, Final
 
 import jax
@@ -11,6 +12,9 @@ from autograder.judge.verdict import Finding
 
 LONGEST: Final = 160
 """The most characters that are shown of a call, or of what it returns."""
+
+LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
+"""A whole number of which nobody reads all digits."""
 
 
 def judge_results(
@@ -173,7 +177,8 @@ def _as_asked(value: Any, right: Any, lists: bool = False) -> Any:
 
 
 def _cut(text: str) -> str:
-    """A text, or as much of it as a reader compares by eye."""
+    """A text, or as much of it as a reader compares by eye; of long numbers, both ends."""
+    text = LONG_NUMBER.sub(r"\1…\2", text)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 

@@ -23,11 +23,22 @@ COLOURS: Final = {
 SHORT: Final = 40
 """How long what stands in a table may be, to stand on one line."""
 
+UNBROKEN: Final = 24
+"""How long code in a sentence may be, to stand on one line."""
+
 LEFT: Final = "text-align:left;vertical-align:top"
 NAMED: Final = re.compile(
     r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\))"
 )
 """What is code in a sentence: what stands between backticks, calls of ours, and specs."""
+
+QUOTED: Final = re.compile(r"(?<= of the cell: )`(.+?)`(?=\)?(?:\.|$))")
+"""A line of the learner's: it is code as a whole, whatever is in it or before it."""
+
+SAYS: Final = "JAX says: "
+"""What JAX's own message begins with, which ends what is said."""
+
+ASIDE: Final = "display:block;font-size:0.9em;opacity:.8"
 
 
 def report_in_lines(report: Report) -> list[str]:
@@ -109,13 +120,30 @@ def afterwards_as_html(report: Report) -> Iterator[str]:
 
 
 def words(text: str) -> str:
-    """A sentence as HTML, with what is code in it set as code."""
+    """A sentence as HTML, with what is code in it set as code, and JAX's own message small."""
+    ours, says, theirs = text.partition(SAYS)
+    # every other one is a quoted line
+    parts = [
+        _code(part) if i % 2 else _with_names(part) for i, part in enumerate(QUOTED.split(ours))
+    ]
+    if says:
+        parts.append(f'<span style="{ASIDE}">{SAYS}{html.escape(theirs)}</span>')
+    return "".join(parts)
+
+
+def _with_names(text: str) -> str:
     parts, last = [], 0
     for found in NAMED.finditer(text):
-        code = html.escape(found[1] or found[2])
-        parts += [html.escape(text[last : found.start()]), f"<code>{code}</code>"]
+        code = found[1] or found[2]
+        parts += [html.escape(text[last : found.start()]), _code(code, UNBROKEN)]
         last = found.end()
     return "".join([*parts, html.escape(text[last:])])
+
+
+def _code(text: str, unbroken: int = 0) -> str:
+    """Code, on one line if it is short; JupyterLab breaks code wherever its cell is narrow."""
+    style = ' style="white-space:nowrap"' if len(text) <= unbroken else ""
+    return f"<code{style}>{html.escape(text)}</code>"
 
 
 def _in_columns(table: Table) -> Iterator[str]:
@@ -150,13 +178,12 @@ def _table(table: Table) -> str:
 
 def _row(row: Row) -> Iterator[str]:
     marks = {mark: state for state, mark in MARKS.items()}
-    short = ";white-space:nowrap" * (max(map(len, (row.name, *row.cells))) <= SHORT)
-    cell = f'<td style="{LEFT};padding:2px 14px 2px 0{short}">'
-    yield f"{cell}<code>{html.escape(row.name)}</code></td>"
+    cell = f'<td style="{LEFT};padding:2px 14px 2px 0">'
+    yield f"{cell}{_code(row.name, SHORT)}</td>"
     for said in row.cells:
         state = marks.get(said, "right")
         stands_out = state in ("wrong", "partly")
         shown = badge(state) if stands_out else html.escape(said)
         is_mark = said in marks or len(said) < 2
-        yield f"{cell}{shown if is_mark else f'<code>{shown}</code>'}</td>"
+        yield f"{cell}{shown if is_mark else _code(said, SHORT)}</td>"
     yield f'<td style="{LEFT};padding:2px 0">{words(row.why)}</td>'

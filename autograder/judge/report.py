@@ -3,6 +3,7 @@
 Text, terminals and notebooks say the same; how they draw it is `rendering`'s.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,9 @@ NOT_BY_HAND: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
 """What is found where a program leaves to the compiler what it was to do by hand."""
 
 NOT_COUNTED: Final = "not-counted-yet"
+MUST_BE: Final = re.compile(r"^(\w+(?:\([^()]*\))?) must be ")
+"""What begins a sentence of what is asked, and says twice what `Expected` has said."""
+
 ORDER: Final = ("values", "layout")
 """What has to be right before what costs is looked at."""
 
@@ -143,7 +147,13 @@ def _compared(finding: Finding) -> tuple[tuple[str, str], ...]:
     """What was expected and what came; nothing where the sentence has said it."""
     if finding.cell or not finding.came:
         return ()
-    return (("Expected", _stop(finding.asked)), ("Got", _stop(finding.came)))
+    asked = MUST_BE.sub(r"\1 is ", finding.asked)
+    return (("Expected", _stop(asked)), ("Got", _stop(finding.came)))
+
+
+def _whole(finding: Finding) -> tuple[str, ...]:
+    """All that is said of what is wrong: only what agrees in all of it is as for another answer."""
+    return (finding.difference, *(said for _, said in _compared(finding)))
 
 
 def _to_do(answers: dict[str, list[Finding]]) -> str:
@@ -187,7 +197,7 @@ def _below(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> li
         lines.append(f"Right already: {_and(right)}.")
     if follow:
         names = _and([f.about for f in follow])
-        verb = "count" if len(follow) > 1 else "counts"
+        verb = "count" if len({f.about for f in follow}) > 1 or names.endswith("s") else "counts"
         waits = follow[0].difference.removeprefix("This counts ")
         lines.append(f"{names[:1].upper()}{names[1:]} {verb} {waits}")
     return lines
@@ -200,7 +210,7 @@ def _tables(
 ) -> list[Table]:
     """A row for each answer, where there are several; and for each cell of a table."""
     first = problems[0] if problems else None
-    said = {p.difference: p.answer for p in reversed(problems) if not p.cell}
+    said = {_whole(p): p.answer for p in reversed(problems) if not p.cell}
     untouched = all(state_of(f) == "unanswered" for fs in answers.values() for f in fs)
     if untouched:
         return []
@@ -221,7 +231,7 @@ def _row(
     findings: Sequence[Finding],
     columns: Sequence[str],
     first: Finding | None,
-    said: dict[str, str],
+    said: dict[tuple[str, ...], str],
 ) -> Row:
     """What became of one answer."""
     by_weight = sorted(findings, key=lambda f: (not f.met, f.diagnosis != NOT_COUNTED))
@@ -234,8 +244,8 @@ def _row(
         why = problems[0].difference
         if first is not None and name == first.answer:
             why = "see above"
-        elif said[why] != name:
-            why = f"as for {said[why]}"
+        elif said[_whole(problems[0])] != name:
+            why = f"as for {said[_whole(problems[0])]}"
     elif not all(f.met for f in findings):
         why = "not filled in yet"
     states = {state_of(f) for f in findings}

@@ -46,7 +46,7 @@ def notes(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str, ...]:
             said.append(f"{answer}: {right} of {len(cells)} cells {are} right.")
     if not said:
         return ()
-    rule = "Points are for what is right beyond what the same answer in every cell would earn."
+    rule = "(The same answer in every cell would earn nothing.)"
     return (" ".join([*said, rule]),)
 
 

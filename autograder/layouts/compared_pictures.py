@@ -55,7 +55,7 @@ def _unlike(one: Layout, other: Layout) -> frozenset[tuple[int, ...]]:
 def _whole(made: Layout, expected: Layout) -> str:
     """What is wrong with every block."""
     if made.shape != expected.shape:
-        return "the shape is another one"
+        return "wrong shape"
     if made.counts != expected.counts:
-        return "the array is cut in another way"
+        return "cut differently"
     return "every block belongs on another device"

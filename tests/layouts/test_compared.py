@@ -33,10 +33,10 @@ def test_what_is_cut_in_another_way_is_outlined_as_a_whole():
     for spec in ((), ("x",), (None, "x")):
         yours, expected = compared(Layout.of(sharding(*spec, x=4), (16, 16)), COLUMNS)
         assert yours.whole
-        assert yours.note == "the array is cut in another way"
+        assert yours.note == "cut differently"
         assert not expected.pale
     yours, _ = compared(Layout.of(sharding("x", x=8), (16,)), COLUMNS)
-    assert yours.note == "the shape is another one"
+    assert yours.note == "wrong shape"
 
 
 def test_the_outlined_blocks_can_be_heard():

@@ -102,7 +102,7 @@ def test_where_all_is_wrong_the_whole_is_outlined_and_no_block():
     assert len(scene.frames) == 1
     assert not [tile for tile in scene.tiles if tile.wrong]
     assert "*" not in pictures_as_text([yours])
-    assert "dashed: the array is cut in another way" in blocks_as_html([yours])
+    assert "dashed: cut differently" in blocks_as_html([yours])
 
 
 def test_what_has_one_shape_has_one_size():

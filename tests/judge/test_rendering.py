@@ -1,0 +1,75 @@
+"""A verdict as HTML: code is whole, what JAX says comes last, and values stand on one line."""
+
+import pytest
+
+from autograder.errors import before_jaxs_words
+from autograder.instructor.nbgrader_plugins.clean_pages import clean
+from autograder.judge import Verdict
+from autograder.judge.feedback import sentences, verdict_as_html
+from autograder.judge.rendering import words
+from autograder.judge.verdict import Finding
+
+LINE = 'f(lambda a: a.sum(0), in_specs=P("x"), out_specs=P())'
+TOLD = f"A spec is too long. Line 3 of the cell: `{LINE}`. JAX says: ValueError: no P() in `it."
+WIDE = "P(None, ('x', 'y'))"
+
+
+def verdict(*findings):
+    return Verdict("1.1", "A title", findings)
+
+
+def wrong(answer, difference, came="[0]", **changes):
+    return Finding(answer, False, f"{answer} must be [1].", came, "values", difference, **changes)
+
+
+def test_a_line_of_the_learners_is_code_as_a_whole():
+    shown = words(TOLD)
+    assert shown.count("<code") == 1
+    assert LINE.replace('"', "&quot;") in shown.partition("<code>")[2].partition("</code>")[0]
+    raised = f"Your function raised E: an odd ` tick (line 3 of the cell: `{LINE}`). And P() is so."
+    assert words(raised).count("<code") == 2
+
+
+def test_what_jax_says_is_small_and_comes_last():
+    ours, small, theirs = words(TOLD).partition("<span style=")
+    assert small
+    assert "A spec is too long." in ours
+    assert "JAX says: ValueError: no P() in `it." in theirs
+    assert "<code" not in theirs
+    lesson = before_jaxs_words(TOLD, "This is a lesson.")
+    assert lesson.index("a lesson. JAX says:") > lesson.index("of the cell")
+    assert before_jaxs_words("", "A lesson.") == "A lesson."
+    assert before_jaxs_words("Wrong.", "") == "Wrong."
+
+
+def test_values_stand_on_one_line_on_a_feedback_page_too():
+    cells = [wrong("table", "Not so.", WIDE, cell="a cell"), wrong("table", "", "", cell="another")]
+    shown = verdict_as_html(verdict(*cells))
+    unbroken = '<code style="white-space:nowrap">'
+    assert f"{unbroken}P(None, (&#x27;x&#x27;, &#x27;y&#x27;))</code>" in shown
+    assert clean(shown).count(unbroken) == shown.count(unbroken) > 2
+    assert unbroken not in words(f"`{LINE}`")
+
+
+def test_what_is_expected_is_not_said_to_be_so_twice():
+    assert "Expected: f is [1]." in sentences(verdict(wrong("f", "Wrong.")))
+
+
+@pytest.mark.parametrize(("came", "why"), [("[0]", "as for g"), ("[2]", "All are wrong.")])
+def test_only_what_is_alike_in_all_is_said_to_be_as_for_another(came, why):
+    found = [
+        wrong("f", "It raised."),
+        wrong("g", "All are wrong.").but(asked="[1]"),
+        wrong("h", "All are wrong.", came).but(asked="[1]"),
+    ]
+    rows = [line.split(maxsplit=2) for line in sentences(verdict(*found))]
+    assert ["h", "✗", why] in rows
+
+
+@pytest.mark.parametrize(("about", "verb"), [("collectives", "count"), ("layout", "counts")])
+def test_what_counts_later_agrees_with_its_verb(about, verb):
+    later = Finding(
+        "f", False, "", "", "not-counted-yet", "This counts once all is so.", about=about
+    )
+    said = sentences(verdict(wrong("f", "Wrong.", about="values"), later))
+    assert f"{about.capitalize()} {verb} once all is so." in said
