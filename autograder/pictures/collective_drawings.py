@@ -29,9 +29,13 @@ MOST_DRAWN: Final = 8
 """Larger groups are told of in words."""
 
 
-def exchange_as_html(picture: CollectivePicture) -> str:
-    """The mesh, before and after, side by side where there is room."""
-    mesh = mesh_as_svg(picture.mesh, picture.groups) if picture.mesh is not None else ""
+def exchange_as_html(picture: CollectivePicture, above: CollectivePicture | None = None) -> str:
+    """The mesh, before and after, side by side where there is room.
+
+    The mesh is left out where it is just as in the picture above.
+    """
+    is_new = above is None or (above.mesh, above.groups) != (picture.mesh, picture.groups)
+    mesh = mesh_as_svg(picture.mesh, picture.groups) if picture.mesh is not None and is_new else ""
     drawn = ""
     said = picture.caption
     if len(picture.group) > MOST_DRAWN:
@@ -46,10 +50,12 @@ def exchange_as_html(picture: CollectivePicture) -> str:
         )
         short = legend(picture.held[1], picture.operation, width - 6)
         said += f" {short}" if short else ""
-    style = "display:flex;flex-wrap:wrap;gap:14px 26px;align-items:flex-start;margin:6px 0"
+    style = "display:flex;flex-wrap:wrap;gap:14px 26px;align-items:flex-start"
+    both = f'<div style="{style}">{drawn}</div>' if drawn else ""
     return (
         f'<div style="margin:14px 0"><div style="font-weight:600">{html.escape(picture.title)}'
-        f'</div><div style="{style}">{mesh}{drawn}</div><div>{html.escape(said)}</div></div>'
+        f'</div><div style="{style};margin:6px 0">{mesh}{both}</div>'
+        f"<div>{html.escape(said)}</div></div>"
     )
 
 
@@ -63,7 +69,7 @@ def slot_width(picture: CollectivePicture) -> float:
         for piece in row
         if piece is not None
     )
-    widest = {1: 280.0, 2: 120.0, 3: 96.0, 4: 76.0}.get(slots, 224.0 / slots)
+    widest = {1: 280.0, 2: 100.0, 3: 72.0, 4: 56.0}.get(slots, 224.0 / slots)
     return max(min(longest, widest), min(44.0, widest), 16.0)
 
 

@@ -20,6 +20,18 @@ SPACE: Final = 4.0
 TOP: Final = 26.0
 """For the heading."""
 
+LEFT: Final = 27.0
+"""For the devices."""
+
+BETWEEN: Final = 4.0
+"""Between slots: an outline stands in it."""
+
+WIDE: Final = 38.0
+"""From which width on a column is called `piece 0`, and not `0`."""
+
+NAMES: Final = 13.0
+"""For what columns are called, and the size of letters there."""
+
 
 @dataclass(frozen=True)
 class CollectivePicture:
@@ -68,6 +80,7 @@ def held_as_svg(
     *,
     size: float = SIZE,
     row: float = ROW,
+    numbered: bool = False,
 ) -> str:
     """What each device of the group holds, a row for each.
 
@@ -79,25 +92,31 @@ def held_as_svg(
         arrived: the slots to mark, as pairs of a member and a slot.
         size: of letters.
         row: how high a row is.
+        numbered: whether a column is a piece, whose number stands above it and not in its slots.
     """
-    left = 30.0
+    left, top = LEFT, TOP + (NAMES if numbered else 0)
     drawing = on_neutral()
     drawing.name(heading, (left, 10), bold=True)
+    for k in range(len(held[0])) if numbered else ():
+        name = f"piece {k}" if width >= WIDE else str(k)
+        middle = left + k * (width + BETWEEN) + width / 2
+        drawing.name(name, (middle, TOP + 2), 10, middle=True)
     for member, slots in enumerate(held):
-        y = TOP + member * (row + SPACE)
+        y = top + member * (row + SPACE)
         draw_device(drawing, picture.group[member], 0, y + row / 2, size)
         for k, piece in enumerate(slots):
-            x = left + k * (width + 2)
-            draw_slot(drawing, piece, picture, (x, y, width, row), size)
+            x = left + k * (width + BETWEEN)
+            shown = Piece(piece.sources) if numbered and piece is not None else piece
+            draw_slot(drawing, shown, picture, (x, y, width, row), size)
             if (member, k) in arrived:
                 drawing.mark(x, y, width, row)
-    right = left + len(held[0]) * (width + 2)
+    right = left + len(held[0]) * (width + BETWEEN)
     described = f"{picture.title}, {heading}: " + "; ".join(
         f"device {device} holds {slots_in_words(slots, len(held), picture.operation)}"
         for device, slots in zip(picture.group, held, strict=True)
     )
     wide = max(right + 1, left + width_of(heading) * 1.1)
-    return drawing.svg(wide, TOP + len(held) * (row + SPACE), described)
+    return drawing.svg(wide, top + len(held) * (row + SPACE), described)
 
 
 def on_neutral() -> Drawing:
@@ -134,5 +153,10 @@ def draw_slot(
         for i, source in enumerate(piece.sources):
             drawing.box(left + i * each, top + height - 5, each, 5, tint(picture.group[source]))
         y -= 2 if piece.sources else 0
-    room = (width - 6) * SIZE / size
-    drawing.write(label(piece, len(picture.group), picture.operation, room), (x, y), size)
+    shown = label(piece, len(picture.group), picture.operation, room_in(width, size))
+    drawing.write(shown, (x, y), size)
+
+
+def room_in(width: float, size: float = SIZE) -> float:
+    """How wide words may be in a slot, as if they were of the usual size."""
+    return (width - 6) * SIZE / size

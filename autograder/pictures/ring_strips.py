@@ -9,20 +9,33 @@ from autograder.pictures.collective_drawings import (
     exchange_as_html,
     exchange_as_text,
 )
-from autograder.pictures.collective_labels import slots_in_words
-from autograder.pictures.collective_pieces import BROADCAST, PERMUTE, TO_ALL, Step, ring_steps
-from autograder.pictures.held_pieces import CollectivePicture, held_as_svg
+from autograder.pictures.collective_labels import label, slots_in_words
+from autograder.pictures.collective_pieces import (
+    BROADCAST,
+    PERMUTE,
+    TO_ALL,
+    Piece,
+    Step,
+    ring_steps,
+)
+from autograder.pictures.held_pieces import WIDE, CollectivePicture, held_as_svg, room_in
 
 ROW: Final = 23.0
 SIZE: Final = 11.0
 
-LONG: Final = 4
-"""In larger groups a part of a sum has no room for all of its letters."""
+SUMS: Final = ("all-reduce", "reduce-scatter")
+"""What combines pieces: a column is a piece then."""
 
 
-def collective_as_html(picture: CollectivePicture) -> str:
-    """A collective's picture, with its strip where that is asked for."""
-    return exchange_as_html(picture) + (strip_as_html(picture) if _has_strip(picture) else "")
+def collective_as_html(picture: CollectivePicture, above: CollectivePicture | None = None) -> str:
+    """A collective's picture, with its strip where that is asked for.
+
+    Args:
+        picture: what is drawn.
+        above: what is drawn above it, if anything is: the same mesh is not drawn twice.
+    """
+    strip = strip_as_html(picture) if _has_strip(picture) else ""
+    return exchange_as_html(picture, above) + strip
 
 
 def collective_as_text(picture: CollectivePicture) -> str:
@@ -39,14 +52,23 @@ def sent_in_steps(picture: CollectivePicture) -> list[Fraction]:
 
 def strip_as_html(picture: CollectivePicture) -> str:
     """The steps as HTML with an SVG each, in as many rows as the page is wide for."""
-    slots = len(_steps(picture)[0].held[0])
-    width = {1: 64.0, 2: 41.0, 3: 41.0, 4: 41.0}.get(slots, 27.0)
-    style = "display:flex;flex-wrap:wrap;gap:14px 24px;align-items:flex-start;margin:6px 0 12px"
+    width = _slot_width(picture)
+    numbered = picture.kind in SUMS
+    style = "display:flex;flex-wrap:wrap;gap:14px 18px;align-items:flex-start;margin:6px 0 12px"
     drawn = "".join(
         (f"<div>{html.escape(name)}</div>" if name else "")
         + f'<div style="{style}">'
         + "".join(
-            held_as_svg(step.held, picture, heading, width, step.arrived, size=SIZE, row=ROW)
+            held_as_svg(
+                step.held,
+                picture,
+                heading,
+                width,
+                step.arrived,
+                size=SIZE,
+                row=ROW,
+                numbered=numbered,
+            )
             for heading, step in steps
         )
         + "</div>"
@@ -86,9 +108,33 @@ def strip_in_words(picture: CollectivePicture) -> str:
         way = "In step s each device sends a piece to the device s places further on."
     else:
         way = "In each step, each device sends one piece to the next, and the last to the first."
-    parts = picture.kind in ("all-reduce", "reduce-scatter") and len(picture.group) > LONG
-    ranges = " A label such as f–a is the sum from f round to a." if parts else ""
-    return f"{way} What has just arrived is outlined.{ranges} Each device sends {each} bytes."
+    key = f" {_key_to_sums(picture)}" if picture.kind in SUMS else ""
+    return f"{way} What has just arrived is outlined.{key} Each device sends {each} bytes."
+
+
+def _key_to_sums(picture: CollectivePicture) -> str:
+    """Why boxes empty, and what short labels mean."""
+    size, room = len(picture.group), room_in(_slot_width(picture), SIZE)
+    said = [] if _slot_width(picture) >= WIDE else ["Each column is a piece."]
+    empties = "A box empties when its piece is sent on"
+    said += [f"{empties}{'.' if picture.kind == 'reduce-scatter' else ', as long as sums grow.'}"]
+    held = [p for step in _steps(picture) for row in step.held for p in row if p is not None]
+    longest = max(held, key=lambda p: len(p.sources) * (len(p.sources) < size))
+    part = label(Piece(longest.sources), size, picture.operation, room)
+    if "–" in part:
+        first, last = part.split("–")
+        said.append(f"A label such as {part} stands for all from {first} round to {last}.")
+    everybody = Piece(tuple(range(size)))
+    short, whole = (label(everybody, size, picture.operation, r) for r in (room, float("inf")))
+    if short != whole:
+        result = "sum" if picture.operation == "add" else "result"
+        said.append(f"{short} is the finished {result} of all pieces in its column.")
+    return " ".join(said)
+
+
+def _slot_width(picture: CollectivePicture) -> float:
+    slots = len(_steps(picture)[0].held[0])
+    return {1: 64.0, 2: 40.0, 3: 40.0, 4: 40.0}.get(slots, 25.0)
 
 
 def _has_strip(picture: CollectivePicture) -> bool:

@@ -60,9 +60,10 @@ class Drawing:
         self._line(path, stroke)
 
     def mark(self, left: float, top: float, width: float, height: float) -> None:
-        """A line within the edge of a box, in ink, which is seen on any box in either theme."""
-        path = _rectangle(left + 1, top + 1, width - 2, height - 2)
-        self._lines.append(f'<path d="{path}" fill="none" stroke="{INK}" stroke-width="2"/>')
+        """Two lines along the edge of a box: the theme's colour is seen on the page, ink on it."""
+        self._line(_rectangle(left - 1, top - 1, width + 2, height + 2), 2)
+        path = _rectangle(left + 0.5, top + 0.5, width - 1, height - 1)
+        self._lines.append(f'<path d="{path}" fill="none" stroke="{INK}"/>')
 
     def arrow(self, start: Point, end: Point) -> None:
         """An arrow to the right that leaves and arrives level, so that crossings are steep."""

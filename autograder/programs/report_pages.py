@@ -23,6 +23,8 @@ KEY: Final = (
     "that device has to begin with."
 )
 
+STRIPS: Final = "The coloured strip under a sum says whose data are in it."
+
 CELL: Final = "text-align:left;vertical-align:top;padding:4px 12px 4px 0"
 NUMBER: Final = "text-align:right;vertical-align:top;padding:4px 0 4px 12px;white-space:nowrap"
 
@@ -30,8 +32,10 @@ NUMBER: Final = "text-align:right;vertical-align:top;padding:4px 0 4px 12px;whit
 def report_as_html(report: Shown) -> str:
     """The table, what it takes on a machine, and a picture for each kind of exchange."""
     summary = f'<div style="margin:4px 0">{html.escape(report.summary)}</div>'
-    drawn = "".join(collective_as_html(picture) for picture in report.pictures[:MOST])
-    key = f'<div style="margin:12px 0 0">{KEY}</div>' if drawn else ""
+    shown = report.pictures[:MOST]
+    drawn = "".join(map(collective_as_html, shown, [None, *shown]))
+    sums = f" {STRIPS}" * any(p.kind in ("all-reduce", "reduce-scatter") for p in shown)
+    key = f'<div style="margin:12px 0 0">{KEY}{sums}</div>' if drawn else ""
     return (
         f"<div>{_scaled(report)}{_table(report)}{summary}{times_as_html(report)}{key}{drawn}"
         f"{_left_out(report)}</div>"

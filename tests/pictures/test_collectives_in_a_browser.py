@@ -1,5 +1,7 @@
 """Each collective's picture, in a real browser: nothing clipped, overlapping, too wide or faint."""
 
+from dataclasses import replace
+
 import pytest
 
 from autograder.pictures import CollectivePicture, MeshGrid, bars_as_html, collective_as_html
@@ -43,6 +45,50 @@ def picture(kind, name):
 def test_a_collective_is_drawn_well(page, name, width, theme):
     for kind in KINDS:
         assert page.faults(collective_as_html(picture(kind, name)), width, theme) == [], kind
+
+
+STROKES = """
+() => [...document.querySelectorAll("#output svg path[stroke-width='2']")]
+  .map((path) => getComputedStyle(path).stroke.match(/[\\d.]+/g).slice(0, 3).map(Number))
+"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("kind", ["all-gather", "all-reduce", "reduce-scatter", "all-to-all"])
+def test_what_has_just_arrived_is_outlined_in_either_theme(page, kind, theme):
+    without_a_mesh = replace(picture(kind, "fours"), mesh=None)
+    page.show(collective_as_html(without_a_mesh), theme=theme)
+    strokes = page.page.evaluate(STROKES)
+    assert len(strokes) >= 12  # each of four devices in three steps
+    back = [int(THEMES[theme][0][i : i + 2], 16) for i in (1, 3, 5)]
+    for stroke in strokes:
+        dark, light = sorted(map(luminance, (stroke, back)))
+        assert (light + 0.05) / (dark + 0.05) >= 3
+
+
+def luminance(colour):
+    """How light a colour is, as contrasts are reckoned with."""
+    parts = [c / 255 for c in colour]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [name for name in MESHES if name != "a line"])
+def test_before_and_after_stand_side_by_side_with_the_mesh(page, name, kind):
+    page.show(collective_as_html(replace(picture(kind, name), steps=False)), width=900)
+    tops = page.page.evaluate(
+        "() => [...document.querySelectorAll('svg')].map((s) => s.getBoundingClientRect().top)"
+    )
+    assert len(set(tops)) == 1
+
+
+def test_the_same_mesh_is_drawn_once():
+    first, second = picture("all-gather", "fours"), picture("all-to-all", "fours")
+    said = 'aria-label="The mesh'
+    assert said in collective_as_html(second)
+    assert said not in collective_as_html(second, above=first)
+    assert said in collective_as_html(second, above=picture("all-gather", "pairs"))
 
 
 @pytest.mark.parametrize("operation", ["maximum", "multiply", "and"])
