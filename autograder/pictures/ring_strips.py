@@ -95,8 +95,8 @@ def _parts(picture: CollectivePicture) -> list[tuple[str, list[tuple[str, Step]]
     ]
 
 
-def strip_in_words(picture: CollectivePicture) -> str:
-    """Who sends to whom in a step, and the bytes of all steps together."""
+def strip_in_words(picture: CollectivePicture, drawn: bool = True) -> str:
+    """Who sends to whom in a step, what a drawing shows of it, and the bytes of all steps."""
     sent = sent_in_steps(picture)
     total = _number(sum(sent, Fraction(0)))
     each = f"{len(sent)} × {_number(sent[0])} = {total}" if len(sent) > 1 else total
@@ -108,8 +108,9 @@ def strip_in_words(picture: CollectivePicture) -> str:
         way = "In step s each device sends a piece to the device s places further on."
     else:
         way = "In each step, each device sends one piece to the next, and the last to the first."
-    key = f" {_key_to_sums(picture)}" if picture.kind in SUMS else ""
-    return f"{way} What has just arrived is outlined.{key} Each device sends {each} bytes."
+    key = " What has just arrived is outlined." * drawn
+    key += f" {_key_to_sums(picture)}" if drawn and picture.kind in SUMS else ""
+    return f"{way}{key} Each device sends {each} bytes."
 
 
 def _key_to_sums(picture: CollectivePicture) -> str:
@@ -155,7 +156,7 @@ def _strip_as_text(picture: CollectivePicture) -> str:
             for device, row in zip(picture.group, step.held, strict=True):
                 said = slots_in_words(row, len(step.held), picture.operation)
                 lines.append(f"    device {device}: {said}")
-    return "\n".join([*lines, f"  {strip_in_words(picture)}"])
+    return "\n".join([*lines, f"  {strip_in_words(picture, drawn=False)}"])
 
 
 def _number(amount: Fraction) -> str:

@@ -177,7 +177,7 @@ def test_in_a_terminal_it_is_a_table():
         "    device 0: a₀+b₀ a₁+b₁",
         "    device 2: a₀+b₀ a₁+b₁",
         "  In each step, each device sends one piece to the next, and the last to the first. "
-        "What has just arrived is outlined. Each device sends 2 × 4 = 8 bytes.",
+        "Each device sends 2 × 4 = 8 bytes.",
     ]
 
 
