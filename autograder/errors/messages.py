@@ -65,7 +65,7 @@ def first_line(error: BaseException) -> str:
     """The first line of what an error says, in characters that can be written anywhere."""
     lines = said(error).strip().splitlines() or ["it gives no message"]
     line = lines[0].partition("This error occurs at source:")[0]  # it is said better elsewhere
-    return line[:300].rstrip(" :.").encode(errors="replace").decode()
+    return line[:300].rstrip(" :.(").encode(errors="replace").decode()
 
 
 def said(error: BaseException) -> str:

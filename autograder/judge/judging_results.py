@@ -11,7 +11,10 @@ from autograder.exercises import AnyOf, Exercise, Predicts, Returns
 from autograder.judge.verdict import Finding
 
 LONGEST: Final = 160
-"""The most characters that are shown of a call, or of what it returns."""
+"""The most characters that are shown of what a call returns."""
+
+LONGEST_CALL: Final = 120
+"""The most characters that are shown of a call; of a longer one, the middle is left out."""
 
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """A whole number of which nobody reads all digits."""
@@ -30,7 +33,7 @@ def judge_results(
     for case, result in zip(cases, results, strict=True):
         call = f"{requirement.answer}({', '.join(map(repr, case))})"
         if "error" in result:
-            said = f"Your function raised {result['error']}. The call was {_cut(call)}."
+            said = f"Your function raised {result['error']}. The call was {_called(call)}."
             return basis.problem("raised", said, came="")
         wanted = requirement.reference(*case)
         if not _same(result.get("came"), wanted):
@@ -38,7 +41,7 @@ def judge_results(
             return basis.problem(
                 diagnosis,
                 said,
-                asked=f"{_shown(wanted, wanted)} from {_cut(call)}, one of {len(cases)} cases",
+                asked=f"{_shown(wanted, wanted)} from {_called(call)}, one of {len(cases)} cases",
                 came=_shown(result.get("came"), wanted),
             )
     return basis.but(met=True, came=f"the right result in all of {len(cases)} cases")
@@ -180,6 +183,12 @@ def _cut(text: str) -> str:
     """A text, or as much of it as a reader compares by eye; of long numbers, both ends."""
     text = LONG_NUMBER.sub(r"\1…\2", text)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _called(call: str) -> str:
+    """A call, or its beginning and its end."""
+    call = LONG_NUMBER.sub(r"\1…\2", call)
+    return call if len(call) <= LONGEST_CALL else f"{call[:70]} … {call[-30:]}"
 
 
 def _kind(value: Any) -> str:

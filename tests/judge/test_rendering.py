@@ -6,6 +6,7 @@ from autograder.errors import before_jaxs_words
 from autograder.instructor.nbgrader_plugins.clean_pages import clean
 from autograder.judge import Verdict
 from autograder.judge.feedback import sentences, verdict_as_html
+from autograder.judge.judging_results import _called
 from autograder.judge.rendering import words
 from autograder.judge.verdict import Finding
 
@@ -73,3 +74,11 @@ def test_what_counts_later_agrees_with_its_verb(about, verb):
     )
     said = sentences(verdict(wrong("f", "Wrong.", about="values"), later))
     assert f"{about.capitalize()} {verb} once all is so." in said
+
+
+def test_of_a_long_call_both_ends_are_shown():
+    assert _called("f([1, 2], True)") == "f([1, 2], True)"
+    assert _called(f"f({10**200}, 3)") == "f(10000000…00000000, 3)"
+    shown = _called(f"f({[123456789012] * 30})")
+    assert len(shown) < 110
+    assert (shown[:15], shown[-5:]) == ("f([123456789012", "012])")
