@@ -139,8 +139,12 @@ def _axes_by_name(part: Any) -> str | tuple[str, ...] | None:
     return tuple(map(str, part)) if isinstance(part, tuple) else None if part is None else str(part)
 
 
-def _mesh_of(layout: Layout) -> tuple[MeshGrid, tuple[str, ...]]:
-    """A mesh and spec that give a layout, for shardings that have none of their own."""
+def _mesh_of(layout: Layout) -> tuple[MeshGrid, tuple[str | None, ...]]:
+    """A mesh and spec that give a layout, for shardings that have none of their own.
+
+    The names are made up, so the spec has none where nothing is cut: pictures write them out.
+    """
     names = tuple(f"d{axis}" for axis in range(len(layout.counts)))
     ids = tuple(device for holders in layout.grid.values() for device in holders)
-    return MeshGrid((*layout.counts, layout.copies), ids, (*names, "copies")), names
+    cutting = tuple(n if count > 1 else None for n, count in zip(names, layout.counts, strict=True))
+    return MeshGrid((*layout.counts, layout.copies), ids, (*names, "copies")), cutting

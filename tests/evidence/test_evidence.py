@@ -48,6 +48,7 @@ def test_a_sharding_without_a_mesh_is_given_one():
     piece = capture(find("1.2"), {"blocks": single}, seed=1).answers["blocks"]
     assert isinstance(piece, Placement)
     assert piece.mesh.ids == (3,)
+    assert piece.spec == (None, None), "no made-up names of axes beside what is not cut"
 
 
 def test_functions_are_called_and_their_errors_kept():
