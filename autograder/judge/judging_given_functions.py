@@ -73,7 +73,7 @@ def feed(
         )
     _whole(function, shapes)  # where this is sound, JAX's refusals are about the layouts
     ran = _run(function, piece.parts, shapes, seed)
-    came = f"{came}. Laid out so, the program communicates {communicated(ran.report)}"
+    came = f"{came}. With these layouts, the program communicates {communicated(ran.report)}"
     used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
     if used < devices:
         return basis.problem(

@@ -182,7 +182,8 @@ def _below(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> li
         lines = []
         for name, findings in answers.items():
             if any(f.cell for f in findings):
-                lines.append(f"{name}: all {len(findings)} cells are right.")
+                cells = "both" if len(findings) == 2 else f"all {len(findings)} cells"
+                lines.append(f"{name}: {cells} are right.")
             elif len(answers) == 1:
                 lines.append(f"Right: {'; '.join(dict.fromkeys(f.came for f in findings))}.")
         return lines

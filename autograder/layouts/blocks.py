@@ -13,12 +13,12 @@ class LayoutError(ValueError):
 
 
 def devices_in_words(devices: tuple[int, ...]) -> str:
-    """`device 3`, `devices 0 to 7`, `devices 0, 2, 4, 6`."""
+    """`device 3`, `devices 0 to 7`, `devices 0, 2, 4 and 6`."""
     if len(devices) == 1:
         return f"device {devices[0]}"
     if len(devices) > 2 and devices == tuple(range(devices[0], devices[-1] + 1)):
         return f"devices {devices[0]} to {devices[-1]}"
-    return f"devices {', '.join(map(str, devices))}"
+    return f"devices {' and '.join(', '.join(map(str, devices)).rsplit(', ', 1))}"
 
 
 def grid_from_text(picture: str) -> np.ndarray:

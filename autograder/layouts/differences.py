@@ -61,7 +61,7 @@ def _devices(asked: Layout, made: Layout) -> Difference | None:
             f"There is data on {extra} too; expected data on {devices_in_words(asked.devices)} "
             f"only.",
         )
-    return Difference("other-devices", f"There is data on {extra}, and none on {missing}.")
+    return Difference("other-devices", f"There is data on {extra} and none on {missing}.")
 
 
 def _cuts(asked: Layout, made: Layout) -> Difference | None:
@@ -126,7 +126,7 @@ def _is_transposed(asked: Layout, made: Layout) -> bool:
 
 
 def _counts_compared(asked: Layout, made: Layout) -> str:
-    cut = " and ".join(
+    cut = "; ".join(
         f"dimension {d} into {_pieces(m)}, not {a}"
         for d, (a, m) in enumerate(zip(asked.counts, made.counts, strict=True))
         if a != m

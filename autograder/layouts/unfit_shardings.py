@@ -38,7 +38,7 @@ def does_not_fit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
     spec, sizes = sharding.spec, dict(sharding.mesh.shape)
     if len(spec) > len(shape):
         return (
-            f"The spec {as_typed(spec)} speaks of {len(spec)} dimensions, "
+            f"The spec {as_typed(spec)} has {len(spec)} entries, "
             f"and an array of shape {shape} has {len(shape)}."
         )
     for dimension, (size, names) in enumerate(zip(shape, entries(spec), strict=False)):

@@ -123,7 +123,7 @@ def test_what_differs_between_pictures(asked, made, diagnosis):
         (lambda: Layout.of("x"), "str came"),
         (lambda: Layout.of(sharding("x", x=8)), "A sharding has no shape of its own"),
         (lambda: Layout.of(sharding("x", x=8), (12,)), "its size, 12, is not a multiple of 8"),
-        (lambda: Layout.of(sharding("x", "y", x=4, y=2), (8,)), "speaks of 2 dimensions"),
+        (lambda: Layout.of(sharding("x", "y", x=4, y=2), (8,)), "has 2 entries"),
         (lambda: jax.jit(Layout.of)(jnp.ones(8)), "Inside jit an array is a tracer"),
         (lambda: Layout.parse("0 1 \n 2"), "must be of equal length"),
         (lambda: Layout.parse(""), "must be of equal length"),
@@ -143,7 +143,7 @@ def test_a_layout_can_be_read_by_ear():
     assert panel.description.startswith(
         "rows: shape (16, 16) in 4 × 1 blocks of (4, 16), 2 copies of each, on devices 0 to 7."
     )
-    assert "block (3, 0) on devices 6, 7" in panel.description
+    assert "block (3, 0) on devices 6 and 7" in panel.description
 
 
 def test_an_array_that_was_not_placed_is_on_one_device():
