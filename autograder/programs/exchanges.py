@@ -12,20 +12,25 @@ from autograder.programs.collective import Collective, Groups
 from autograder.programs.costs import wire_bytes
 
 DOES: Final = {
-    "all-gather": "Every device ends up with every block.",
-    "all-reduce": "The blocks are combined, and every device gets the whole result.",
-    "reduce-scatter": "The blocks are combined, and every device keeps one piece of the result.",
-    "all-to-all": "Every device keeps one piece of its block and sends one to each other device: "
-    "rows become columns.",
-    "ragged-all-to-all": "Every device sends a piece to each other one; their sizes may differ.",
+    "all-gather": "Every device of the group ends up with all of the group's blocks.",
+    "all-reduce": "The group's blocks are combined, and every device of the group gets the whole "
+    "result.",
+    "reduce-scatter": "The group's blocks are combined, and every device of the group keeps one "
+    "piece of the result.",
+    "all-to-all": "Every device keeps one piece of its block and sends one to each other device of "
+    "the group: rows become columns.",
+    "ragged-all-to-all": "Every device sends a piece to each other one of the group; the pieces' "
+    "sizes may differ.",
     "collective-permute": "Each block travels along its arrow.",
-    "collective-broadcast": "Every device gets the first one's block.",
+    "collective-broadcast": "Every device of the group gets the first one's block.",
 }
 """What each kind does, in a sentence."""
 
 ADDS: Final = {
-    "all-reduce": "The blocks are added up, and every device gets the whole sum.",
-    "reduce-scatter": "The blocks are added up, and every device keeps one piece of the sum.",
+    "all-reduce": "The group's blocks are added up, and every device of the group gets the whole "
+    "sum.",
+    "reduce-scatter": "The group's blocks are added up, and every device of the group keeps one "
+    "piece of the sum.",
 }
 """The same, where data are combined by adding them up."""
 
