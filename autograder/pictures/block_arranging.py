@@ -34,12 +34,17 @@ def scenes_of(pictures: Sequence[Picture]) -> list[Scene]:
     An element of an array is as long in all pictures, as far as labels have room, and all arrays
     begin at the same height.
     """
-    many = any(_planes(picture) > FEW[1] for picture in pictures)
+    many = any(_planes(picture) > FEW[1] or _is_deep(picture) for picture in pictures)
     above = ABOVE if any(picture.shape for picture in pictures) else 4.0
     return [
         _scene(picture, size, above, WIDEST[many])
         for picture, size in zip(pictures, _sizes(pictures), strict=True)
     ]
+
+
+def _is_deep(picture: Picture) -> bool:
+    """Whether its planes stand beside a cube, and would be one tall column in little room."""
+    return len(picture.shape) == 3 and _planes(picture) > 2
 
 
 def _planes(picture: Picture) -> int:
