@@ -218,7 +218,7 @@ for name in kinds:
     kinds[name] = found[0].kind if found else "nothing"
     sizes[name] = sum(c.bytes for c in found)
 
-# %% a gather wherever something is cut exercise="2.4" score=0 diagnoses=["moves-for-nothing", "gathered-not-added", "other-prediction"] naive=true near=["added-not-gathered", "thought-quiet", "elements"]
+# %% a gather wherever something is cut exercise="2.4" score=0 diagnoses=["moves-for-nothing", "gathered-not-added", "gathers-instead", "other-prediction"] naive=true near=["added-not-gathered", "thought-quiet", "elements"]
 kinds = dict.fromkeys(kinds, "all-gather")
 sizes = dict.fromkeys(kinds, 100)
 
@@ -271,7 +271,7 @@ kinds = dict(
 )
 sizes = dict(zip(kinds, [0, 8192, 8192, 2048, 2048, 6144, 2048, 8192]))
 
-# %% every array whole exercise="2.4" score=0.4166666667 diagnoses=["gathered-not-added", "whole-for-nothing", "whole-array", "both-whole", "gathers-instead"] near=["for-nothing", "only-one", "all-devices", "moves-for-nothing"]
+# %% every array whole exercise="2.4" score=0.4166666667 diagnoses=["gathers-instead", "whole-for-nothing", "whole-array", "both-whole"] near=["gathered-not-added", "for-nothing", "only-one", "all-devices", "moves-for-nothing"]
 kinds = dict(
     zip(
         kinds,

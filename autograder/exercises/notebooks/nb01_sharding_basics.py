@@ -41,8 +41,8 @@ FASTEST: Final = "Where an entry is a tuple, its last name changes fastest from 
 COLUMN_STRIPS: Final = Exercise(
     id="1.1",
     title="Column strips",
-    afterwards="In strips of columns, tensor parallelism holds the first weight matrix of a layer: "
-    "each device computes features of its own, for all examples.",
+    afterwards="Tensor parallelism, which notebook 08 is about, keeps a layer's first weight "
+    "matrix in column strips: each device computes features of its own, for all examples.",
     requirements=(PlacedLike("columns", "0 1 2 3 4 5 6 7", SQUARE, values=numbers),),
     hints=(
         "A spec has one entry for each dimension of the array, in order. Which dimension has to "
@@ -53,7 +53,7 @@ COLUMN_STRIPS: Final = Exercise(
         "the first is None.",
     ),
     diagnoses={
-        "transposed": "The first entry of a spec speaks of dimension 0, which counts rows. The "
+        "transposed": "The first entry of a spec is for dimension 0, which counts rows. The "
         "array itself stays as it is.",
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,
@@ -78,7 +78,7 @@ BLOCKS: Final = Exercise(
     ),
     diagnoses={
         "grid": CUTS,
-        "transposed": "Has the mesh its sizes the other way round, or the spec its names?",
+        "transposed": "Are the mesh's sizes swapped, or the names in the spec?",
         "device-order": "jax.make_mesh fills a mesh with devices row by row. Which of its axes "
         "lies along which dimension, and how long is it?",
         "replicated-dimension": REPLICATED,
@@ -90,7 +90,7 @@ BLOCKS_TURNED: Final = Exercise(
     id="1.3",
     title="The same mesh, turned",
     afterwards="The mesh stayed as it was, and the spec did the turning. On real machines that is "
-    "the rule: the wiring decides the mesh, and specs are free.",
+    "the rule: the wiring decides the mesh, and you may choose the specs.",
     requirements=(PlacedLike("turned", "0 4 \n 1 5 \n 2 6 \n 3 7", SQUARE),),
     hints=(
         "Follow device 1: in the picture before it stood right of device 0, and here it stands "
@@ -505,7 +505,7 @@ CUBES: Final = Exercise(
     ),
     diagnoses={
         "transposed": "Compare, dimension by dimension, into how many blocks it is cut. In both "
-        "pictures dimension 2 is whole, which the transform runs along.",
+        "pictures dimension 2, which the transform runs along, is whole.",
         "pencils": "These are the pencils; expected the slabs.",
         "slabs": "These are the slabs; expected the pencils.",
         "grid": CUTS,

@@ -93,7 +93,7 @@ AFTER: Final = Exercise(
         "cut along x.",
         "broadcast-moves": "Each device holds the columns of v that go with its block of x: they "
         "are laid out along the same axis.",
-        "not-shifted": "There is a new dimension now, and a spec speaks of dimensions in order. "
+        "not-shifted": "There is a new dimension now, and a spec has an entry for each, in order. "
         "Which of the three is the new one, and what does its entry say? The axes stay with the "
         "data that they cut before.",
         "layout-lost": "A result is not collected or copied: each device keeps the block that it "
@@ -178,8 +178,8 @@ REDUCTIONS: Final = Exercise(
     ),
     hints=(
         "x.sum(0) adds up what stands in a column. If a column is whole on one device, that device "
-        "needs nobody.",
-        "There are eight devices, and all are to work. On the 4 × 2 mesh a spec that names one "
+        "needs nothing from the others.",
+        "All eight devices should share the work. On the 4 × 2 mesh a spec that names one "
         "axis makes copies along the other, and copies do the same work twice. An entry of a spec "
         "may be a tuple of axes.",
         "For the bytes: each device first adds up its own block of 4 × 8. How many partial sums "
@@ -244,7 +244,7 @@ QUIET_PRODUCTS: Final = Exercise(
         "So neither A's dimension 1 nor B's dimension 0, the two that are multiplied and added "
         "up, may be cut. That leaves one entry to choose in each of the two specs.",
         "A's rows become the rows of the result, B's columns its columns. What every device needs "
-        "is laid out by P(): a copy for everybody.",
+        "is laid out by P(): a copy on each device.",
     ),
     diagnoses={
         "all-reduce": "The contracted dimension is cut: each device gets only a part of every sum, "
@@ -307,13 +307,16 @@ ROWS_OF_BINGO: Final = {
 }  # fmt: skip
 
 
-def _mistaken(kind: str) -> dict[str, str]:
-    """What each wrong kind of collective shows, where `kind` is the right one."""
+def _mistaken(row: str) -> dict[str, str]:
+    """What each wrong kind of collective shows of a row of the table."""
+    kind, _, mistaken_sizes = ROWS_OF_BINGO[row]
     wrong = {
         "nothing": {"moves-for-nothing": "all-gather", "adds-for-nothing": "all-reduce"},
         "all-gather": {"added-not-gathered": "all-reduce", "thought-quiet": "nothing"},
         "all-reduce": {"gathered-not-added": "all-gather", "thought-quiet": "nothing"},
     }
+    if "gathers-instead" in mistaken_sizes:  # only one of the two is cut where they meet
+        wrong["all-reduce"] = {"gathers-instead": "all-gather", "thought-quiet": "nothing"}
     return wrong[kind]
 
 
@@ -330,7 +333,7 @@ BINGO: Final = Exercise(
                 row,
                 f"the kind of collective in {row}",
                 kind,
-                _mistaken(kind),
+                _mistaken(row),
                 words=("nothing", "all-gather", "all-reduce"),
             )
             for row, (kind, _, _) in ROWS_OF_BINGO.items()
@@ -349,19 +352,21 @@ BINGO: Final = Exercise(
     hints=(
         "Ask of each pair: along which axis is the contracted dimension cut (A's dimension 1, B's "
         "dimension 0)? By the same axis in both: each device multiplies what it has, and the parts "
-        "are added. By no axis: nothing moves.",
+        "are added. If no axis cuts it in either, nothing moves.",
         "If an axis cuts it in one of the two only: does the same axis cut a surviving dimension "
         "of the other? Then gather. If not, the other can be sliced to fit, for free, and the "
         "parts are added, if that moves fewer bytes.",
-        "For the bytes of an all-gather, count what a device holds of the array afterwards; for "
-        "those of an all-reduce, the block of the result that a device adds up.",
+        "A whole array of this table has 16 × 16 × 4 = 1,024 bytes. Which axes still cut the array "
+        "after the gather? For an all-reduce: which axes cut A's rows and B's columns, and so the "
+        "part of the result that a device adds up? Divide by the sizes of these axes: 4 for x, 2 "
+        "for y.",
     ),
     diagnoses={
         "moves-for-nothing": "Each device has whole rows of A and whole columns of B.",
         "adds-for-nothing": "Nothing is cut that is added up.",
-        "gathered-not-added": "Both are cut along the contracted dimension in the same way (or B "
-        "is, and A's whole rows can be sliced to fit), so each device can compute its part of "
-        "every sum. To add up the parts is all that is left, and is fewer bytes.",
+        "gathered-not-added": "Both are cut along the contracted dimension by the same axis, so "
+        "each device can multiply what it has, without any other data. Then only the partial sums "
+        "must be added, which moves fewer bytes than a gather.",
         "added-not-gathered": "The axis that cuts the contracted dimension of the one cuts the "
         "surviving dimension of the other, so the devices along it compute different parts of the "
         "result: there is nothing that they could add to each other's. Each needs more data.",
@@ -387,19 +392,21 @@ BINGO: Final = Exercise(
         "them, of four bytes each, and all of these are added up.",
         "elements": "That is the number of elements; each takes four bytes.",
         "whole-array": "Those are the bytes of a whole array. The axis x cuts A's rows, which "
-        "survive into the result, so on each device only a quarter takes part: a quarter of A's "
-        "rows, or of the result's.",
-        "gathers-instead": "Those are the bytes of a whole array: of B, gathered, or of the whole "
-        "result, added up. There is a way with a smaller buffer. A's rows are whole, so each "
-        "device can slice them to fit its part of B, and has a quarter of the result's rows.",
+        "survive into the result, so each device works on a quarter of the "
+        "bytes only: a quarter of A's rows, or of the result's.",
+        "gathers-instead": "Only B is cut along the contracted dimension. Each device can slice "
+        "A's whole rows to fit, for free, and then only partial sums must be added, for a quarter "
+        "of the result's rows: 256 bytes, and not the 1,024 of a whole array.",
         "both-whole": "Those are the bytes of both arrays whole. Each device needs whole rows of "
-        "A and whole columns of B, but not all of them.",
+        "A and whole columns of B, but not all of them: which axis still cuts A after its gather, "
+        "and which one B?",
         "only-one": "Both arrays have to be gathered. 512 are the bytes of B alone, afterwards "
         "(and what a device sends in a ring, for both).",
         "only-other": "Both arrays have to be gathered. 256 are the bytes of A alone, afterwards "
         "(and what a device held of both before).",
-        "other-prediction": "Of an all-gather, count what a device holds of the array afterwards; "
-        "of an all-reduce, the block of the result that a device adds up; four bytes an element.",
+        "other-prediction": "A whole array here has 1,024 bytes. Divide by the size of each axis "
+        "that still cuts it: after the gather, or in the result whose parts are added up. If both "
+        "arrays are gathered, do this for each, and add the two.",
     },
 )
 
@@ -457,8 +464,8 @@ COMMITTED: Final = Exercise(
         "argument too, whatever older texts say.",
         "a-shape-is-no-place": "A shape is two numbers; nothing in it says where y is.",
         "one-is-enough": "x goes to where y is, and the result is as committed as y.",
-        "one-device": "device_put to a single device does not spread an array, and an array from "
-        "NumPy has no layout until you give it one.",
+        "one-device": "device_put to a single device does not spread an array. Did yours come "
+        "back from NumPy? Then it has no layout until you give it one.",
         "devices-unused": "Every device that has a number in the picture is to hold a strip.",
         "devices-extra": "It was to stay on the devices of one of the two arrays.",
         "the-other-array": "Those are the devices of the other array.",
@@ -501,14 +508,14 @@ CLINIC: Final = Exercise(
         "devices, in the same order?",
         "With Auto axes a mesh is only a way to write a layout down; the compiler sees devices "
         "and blocks. With Explicit axes the mesh, with its names, is part of the type.",
-        "An array that nobody placed goes along with anybody. One that was placed, on whatever "
-        "device, stays.",
+        "An array that was never placed goes wherever it is needed. One that was placed, on "
+        "whatever device, stays.",
     ),
     diagnoses={
         "disjoint-devices": "No device holds parts of both, and JAX does not move committed arrays "
         "on its own.",
-        "order-counts": "The devices are the same, but a program has its partitions in one order, "
-        "and the two meshes have them in two.",
+        "order-counts": "These are the same devices, in a different order; one program needs one "
+        "order.",
         "names-must-match": "With Auto axes names are only names: both arrays are cut into the "
         "same blocks, on the same devices.",
         "forms-must-match": "With Auto axes any two meshes of the same devices in the same order "
@@ -595,8 +602,8 @@ DISASTER: Final = Exercise(
         "and JAX does not guess. The exercise needs an Auto mesh.",
         "all-gather": "Is x in blocks? A block and its mirror image lie on different devices, and "
         "the compiler sees no better way than to bring everything everywhere.",
-        "repeated-work": "Copies need no communication; an axis that the spec does not name "
-        "makes them.",
+        "repeated-work": "Copying avoids communication, but every device then does all the work. "
+        "Cut x so that each of the eight devices holds a different strip.",
     },
     weights={"cheap": 2},
 )
