@@ -117,8 +117,8 @@ HALF_THE_DEVICES: Final = Exercise(
     "each is compiled for its own devices.",
     requirements=(PlacedLike("spread", "0 2 \n 4 6", SQUARE, values=numbers),),
     hints=(
-        "A mesh need not have all the devices: jax.make_mesh takes `devices=`.",
-        "jax.devices() is a list, so a slice of it is a list of devices. Which slice has 0, 2, 4 "
+        "A mesh need not have all the devices: `jax.make_mesh` takes `devices=`.",
+        "`jax.devices()` is a list, so a slice of it is a list of devices. Which slice has 0, 2, 4 "
         "and 6?",
         "Four devices in a picture of two rows and two columns: the mesh's sizes are (2, 2).",
     ),
@@ -136,7 +136,7 @@ HALF_THE_DEVICES: Final = Exercise(
 MYSTERY: Final = Exercise(
     id="1.5",
     title="The mysterious mesh",
-    afterwards="jax.make_mesh chooses an order of devices too: on TPUs it looks for one in which "
+    afterwards="`jax.make_mesh` chooses an order of devices too: on TPUs it looks for one in which "
     "neighbours in the mesh are neighbours in the wiring.",
     requirements=(
         PlacedLike(
@@ -152,8 +152,8 @@ MYSTERY: Final = Exercise(
     hints=(
         "No mesh with its devices in plain order does this with two axes. Either the devices "
         "stand in another order, or the mesh has more axes.",
-        "Read the picture row by row: 0 2 4 6 1 3 5 7. jax.sharding.Mesh takes an array of "
-        "devices of any order and form; np.array(jax.devices()) is one to start from.",
+        "Read the picture row by row: 0 2 4 6 1 3 5 7. `jax.sharding.Mesh` takes an array of "
+        "devices of any order and form; `np.array(jax.devices())` is one to start from.",
         "So make that array of devices, four rows of two, and give it to Mesh with a name for each "
         "of its axes. Another way is a mesh of three axes of size 2, and an entry of the spec that "
         "is a tuple of two of them; the next section has such tuples.",
@@ -337,8 +337,8 @@ def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
 COUNTING: Final = Exercise(
     id="1.7",
     title="Counting copies",
-    afterwards="JAX can count for you: sharding.shard_shape(shape) is the shape of a block, and "
-    "sharding.devices_indices_map(shape) says who holds what.",
+    afterwards="JAX can count for you: `sharding.shard_shape(shape)` is the shape of a block, and "
+    "`sharding.devices_indices_map(shape)` says who holds what.",
     requirements=(
         Returns(
             "shard_shape",
@@ -443,8 +443,8 @@ COUNTING: Final = Exercise(
         "Every device holds one block, copies or not; so all devices together hold as many blocks "
         "as there are devices.",
         "For holders: go through the devices and ask each whether its block has the element. "
-        "np.ndindex(4, 2) gives the places of a 4 × 2 mesh in order, and along a tuple such as "
-        "('x', 'y') the number of the block is x * size_of_y + y.",
+        "`np.ndindex(4, 2)` gives the places of a 4 × 2 mesh in order, and along a tuple such as "
+        "('x', 'y') the number of the block is `x * size_of_y + y`.",
     ),
     diagnoses={
         "whole-shape": "This is the global shape. Each device holds a part of every dimension "

@@ -25,7 +25,7 @@ ONE_AXIS: Final = AnyOf((P("x"), P("y"), P(None, "x"), P(None, "y")))
 AFTER: Final = Exercise(
     id="2.1",
     title="Before and after",
-    afterwards="On an Explicit mesh you need not predict: jax.typeof shows the layout in an "
+    afterwards="On an Explicit mesh you need not predict: `jax.typeof` shows the layout in an "
     "array's type, inside jit too.",
     requirements=(
         *(
@@ -80,7 +80,7 @@ AFTER: Final = Exercise(
         "the result? Then nothing has to move.",
         "For a transpose: the result's block (j, i) is made of the block (i, j) alone, so it can "
         "stay on the same device. Which axis then lies along dimension 0?",
-        "Rows 0 to 3 are on devices 0 and 1. After x[::-1], rows 0 to 3 are what rows 12 to 15 "
+        "Rows 0 to 3 are on devices 0 and 1. After `x[::-1]`, rows 0 to 3 are what rows 12 to 15 "
         "were, and the layout is the same as before. Who had those?",
     ),
     diagnoses={
@@ -177,8 +177,8 @@ REDUCTIONS: Final = Exercise(
         ),
     ),
     hints=(
-        "x.sum(0) adds up what stands in a column. If a column is whole on one device, that device "
-        "needs nothing from the others.",
+        "`x.sum(0)` adds up what stands in a column. If a column is whole on one device, that "
+        "device needs nothing from the others.",
         "All eight devices should share the work. On the 4 × 2 mesh a spec that names one "
         "axis makes copies along the other, and copies do the same work twice. An entry of a spec "
         "may be a tuple of axes.",
@@ -423,7 +423,7 @@ Z_ROWS: Final = "4\n5\n6\n7"
 COMMITTED: Final = Exercise(
     id="2.5",
     title="Committed or not",
-    afterwards="It matters for jit with in_shardings, too: an uncommitted argument is moved to "
+    afterwards="It matters for jit with `in_shardings`, too: an uncommitted argument is moved to "
     "where they say, and a committed one that is elsewhere is an error.",
     requirements=(
         *(
@@ -447,9 +447,9 @@ COMMITTED: Final = Exercise(
         PlacedLike("everywhere", "0\n1\n2\n3\n4\n5\n6\n7", ((16, 16),), values=summed),
     ),
     hints=(
-        "An array is committed if somebody said where it is to be: device_put with a place, or a "
+        "An array is committed if somebody said where it is to be: `device_put` with a place, or a "
         "computation on an array that was.",
-        "jax.device_put(z, y.sharding) lays z out as y is. It may move an array from any devices "
+        "`jax.device_put(z, y.sharding)` lays z out as y is. It may move an array from any devices "
         "to any others.",
         "For everywhere, a mesh of all eight is needed; both arrays go onto it, or their sum does.",
     ),
@@ -491,7 +491,7 @@ CASES: Final = {
 CLINIC: Final = Exercise(
     id="2.6",
     title="The disagreement clinic",
-    afterwards="The rule is about one program. Between programs, jax.device_put moves committed "
+    afterwards="The rule is about one program. Between programs, `jax.device_put` moves committed "
     "arrays too, from any devices to any others.",
     requirements=tuple(
         Predicts(
@@ -575,8 +575,8 @@ DISASTER: Final = Exercise(
         ),
     ),
     hints=(
-        "communication(symmetric, block) reads the program, and its .bytes adds up what all "
-        "collectives move. symmetric(block).sharding.spec is the spec of the result.",
+        "`communication(symmetric, block)` reads the program, and its `.bytes` adds up what all "
+        "collectives move. `symmetric(block).sharding.spec` is the spec of the result.",
         "Where x is cut into strips, x.T is cut into strips the other way. To turn rows into "
         "columns each device sends a piece of its strip to each other: an all-to-all.",
         "Both axes of the mesh have to cut the same dimension; which one does not matter.",
