@@ -25,6 +25,9 @@ MOST: Final = 1e-3
 LARGEST: Final = 128
 """Up to which number a factor is said as a whole number, or as one part of so many."""
 
+ABOUT: Final = 1.001
+"""How many times as far off another value has to be, to be told of as the one furthest off."""
+
 NUDGES: Final = 4
 """How often inputs are moved by their last places, to see what that does to the result."""
 
@@ -107,14 +110,27 @@ def worst_place(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> str:
             with np.errstate(invalid="ignore"):
                 off = np.abs(came.astype(np.float64) - right.astype(np.float64))
             off = np.where(np.isnan(off), np.inf, off)
-            if not off.size or off.max() <= furthest:
+            # the first of those that are about as far off: of equals, rounding would choose
+            if not off.size or off.max() <= furthest * ABOUT:
                 continue
-            place = np.unravel_index(int(off.argmax()), off.shape)
+            place = np.unravel_index(int((off * ABOUT >= off.max()).argmax()), off.shape)
             starts = [part.start or 0 for part in shard.index]
             at = ", ".join(str(int(i) + s) for i, s in zip(place, starts, strict=True))
             where = f"at [{at}] on device" if at else "on device"
             furthest = float(off.max())
-            said = f"{came[place]:.6g} {where} {shard.device.id}; it should be {right[place]:.6g}"
+            number, wanted_number = _in_digits(came[place], right[place])
+            said = f"{number} {where} {shard.device.id}; it should be {wanted_number}"
+    return said
+
+
+def _in_digits(came: Any, right: Any) -> tuple[str, str]:
+    """Two numbers in as many digits as tell them apart, and no more than are needed."""
+    if not np.issubdtype(np.result_type(came, right), np.inexact):
+        return str(came), str(right)
+    for digits in (4, 6):
+        said = f"{came:.{digits}g}", f"{right:.{digits}g}"
+        if said[0] != said[1]:
+            break
     return said
 
 

@@ -31,7 +31,7 @@ def test_a_block_that_too_many_hold_is_wrong():
 
 def test_what_is_cut_in_another_way_is_outlined_as_a_whole():
     whole, _ = compared(Layout.of(sharding(x=4), (16, 16)), COLUMNS)
-    assert whole.note == "the array is not cut"
+    assert whole.note == "not cut"
     for spec in (("x",), (None, "x")):
         yours, expected = compared(Layout.of(sharding(*spec, x=4), (16, 16)), COLUMNS)
         assert yours.whole
