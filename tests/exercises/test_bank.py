@@ -94,7 +94,9 @@ def test_every_verdict_speaks_in_whole_sentences(verdicts):
         for finding in here.findings:
             # of a wrong prediction there need be no more to say than that it is wrong
             if not finding.met and (finding.difference or not finding.cell):
-                assert finding.difference.removesuffix(")").endswith((".", "!", "?")), entry.title
+                assert finding.difference.removesuffix(")").endswith((".", "!", "?", "…")), (
+                    entry.title
+                )
 
 
 LONGEST = 25
