@@ -24,8 +24,16 @@ def bars_as_html(amounts: Sequence[tuple[str, float, str]]) -> str:
     return "".join(
         f'<div style="margin:2px 0;display:flex;flex-wrap:wrap;align-items:center;gap:0 8px">'
         f'<div style="width:110px">{html.escape(name)}</div>'
-        f'<div style="background-color:{BLUE};height:10px;'
-        f'width:{max(2, round(LONGEST * amount / most))}px"></div>'
+        # a rectangle and no background, which browsers leave out in print
+        f"{_bar(max(2, round(LONGEST * amount / most)), name)}"
         f"<div>{html.escape(words)}</div></div>"
         for name, amount, words in amounts
+    )
+
+
+def _bar(width: int, name: str) -> str:
+    return (
+        f'<svg role="img" aria-label="{html.escape(name, quote=True)}" '
+        f'xmlns="http://www.w3.org/2000/svg" width="{width}" height="10">'
+        f'<rect width="{width}" height="10" fill="{BLUE}"/></svg>'
     )
