@@ -25,6 +25,7 @@ EXERCISE: Final = f"""\
 {{name}}: Final = Exercise(
     id="{{id}}",
     title="{{id}} {TO_WRITE}",
+    afterwards="What is worth knowing once one has it right. {TO_WRITE}.",
     requirements=(PlacedLike("answer", "0 1 2 3 4 5 6 7", ((16, 16), (8, 64))),),
     hints=(
         "A gentle hint. {TO_WRITE}.",
