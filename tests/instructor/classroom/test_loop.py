@@ -69,7 +69,7 @@ def test_the_message_and_the_score_reach_the_feedback_page(room):
     folder = room.root / "grading" / "feedback" / "mixed" / ASSIGNMENT
     page = (folder / f"{ASSIGNMENT}.html").read_text()
     assert "✗ 1.1 Column strips: not yet" in page
-    assert "All of it is on device 0: nothing was cut" in page
+    assert "The whole array is on device 0: nothing was cut" in page
     assert "◐ 1.6 Two axes along one dimension: partly right (33%)" in page
     assert "(Score: 0.67 / 2.0)" in page
     assert 'role="img"' in page
@@ -114,7 +114,7 @@ def test_validate_says_what_check_says(room, tmp_path):
     said = " ".join(room.nbgrader("validate", str(path)).split())
     assert "VALIDATION FAILED ON 2 CELL(S)!" in said
     assert "NotYet: ✗ 1.1 Column strips: not yet." in said
-    assert "All of it is on device 0: nothing was cut" in said
+    assert "The whole array is on device 0: nothing was cut" in said
     assert "AssertionError" not in said
 
 
