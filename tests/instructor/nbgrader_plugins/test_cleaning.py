@@ -217,3 +217,8 @@ def test_a_feedback_page_has_no_script_of_the_students(tmp_path):
     assert policy[0].endswith("<head>")
     assert policy[2].startswith("default-src &#x27;none&#x27;; script-src")
     assert "form-action &#x27;none&#x27;" in policy[2].partition('"')[0]
+
+
+def test_code_that_stands_on_one_line_does_so_on_a_feedback_page():
+    code = '<code style="white-space:nowrap">P(None, x)</code>'
+    assert clean(code) == code
