@@ -50,15 +50,15 @@ LIES = {
     },
     SHARD_MAP: {
         "hides_a_sum_in_a_composite": Lie(
-            "5.4", lie(SHARD_MAP, "5.4", "psum in a composite"), 1 / 2, 2, "was not asked for",
+            "5.4", lie(SHARD_MAP, "5.4", "psum in a composite"), 1 / 2, 2, "which the exercise does not need",
         ),
     },
     MATMUL: {
         "adds_zeros_up": Lie(
-            "6.2", lie(MATMUL, "6.2", "zeros for show"), 0, 2, "done outside of the body",
+            "6.2", lie(MATMUL, "6.2", "zeros for show"), 0, 2, "done outside the body",
         ),
         "multiplies_fifty_times": Lie(
-            "6.7", lie(MATMUL, "6.7", "fifty times"), 13 / 12, 2, "floating-point operations",
+            "6.7", lie(MATMUL, "6.7", "fifty times"), 13 / 12, 2, "operations; its fair share is",
         ),
     },
 }  # fmt: skip

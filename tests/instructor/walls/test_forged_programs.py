@@ -35,7 +35,7 @@ ARTIFACTS = {
         "[a[: len(a) // 2] for a in exported(jnp.sin)]",
         "The exported program cannot be read.",
     ),
-    "one_for_two": ("exported(jnp.sin)[:1]", "A program for each list of arguments was needed"),
+    "one_for_two": ("exported(jnp.sin)[:1]", "is not a program for each list of arguments"),
     "oversized": ("[bytes(10_000_000)] * 2", "turned has not been filled in yet."),
     "a_custom_call": (
         "exported(lambda x: jax.ffi.ffi_call('hostile', jax.ShapeDtypeStruct(x.shape, x.dtype))(x),"
@@ -47,7 +47,7 @@ ARTIFACTS = {
         "jax.ShapeDtypeStruct(x.shape, x.dtype))(x), 'xla_ffi_python_cpu_callback')",
         "which is outside of what a program may call here",
     ),
-    "other_shapes": ("exported(jnp.sin, shape=(8, 8))", "exported for other arguments than asked"),
+    "other_shapes": ("exported(jnp.sin, shape=(8, 8))", "exported for other arguments than those"),
     "endless": (
         "exported(lambda x: jax.lax.while_loop(lambda c: c.sum() < np.inf, lambda c: c * 0, x))",
         "Judging it did not come to an end",
