@@ -50,7 +50,8 @@ LIES = {
     },
     SHARD_MAP: {
         "hides_a_sum_in_a_composite": Lie(
-            "5.4", lie(SHARD_MAP, "5.4", "psum in a composite"), 1 / 2, 2, "which the exercise does not need",
+            "5.4", lie(SHARD_MAP, "5.4", "psum in a composite"), 1 / 2, 2,
+            "which the exercise does not need",
         ),
     },
     MATMUL: {
