@@ -1,13 +1,19 @@
 """nbgrader's own feedback pages, made careful: browsers are told what they may do."""
 
 import html
-from typing import Any
+from typing import Any, Final
 
 from nbgrader.apps import api, generatefeedbackapp
 from nbgrader.converters import GenerateFeedback
 
 from autograder.instructor.nbgrader_plugins.page_policies import of_feedback
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
+
+FOR_PAPER: Final = (
+    "<style>@media print { pre { white-space: pre-wrap !important; overflow-wrap: anywhere; } "
+    "svg, tr { break-inside: avoid; } }</style>"
+)
+"""On paper nothing can be scrolled: lines of code are broken, and pictures are not."""
 
 
 class CarefulFeedback(GenerateFeedback):
@@ -22,7 +28,8 @@ class CarefulFeedback(GenerateFeedback):
         """Write a page, with its policy before anything else of it."""
         policy = html.escape(of_feedback(self.exporter.mathjax_url))
         meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        super().write_single_notebook(output.replace("<head>", f"<head>{meta}", 1), resources)
+        head = f"<head>{meta}{FOR_PAPER}"
+        super().write_single_notebook(output.replace("<head>", head, 1), resources)
 
 
 def install() -> None:

@@ -75,6 +75,7 @@ def test_the_message_and_the_score_reach_the_feedback_page(room):
     assert "◐ 1.6 Two axes along one dimension: partly right (33%)" in said
     assert "(Score: 0.67 / 2.0)" in page
     assert 'role="img"' in page
+    assert "@media print { pre { white-space: pre-wrap" in page
     assert [p.name for p in folder.iterdir()] == [f"{ASSIGNMENT}.html"]
 
 
