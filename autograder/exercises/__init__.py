@@ -6,7 +6,12 @@ has no copy of this room.
 """
 
 from autograder.exercises.exercise import Exercise, Requirement, pictured
-from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike, Trades
+from autograder.exercises.requirements_on_layouts import (
+    Feeds,
+    PlacedLike,
+    RunsIn,
+    Trades,
+)
 from autograder.exercises.requirements_on_programs import (
     Arrays,
     Ask,
@@ -51,6 +56,7 @@ __all__ = [
     "Requests",
     "Requirement",
     "Returns",
+    "RunsIn",
     "Trades",
     "UnknownExerciseError",
     "WorksAtMost",

@@ -12,7 +12,12 @@ from autograder.evidence import (
     ResultsPlan,
     TablePlan,
 )
-from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike, Trades
+from autograder.exercises.requirements_on_layouts import (
+    Feeds,
+    PlacedLike,
+    RunsIn,
+    Trades,
+)
 from autograder.exercises.requirements_on_programs import Computes
 from autograder.exercises.requirements_on_values import Predicts, Returns
 
@@ -38,7 +43,7 @@ def answer_plan(
                 return PlacementPlan(requirement.shapes[0], requirement.values is not None)
             case Feeds():
                 return PlacementsPlan(requirement.arguments, requirement.shapes[0])
-            case Trades():
+            case Trades() | RunsIn():
                 return PlacementsPlan(requirement.arguments, requirement.shapes)
             case Returns():
                 return ResultsPlan.of(requirement.cases(generator))

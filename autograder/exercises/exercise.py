@@ -11,7 +11,12 @@ import numpy as np
 
 from autograder.evidence import Plan
 from autograder.exercises.answer_plans import answer_plan
-from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike, Trades
+from autograder.exercises.requirements_on_layouts import (
+    Feeds,
+    PlacedLike,
+    RunsIn,
+    Trades,
+)
 from autograder.exercises.requirements_on_programs import (
     CommunicatesAtMost,
     Computes,
@@ -31,6 +36,7 @@ Requirement = (
     | WorksAtMost
     | Feeds
     | Trades
+    | RunsIn
     | Predicts
 )
 

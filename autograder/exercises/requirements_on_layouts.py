@@ -131,3 +131,42 @@ class Trades:
     def best(self) -> int:
         """The least that is known to be moved within the cap."""
         return min(moved for held, moved in self.frontier if held <= self.cap)
+
+
+@dataclass(frozen=True)
+class RunsIn:
+    """Shardings for the arguments of a given function, that hold little and make it fast.
+
+    The function is compiled at a real size and never run. How long it takes is modelled: what
+    computing takes at the machine's full speed and then what sending takes, nothing at the same
+    time, with floating-point numbers counted as bfloat16.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be laid out, in a sentence.
+        function: what the arguments are given to.
+        shapes: the arguments' shapes, in elements.
+        machine: the name of a machine, as `programs.MACHINES` has it.
+        cap: the most bytes of arguments that a device may hold.
+        frontier: pairs of bytes held on each device and microseconds, the best that is known.
+        given: the microseconds of what the notebook shows, which earns nothing.
+    """
+
+    answer: str
+    asks: str
+    function: Arrays
+    shapes: tuple[Shape, ...]
+    machine: str
+    cap: int
+    frontier: tuple[tuple[int, int], ...]
+    given: int
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the function's arguments."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    @property
+    def best(self) -> int:
+        """The fewest microseconds that are known to be enough within the cap."""
+        return min(time for held, time in self.frontier if held <= self.cap)

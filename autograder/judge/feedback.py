@@ -116,5 +116,5 @@ def verdict_as_html(
 
 def _trades(answer: str, trades: Sequence[Trade]) -> str:
     """The attempts at a trade, the latest last, beside the best that is known."""
-    attempts, last = [(trade.held, trade.moved) for trade in trades], trades[-1]
-    return tradeoff_as_html(answer, attempts, last.cap, last.frontier)
+    attempts, last = [(trade.held, trade.costs) for trade in trades], trades[-1]
+    return tradeoff_as_html(answer, attempts, last.cap, last.frontier, last.unit)

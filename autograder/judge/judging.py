@@ -31,6 +31,7 @@ from autograder.exercises import (
     Requests,
     Requirement,
     Returns,
+    RunsIn,
     Trades,
     WorksAtMost,
     pictured,
@@ -40,6 +41,7 @@ from autograder.judge.judging_given_functions import judge_feeds, judge_trade
 from autograder.judge.judging_layouts import judge_placement, of_another_name
 from autograder.judge.judging_requests import judge_requests
 from autograder.judge.judging_results import judge_prediction, judge_results
+from autograder.judge.judging_times import judge_time
 from autograder.judge.judging_values import judge_output_layout, judge_values
 from autograder.judge.report import NOT_BY_HAND, NOT_COUNTED
 from autograder.judge.running_programs import asked_of
@@ -108,6 +110,7 @@ ABOUT: Final[dict[type, str]] = {
     WorksAtMost: "work",
     Feeds: "communication",
     Trades: "bytes moved",
+    RunsIn: "time",
     Predicts: "prediction",
 }
 """What each kind of requirement is about, in a word that can head a column."""
@@ -239,6 +242,8 @@ def _found(
             return judge_feeds(requirement, piece, basis, seed)
         case Trades(), Placements():
             return judge_trade(requirement, piece, basis, seed)
+        case RunsIn(), Placements():
+            return judge_time(requirement, piece, basis)
         case Predicts(), Value():
             return judge_prediction(requirement, piece, basis)
         case _:

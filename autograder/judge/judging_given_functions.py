@@ -39,15 +39,10 @@ class Fed:
         return sum(4 * math.prod(layout.block_shape) for layout in self.layouts)
 
 
-def feed(
-    function: Arrays,
-    names: Sequence[str],
-    shapes: tuple[Shape, ...],
-    piece: Placements,
-    basis: Finding,
-    seed: int,
-) -> Fed | Finding:
-    """Run a given function on arguments laid out by an answer; or what is wrong with the answer."""
+def lay_out(
+    names: Sequence[str], shapes: Sequence[Shape], piece: Placements, basis: Finding
+) -> tuple[Layout, ...] | Finding:
+    """A given function's arguments as an answer lays them out; or what is wrong with the answer."""
     if len(piece.parts) != len(names):
         return basis.problem("malformed", "A placement for each argument was needed.")
     try:
@@ -55,10 +50,7 @@ def feed(
         layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
     except LayoutError as error:
         return basis.problem("does-not-fit", str(error), came="a sharding that does not fit")
-    came = "; ".join(
-        f"{name}: {layout.describe()}" for name, layout in zip(names, layouts, strict=True)
-    )
-    basis = basis.but(came=came)
+    basis = basis.but(came=listed(names, layouts))
     strange = [n for part in piece.parts for n in part.mesh.names if not NAME.fullmatch(n)]
     if strange:  # XLA's own parser aborts the process on some
         return basis.problem(
@@ -71,18 +63,46 @@ def feed(
             "The shardings are on different devices, or have them in different orders. A program "
             "runs on one list of devices, in one order.",
         )
+    return tuple(layouts)
+
+
+def listed(names: Sequence[str], layouts: Sequence[Layout]) -> str:
+    """Where each argument is, in words."""
+    pairs = zip(names, layouts, strict=True)
+    return "; ".join(f"{name}: {layout.describe()}" for name, layout in pairs)
+
+
+def idle_devices(piece: Placements, basis: Finding) -> Finding | None:
+    """The finding where an answer leaves devices out."""
+    used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
+    if used == devices:
+        return None
+    return basis.problem(
+        "one-device" if used == 1 else "devices-unused",
+        f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything and "
+        f"{'does' if used == 1 else 'do'} all the work.",
+    )
+
+
+def feed(
+    function: Arrays,
+    names: Sequence[str],
+    shapes: tuple[Shape, ...],
+    piece: Placements,
+    basis: Finding,
+    seed: int,
+) -> Fed | Finding:
+    """Run a given function on arguments laid out by an answer; or what is wrong with the answer."""
+    layouts = lay_out(names, shapes, piece, basis)
+    if isinstance(layouts, Finding):
+        return layouts
     _whole(function, shapes)  # where this is sound, JAX's refusals are about the layouts
     ran = _run(function, piece.parts, shapes, seed)
-    came = f"{came}. With these layouts, the program communicates {communicated(ran.report)}"
-    used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
-    if used < devices:
-        return basis.problem(
-            "one-device" if used == 1 else "devices-unused",
-            f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything and "
-            f"{'does' if used == 1 else 'do'} all the work.",
-            came=came,
-        )
-    return Fed(tuple(layouts), came, ran)
+    came = (
+        f"{listed(names, layouts)}. With these layouts, the program communicates "
+        f"{communicated(ran.report)}"
+    )
+    return idle_devices(piece, basis.but(came=came)) or Fed(layouts, came, ran)
 
 
 def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:
@@ -122,10 +142,10 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
         if isinstance(fed, Finding):
             return fed
         if fed.held > cap:
-            over = _over(cap, fed.held, basis.but(came=fed.came))
+            too_much = over(cap, fed.held, basis.but(came=fed.came))
             counts = tuple(layout.counts for layout in fed.layouts)
             known = (name for name, cuts in requirement.mistakes.items() if cuts == counts)
-            return over.problem(next(known, over.diagnosis), over.difference)
+            return too_much.problem(next(known, too_much.diagnosis), too_much.difference)
         found = within_budgets(fed.ran.report, budgets, basis, names, fed.layouts)
         found = found.but(came=fed.came)
         if not found.met:
@@ -174,7 +194,7 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
         trade=Trade(held, moved, requirement.cap, requirement.frontier),
     )
     if held > requirement.cap:
-        return _over(requirement.cap, held, basis)
+        return over(requirement.cap, held, basis)
     if any(c.times is None for c in fed.ran.report.collectives):
         return basis.problem(
             "unknown-times", "How often something is moved is known only when the program runs."
@@ -197,7 +217,8 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
     return basis.but(met=True)
 
 
-def _over(cap: float, held: int, basis: Finding) -> Finding:
+def over(cap: float, held: int, basis: Finding) -> Finding:
+    """The finding where a device holds more of the arguments than it may."""
     return basis.problem(
         "over-the-cap",
         f"Each device may hold {cap:,} bytes of the arguments; with your shardings it holds "

@@ -10,19 +10,21 @@ from autograder.layouts import Layout
 
 
 class Trade(Struct, frozen=True):
-    """Bytes held against bytes moved, on each device: what an answer chose, and what can be had.
+    """Bytes held on each device against what that costs: what an answer chose, and what can be had.
 
     Attributes:
-        held: what it holds.
-        moved: what it moves.
+        held: the bytes that it holds.
+        costs: what it costs, such as the bytes that it moves.
         cap: the most that it may hold.
-        frontier: pairs of held and moved, such that nobody knows better in both.
+        frontier: pairs of held and costs, such that nobody knows better in both.
+        unit: what the costs are counted in.
     """
 
     held: int
-    moved: int
+    costs: int
     cap: int
     frontier: tuple[tuple[int, int], ...]
+    unit: str = "bytes moved"
 
 
 class Finding(Struct, frozen=True):

@@ -1,16 +1,23 @@
-"""A picture of bytes held against bytes moved: the best that is known, and one's own attempts."""
+"""A picture of bytes held against their price: the best that is known, and one's own attempts."""
 
 import base64
 import html
 import io
 from collections.abc import Sequence
+from typing import Final
 
 Pair = tuple[int, int]
-"""Bytes held, and bytes moved, on each device."""
+"""Bytes held on each device, and what that costs."""
+
+MIB: Final = 2**20
 
 
 def tradeoff_as_html(
-    title: str, attempts: Sequence[Pair], cap: int, frontier: Sequence[Pair]
+    title: str,
+    attempts: Sequence[Pair],
+    cap: int,
+    frontier: Sequence[Pair],
+    unit: str = "bytes moved",
 ) -> str:
     """The attempts as HTML with a picture, the last one marked; with the same in words.
 
@@ -19,23 +26,27 @@ def tradeoff_as_html(
         attempts: what was tried, the latest last.
         cap: the most that may be held.
         frontier: the best that is known.
+        unit: what costs are counted in.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.6, 3.0), layout="constrained")
     axes = figure.subplots()
-    held, moved = zip(*sorted(frontier), strict=True)
-    axes.step(held, moved, where="post", color="#0072b2", label="the best that is known")
-    axes.plot(held, moved, "o", color="#0072b2", markersize=4)
-    axes.axvline(cap, color="#1a1a1a", linestyle="--", label="the cap")
-    *earlier, last = attempts
-    axes.plot([held for held, _ in earlier], [moved for _, moved in earlier], "x", color="#7a7a7a")
+    size, of_size = (MIB, "MiB") if cap >= MIB else (1, "bytes")
+    drawn = [(held / size, cost) for held, cost in attempts]
+    held, costs = zip(*sorted((held / size, cost) for held, cost in frontier), strict=True)
+    axes.step(held, costs, where="post", color="#0072b2", label="the best that is known")
+    axes.plot(held, costs, "o", color="#0072b2", markersize=4)
+    axes.axvline(cap / size, color="#1a1a1a", linestyle="--", label="the cap")
+    *earlier, last = drawn
+    axes.plot([held for held, _ in earlier], [cost for _, cost in earlier], "x", color="#7a7a7a")
     axes.plot([last[0]], [last[1]], "*", color="#d0560a", markersize=13, label="yours")
-    axes.set(xlabel="bytes held on each device", ylabel="bytes moved", ylim=(-1500, None))
+    room_below = -0.06 * max(cost for _, cost in [*drawn, *frontier])
+    axes.set(xlabel=f"{of_size} held on each device", ylabel=unit, ylim=(room_below, None))
     axes.legend(fontsize=8)
     written = io.BytesIO()
     figure.savefig(written, format="png", dpi=160)
-    described = html.escape(_in_words(title, attempts, cap, frontier), quote=True)
+    described = html.escape(_in_words(title, attempts, cap, frontier, unit), quote=True)
     picture = base64.b64encode(written.getvalue()).decode()
     return (
         f'<div><div style="font-weight:600">{html.escape(title)}</div>'
@@ -43,13 +54,16 @@ def tradeoff_as_html(
     )
 
 
-def _in_words(title: str, attempts: Sequence[Pair], cap: int, frontier: Sequence[Pair]) -> str:
+def _in_words(
+    title: str, attempts: Sequence[Pair], cap: int, frontier: Sequence[Pair], unit: str
+) -> str:
     """What the picture shows."""
+    what = unit.removeprefix("bytes ")
     return (
-        f"{title}: cap {cap:,} bytes. The best that is known: {_listed(frontier)}. "
-        f"Yours: {_listed(attempts)}."
+        f"{title}: cap {cap:,} bytes. The best that is known: {_listed(frontier, what)}. "
+        f"Yours: {_listed(attempts, what)}."
     )
 
 
-def _listed(pairs: Sequence[Pair]) -> str:
-    return "; ".join(f"{held:,} held, {moved:,} moved" for held, moved in pairs)
+def _listed(pairs: Sequence[Pair], what: str) -> str:
+    return "; ".join(f"{held:,} held, {cost:,} {what}" for held, cost in pairs)

@@ -16,8 +16,10 @@ from autograder.programs.program_errors import UNREDUCED, ProgramError
 from autograder.programs.report import Report
 from autograder.programs.requested import scale, take_out
 from autograder.programs.running import Ran, execute, run
+from autograder.programs.scaled_arguments import BFLOAT16, in_bfloat16
 
 __all__ = [
+    "BFLOAT16",
     "KINDS",
     "MACHINES",
     "UNREDUCED",
@@ -33,6 +35,7 @@ __all__ = [
     "described",
     "execute",
     "export",
+    "in_bfloat16",
     "placed",
     "run",
     "scale",

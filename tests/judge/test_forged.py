@@ -21,7 +21,7 @@ from autograder.evidence import (
     Unanswered,
     Value,
 )
-from autograder.exercises import EXERCISES, Exercise, Feeds, Predicts, Returns, Trades
+from autograder.exercises import EXERCISES, Exercise, Feeds, Predicts, Returns, RunsIn, Trades
 from autograder.judge import judge, verdict_as_html, verdict_as_text, verdict_for_terminal
 
 SIZES = st.one_of(st.integers(0, 9), st.sampled_from([16, 64, 1 << 31]))
@@ -80,7 +80,7 @@ def pieces(exercise: Exercise, answer: str) -> st.SearchStrategy[Piece]:
     for requirement in exercise.requirements:
         if requirement.answer != answer:
             continue
-        if isinstance(requirement, Feeds | Trades):
+        if isinstance(requirement, Feeds | Trades | RunsIn):
             count = len(requirement.arguments)
             several = st.lists(PLACEMENTS, min_size=count, max_size=count)
             return st.builds(Placements, several.map(tuple)) | KINDS

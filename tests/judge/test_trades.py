@@ -84,6 +84,6 @@ def test_a_notebook_remembers_the_attempts(monkeypatch):
         tight=...,
     )
     check("6.8", roomy=shardings, tight=shardings)
-    moved = {name: [t.moved for t in trades] for name, trades in feedback._attempts["6.8"].items()}
+    moved = {name: [t.costs for t in trades] for name, trades in feedback._attempts["6.8"].items()}
     assert moved == {"roomy": [4096, 4096], "tight": [4096]}
     assert jax.device_count() == 8

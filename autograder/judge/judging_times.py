@@ -1,0 +1,79 @@
+"""The judge's eye for modelled time: how long does a given function take at a real size?"""
+
+import math
+from functools import lru_cache
+
+import jax
+import numpy as np
+
+from autograder import programs
+from autograder.evidence import Placement, Placements
+from autograder.exercises import Arrays, RunsIn
+from autograder.judge.judging_costs import communicated
+from autograder.judge.judging_given_functions import idle_devices, lay_out, listed, over
+from autograder.judge.judging_layouts import mesh_of, rebuild
+from autograder.judge.verdict import Finding, Trade
+from autograder.layouts import Shape
+from autograder.programs import BFLOAT16, Report, communication, in_bfloat16
+
+
+def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
+    """The finding for what an answer holds and how long it takes, against the best known."""
+    names, shapes = requirement.arguments, requirement.shapes
+    layouts = lay_out(names, shapes, piece, basis)
+    if isinstance(layouts, Finding):
+        return layouts
+    report = _compiled(requirement.function, piece.parts, shapes, requirement.machine)
+    held = sum(BFLOAT16 * math.prod(layout.block_shape) for layout in layouts)
+    came = (
+        f"{listed(names, layouts)}. With these layouts, the program communicates "
+        f"{communicated(report)}"
+    )
+    idle = idle_devices(piece, basis.but(came=came))
+    if idle is not None:
+        return idle
+    if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
+        return basis.problem(
+            "unknown-times", "How often a loop runs is known only when the program runs."
+        )
+    took = round(1e6 * (report.computing + report.communicating))
+    basis = basis.but(
+        came=f"{held:,} bytes held on each device; {_ms(report.computing)} of computing and "
+        f"{_ms(report.communicating)} of communicating ({came})",
+        trade=Trade(held, took, requirement.cap, requirement.frontier, "microseconds"),
+    )
+    if held > requirement.cap:
+        return over(requirement.cap, held, basis)
+    best, given = requirement.best, requirement.given
+    credit = min(1.0, max(0.0, (given - took) / (given - best)))
+    if credit == 1:
+        return basis.but(met=True)
+    return basis.problem(
+        "waits-for-data" if report.communicating > report.computing else "works-too-much",
+        f"On {requirement.machine}, each device computes for {_ms(report.computing)} and "
+        f"communicates for {_ms(report.communicating)}. Within the cap, it can be done in "
+        f"{_ms(best / 1e6)} together.",
+        credit=round(credit, 3),
+    )
+
+
+@lru_cache(maxsize=16)
+def _compiled(
+    function: Arrays, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], machine: str
+) -> Report:
+    """What the compiler makes of the function for arguments laid out so; nothing is run."""
+    mesh = mesh_of(parts[0])
+    arguments = [
+        jax.ShapeDtypeStruct(shape, np.float32, sharding=rebuild(part))
+        for part, shape in zip(parts, shapes, strict=True)
+    ]
+    with programs.current(mesh):
+        try:
+            report = communication(function, *arguments, machine=machine, mesh=mesh)
+        except programs.CommunicationError as error:
+            raise programs.ProgramError("fails", str(error)) from error
+    return in_bfloat16(report, {})
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.1f} ms"
