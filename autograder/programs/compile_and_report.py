@@ -10,7 +10,7 @@ import jax
 from autograder.errors import ShortError, TheirError, first_line, their_error, theirs
 from autograder.programs.compiled import Program, program_of, work_left_out
 from autograder.programs.compiled import read as collectives_of
-from autograder.programs.costs import MACHINES
+from autograder.programs.costs import MACHINES, no_such_machine
 from autograder.programs.report import MACHINE, Report
 from autograder.programs.scaled_arguments import (
     ScalingError,
@@ -54,10 +54,8 @@ def communication(
         CommunicationError: there is nothing to compile, or it does not compile, or not at that
             size.
     """
-    if machine not in MACHINES:
-        raise CommunicationError(
-            f"There is no machine {machine!r} here; there are {', '.join(MACHINES)}."
-        )
+    if not isinstance(machine, str) or machine not in MACHINES:
+        raise CommunicationError(no_such_machine(machine))
     compiled = (
         _compile_scaled(function, args, scaled)
         if scaled

@@ -8,6 +8,7 @@ Operations in MPICH", 2005, section 4.) Latency is left out: these are times of 
 """
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from autograder.programs.collective import Collective
@@ -54,6 +55,17 @@ MACHINES: Final = {
     )
 }
 """Machines by name. A test says for each that its numbers follow from what its source publishes."""
+
+
+def no_such_machine(name: object) -> str:
+    """What is said where a machine is asked for that there is none of."""
+    listed = ", ".join(map(repr, MACHINES))
+    if not isinstance(name, str):
+        return f"A machine is asked for by its name, one of {listed}; {type(name).__name__} came."
+    known = {each.lower(): each for each in MACHINES}
+    near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    meant = f" Did you mean {known[near[0]]!r}?" if near else ""
+    return f"There is no machine {name!r} here; there are {listed}.{meant}"
 
 
 def wire_bytes(collective: Collective) -> float:

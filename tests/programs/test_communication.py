@@ -238,3 +238,24 @@ def test_misuse_gets_a_sentence(call, says):
         call()
     assert says in str(raised.value)
     assert raised.value._render_traceback_()
+
+
+@pytest.mark.parametrize(
+    ("machine", "says"),
+    [
+        (3, "A machine is asked for by its name, one of 'TPU v5e', 'TPU v5p', 'H100 NVLink', "
+            "'H100 100G Ethernet'; int came."),
+        (["TPU v5e"], "'H100 100G Ethernet'; list came."),
+        (None, "'H100 100G Ethernet'; NoneType came."),
+        ("TPU v5E", "Did you mean 'TPU v5e'?"),
+        ("v5p", "Did you mean 'TPU v5p'?"),
+        ("H100 NVlinks", "Did you mean 'H100 NVLink'?"),
+        ("H100 Ethernet", "Did you mean 'H100 100G Ethernet'?"),
+        ("abacus", "There is no machine 'abacus' here; there are 'TPU v5e', 'TPU v5p', 'H100 NV"
+                   "Link', 'H100 100G Ethernet'."),
+    ],
+)  # fmt: skip
+def test_a_machine_that_there_is_none_of_gets_a_sentence(machine, says):
+    with pytest.raises(CommunicationError) as raised:
+        communication(jnp.sin, BLOCKS, machine=machine)
+    assert str(raised.value).endswith(says)
