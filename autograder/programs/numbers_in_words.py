@@ -1,11 +1,15 @@
 """Counts and times as one writes them: exact while they are small, rounded where they are large."""
 
+from typing import Final
+
+LARGE: Final = (("quadrillion", 1e15), ("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
+
 
 def count_in_words(count: float) -> str:
     """`2,816`, and `137 billion`."""
-    for word, factor in (("trillion", 1e12), ("billion", 1e9), ("million", 1e6)):
+    for word, factor in LARGE:
         if count >= (10 if word == "million" else 1) * factor:
-            return f"{count / factor:,.3g} {word}"
+            return f"{_rounded(count / factor)} {word}"
     return f"{count:,.0f}"
 
 
@@ -13,7 +17,7 @@ def bytes_in_words(count: float) -> str:
     """`2,816`, and `134 MB`."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if count >= (10 if unit == "MB" else 1) * factor:
-            return f"{count / factor:,.3g} {unit}"
+            return f"{_rounded(count / factor)} {unit}"
     return f"{count:,.0f}"
 
 
@@ -27,5 +31,10 @@ def time_in_words(seconds: float) -> str:
     """`3.36 ms`; below a microsecond, only that."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if seconds * factor >= 1:
-            return f"{seconds * factor:,.3g} {unit}"
+            return f"{_rounded(seconds * factor)} {unit}"
     return "under 1 µs"
+
+
+def _rounded(number: float) -> str:
+    """Three digits of a number, and never a power of ten: `1,000` for 999.9."""
+    return f"{float(f'{number:.3g}'):,.12g}"
