@@ -1,4 +1,4 @@
-"""Pictures: blocks, collectives, holdings and trade-offs, drawn as HTML, as text, and as figures.
+"""Pictures of blocks, collectives, holdings, trade-offs and rooflines: HTML, text and figures.
 
 In: rectangles, labels, groups and numbers, as plain data. Out: HTML for a notebook, text, tables
 for a terminal, figures. Nothing here knows JAX, a layout or an exercise: who has something to
@@ -23,6 +23,7 @@ from autograder.pictures.ring_strips import (
     collective_as_text,
     sent_in_steps,
 )
+from autograder.pictures.roofline_pictures import Roofline, RooflinePoint
 from autograder.pictures.tradeoff_pictures import tradeoff_as_html
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "Edge",
     "MeshGrid",
     "Picture",
+    "Roofline",
+    "RooflinePoint",
     "bars_as_html",
     "blocks_as_figure",
     "blocks_as_html",

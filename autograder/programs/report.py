@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from autograder.pictures import CollectivePicture
+from autograder.errors import UsageError
+from autograder.pictures import CollectivePicture, Roofline
 from autograder.programs.collective import Collective
 from autograder.programs.costs import MACHINES, seconds, wire_bytes
 from autograder.programs.exchanges import over_words, pictures_of
@@ -18,6 +19,7 @@ from autograder.programs.report_pages import (
     report_as_text,
     report_for_terminal,
 )
+from autograder.programs.report_rooflines import Measured, roofline_of
 from autograder.programs.shown_report import Row, Shown
 
 if TYPE_CHECKING:
@@ -94,6 +96,53 @@ class Report:
     def pictures(self) -> list[CollectivePicture]:
         """A picture for each kind of exchange."""
         return pictures_of(self._as_written(), self.mesh, steps=self.steps)
+
+    def roofline(self, name: str = "this program", /, **others: "Report") -> Roofline:
+        """The roofline of the report's machine, and where this program and others are on it.
+
+        `report.roofline("by rows", by_columns=other)` draws two programs. It takes times of large
+        buffers, so it means most where a report is scaled up: `communication(f, x, scaled=…)`.
+
+        Args:
+            name: what this program is called in the picture.
+            **others: reports on other programs for the same machine, by their names.
+
+        Returns:
+            A `Roofline`, which shows itself as a picture, and as text.
+
+        Raises:
+            UsageError: the name is none, an argument is no report, or a report is for another
+                machine.
+        """
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError(
+                "What comes first is the name of this program in the picture; other reports have "
+                'their names before them: report.roofline("by rows", by_columns=other).'
+            )
+        for other, report in others.items():
+            if not isinstance(report, Report):
+                raise UsageError(
+                    f"{other} is to be a report, as communication(f, x) gives one; "
+                    f"{type(report).__name__} came."
+                )
+            if report.machine != self.machine:
+                raise UsageError(
+                    f"A roofline is that of one machine: this report is for {self.machine}, and "
+                    f"{other} for {report.machine}. communication(…, machine={self.machine!r}) "
+                    f"makes one for the same."
+                )
+        if name in others:
+            raise UsageError(f"Two programs are called {name!r}; each needs a name of its own.")
+        programs = {name: self, **others}
+        return roofline_of(
+            [report._measured(called) for called, report in programs.items()],
+            MACHINES[self.machine],
+        )
+
+    def _measured(self, name: str) -> Measured:
+        endless = any(c.times is None for c in self.collectives)
+        sent = math.inf if endless else self.sent
+        return Measured(name, self.flops, sent, self.computing, self.communicating)
 
     def summary(self) -> str:
         """One line: how much is communicated, computed and held on each device."""

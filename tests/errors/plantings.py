@@ -63,7 +63,8 @@ def looks() -> Answers:
         show(x, values=True)
         show(x.sharding.mesh, figure=True)
         report = communication(lambda x: x.sum(0), x, steps=True, scaled={16: 1 << 16})
-        return len(str(report) + report._repr_html_())
+        drawn = report.roofline("rows")
+        return len(str(report) + report._repr_html_() + drawn._repr_html_())
 
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), look)
 
@@ -221,6 +222,7 @@ PLANTINGS = [
     Planting("pictures.held_pieces", "held_as_svg", "1.7", looks),
     Planting("pictures.mesh_groups", "mesh_as_svg", "1.7", looks),
     Planting("pictures.ring_strips", "strip_as_html", "1.7", looks),
+    Planting("pictures.roofline_pictures", "_image", "1.7", looks),
     Planting("pictures.svg_parts", "width_of", "1.7", looks),
     Planting("pictures.device_contents", "holdings_as_text", "1.7", looks),
     Planting("pictures.palette", "tint", "1.1", rows),
@@ -246,6 +248,7 @@ PLANTINGS = [
     Planting("programs.numbers_in_words", "bytes_in_words", "1.7", looks),
     Planting("programs.report", lambda: Report.rows, "1.7", looks),
     Planting("programs.report_pages", "report_as_text", "1.7", looks),
+    Planting("programs.report_rooflines", "_point", "1.7", looks),
     Planting("programs.report_times", "times_in_words", "1.7", looks),
     Planting("programs.scaled_arguments", "scaled_up", "1.7", looks),
     Planting("programs.compile_and_report", "_peak_bytes", "3.1", turned),

@@ -1,0 +1,138 @@
+"""Programs on the roofline of a machine: what each sends for what it computes, in words and places.
+
+A chip computes at most so many operations a second, and sends at most so many bytes a second. A
+program that computes `i` operations for each byte that it sends can therefore reach `min(peak, link
+× i)` operations a second, if it does both at once: that is the roof. Where one waits for the other,
+it reaches its operations divided by the sum of both times, which is never less than half of it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autograder.pictures import Roofline, RooflinePoint
+from autograder.programs.costs import Machine
+from autograder.programs.numbers_in_words import count_in_words, sized, time_in_words
+from autograder.programs.report_times import LEAST
+
+LATENCY: Final = (
+    "At these sizes, starting a message takes longer than sending it, which a roofline leaves out; "
+    "communication(…, scaled={16: 8192}) asks about larger ones."
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a roofline is told of a program.
+
+    Attributes:
+        name: what it is called.
+        flops: operations on each device; infinite where a loop's count is unknown.
+        sent: bytes that each device sends; infinite where a loop's count is unknown.
+        computing: the seconds that computing takes on the machine.
+        communicating: the seconds that sending takes there.
+    """
+
+    name: str
+    flops: float
+    sent: float
+    computing: float
+    communicating: float
+
+
+def roofline_of(programs: Sequence[Measured], machine: Machine) -> Roofline:
+    """Programs on the roofline of a machine.
+
+    Args:
+        programs: them, by different names.
+        machine: whose roofline it is.
+    """
+    drawn = [program for program in programs if _is_drawn(program)]
+    remarks = [_why_not(program) for program in programs if not _is_drawn(program)]
+    if any(0 < program.communicating < LEAST for program in drawn):
+        remarks.append(LATENCY)
+    peak, link = f"{count_in_words(machine.flops)} operations", f"{sized(machine.link)}"
+    ridge = f"{_count(machine.flops / machine.link)} operations for each byte"
+    return Roofline(
+        machine.name,
+        machine.flops,
+        machine.link,
+        f"The roofline of communication on {machine.name}: a chip computes at most {peak} a second "
+        f"and sends at most {link} a second. The ridge is at {ridge}: with fewer, the links are "
+        f"the limit.",
+        (
+            f"left of the ridge, the links are the limit: {link} a second",
+            f"right of it, arithmetic is: {peak} a second",
+            f"the ridge is at {ridge}",
+        ),
+        tuple(_point(program, machine) for program in drawn),
+        tuple(remarks),
+    )
+
+
+def _is_drawn(program: Measured) -> bool:
+    return program.flops > 0 and math.isfinite(program.flops) and math.isfinite(program.sent)
+
+
+def _why_not(program: Measured) -> str:
+    """Why a program has no place in the picture."""
+    if not (math.isfinite(program.flops) and math.isfinite(program.sent)):
+        return (
+            f"{program.name}: not drawn, for nobody knows how often a loop of it runs, and so how "
+            f"much it computes or sends."
+        )
+    if not program.sent:
+        return f"{program.name}: not drawn, for it neither computes nor sends anything."
+    return (
+        f"{program.name}: not drawn, for it does no floating-point operations; it sends "
+        f"{sized(program.sent)} from each device, which takes "
+        f"{time_in_words(program.communicating)}."
+    )
+
+
+def _point(program: Measured, machine: Machine) -> RooflinePoint:
+    both = max(program.computing, program.communicating)
+    one_by_one = program.computing + program.communicating
+    together, apart = program.flops / both, program.flops / one_by_one
+    flops = f"{program.name}: {count_in_words(program.flops)} operations"
+    if not program.communicating:
+        reached = f"{_part(1)} of the peak"
+        return RooflinePoint(
+            f"{program.name}: sends nothing; {reached}",
+            f"{flops} on each device, and nothing is sent: {reached}, in {time_in_words(both)}.",
+            math.inf,
+            together,
+            apart,
+        )
+    intensity = program.flops / (program.communicating * machine.link)
+    ratio = f"{_count(intensity)} operations for each byte"
+    if math.isclose(program.communicating, program.computing, rel_tol=1e-2):
+        limit = "sending takes as long as computing"
+    elif program.communicating > program.computing:
+        limit = "the links are the limit"
+    else:
+        limit = "arithmetic is the limit"
+    best, worst = _part(together / machine.flops), _part(apart / machine.flops)
+    return RooflinePoint(
+        f"{program.name}: {ratio}; {best} of the peak, {worst} if one waits",
+        f"{flops} and {sized(program.sent)} sent on each device, {ratio}, so {limit}. If computing "
+        f"and sending happen at once, {count_in_words(together)} operations a second ({best} of "
+        f"the peak, in {time_in_words(both)}); if one waits for the other, {count_in_words(apart)} "
+        f"({worst}, in {time_in_words(one_by_one)}).",
+        intensity,
+        together,
+        apart,
+    )
+
+
+def _count(number: float) -> str:
+    """`1,970`, and `0.25`."""
+    return count_in_words(number) if number >= 10 else f"{number:.2g}"
+
+
+def _part(fraction: float) -> str:
+    """`34%`, and `0.34%`."""
+    if fraction < 1e-4:
+        return "under 0.01%"
+    return f"{100 * fraction:.0f}%" if fraction >= 0.1 else f"{100 * fraction:.2g}%"

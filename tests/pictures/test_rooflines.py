@@ -1,0 +1,112 @@
+"""A roofline is drawn with its programs on it, can be read in any theme, and says all in words."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from autograder.pictures import Roofline, RooflinePoint
+
+PEAK, LINK = 197e12, 100e9
+INF = float("inf")
+
+
+def point(name, intensity, peak=PEAK):
+    together = min(peak, LINK * intensity)
+    return RooflinePoint(f"{name}: words", f"{name}: a line", intensity, together, together / 1.5)
+
+
+def roofline(*points, remarks=()):
+    return Roofline("TPU v5e", PEAK, LINK, "The roof.", ("above", "words"), points, remarks)
+
+
+FIVE = [("rows", 1e3), ("columns", 1e3), ("blocks", 1e5), ("quiet", INF), ("silent", INF)]
+CASES = {
+    "five": FIVE,
+    "one far to the left": [("left", 1e-3)],
+    "one far to the right": [("right", 1e12)],
+    "far apart": [("left", 1e-3), ("right", 1e12), ("quiet", INF)],
+    "a long name": [("long " * 40, 1e3)],
+    "what looks like mathematics": [("$\\frac{$ & <b>", 1e3)],
+    "twelve": [(f"program {i}", 10.0**i) for i in range(12)],
+}
+
+
+@pytest.fixture
+def drawn():
+    """Draw a figure, and give what is in it."""
+
+    def drawn(picture):
+        figure = picture.figure()
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        return figure, canvas.get_renderer()
+
+    return drawn
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_words_overlap_or_leave_the_picture(case, drawn):
+    figure, renderer = drawn(roofline(*(point(*each) for each in CASES[case])))
+    (axes,), (legend,) = figure.axes, figure.legends
+    words = [*axes.texts, *legend.get_texts(), axes.title, axes.xaxis.label, axes.yaxis.label]
+    boxes = [text.get_window_extent(renderer) for text in words]
+    for text, box in zip(words, boxes, strict=True):
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, text  # noqa: PT018
+        assert box.y0 >= 0 and box.y1 <= figure.bbox.y1, text  # noqa: PT018
+    for number, box in enumerate(boxes):
+        others = boxes[number + 1 :]
+        assert not box.count_overlaps(others), words[number]
+    marks = [
+        tuple(line.get_transform().transform((x, y)))
+        for line in axes.lines
+        if line.get_marker() not in ("None", "")
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    ]
+    for text in axes.texts:
+        box = text.get_window_extent(renderer).padded(3)
+        assert not [mark for mark in marks if box.contains(*mark)], text
+
+
+def test_each_program_is_on_the_roof_and_below_it(drawn):
+    figure, _ = drawn(roofline(*(point(*each) for each in FIVE)))
+    (axes,) = figure.axes
+    marked = [line for line in axes.lines if line.get_marker() not in ("None", "")]
+    looks = {(line.get_marker(), line.get_color()) for line in marked if len(line.get_xdata())}
+    assert len({mark for mark, _ in looks}) == len({colour for _, colour in looks}) == 5
+    hollow = [line for line in marked if line.get_markerfacecolor() == "white"]
+    assert len([line for line in hollow if len(line.get_xdata())]) == 3
+    edge = axes.patches[0].get_x()  # from here on there is what sends nothing
+    right = [line for line in marked if len(line.get_xdata()) and line.get_xdata()[0] > edge]
+    assert [line.get_ydata()[0] for line in right] == [PEAK, PEAK]
+    assert len({line.get_xdata()[0] for line in right}) == 2
+
+
+def test_marks_at_one_place_can_all_be_seen(drawn):
+    figure, _ = drawn(roofline(*(point(name, 1e3) for name in "abcde")))
+    sizes = [line.get_markersize() for line in figure.axes[0].lines
+             if line.get_marker() not in ("None", "") and len(line.get_xdata())]  # fmt: skip
+    assert np.all(np.diff(sizes[::2]) < -2)
+
+
+def test_what_is_drawn_is_said():
+    picture = roofline(*(point(*each) for each in FIVE), remarks=("moves: not drawn",))
+    lines = str(picture).splitlines()
+    assert lines == ["The roof.", *(f"{name}: a line" for name, _ in FIVE), "moves: not drawn"]
+    assert repr(picture) == str(picture)
+    page = ET.fromstring(re.sub(r"(<img[^>]*)>", r"\1/>", picture._repr_html_()))
+    (image,) = page.iter("img")
+    assert " ".join(image.attrib["alt"].split()) == " ".join(lines)
+    assert "".join(page.itertext()) == "moves: not drawn"
+
+
+def test_it_brings_its_own_ground_to_a_dark_page(drawn):
+    figure, _ = drawn(roofline(point("rows", 1e3)))
+    assert figure.get_facecolor() == (1, 1, 1, 1)
+
+
+def test_with_nothing_to_draw_there_are_words():
+    page = ET.fromstring(roofline(remarks=("moves: <not> drawn",))._repr_html_())
+    assert ["".join(line.itertext()) for line in page] == ["The roof.", "moves: <not> drawn"]
