@@ -19,6 +19,9 @@ LONGEST_CALL: Final = 120
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """A whole number of which nobody reads all digits."""
 
+NOT_FINITE: Final = ("nan", "inf", "-inf")
+"""What such numbers are as plain data, which has no others for them."""
+
 
 def judge_results(
     requirement: Returns, piece: Value, basis: Finding, exercise: Exercise, seed: int
@@ -89,6 +92,8 @@ def _form(requirement: Predicts, came: Any) -> str:
     quotes = " without quotes" * isinstance(came, str)
     if isinstance(right, bool):
         return "" if isinstance(came, bool) else f"True or False{quotes}"
+    if _is_number(right) and came in NOT_FINITE:
+        return "a finite number"
     if _is_number(right):
         return "" if _is_number(came) else f"a number{quotes}"
     if isinstance(right, str):
@@ -193,6 +198,8 @@ def _called(call: str) -> str:
 
 def _kind(value: Any) -> str:
     """What kind of thing came, in words."""
+    if value in NOT_FINITE:
+        return str(value)
     if isinstance(value, dict):
         return f"something of type {value.get('of type')}"
     kinds = {bool: "a bool", int: "a number", float: "a number", str: "a string", list: "a list"}

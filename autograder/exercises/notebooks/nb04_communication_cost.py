@@ -1,0 +1,910 @@
+"""Notebook 04: what a compiled program communicates, and what that costs.
+
+A note for maintainers: every number that is right here follows from the ring formulas, from the
+machines of `programs.MACHINES`, or from what `communication` reads; `tests/exercises/test_costs.py`
+does the arithmetic again, on the JAX that runs.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.exercises.exercise import Exercise
+from autograder.exercises.requirements_on_layouts import RunsIn
+from autograder.exercises.requirements_on_values import AnyOf, Predicts, Returns
+from autograder.programs import BFLOAT16, MACHINES
+
+COLLECTIVES: Final = (
+    "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute",
+)  # fmt: skip
+
+ELEMENT: Final = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "f32": 4, "s32": 4, "f64": 8}
+"""The bytes of an element, by HLO's name of its type."""
+
+INSTRUCTION: Final = re.compile(r"^\s*(?:ROOT )?%(\S+) = (?:\(.*?\)|\S+) ([\w-]+)\(", re.MULTILINE)
+"""An instruction's name and its opcode."""
+
+
+# 4.1: a program's text, as XLA writes it
+
+
+def _type(rng: np.random.Generator) -> str:
+    """The type of an array, such as `f32[16,8]{1,0}`."""
+    sizes = rng.integers(1, 17, int(rng.integers(0, 4)))
+    order = f"{{{','.join(map(str, reversed(range(len(sizes)))))}}}" if len(sizes) else ""
+    return f"{rng.choice(list(ELEMENT))}[{','.join(map(str, sizes))}]{order}"
+
+
+def _types(rng: np.random.Generator, several: bool) -> str:
+    if not several:
+        return _type(rng)
+    return f"({', '.join(_type(rng) for _ in range(int(rng.integers(2, 4))))})"
+
+
+def _groups(rng: np.random.Generator, form: int) -> str:
+    """Groups of devices, in one of the four forms that XLA has for them."""
+    total = int(rng.choice([8, 16, 32]))
+    size = int(rng.choice([s for s in (2, 4, 8, 16) if s * 2 <= total and s * s != total]))
+    count = total // size
+    if form == 0:
+        listed = np.arange(total).reshape(count, size)
+        return f"{{{','.join('{' + ','.join(map(str, group)) + '}' for group in listed)}}}"
+    if form == 1:
+        return f"[{count},{size}]<=[{total}]"
+    if form == 2:
+        return f"[{count},{size}]<=[{size},{count}]T(1,0)"
+    if size == 8:  # along two axes of three
+        return f"mesh['a'=4,'b'={count},'c'=2] {{'a','c'}}"
+    return f"mesh['x'={size},'y'={count}] {{'x'}}"
+
+
+def _line(rng: np.random.Generator, form: int) -> str:
+    """A collective's line, with its groups."""
+    kind = str(rng.choice(COLLECTIVES[:4]))
+    name = f"{kind}.{rng.integers(1, 90)}"
+    return (
+        f"  %{name} = {_type(rng)} {kind}(%param.{rng.integers(0, 4)}), "
+        f"channel_id={rng.integers(1, 9)}, replica_groups={_groups(rng, form)}, "
+        f'use_global_device_ids=true, metadata={{op_name="jit(f)/step[2,2]"}}'
+    )
+
+
+def _program(rng: np.random.Generator) -> str:
+    """A program with every kind of line that can be mistaken for another."""
+    sure = [*COLLECTIVES, *map(str, rng.choice(COLLECTIVES, 2))]
+    number = iter(rng.permutation(90).tolist())
+    blocks = []
+    for kind in sure:  # each by itself, and each in two halves with something between them
+        blocks.append([_instruction(rng, f"{kind}.{next(number)}", kind)])
+    for kind in map(str, rng.choice(("all-gather", "all-reduce", "collective-permute"), 2)):
+        start = f"{kind}-start.{next(number)}"
+        blocks.append(
+            [
+                _instruction(rng, start, f"{kind}-start"),
+                _instruction(rng, f"{kind}-done.{next(number)}", f"{kind}-done", start),
+            ]
+        )
+    a, b, c, d = map(str, rng.permutation(COLLECTIVES)[:4])
+    blocks += [
+        [_instruction(rng, f"psum.{next(number)}", a)],  # which has another name
+        [_instruction(rng, f"{b}.{next(number)}", "copy")],  # which has only the name
+        [_instruction(rng, f"fusion.{next(number)}", "fusion", f"{c}.1")],
+        [_instruction(rng, f"add.{next(number)}", "add", note=f"jit(f)/the {d}(x)")],
+    ]
+    order = rng.permutation(len(blocks))
+    body = [line for i in order for line in blocks[i]]
+    return "\n".join(
+        [
+            "HloModule jit_f, is_scheduled=true, num_partitions=8",
+            "",
+            "ENTRY %main (param.0: f32[16,8]) -> f32[16,8] {",
+            "  %param.0 = f32[16,8]{1,0} parameter(0)",
+            *body,
+            "  ROOT %copy = f32[16,8]{1,0} copy(%param.0)",
+            "}",
+        ]
+    )
+
+
+def _instruction(
+    rng: np.random.Generator, name: str, opcode: str, operand: str = "param.0", note: str = "f"
+) -> str:
+    typed = _types(rng, several=bool(rng.integers(2)))
+    return f'  %{name} = {typed} {opcode}(%{operand}), metadata={{op_name="{note}"}}'
+
+
+def _kind(opcode: str) -> str:
+    return opcode.removesuffix("-start").removesuffix("-done")
+
+
+def _opcodes(text: str) -> list[str]:
+    return [opcode for _, opcode in INSTRUCTION.findall(text)]
+
+
+def _kinds(text: str) -> list[str]:
+    once = [_kind(opcode) for opcode in _opcodes(text) if not opcode.endswith("-done")]
+    return [kind for kind in once if kind in COLLECTIVES]
+
+
+def _both_halves(text: str) -> list[str]:
+    return [_kind(opcode) for opcode in _opcodes(text) if _kind(opcode) in COLLECTIVES]
+
+
+def _mentions(text: str) -> list[str]:
+    return [kind for line in text.splitlines() for kind in COLLECTIVES if kind in line]
+
+
+def _mentioned_calls(text: str, half: str = "(?:-start)?") -> list[str]:
+    return re.findall(rf"({'|'.join(COLLECTIVES)}){half}\(", text)
+
+
+def _by_name(text: str) -> list[str]:
+    names = [re.split(r"\.|-start|-done", name)[0] for name, _ in INSTRUCTION.findall(text)]
+    return [name for name in names if name in COLLECTIVES]
+
+
+def _by_name_once(text: str) -> list[str]:
+    names = [name for name, _ in INSTRUCTION.findall(text) if "-done" not in name]
+    return [k for k in (re.split(r"\.|-start", name)[0] for name in names) if k in COLLECTIVES]
+
+
+def _sizes(text: str) -> list[tuple[str, list[int]]]:
+    """The element type and the sizes of each array in a type."""
+    return [
+        (element, [int(size) for size in sizes.split(",") if size])
+        for element, sizes in re.findall(r"(\w+)\[([\d,]*)\]", text)
+    ]
+
+
+def _bytes_of(text: str, width: Callable[[str], int] = ELEMENT.__getitem__) -> int:
+    return int(sum(width(element) * np.prod(sizes, dtype=int) for element, sizes in _sizes(text)))
+
+
+def _scalars_are_nothing(text: str) -> int:
+    return int(
+        sum(
+            ELEMENT[element] * np.prod(sizes, dtype=int) for element, sizes in _sizes(text) if sizes
+        )
+    )
+
+
+def _first_array(text: str) -> int:
+    return _bytes_of(text.split("]")[0] + "]")
+
+
+def _groups_of(line: str) -> tuple[int, int]:
+    """How many groups there are, and how many devices in each."""
+    groups = line.partition("replica_groups=")[2]
+    if groups.startswith("mesh"):
+        axes, _, along = groups.partition("]")
+        sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", axes)}
+        named = re.findall(r"'(\w+)'", along.partition("}")[0])
+        size = math.prod(sizes[name] for name in named)
+        return math.prod(sizes.values()) // size, size
+    if groups.startswith("["):
+        count, listed = groups[1:].partition("]")[0].split(",")
+        return int(count), int(listed)
+    each = groups[1:].partition("}}")[0].split("},")
+    return len(each), len(each[0].split(","))
+
+
+def _group_size(line: str) -> int:
+    return _groups_of(line)[1]
+
+
+def _number_of_groups(line: str) -> int:
+    return _groups_of(line)[0]
+
+
+def _all_devices(line: str) -> int:
+    return math.prod(_groups_of(line))
+
+
+def _a_type_of_each(rng: np.random.Generator) -> list[tuple[str]]:
+    several = [(_types(rng, several=True),) for _ in range(4)]
+    return [("f32[]",), ("bf16[4,2]{1,0}",), *several, *((_type(rng),) for _ in range(3))]
+
+
+READER: Final = Exercise(
+    id="4.1",
+    title="A reader of collectives",
+    afterwards="The reader behind communication() does not read this text, in which a program can "
+    "hide things. XLA has the same program as a protocol buffer, which has fields and no words.",
+    requirements=(
+        Returns(
+            "kinds",
+            "kinds must return the kind of each collective that runs, in the order of the text.",
+            lambda rng: [(_program(rng),) for _ in range(3)],
+            _kinds,
+            {
+                "substring": _mentions,
+                "both-halves": _both_halves,
+                "in-quotes-too": _mentioned_calls,
+                "in-quotes-no-halves": partial(_mentioned_calls, half=""),
+                "asynchronous-missed": lambda text: [o for o in _opcodes(text) if o in COLLECTIVES],
+                "with-the-suffix": lambda text: [
+                    opcode
+                    for opcode in _opcodes(text)
+                    if _kind(opcode) in COLLECTIVES and not opcode.endswith("-done")
+                ],
+                "by-name": _by_name,
+                "by-name-once": _by_name_once,
+                "each-kind-once": lambda text: list(dict.fromkeys(_kinds(text))),
+                "by-kind": lambda text: [
+                    k for kind in COLLECTIVES for k in _kinds(text) if k == kind
+                ],
+                "in-alphabetical-order": lambda text: sorted(_kinds(text)),
+            },
+        ),
+        Returns(
+            "bytes_of",
+            "bytes_of must return the bytes of a type.",
+            _a_type_of_each,
+            _bytes_of,
+            {
+                "elements": partial(_bytes_of, width=lambda _: 1),
+                "four-bytes": partial(_bytes_of, width=lambda _: 4),
+                "scalars-are-nothing": _scalars_are_nothing,
+                "first-of-tuple": _first_array,
+            },
+        ),
+        Returns(
+            "group_size",
+            "group_size must return how many devices there are in one group.",
+            lambda rng: [(_line(rng, form),) for form in (0, 1, 2, 3, 0, 3, 3)],
+            _group_size,
+            {"number-of-groups": _number_of_groups, "all-devices": _all_devices},
+        ),
+    ),
+    hints=(
+        "What an instruction does stands after its type: `%name = type opcode(…)`. Its name, its "
+        "operands and what is in quotes may say anything. A line has only one opcode, and a "
+        "regular expression that begins at the line's beginning (`re.MULTILINE`) finds it.",
+        r"A type is either one array or several in parentheses: `(?:\(.*?\)|\S+)` matches both. "
+        "Of two halves, -start and -done, count one, and take the suffix off.",
+        r"For bytes_of, `re.findall(r'(\w+)\[([\d,]*)\]', text)` gives the element type and the "
+        "sizes of each array; no sizes at all are one element. For group_size, look at what "
+        "follows `replica_groups=`: in brackets, [groups,devices in each]; in braces, count the "
+        "first group; after mesh, multiply the sizes of the axes that the braces name.",
+    ),
+    diagnoses={
+        "substring": "Every line that mentions a collective is counted, and so are names, "
+        "operands and what stands in quotes. What runs is the opcode.",
+        "both-halves": "A collective in two halves, -start and -done, runs once, and is counted "
+        "twice.",
+        "in-quotes-too": "What stands in quotes is counted too, where a parenthesis follows. It "
+        "is a note for people: only the word after the type says what runs.",
+        "in-quotes-no-halves": "What stands in quotes is counted too, where a parenthesis "
+        "follows, and collectives in two halves, -start and -done, are missing.",
+        "asynchronous-missed": "Collectives in two halves, -start and -done, are missing: they "
+        "run too, once each.",
+        "with-the-suffix": "All of them are there. The kind of an all-gather-start is all-gather.",
+        "by-name": "That goes by the names of instructions, to the left of the equals sign, and "
+        "counts each half. A compiler names them as it likes.",
+        "by-name-once": "That goes by the names of instructions, to the left of the equals sign. "
+        "A compiler names them as it likes: what runs is the opcode.",
+        "each-kind-once": "Each kind is there once. Expected it as often as it runs.",
+        "by-kind": "All of them are there, one kind after the other. Expected the order of the "
+        "text.",
+        "in-alphabetical-order": "All of them are there, in alphabetical order. Expected the order "
+        "of the text.",
+        "elements": "These are elements. Expected bytes: multiply by those of the element's type.",
+        "four-bytes": "Every element counts four bytes. A bf16 has two, and a pred one.",
+        "scalars-are-nothing": "An array without sizes, such as f32[], has one element; it counts "
+        "nothing here.",
+        "first-of-tuple": "Only the first array of a tuple is counted. Add up all of them.",
+        "number-of-groups": "That is how many groups there are. Expected how many devices are in "
+        "each.",
+        "all-devices": "That is how many devices there are in all groups together.",
+    },
+)
+
+
+# 4.2: bytes on the wire
+
+PASSES: Final = {
+    "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "all-reduce": 2,
+}  # fmt: skip
+
+
+def _sent(kind: str, n: int, size: int, reduced: int = 2) -> float:
+    if kind == "collective-permute":
+        return float(size)
+    return (reduced if kind == "all-reduce" else 1) * (n - 1) / n * size
+
+
+def _draw_sent(rng: np.random.Generator) -> list[tuple[str, int, int]]:
+    counts = rng.permutation([2, 4, 8, 16, 32])
+    return [
+        (kind, int(n), int(n * rng.integers(1, 1000) * 4))
+        for kind, n in zip([*COLLECTIVES, "all-reduce"], [*counts, 3], strict=True)
+    ]
+
+
+MIB: Final = 2**20
+
+SENT: Final = Exercise(
+    id="4.2",
+    title="Bytes on the wire",
+    afterwards="Rings send as little as can be, which is what counts for large buffers. Trees "
+    "start fewer messages, which is better for small ones.",
+    requirements=(
+        Returns(
+            "sent",
+            "sent(kind, n, size) must return the bytes that one device sends.",
+            _draw_sent,
+            _sent,
+            {
+                "reduced-once": partial(_sent, reduced=1),
+                "whole-buffer": lambda kind, n, size: float(PASSES.get(kind, 1) * size),
+                "all-devices": lambda kind, n, size: n * _sent(kind, n, size),
+                "one-piece": lambda kind, n, size: float(PASSES.get(kind, 1) * size) / n,
+                "block-for-buffer": lambda kind, n, size: (
+                    n * _sent(kind, n, size) if kind in PASSES else float(size)
+                ),
+                "permuted-in-a-ring": lambda kind, n, size: (
+                    PASSES.get(kind, 1) * (n - 1) / n * size
+                ),
+            },
+        ),
+        *(
+            Predicts(
+                "mib",
+                cell,
+                f"the MiB that each device sends to {cell}",
+                right,
+                mistakes,
+                tolerance=1e-3,
+            )
+            for cell, right, mistakes in (
+                (
+                    "gather along x",
+                    48,
+                    {"whole-array": 96, "buffer": 64, "my-block": AnyOf((16, 12)), "all": 384},
+                ),
+                (
+                    "gather along x and y",
+                    112,
+                    {"buffer": 128, "my-block": AnyOf((16, 14)), "all": 896},
+                ),
+                (
+                    "add up along y",
+                    32,
+                    {"reduced-once": 16, "buffer": 64, "whole-array": 128, "all": 256},
+                ),
+                ("exchange along x", 24, {"buffer": 32, "whole-array": 96, "one-piece": 8}),
+            )
+        ),
+    ),
+    hints=(
+        "Look at the ring: in each step a device sends one n-th of the buffer, and it takes n - 1 "
+        "steps until everyone has everything.",
+        "An all-reduce goes round twice: once to add up, once to hand out. A permutation sends "
+        "the buffer once, however many devices there are.",
+        "For the table, find the buffer first, on one device. After gathering P('x', 'y') along "
+        "x, a device has one of two halves of the array, along y.",
+    ),
+    diagnoses={
+        "reduced-once": "An all-reduce goes round twice: the pieces are added up, and then the "
+        "sums are handed out.",
+        "whole-buffer": "Nobody sends its own piece to itself: of n pieces, n - 1 travel.",
+        "all-devices": "That is what all n devices send together. Expected what one of them sends.",
+        "one-piece": "That is one step. There are n - 1 of them.",
+        "block-for-buffer": "That is right if size is a device's block before it gathers. Here it "
+        "is the whole buffer, of which a block is one n-th.",
+        "permuted-in-a-ring": "In a permutation each device sends its whole buffer once, to one "
+        "other device.",
+        "whole-array": "That counts the whole array. The buffer is what one device has of it.",
+        "buffer": "That is the buffer's size, as communication(…).bytes counts it. How much of it "
+        "is sent?",
+        "my-block": "A device's own block is where it starts. What it passes on in the end is all "
+        "of the buffer but one piece.",
+        "all": "That is what eight devices send together. Expected what one of them sends.",
+    },
+)
+
+
+# 4.3: loops
+
+LOOPS: Final = Exercise(
+    id="4.3",
+    title="What a loop communicates",
+    afterwards="XLA's own cost_analysis takes a loop's body once, whatever the loop's count. "
+    "communication() looks the count up and multiplies.",
+    requirements=tuple(
+        Predicts(
+            "moved",
+            cell,
+            f"the bytes that {cell} moves on each device",
+            right,
+            mistakes,
+            words=words,
+        )
+        for cell, right, mistakes, words in (
+            ("centred", 28, {"body-once": 4, "sent": 49, "loop-unknown": "unknown"}, ()),
+            ("written_out", 28, {"body-once": 4, "sent": 49, "loop-unknown": "unknown"}, ()),
+            (
+                "nested",
+                60,
+                {
+                    "inner-loop-only": 48,
+                    "outer-loop-only": 24,
+                    "body-once": 8,
+                    "one-loop-forgotten": AnyOf((20, 28)),
+                    "sent": 105,
+                },
+                (),
+            ),
+            (
+                "same_weights",
+                1024,
+                {"not-moved-out": 5120, "sent": 896, "its-block": AnyOf((128, 640))},
+                (),
+            ),
+            (
+                "other_weights",
+                5120,
+                {"body-once": 1024, "sent": 4480, "its-block": AnyOf((128, 640))},
+                (),
+            ),
+            ("until_small", "unknown", {"counted-once": 4}, ("unknown",)),
+        )
+    ),
+    hints=(
+        "Which collective does one round do, over how many bytes? And how often does it run?",
+        "A loop in a loop: what is in the inner one runs 3 · 4 times, what is only in the outer "
+        "one 3 times.",
+        "communication(centred, v) says how often each collective runs. In same_weights, does "
+        "anything that is gathered change from round to round?",
+    ),
+    diagnoses={
+        "body-once": "Is that one round? In the program's text the loop's body stands once, and "
+        "it runs as often as the loop's count says.",
+        "sent": "That is what a device sends; expected the bytes of the buffers.",
+        "loop-unknown": "The count is known here: it stands in the program, or the rounds do.",
+        "inner-loop-only": "Is that the mean alone? There is a maximum besides it, once in each "
+        "round of the outer loop.",
+        "outer-loop-only": "Does the inner loop count once here? It has four rounds in each round "
+        "of the outer one.",
+        "one-loop-forgotten": "One loop is in another: rounds multiply.",
+        "not-moved-out": "The weights are the same in each round. The compiler gathers them once, "
+        "before the loop.",
+        "its-block": "That is a device's block of the weights. What moves is what it has in the "
+        "end: all of the 16 × 16.",
+        "counted-once": "That is one round, and nobody knows how many there will be.",
+    },
+)
+
+
+# 4.4: each device's share of the work
+
+SHARES: Final = Exercise(
+    id="4.4",
+    title="A device's share of the work",
+    afterwards="In a real profile, work that is done twice looks like work. Only the share tells "
+    "that it was needless.",
+    requirements=tuple(
+        Predicts(
+            "share", cell, f"the share of one device with {cell}", right, mistakes, tolerance=0.05
+        )
+        for cell, right, mistakes in (
+            ("rows over x and y, a copy", 1 / 8, {"eight-times": 1, "percent": 12.5}),
+            (
+                "rows over x, a copy",
+                1 / 4,
+                {"always-an-eighth": 1 / 8, "percent": 25, "copies-all-work": 1},
+            ),
+            ("a copy, a copy", 1, {"always-an-eighth": 1 / 8, "percent": 100}),
+            (
+                "columns over x, rows over x",
+                1 / 4,
+                {"always-an-eighth": 1 / 8, "gathered-first": 1, "percent": 25},
+            ),
+            (
+                "blocks, blocks",
+                1 / 8,
+                {"all-blocks": 1 / 64, "gathered-first": 1, "percent": 12.5},
+            ),
+            (
+                "blocks, a copy",
+                1 / 4,
+                {"always-an-eighth": 1 / 8, "gathered-first": 1, "percent": 25},
+            ),
+            (
+                "rows over four devices, a copy",
+                1 / 4,
+                {"always-an-eighth": 1 / 8, "percent": 25, "copies-all-work": 1},
+            ),
+        )
+    ),
+    hints=(
+        "The whole product takes 2 · 64 · 64 · 64 operations. Which part of the result does one "
+        "device compute, and does it add up all 64 terms of each number, or a part of them?",
+        "Two devices that hold the same blocks compute the same numbers. Neither saves the other "
+        "any work.",
+        "communication(product, x, w).flops are the operations of one device.",
+    ),
+    diagnoses={
+        "eight-times": "That is all of the work. Each device computes its own rows, and no others.",
+        "percent": "That is in percent. Expected a share, such as 1/2.",
+        "always-an-eighth": "That would be a fair share. Is every device's part of the work "
+        "different from every other's?",
+        "copies-all-work": "The rows are cut, so no device computes all of them.",
+        "gathered-first": "Not all of it is done on every device: what is gathered here, or added "
+        "up, leaves each with a part of the product.",
+        "all-blocks": "The result is in eight blocks, and for each of these all 64 terms have to "
+        "be added up.",
+    },
+)
+
+
+# 4.5: when is communication the bound?
+
+
+def _rows(n: int, flops: float, link: float, passes: float = 2, work: float = 6) -> float:
+    """Rows on each device at which a layer's products take as long as its gradient's all-reduce."""
+    return passes * (n - 1) / n * BFLOAT16 * flops / (work * link)
+
+
+def _width(n: int, flops: float, link: float, passes: float = 2, work: float = 4) -> float:
+    """The hidden width at which two products take as long as adding up what comes of them."""
+    return passes * (n - 1) / n * BFLOAT16 * flops / link * n / work
+
+
+def _draw_machines(rng: np.random.Generator) -> list[tuple[int, float, float]]:
+    """Machines of no particular make, in round numbers."""
+    counts = rng.permutation([2, 4, 8, 16])
+    return [
+        (int(n), float(rng.integers(10, 1000)) * 1e12, float(rng.integers(10, 900)) * 1e9)
+        for n in counts
+    ]
+
+
+BOUNDS: Final = Exercise(
+    id="4.5",
+    title="Where communication takes over",
+    afterwards="These two numbers are why large models are trained with batches of millions of "
+    "tokens, and why tensor parallelism stays inside of one machine.",
+    requirements=(
+        Returns(
+            "rows",
+            "rows(n, flops, link) must return the rows on each device at which computing takes as "
+            "long as communicating.",
+            _draw_machines,
+            _rows,
+            {
+                "all-rows": lambda n, flops, link: n * _rows(n, flops, link),
+                "reduced-once": partial(_rows, passes=1),
+                "twice-as-much": partial(_rows, passes=4),
+                "one-product": partial(_rows, work=2),
+                "two-products": partial(_rows, work=4),
+                "n-left-out": lambda n, flops, link: _rows(n, flops, link) * n / (n - 1),
+                "upside-down": lambda n, flops, link: 1 / _rows(n, flops, link),
+            },
+        ),
+        Returns(
+            "width",
+            "width(n, flops, link) must return the hidden width at which computing takes as long "
+            "as communicating.",
+            _draw_machines,
+            _width,
+            {
+                "width-of-a-device": lambda n, flops, link: _width(n, flops, link) / n,
+                "reduced-once": partial(_width, passes=1),
+                "twice-as-much": partial(_width, passes=4),
+                "n-left-out": lambda n, flops, link: _width(n, flops, link) * n / (n - 1),
+                "upside-down": lambda n, flops, link: 1 / _width(n, flops, link),
+            },
+        ),
+        *(
+            Predicts(
+                "on_machines",
+                f"{what}, {name}",
+                f"the {what} on eight of {name}",
+                formula(8, MACHINES[name].flops, MACHINES[name].link),
+                {
+                    "four-devices": formula(4, MACHINES[name].flops, MACHINES[name].link),
+                    "bits-for-bytes": formula(8, MACHINES[name].flops, MACHINES[name].link * 8),
+                },
+                tolerance=0.01,
+            )
+            for what, formula, name in (
+                ("rows", _rows, "TPU v5e"),
+                ("rows", _rows, "H100 100G Ethernet"),
+                ("width", _width, "TPU v5e"),
+                ("width", _width, "H100 NVLink"),
+            )
+        ),
+    ),
+    weights={"on_machines": 0.5},
+    hints=(
+        "Write down both times. Computing: operations of one device, divided by flops. "
+        "Communicating: bytes that one device sends, by your formula of 4.2, divided by link. "
+        "Then set them equal.",
+        "For rows: three products of 2 · rows · D · F operations each, and an all-reduce of D · F "
+        "numbers of 2 bytes. D and F cancel.",
+        "For width: two products of 2 · rows · D · (F / n) operations each, and an all-reduce of "
+        "rows · D numbers of 2 bytes. What cancels now?",
+    ),
+    diagnoses={
+        "all-rows": "That is the whole batch, of all n devices. Expected the rows on each of them.",
+        "reduced-once": "An all-reduce goes round the ring twice.",
+        "twice-as-much": "That is twice as much. Does a number have four bytes here, or a term of "
+        "a product one operation, or is one product of two left out?",
+        "one-product": "Only one product is counted.",
+        "two-products": "Two products are counted, and there are three: forward, the gradient of "
+        "the weights, and the gradient of the input.",
+        "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
+        "upside-down": "That is upside down: one divided by what is asked for.",
+        "width-of-a-device": "That is the width of one device's part. Expected all of F.",
+        "four-devices": "That is right for four devices. Expected it for eight.",
+        "bits-for-bytes": "Is the link counted in bits here? MACHINES has bytes a second.",
+    },
+)
+
+
+# 4.6: gather the weights, or add up partial results
+
+
+def _gathering(b: int, d: int, f: int, n: int, flops: float, link: float) -> tuple[float, float]:
+    """The seconds that it takes to compute, and to communicate, if the weights are gathered."""
+    return 2 * b * d * f / flops, _sent("all-gather", n, BFLOAT16 * d * f) / link
+
+
+def _adding_up(b: int, d: int, f: int, n: int, flops: float, link: float) -> tuple[float, float]:
+    """The same, if partial results are added up."""
+    return 2 * b * d * f / n / flops, _sent("all-reduce", n, BFLOAT16 * b * f) / link
+
+
+def _faster(*case: Any, time: Callable[[tuple[float, float]], float] = sum) -> str:
+    return "gather" if time(_gathering(*case)) < time(_adding_up(*case)) else "add up"
+
+
+def _faster_by_bytes(*case: Any) -> str:
+    return _faster(*case, time=lambda times: times[1])
+
+
+def _faster_reduced_once(*case: Any) -> str:
+    computing, communicating = _adding_up(*case)
+    return "gather" if sum(_gathering(*case)) < computing + communicating / 2 else "add up"
+
+
+def _other_way(*case: Any) -> str:
+    return "add up" if _faster(*case) == "gather" else "gather"
+
+
+def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Cases in which neither way is only a little faster, and which tell the mistakes apart."""
+    wanted: Sequence[Callable[..., bool]] = (
+        lambda *case: _faster(*case) == "gather",
+        lambda *case: _faster(*case) == "add up",
+        lambda *case: _faster_by_bytes(*case) != _faster(*case),
+        lambda *case: _faster_by_bytes(*case) != _faster(*case),
+        lambda *case: _faster_reduced_once(*case) != _faster(*case),
+        lambda *case: _faster(*case, time=max) != _faster(*case),
+        lambda *case: True,
+    )
+    return [next(filter(lambda case: fits(*case), _choices(rng))) for fits in wanted]
+
+
+def _choices(rng: np.random.Generator) -> Any:
+    while True:
+        b, d, f = (int(2 ** rng.integers(7, 16)) for _ in range(3))
+        n = int(2 ** rng.integers(1, 5))
+        machine = list(MACHINES.values())[int(rng.integers(len(MACHINES)))]
+        case = b, d, f, n, machine.flops, machine.link
+        one, other = sum(_gathering(*case)), sum(_adding_up(*case))
+        if not 0.9 < one / other < 1.1:
+            yield case
+
+
+CROSSOVER: Final = Exercise(
+    id="4.6",
+    title="Move the weights, or the results?",
+    afterwards="FSDP is the first way, tensor parallelism the second. Where batches are large, as "
+    "in training, it pays to move weights; where they are small, as in serving, to move results.",
+    requirements=(
+        Returns(
+            "same_bytes",
+            "same_bytes(d, f, n) must return the rows at which both ways send the same.",
+            lambda rng: [
+                (int(2 * rng.integers(8, 4096)), int(2 * rng.integers(8, 4096)), n)
+                for n in (2, 4, 8, 16)
+            ],
+            lambda d, f, n: float(d / 2),
+            {
+                "reduced-once": lambda d, f, n: float(d),
+                "input-for-result": lambda d, f, n: float(f / 2),
+                "n-in-one": lambda d, f, n: d / 2 * (n - 1) / n,
+                "n-in-the-other": lambda d, f, n: d / 2 * n / (n - 1),
+                "block-of-weights": lambda d, f, n: d / 2 / n,
+                "upside-down": lambda d, f, n: float(2 * d),
+            },
+        ),
+        Returns(
+            "faster",
+            "faster(rows, d, f, n, flops, link) must return 'gather' or 'add up', whichever is "
+            "faster.",
+            _draw_choices,
+            _faster,
+            {
+                "bytes-alone": _faster_by_bytes,
+                "reduced-once": _faster_reduced_once,
+                "at-the-same-time": partial(_faster, time=max),
+                "exchanged": _other_way,
+                "always-gather": lambda *case: "gather",
+                "always-add-up": lambda *case: "add up",
+            },
+        ),
+    ),
+    hints=(
+        "What does each way send? Gathering: all of the weights, d × f. Adding up: the result, "
+        "rows × f, and an all-reduce goes round twice. Two bytes a number.",
+        "What does each way compute? Who has gathered the weights does the whole product on each "
+        "device. Who adds up does one n-th of it.",
+        "For each way: operations / flops + bytes sent / link. The smaller sum is faster.",
+    ),
+    diagnoses={
+        "reduced-once": "An all-reduce goes round the ring twice, so it sends twice as much as an "
+        "all-gather of as large a buffer.",
+        "input-for-result": "Is it the input, rows × d, that is added up? It is the result: rows "
+        "× f.",
+        "n-in-one": "Both ways send (n - 1)/n of something, so that n cancels.",
+        "n-in-the-other": "Both ways send (n - 1)/n of something, so that n cancels.",
+        "block-of-weights": "A device's block of the weights is what it has. What goes round is "
+        "all of them, d × f.",
+        "upside-down": "Is it upside down? Set 2 · rows · f equal to d · f.",
+        "bytes-alone": "That goes by the bytes alone. Who gathers the weights does the whole "
+        "product on every device, and who adds up does one n-th of it.",
+        "at-the-same-time": "That is so if computing and communicating happen at the same time. "
+        "Here they happen one after the other, so add them.",
+        "exchanged": "That is the slower of the two, every time.",
+        "always-gather": "That is 'gather' every time.",
+        "always-add-up": "That is 'add up' every time.",
+    },
+)
+
+
+# 4.7 and 4.8: a training step
+
+
+def step(x: Any, w_in: Any, w_out: Any) -> Any:
+    """One training step of a block of two layers: what becomes of its weights."""
+
+    def loss(w_in: Any, w_out: Any) -> Any:
+        y = jax.nn.relu(x @ w_in) @ w_out
+        return (y * y).mean()
+
+    down_in, down_out = jax.grad(loss, (0, 1))(w_in, w_out)
+    return w_in - down_in, w_out - down_out
+
+
+BATCHES: Final = (1_024, 65_536, 524_288)
+
+FASTEST: Final = {
+    1_024: {"H100 100G Ethernet": "copies"},
+    65_536: {},
+    524_288: {},
+}
+"""For each batch, the machines on which another layout is fastest than on the others."""
+
+USUALLY: Final = {1_024: "tensor", 65_536: "both", 524_288: "data"}
+
+LAYOUTS: Final = ("copies", "data", "tensor", "both")
+
+
+def fastest(machine: str, batch: int) -> str:
+    """The layout that is fastest for a batch on a machine."""
+    return FASTEST[batch].get(machine, USUALLY[batch])
+
+
+def _mistakes(machine: str, batch: int) -> dict[str, Any]:
+    right = fastest(machine, batch)
+    if batch == BATCHES[0]:
+        named: dict[str, Any] = {"weights-are-heavy": AnyOf(("data", "both"))}
+        named |= {
+            "copies-cost-work" if right == "tensor" else "work-is-cheap": (
+                "copies" if right == "tensor" else "tensor"
+            )
+        }
+        return named
+    if batch == BATCHES[1]:
+        return {"copies-cost-work": "copies", "one-axis-alone": AnyOf(("data", "tensor"))}
+    return {"copies-cost-work": "copies", "activations-are-heavy": AnyOf(("tensor", "both"))}
+
+
+STRATEGIES: Final = Exercise(
+    id="4.7",
+    title="Four layouts, three batches, four machines",
+    afterwards="Which layout is fastest changed with the batch on every machine, and with the "
+    "machine only where work could be had in exchange for bytes.",
+    requirements=tuple(
+        Predicts(
+            "fastest",
+            f"{machine}, {batch:,} rows",
+            f"the fastest layout on {machine} with {batch:,} rows",
+            fastest(machine, batch),
+            _mistakes(machine, batch),
+            words=LAYOUTS,
+        )
+        for batch in BATCHES
+        for machine in MACHINES
+    ),
+    hints=(
+        "seconds(name, batch, machine) is there to be asked. What has to be found is the smallest "
+        "of four, twelve times: a loop does it.",
+        "min(layouts, key=lambda name: seconds(name, batch, machine)) is the name of the fastest.",
+    ),
+    diagnoses={
+        "weights-are-heavy": "With 1,024 rows, the activations are small beside the weights. "
+        "These layouts add up gradients as large as the weights.",
+        "copies-cost-work": "Copies send nothing, and every device does all of the work, eight "
+        "times as much as its share. Is that not slower here?",
+        "work-is-cheap": "On so slow a network, even a few bytes take longer than doing all of "
+        "the work on each device.",
+        "one-axis-alone": "With 65,536 rows, both the activations and the weights are large. One "
+        "layout sends less of each.",
+        "activations-are-heavy": "With 524,288 rows, the activations are the most there is. Which "
+        "layout never sends any?",
+    },
+)
+
+SHAPES: Final = ((16_384, 4_096), (4_096, 16_384), (16_384, 4_096))
+
+CAP: Final = 100 * MIB
+
+FRONTIER: Final = (
+    # Bytes held on each device and microseconds: the best of each, over all layouts within the
+    # cap on a mesh of 2 × 2 × 2, and the 729 on a mesh of 4 × 2.
+    (50_331_648, 22_865), (67_108_864, 20_180), (83_886_080, 18_838), (100_663_296, 14_812),
+)  # fmt: skip
+
+GIVEN: Final = 57_761
+"""The microseconds of the layout that the notebook shows, with everything cut in rows."""
+
+DECISION: Final = Exercise(
+    id="4.8",
+    title="A step within a budget",
+    afterwards="Compilers can search too: systems such as Alpa and Automap look for layouts with a "
+    "model of cost like this one.",
+    requirements=(
+        RunsIn(
+            "layout",
+            "shardings (of x, of w_in, of w_out) that hold at most 100 MiB on each device, and for "
+            "which step takes as little time as can be",
+            step,
+            SHAPES,
+            "H100 100G Ethernet",
+            CAP,
+            FRONTIER,
+            GIVEN,
+        ),
+    ),
+    hints=(
+        "Each of the three arrays takes 128 MiB in bfloat16. A copy is beyond the cap; a half and "
+        "two eighths are within it.",
+        "On this network, sending is what takes time: communication(step, …, scaled=SIZES) lists "
+        "what is sent, line by line. Which array is gathered, and which result is added up?",
+        "Nothing has to be cut along both axes in the same way. Rows of x along the short axis, "
+        "and both axes in the weights: try P('x', 'y') against P('y', 'x').",
+    ),
+    diagnoses={
+        "over-the-cap": "A half of one array and a quarter of each of the others are 128 MiB; a "
+        "half and two eighths are 96.",
+        "waits-for-data": "Most of the time goes into sending. Which line of the report sends "
+        "most, and which cut causes that?",
+        "works-too-much": "Most of the time goes into computing: do devices that hold the same "
+        "blocks do the same work?",
+        "devices-unused": "All eight devices have to take part.",
+        "one-device": "All eight devices have to take part.",
+    },
+)
+
+EXERCISES: Final = (
+    READER, SENT, LOOPS, SHARES, BOUNDS, CROSSOVER, STRATEGIES, DECISION,
+)  # fmt: skip
