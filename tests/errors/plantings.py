@@ -110,6 +110,11 @@ def trades() -> Answers:
     return dict.fromkeys(("roomy", "tight"), [sharding("x", "y", x=4, y=2)] * 4)
 
 
+def fast() -> Answers:
+    """Shardings for 4.8."""
+    return {"layout": [sharding(("x", "y"), x=4, y=2)] * 3}
+
+
 def layers() -> Answers:
     """Shardings for 8.1, of whatever arguments."""
     (asked,) = exercises.find("8.1").requirements
@@ -171,6 +176,7 @@ PLANTINGS = [
         "exercises.notebooks.nb02_computation_follows_data", lambda: given("2.7"), "2.7", audit
     ),
     Planting("exercises.notebooks.nb03_constraints", reference("3.4"), "3.4", summed),
+    Planting("exercises.notebooks.nb04_communication_cost", reference("4.1"), "4.1", functions),
     Planting("exercises.exercise", lambda: Exercise.generator, "1.7", functions),
     Planting("exercises.notebooks.nb08_neural_networks", lambda: given("8.1"), "8.1", layers),
     Planting("exercises.requirements_on_layouts", lambda: PlacedLike.target, "1.1", strips),
@@ -195,6 +201,7 @@ PLANTINGS = [
     Planting("judge.judging_layouts", "judge_placement", "1.1", strips),
     Planting("judge.judging_requests", "judge_requests", "6.9", iterate),
     Planting("judge.judging_results", "judge_prediction", "2.7", audit),
+    Planting("judge.judging_times", "judge_time", "4.8", fast),
     Planting("judge.judging_values", "judge_values", "3.1", turned),
     Planting("judge.running_programs", "run_all", "3.1", turned),
     Planting("judge.verdict", lambda: Finding.but, "1.1", strips),
