@@ -1,6 +1,7 @@
 """What leaves a kernel as a value: numbers, strings and lists of them, in the form JSON has."""
 
 import math
+from fractions import Fraction
 from typing import Any, Final
 
 import jax
@@ -34,6 +35,8 @@ def plain(value: object, depth: int = 4) -> Any:
             return int(value)
         case int() if value.bit_length() < MOST_BITS:
             return repr(value)
+        case Fraction():
+            return plain(float(value))
         case float():
             return float(value) if math.isfinite(value) else repr(value)
         case str():

@@ -102,9 +102,12 @@ def _form(requirement: Predicts, came: Any) -> str:
             for each in requirement.mistakes.values()
             for word in (each if isinstance(each, AnyOf) else (each,))
         ]
-        words = dict.fromkeys([right, *map(str, mistakes), *requirement.words])
+        named = [word for word in mistakes if isinstance(word, str)]
+        words = dict.fromkeys([right, *named, *requirement.words])
         known = isinstance(came, str) and _letters(came) in map(_letters, words)
-        return "" if known else f"one of {', '.join(sorted(map(repr, words)))}"
+        # where a number can be mistaken for the right word, a number is no other form
+        numbers = _is_number(came) and any(map(_is_number, mistakes))
+        return "" if known or numbers else f"one of {', '.join(sorted(map(repr, words)))}"
     if isinstance(right, jax.P):
         entries = came if isinstance(came, list) else [0]
         names = all(e is None or isinstance(e, str | list) for e in entries)
@@ -143,6 +146,11 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         _same([c], r) for c, r in zip(came, right, strict=True)
     ):
         return "no-tuple", "The number is right, but it has to be in a tuple. "
+    if all(c == str(r) for c, r in zip(came, right, strict=True)):
+        return "in-quotes", "The result is right, but it is a string; expected a number. "
+    if all(isinstance(r, str) for r in right) and not set(map(str, came)) & set(right):
+        words = " or ".join(sorted(map(repr, set(right))))
+        return "other-word", f"The function returns something else than one of {words}. "
     if any(isinstance(c, dict) for c in came):
         return "other-kind", "The function returns something of another type. "
     if len(came) > 1 and all(_same(c, came[0]) for c in came):

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import jax
 import numpy as np
+from msgspec.structs import replace
 
 from autograder import programs
 from autograder.evidence import Placement, Placements
@@ -20,9 +21,12 @@ from autograder.programs import BFLOAT16, Report, communication, in_bfloat16
 def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
     """The finding for what an answer holds and how long it takes, against the best known."""
     names, shapes = requirement.arguments, requirement.shapes
+    piece = Placements(tuple(map(_left_to_the_compiler, piece.parts)))
     layouts = lay_out(names, shapes, piece, basis)
     if isinstance(layouts, Finding):
         return layouts
+    if len({(part.mesh.shape, part.mesh.names) for part in piece.parts}) > 1:
+        return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
     report = _compiled(requirement.function, piece.parts, shapes, requirement.machine)
     held = sum(BFLOAT16 * math.prod(layout.block_shape) for layout in layouts)
     came = (
@@ -55,6 +59,11 @@ def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Findin
         f"{_ms(best / 1e6)} together.",
         credit=round(credit, 3),
     )
+
+
+def _left_to_the_compiler(part: Placement) -> Placement:
+    """The same placement on Auto axes: a layout is asked for, and the function names no types."""
+    return replace(part, mesh=replace(part.mesh, modes=("Auto",) * len(part.mesh.names)))
 
 
 @lru_cache(maxsize=16)

@@ -32,8 +32,13 @@ def scaled_up(arguments: Sequence[Any], sizes: Mapping[int, int]) -> list[Any]:
         sizes: for sizes of dimensions, what takes their place.
 
     Raises:
-        ScalingError: the sizes are no positive numbers, or no array has one of them.
+        ScalingError: the sizes are no dictionary of positive numbers, or no array has one of them.
     """
+    if not isinstance(sizes, Mapping):
+        raise ScalingError(
+            f"scaled says which size takes the place of which, as in {{16: 8192}}; "
+            f"{type(sizes).__name__} came."
+        )
     arrays = [a for a in jax.tree.leaves(list(arguments)) if hasattr(a, "shape")]
     had = sorted({size for array in arrays for size in array.shape})
     for old, new in sizes.items():

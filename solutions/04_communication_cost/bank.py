@@ -161,11 +161,49 @@ def kinds(text):
     return list(dict.fromkeys(kind for kind in started if kind in KINDS))
 
 
-# %% one kind after the other exercise="4.1" score=0 diagnoses=["by-kind", "unanswered"] near=["in-alphabetical-order", "each-kind-once"]
+# %% one kind after the other exercise="4.1" score=0 diagnoses=["by-kind", "unanswered"] near=["in-alphabetical-order", "each-kind-once", "a-set"]
 def kinds(text):
     opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
     started = [opcode.removesuffix("-start") for opcode in opcodes]
     return [kind for kind in KINDS for _ in range(started.count(kind))]
+
+
+# %% words, as often as they stand there exercise="4.1" score=0 diagnoses=["words-counted", "in-quotes", "other-result"] near=["substring", "by-kind", "other-kind", "first-of-tuple"]
+def kinds(text):
+    return [kind for kind in KINDS for _ in range(text.count(kind))]
+
+
+def bytes_of(type):
+    return str(
+        sum(
+            ELEMENT[element] * math.prod(map(int, filter(None, sizes.split(","))))
+            for element, sizes in re.findall(r"(\w+)\[([\d,]*)\]", type)
+        )
+    )
+
+
+def group_size(line):
+    return re.search(r"replica_groups=(.*)", line).group(1).count(",") + 1
+
+
+# %% all but the last line exercise="4.1" score=0 diagnoses=["root-missed", "unanswered"] near=["tuples-missed", "asynchronous-missed"]
+def kinds(text):
+    opcodes = re.findall(r"^ *%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    started = [opcode.removesuffix("-start") for opcode in opcodes]
+    return [kind for kind in started if kind in KINDS]
+
+
+# %% types without spaces exercise="4.1" score=0 diagnoses=["tuples-missed", "unanswered"] near=["root-missed", "each-kind-once"]
+def kinds(text):
+    opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = [^\s(]\S* ([\w-]+)\(", text, re.MULTILINE)
+    started = [opcode.removesuffix("-start") for opcode in opcodes]
+    return [kind for kind in started if kind in KINDS]
+
+
+# %% as a set exercise="4.1" score=0 diagnoses=["a-set", "unanswered"] near=["each-kind-once", "in-alphabetical-order", "words-counted"]
+def kinds(text):
+    opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    return {opcode.removesuffix("-start") for opcode in opcodes} & set(KINDS)
 
 
 # %% sorted exercise="4.1" score=0 diagnoses=["in-alphabetical-order", "unanswered"] near=["by-kind"]
@@ -185,7 +223,7 @@ def sent(kind, n, size):
 mib = {
     "gather along x": 48,
     "gather along x and y": 112.0,
-    "add up along y": 32,
+    "add up along x": 96,
     "exchange along x": 24,
 }
 
@@ -198,12 +236,12 @@ def sent(kind, n, size):
 mib = {
     "gather along x": 48,
     "gather along x and y": 112,
-    "add up along y": 16,
+    "add up along x": 48,
     "exchange along x": 24,
 }
 
 
-# %% buffers, whatever is sent of them exercise="4.2" score=0 diagnoses=["whole-buffer", "buffer"] near=["reduced-once", "block-for-buffer", "whole-array"]
+# %% buffers, whatever is sent of them exercise="4.2" score=0 diagnoses=["whole-buffer", "buffer"] near=["reduced-once", "block-for-buffer", "whole-array", "twice"]
 def sent(kind, n, size):
     return 2 * size if kind == "all-reduce" else size
 
@@ -211,12 +249,12 @@ def sent(kind, n, size):
 mib = {
     "gather along x": 64,
     "gather along x and y": 128,
-    "add up along y": 64,
+    "add up along x": 64,
     "exchange along x": 32,
 }
 
 
-# %% of the whole array, and on all devices exercise="4.2" score=0 diagnoses=["all-devices", "whole-array", "all"] near=["block-for-buffer", "buffer", "my-block"]
+# %% of the whole array, and on all devices exercise="4.2" score=0 diagnoses=["all-devices", "twice", "all", "whole-array"] near=["block-for-buffer", "buffer", "my-block"]
 def sent(kind, n, size):
     if kind == "collective-permute":
         return n * size
@@ -226,7 +264,7 @@ def sent(kind, n, size):
 mib = {
     "gather along x": 96,
     "gather along x and y": 896,
-    "add up along y": 128,
+    "add up along x": 768,
     "exchange along x": 96,
 }
 
@@ -239,7 +277,7 @@ def sent(kind, n, size):
 mib = {
     "gather along x": 16,
     "gather along x and y": 16,
-    "add up along y": 17,
+    "add up along x": 17,
     "exchange along x": 8,
 }
 
@@ -256,7 +294,7 @@ def sent(kind, n, size):
     return (n - 1) / n * size * (2 if kind == "all-reduce" else 1)
 
 
-# %% by what the report says of each exercise="4.3" score=1 near=["body-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once"]
+# %% by what the report says of each exercise="4.3" score=1 near=["body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices"]
 reports = {
     "centred": communication(centred, v),
     "written_out": communication(written_out, v),
@@ -320,6 +358,26 @@ moved = {
     "until_small": "unknown",
 }
 
+# %% everything written out is one round, and the maximum is outside exercise="4.3" score=0.375 diagnoses=["written-once", "maximum-once", "nobody-knows"] near=["body-once", "inner-loop-only", "counted-once"]
+moved = {
+    "centred": 28,
+    "written_out": 4,
+    "nested": 52,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": 28,
+}
+
+# %% all devices together, and the maximum in every round exercise="4.3" score=0.625 diagnoses=["all-devices", "maximum-too-often"] near=["sent", "outer-loop-only"]
+moved = {
+    "centred": 224,
+    "written_out": 28,
+    "nested": 96,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+
 # %% words for numbers, NaN, a size below zero exercise="4.3" score=0 diagnoses=["other-form", "other-prediction", "unanswered"]
 moved |= {
     "centred": "28",
@@ -328,13 +386,13 @@ moved |= {
     "same_weights": None,
 }
 
-# %% asked of the program exercise="4.4" score=1 near=["eight-times", "percent", "always-an-eighth", "copies-all-work", "gathered-first", "all-blocks"]
+# %% asked of the program exercise="4.4" score=1 near=["all-of-it", "percent", "always-an-eighth", "operations", "upside-down", "only-four", "terms-are-shared", "gathered-first", "all-blocks"]
 share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
 
-# %% always an eighth exercise="4.4" score=0 diagnoses=["always-an-eighth"] near=["eight-times", "all-blocks", "copies-all-work"]
+# %% always an eighth exercise="4.4" score=0 diagnoses=["always-an-eighth", "only-four"] near=["all-of-it", "all-blocks"]
 share = dict.fromkeys(share, 1 / 8)
 
-# %% who communicates has to do everything exercise="4.4" score=0.5 diagnoses=["gathered-first"] near=["always-an-eighth", "copies-all-work"]
+# %% who communicates has to do everything exercise="4.4" score=0.5 diagnoses=["terms-are-shared", "gathered-first"] near=["always-an-eighth", "all-of-it"]
 share = {
     "rows over x and y, a copy": 1 / 8,
     "rows over x, a copy": 1 / 4,
@@ -345,7 +403,7 @@ share = {
     "rows over four devices, a copy": 1 / 4,
 }
 
-# %% a copy means all the work exercise="4.4" score=0.25 diagnoses=["eight-times", "copies-all-work", "all-blocks"] near=["gathered-first", "percent"]
+# %% a copy means all the work exercise="4.4" score=0.25 diagnoses=["all-of-it", "all-blocks"] near=["gathered-first", "percent"]
 share = {
     "rows over x and y, a copy": 1,
     "rows over x, a copy": 1,
@@ -359,12 +417,18 @@ share = {
 # %% in percent exercise="4.4" score=0 diagnoses=["percent"] near=["always-an-eighth"]
 share = {name: 100 * communication(product, *args).flops / whole for name, args in cases.items()}
 
+# %% operations, not divided exercise="4.4" score=0 diagnoses=["operations"] near=["percent", "upside-down"]
+share = {name: communication(product, *args).flops for name, args in cases.items()}
+
+# %% upside down exercise="4.4" score=0 diagnoses=["upside-down"] near=["operations"]
+share = {name: whole / communication(product, *args).flops for name, args in cases.items()}
+
 # %% a cell is missing, and one is in quotes exercise="4.4" score=0 diagnoses=["other-form", "unanswered", "malformed"]
 share["rows over x and y, a copy"] = "1/8"
 del share["blocks, a copy"]
 
 
-# %% seconds set equal, and solved by trying exercise="4.5" score=1 near=["all-rows", "reduced-once", "twice-as-much", "one-product", "two-products", "n-left-out", "upside-down", "width-of-a-device", "four-devices", "bits-for-bytes"]
+# %% seconds set equal, and solved by trying exercise="4.5" score=1 near=["all-rows", "reduced-once", "rows: twice-as-much", "width: twice-as-much", "one-product", "two-products", "n-left-out", "upside-down", "width-of-a-device", "four-devices", "bits-for-bytes"]
 def rows(n, flops, link):
     d, f = 64, 256
     sending = sent("all-reduce", n, 2 * d * f) / link
@@ -406,7 +470,7 @@ for cell in on_machines:
     on_machines[cell] = bound / 6 if what == "rows" else bound
 
 
-# %% once round, in bits exercise="4.5" score=0 diagnoses=["reduced-once", "bits-for-bytes"] near=["two-products", "one-product", "four-devices", "twice-as-much"]
+# %% once round, in bits exercise="4.5" score=0 diagnoses=["reduced-once", "bits-for-bytes", "width-of-a-device"] near=["two-products", "one-product", "four-devices"]
 def rows(n, flops, link):
     return (n - 1) / n * 2 / link * flops / 6
 
@@ -431,7 +495,7 @@ def width(n, flops, link):
     return 2 * (n - 1) / n * 2 / link * flops / 2 * n
 
 
-# %% two products, and a whole buffer exercise="4.5" score=0 diagnoses=["two-products", "n-left-out", "unanswered"] near=["twice-as-much", "width-of-a-device", "all-rows"]
+# %% two products, and a whole buffer exercise="4.5" score=0 diagnoses=["two-products", "n-left-out", "unanswered"] near=["width-of-a-device", "all-rows"]
 def rows(n, flops, link):
     return 2 * (n - 1) / n * 2 / link * flops / 4
 
@@ -449,7 +513,25 @@ def width(n, flops, link):
     return link / (2 * (n - 1) * 2) * 4 / flops
 
 
-# %% differences of seconds exercise="4.6" score=1 near=["reduced-once", "bytes-alone", "at-the-same-time", "exchanged", "input-for-result", "n-in-one", "n-in-the-other", "always-gather", "always-add-up", "upside-down", "block-of-weights"]
+# %% fractions exercise="4.5" score=1
+from fractions import Fraction
+
+
+def rows(n, flops, link):
+    return Fraction(2 * (n - 1), 3 * n) * Fraction(flops) / Fraction(link)
+
+
+def width(n, flops, link):
+    return Fraction(n - 1) * Fraction(flops) / Fraction(link)
+
+
+for cell in on_machines:
+    what, machine = cell.split(", ")
+    formula = rows if what == "rows" else width
+    on_machines[cell] = formula(8, MACHINES[machine].flops, MACHINES[machine].link)
+
+
+# %% differences of seconds exercise="4.6" score=1 near=["rounded-down", "twice-as-long", "n-left-out", "work-exchanged", "reduced-once", "bytes-alone", "at-the-same-time", "exchanged", "input-for-result", "n-in-one", "n-in-the-other", "always-gather", "always-add-up", "upside-down", "block-of-weights"]
 def same_bytes(d, f, n):
     return (2 * d * f) / (2 * 2 * f)
 
@@ -494,6 +576,41 @@ def faster(rows, d, f, n, flops, link):
     return "gather" if gather < add_up else "add up"
 
 
+# %% whole rows, and numbers of four bytes exercise="4.6" score=0 diagnoses=["rounded-down", "twice-as-long"] near=["n-left-out", "reduced-once"]
+def same_bytes(d, f, n):
+    return d // 2
+
+
+def faster(rows, d, f, n, flops, link):
+    once_round = (n - 1) / n * 4 / link
+    gather = 2 * rows * d * f / flops + once_round * d * f
+    add_up = 2 * rows * d * f / n / flops + 2 * once_round * rows * f
+    return "gather" if gather < add_up else "add up"
+
+
+# %% whole buffers exercise="4.6" score=0.5 diagnoses=["n-left-out"] near=["twice-as-long", "bytes-alone"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    gather = 2 * rows * d * f / flops + 2 * d * f / link
+    add_up = 2 * rows * d * f / n / flops + 2 * 2 * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+
+# %% work that is shared by who gathers exercise="4.6" score=0.5 diagnoses=["work-exchanged"] near=["exchanged", "bytes-alone"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    once_round = (n - 1) / n * 2 / link
+    gather = 2 * rows * d * f / n / flops + once_round * d * f
+    add_up = 2 * rows * d * f / flops + 2 * once_round * rows * f
+    return "gather" if gather < add_up else "add up"
+
+
 # %% a ring for one of the two, and the slower way exercise="4.6" score=0 diagnoses=["n-in-one", "exchanged"] near=["n-in-the-other", "block-of-weights"]
 def same_bytes(d, f, n):
     return d / 2 * (n - 1) / n
@@ -524,7 +641,7 @@ def faster(rows, d, f, n, flops, link):
     return "add up"
 
 
-# %% turned over, and a word that was not asked for exercise="4.6" score=0 diagnoses=["upside-down", "other-result"] near=["reduced-once", "exchanged"]
+# %% turned over, and a word that was not asked for exercise="4.6" score=0 diagnoses=["upside-down", "other-word"] near=["reduced-once", "exchanged", "ignores-inputs"]
 def same_bytes(d, f, n):
     return 2 * d
 
@@ -568,14 +685,22 @@ for cell in fastest:
 for cell in list(fastest)[:4]:
     fastest[cell] = "fsdp"
 
-# %% on a mesh of three axes exercise="4.8" score=1 near=["waits-for-data", "over-the-cap", "works-too-much", "devices-unused", "one-device"]
+# %% on a mesh of three axes exercise="4.8" score=1 near=["waits-for-data", "over-the-cap", "devices-unused", "one-device"]
 cube = jax.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)
 layout = [on(cube, "c"), on(cube, "c", ("a", "b")), on(cube, ("a", "b", "c"))]
 
-# %% everything in rows, as it was shown exercise="4.8" score=0 diagnoses=["waits-for-data"] near=["works-too-much", "over-the-cap"]
+# %% on an Explicit mesh of 2 × 4 exercise="4.8" score=1 near=["several-meshes"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+layout = (on(wide, "x"), on(wide, "x", "y"), on(wide, ("y", "x")))
+
+# %% on two meshes exercise="4.8" score=0 diagnoses=["several-meshes"] near=["different-devices"]
+wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+layout = (on(wide, "x"), on(grid, "y", "x"), on(grid, ("x", "y")))
+
+# %% everything in rows, as it was shown exercise="4.8" score=0 diagnoses=["waits-for-data"] near=["over-the-cap"]
 layout = (on(grid, ("x", "y")), on(grid, ("x", "y")), on(grid, ("x", "y")))
 
-# %% everything in blocks exercise="4.8" score=0.344 diagnoses=["waits-for-data"] near=["works-too-much"]
+# %% everything in blocks exercise="4.8" score=0.344 diagnoses=["waits-for-data"]
 layout = (on(grid, "x", "y"),) * 3
 
 # %% the batch and the columns exercise="4.8" score=0.812 diagnoses=["waits-for-data"]

@@ -1,0 +1,102 @@
+"""Modelled seconds: credit by distance from the best that is known, and what is refused."""
+
+from typing import Any
+
+import jax
+import pytest
+
+from autograder.exercises import Exercise, RunsIn
+from autograder.judge import Trade, judge, verdict_as_html, verdict_as_text
+from autograder.programs import MACHINES
+from tests.helpers import capture, sharding
+
+FRONTIER = ((3 * 2**20, 300), (8 * 2**20, 100))
+MODES = jax.sharding.AxisType
+
+
+def asked(**changes: Any) -> Exercise:
+    requirement: dict[str, Any] = {
+        "answer": "layout",
+        "asks": "shardings of x and w",
+        "function": lambda x, w: x @ w,
+        "shapes": ((2048, 1024), (1024, 2048)),
+        "machine": "TPU v5e",
+        "cap": 6 * 2**20,
+        "frontier": FRONTIER,
+        "given": 1000,
+    }
+    return Exercise("4.8", "A product", (RunsIn(**requirement | changes),), ("Think.",))
+
+
+def verdict(x, w, exercise=None, **mesh):
+    mesh = mesh or {"x": 4, "y": 2}
+    exercise = exercise or asked()
+    placed = [sharding(*x, **mesh), sharding(*w, **mesh)]
+    return judge(exercise, capture(exercise, {"layout": placed}, 1), 1)
+
+
+def test_the_time_is_computing_and_then_communicating():
+    v5e = MACHINES["TPU v5e"]
+    found = verdict((("x", "y"),), ())
+    computing = 2 * 2048 * 1024 * 2048 / 8 / v5e.flops
+    held = 2 * (2048 * 1024 // 8 + 1024 * 2048)
+    trade = Trade(held, round(1e6 * computing), 6 * 2**20, FRONTIER, "microseconds")
+    assert found.findings[0].trade == trade
+    assert found.score == 1  # it is faster than what was known to be within the cap
+
+
+def test_what_is_sent_takes_time():
+    found = verdict(("x", "y"), ("x", "y"), asked(frontier=((2**20, 1),)))
+    assert found.diagnoses == ("waits-for-data",)
+    assert 0 < found.score < 1
+    assert "communicates for" in verdict_as_text(found)
+
+
+def test_repeated_work_takes_time():
+    found = verdict(("x",), (), asked(frontier=((2**20, 1),)))
+    assert found.diagnoses == ("works-too-much",)
+    assert "On TPU v5e, each device computes for" in verdict_as_text(found)
+
+
+def test_beyond_the_cap_there_is_no_credit():
+    found = verdict((), ())
+    assert found.diagnoses == ("over-the-cap",)
+    assert found.score == 0
+    assert "holds 8,388,608" in verdict_as_text(found)
+
+
+def test_what_the_notebook_shows_earns_nothing():
+    took = verdict(("x",), ()).findings[0].trade.costs
+    assert verdict(("x",), (), asked(given=took, frontier=((2**20, 1),))).score == 0
+
+
+@pytest.mark.parametrize("mode", [MODES.Auto, MODES.Explicit])
+def test_the_mode_of_the_mesh_does_not_matter(mode):
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(mode,) * 2)
+    spec = jax.NamedSharding(mesh, jax.P(None, ("x", "y")))
+    other = jax.NamedSharding(mesh, jax.P(("x", "y")))
+    exercise = asked(frontier=((2**20, 1),))
+    found = judge(exercise, capture(exercise, {"layout": [spec, other]}, 1), 1)
+    assert found.diagnoses == ("waits-for-data",)
+
+
+def test_several_meshes_are_refused_in_a_sentence():
+    placed = [sharding("x", x=4, y=2), sharding("x", x=8)]
+    exercise = asked()
+    found = judge(exercise, capture(exercise, {"layout": placed}, 1), 1)
+    assert found.diagnoses == ("several-meshes",)
+    assert "Use one mesh for all of the shardings." in verdict_as_text(found)
+
+
+def test_a_loop_of_unknown_length_has_no_time():
+    def until(x, w):
+        return jax.lax.while_loop(lambda x: x.sum() > 0, lambda x: x - 1, x)
+
+    found = verdict(("x", "y"), ("x", "y"), asked(function=until))
+    assert found.diagnoses == ("unknown-times",)
+
+
+def test_attempts_are_drawn_in_milliseconds():
+    page = verdict_as_html(verdict(("x",), (), asked(frontier=((2**20, 1),))))
+    assert page.count("<img") == 1
+    assert "The best that is known: 1,048,576 held, 0.0 ms." in page

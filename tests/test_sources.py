@@ -1,0 +1,50 @@
+"""`docs/sources.md`: no row of the five source documents is lost, and every place exists."""
+
+import re
+
+import jupytext
+
+from autograder.exercises import EXERCISES
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "docs" / "sources.md").read_text()
+HOW_MANY = {"S0": 26, "S1": 10, "S2": 22, "S3": 9, "S4": 11}
+"""The rows of each document, as they were counted before the course was written."""
+
+ROW = re.compile(r"^\| (S\d\.\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+
+
+def headings(text):
+    return set(re.findall(r"^##+ (.+)$", text, re.MULTILINE))
+
+
+def places():
+    """Everything that a row may name."""
+    found = set(EXERCISES)
+    for path in (ROOT / "solutions").glob("*/*.ipynb"):
+        number = path.stem.partition("_")[0]
+        cells = jupytext.read(path).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        found |= {f"{number}: {heading}" for heading in headings(text)}
+    moved = headings((ROOT / "docs" / "what_moved.md").read_text())
+    return found | {f"What moved: {heading}" for heading in moved}
+
+
+def test_every_row_is_there_once_and_in_order():
+    assert [row for row, *_ in ROW.findall(PAGE)] == [
+        f"{document}.{number}"
+        for document, count in HOW_MANY.items()
+        for number in range(1, count + 1)
+    ]
+
+
+def test_every_row_names_places_that_there_are():
+    known = places()
+    named = [(row, place) for row, _, where in ROW.findall(PAGE) for place in where.split("; ")]
+    assert len(named) > sum(HOW_MANY.values())
+    assert not [(row, place) for row, place in named if place not in known]
+
+
+def test_nothing_in_the_tables_is_overlooked():
+    lines = [line for line in PAGE.splitlines() if line.startswith("| S")]
+    assert len(lines) == len(ROW.findall(PAGE))
