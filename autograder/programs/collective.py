@@ -50,6 +50,8 @@ class Collective:
             most; None where it takes what was computed.
         operation: how a reduction combines data, as HLO names it.
         dtypes: the types of what it takes, as HLO names them.
+        asynchronous: whether it has a beginning and an end, between which there is something else
+            to be done.
     """
 
     kind: str
@@ -63,6 +65,7 @@ class Collective:
     argument: int | None = None
     operation: str = "add"
     dtypes: tuple[str, ...] = ()
+    asynchronous: bool = False
 
     @property
     def bytes(self) -> int:

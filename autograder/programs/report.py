@@ -37,7 +37,7 @@ class Report:
         collectives: each collective, in the order of the program.
         mesh: the mesh whose axes they are named by, if there is one.
         flops: floating-point operations on each device, by XLA's own count, loops counted;
-            infinite where a loop's count is unknown.
+            infinite where nobody knows what a loop does, or how often.
         peak_bytes: bytes on each device for arguments, results and what is between them.
         machine: the name of the machine that seconds are reckoned for, one of `cost.MACHINES`.
         steps: whether the pictures show how a ring does it, step by step.

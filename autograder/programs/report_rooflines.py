@@ -28,8 +28,8 @@ class Measured:
 
     Attributes:
         name: what it is called.
-        flops: operations on each device; infinite where a loop's count is unknown.
-        sent: bytes that each device sends; infinite where a loop's count is unknown.
+        flops: operations on each device; infinite where nobody knows.
+        sent: bytes that each device sends; infinite where nobody knows.
         computing: the seconds that computing takes on the machine.
         communicating: the seconds that sending takes there.
     """
@@ -79,8 +79,8 @@ def _why_not(program: Measured) -> str:
     """Why a program has no place in the picture."""
     if not (math.isfinite(program.flops) and math.isfinite(program.sent)):
         return (
-            f"{program.name}: not drawn, for nobody knows how often a loop of it runs, and so how "
-            f"much it computes or sends."
+            f"{program.name}: not drawn, for nobody knows how often a loop of it runs, or what it "
+            f"does there, and so how much it computes or sends."
         )
     if not program.sent:
         return f"{program.name}: not drawn, for it neither computes nor sends anything."

@@ -30,7 +30,7 @@ def times_in_words(report: Shown) -> str:
     if not math.isfinite(computing):
         return (
             f"On {report.machine}, communicating takes {time_in_words(communicating)}; how long "
-            f"arithmetic takes is unknown, for a loop's count is."
+            f"arithmetic takes is unknown, for nobody knows how much a loop does."
         )
     said = (
         f"On {report.machine}, arithmetic takes {time_in_words(computing)} and communicating "

@@ -488,10 +488,12 @@ LOOP = """HloModule loop, num_partitions=8
   %p = (s32[], f32[4]) parameter(0)
   %step = s32[] constant({step})
   %i = s32[] get-tuple-element({i}), index=0
-  %next = s32[] add(%i, %step)
+  %held = s32[] copy(%i)
+  %next = s32[] add(%held, %step)
+  %again = s32[] copy(%{again})
   %v = f32[4] get-tuple-element(%p), index=1
   %sum = f32[4] all-reduce(%v), replica_groups={{{{0,1,2,3,4,5,6,7}}}}, to_apply=%add
-  ROOT %t = (s32[], f32[4]) tuple(%next, %sum)
+  ROOT %t = (s32[], f32[4]) tuple(%again, %sum)
 }}
 
 %condition (q: (s32[], f32[4])) -> pred[] {{
@@ -523,14 +525,17 @@ ENTRY %main (a: f32[4]) -> f32[4] {{
         ({"direction": "NE"}, None),
         ({"step": 0}, None),
         ({"limit": 2**31 - 1, "step": 2}, None),
-        ({"direction": "LT, type=UNSIGNED"}, None),
+        ({"direction": "LT, type=UNSIGNED"}, 7),
+        ({"direction": "LT, type=UNSIGNED", "start": -1}, None),
+        ({"direction": "LT, type=UNSIGNED", "limit": -1}, None),
+        ({"again": "next"}, 7),
+        ({"again": "i"}, None),
         ({"i": "%step"}, None),
         ({"limit": "inf"}, None),
     ],
 )
 def test_a_counted_loop_is_counted_where_the_compiler_does_not_say(changes, times):
-    text = LOOP.format(
-        **{"start": 0, "step": 1, "limit": 7, "direction": "LT", "noted": "", "i": "%p", **changes}
-    )
+    usual = {"start": 0, "step": 1, "limit": 7, "direction": "LT", "noted": "", "i": "%p"}
+    text = LOOP.format(**{**usual, "again": "next", **changes})
     (found,) = read(program_of_text(text))
     assert found.times == times

@@ -86,8 +86,8 @@ def test_what_has_no_place_is_told_in_words():
     assert drawn.remarks == (
         "turned: not drawn, for it does no floating-point operations; it sends 14.7 MB from each "
         "device, which takes 147 µs.",
-        "endless: not drawn, for nobody knows how often a loop of it runs, and so how much it "
-        "computes or sends.",
+        "endless: not drawn, for nobody knows how often a loop of it runs, or what it does there, "
+        "and so how much it computes or sends.",
         "nothing: not drawn, for it neither computes nor sends anything.",
     )
     assert "<img" not in drawn._repr_html_()

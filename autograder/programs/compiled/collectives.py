@@ -2,7 +2,8 @@
 
 Read from the program's instructions, whatever their names. Kinds are canonical: an all-reduce of
 which each device goes on to use only its own slice is a reduce-scatter, however the backend spells
-it (XLA's CPU compiler never emits one by itself); a pair of `-start` and `-done` is one collective.
+it (XLA's CPU compiler never emits one by itself); a pair of `-start` and `-done` is one collective,
+and so is what a TPU's compiler begins, goes on with and ends in several fusions.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import jax
 
 from autograder.programs.collective import KINDS, Collective, Frame, named
 from autograder.programs.compiled.argument_origins import arguments_of
+from autograder.programs.compiled.async_fusions import goes_on
 from autograder.programs.compiled.hlo import Instruction, Program
 from autograder.programs.compiled.reading_modules import UnreadableProgramError
 from autograder.programs.compiled.reduce_scatters import Scope, keeps_own_slice
@@ -36,18 +38,37 @@ def read(program: Program, mesh: jax.sharding.Mesh | None = None) -> list[Collec
     ids = [device.id for device in mesh.devices.flat] if mesh is not None else []
     if len(ids) != program.partitions:
         mesh, ids = None, list(range(program.partitions))
+    begun = {
+        number: first
+        for computation in program.computations.values()
+        for number, first in goes_on(program, computation).items()
+    }
+    apart = {
+        called
+        for computation in program.computations.values()
+        for instruction in computation.values()
+        if instruction.opcode == "async-start"
+        for called in instruction.called
+    }
     found = []
     for number, times, sometimes in runs(program):
         scope = Scope(program, program.computations[number])
         arguments = arguments_of(program, number)
         for instruction in scope.computation.values():
+            if begun.get(instruction.number, instruction.number) != instruction.number:
+                continue  # it was counted where it began
             kind = _kind(instruction)
             collective = _collective(scope, instruction, kind) if kind is not None else None
             if collective is not None:
                 alone = len(instruction.operands) == 1
                 argument = arguments.get(instruction.operands[0]) if alone else None
+                halves = instruction.opcode.endswith("-start") or instruction.number in begun
                 collective = replace(
-                    collective, times=times, sometimes=sometimes, argument=argument
+                    collective,
+                    times=times,
+                    sometimes=sometimes,
+                    argument=argument,
+                    asynchronous=halves or number in apart,
                 )
                 found.append(named(collective, mesh, ids))
     return found

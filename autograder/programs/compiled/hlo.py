@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autograder.programs.collective import Frame, Groups
+from autograder.programs.compiled.convolutions import Convolution
 
 BYTES = {
     "pred": 1, "s1": 0.125, "u1": 0.125, "s2": 0.25, "u2": 0.25, "s4": 0.5, "u4": 0.5,
@@ -35,6 +36,7 @@ class Instruction:
         comparison: the direction of a comparison, "LT" for one.
         unsigned: whether a comparison takes its numbers to be without a sign.
         contracting: the dimensions of its first operand that a product adds up over.
+        convolution: of a convolution, its dimensions and its window.
         target: of a custom call, the routine that it calls.
         trips: how often the compiler itself says that a loop runs.
         stack: the lines of source that it comes from, the innermost first.
@@ -51,6 +53,7 @@ class Instruction:
     comparison: str = ""
     unsigned: bool = False
     contracting: tuple[int, ...] = ()
+    convolution: Convolution | None = None
     target: str = ""
     trips: int | None = None
     stack: tuple[Frame, ...] = ()

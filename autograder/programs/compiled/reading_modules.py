@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from autograder.programs.collective import KINDS, Frame
+from autograder.programs.compiled.convolutions import Convolution, Span
 from autograder.programs.compiled.hlo import Computation, Instruction, Program
 from autograder.programs.compiled.module_proto import LAST_LOOKED_AT, decoded, unknown_fields
 from autograder.programs.compiled.replica_groups import replica_groups
@@ -141,9 +142,31 @@ def _instruction(each: Any, partitions: int, stack: Stacks) -> Instruction:
         comparison=each.comparison_direction.decode(),
         unsigned=each.comparison_type == b"UNSIGNED",
         contracting=tuple(each.dot_dimension_numbers.lhs_contracting_dimensions),
+        convolution=_convolution(each) if opcode == "convolution" else None,
         target=_text(each.custom_call_target),
         trips=_noted_trips(each.backend_config) if opcode == "while" else None,
         stack=stack(each.metadata),
+    )
+
+
+def _convolution(each: Any) -> Convolution:
+    """A convolution's dimensions; XLA leaves out what is nothing, and writes one for no groups."""
+    numbers = each.convolution_dimension_numbers
+    spans = tuple(
+        Span(d.size, d.stride, d.padding_low, d.window_dilation, d.base_dilation)
+        for d in each.window.dimensions
+    )
+    if any(min(s.size, s.stride, s.dilation, s.apart) < 1 for s in spans):
+        raise UnreadableProgramError(f"The window of a convolution has no places: {spans}.")
+    return Convolution(
+        spans,
+        tuple(numbers.input_spatial_dimensions),
+        tuple(numbers.output_spatial_dimensions),
+        numbers.input_batch_dimension,
+        numbers.input_feature_dimension,
+        numbers.output_feature_dimension,
+        max(each.feature_group_count, 1),
+        max(each.batch_group_count, 1),
     )
 
 

@@ -25,7 +25,7 @@ def trip_count(program: Program, around: Computation, loop: Instruction) -> int 
         return loop.trips
     body, condition = program.called(loop), program.called(loop, 1)
     test = root(condition)
-    if test.opcode != "compare" or test.comparison != "LT" or test.unsigned:
+    if test.opcode != "compare" or test.comparison != "LT":
         return None
     compared, most = (condition[number] for number in test.operands)
     place, limit = _place(condition, compared), _constant(condition, most)
@@ -33,11 +33,14 @@ def trip_count(program: Program, around: Computation, loop: Instruction) -> int 
     step = _step(body, place)
     if start is None or limit is None or not step or step < 0 or limit + step >= LARGEST:
         return None
+    if test.unsigned and min(start, limit) < 0:
+        return None  # numbers without a sign are never so; what else this is, nobody knows
     return max(0, -((start - limit) // step))
 
 
 def _place(computation: Computation, taken: Instruction) -> int | None:
     """Which of the values that a loop carries an instruction takes."""
+    taken = _copied(computation, taken)
     if taken.opcode != "get-tuple-element":
         return None
     carried = computation[taken.operands[0]]
@@ -53,7 +56,8 @@ def _element(computation: Computation, made: Instruction, place: int | None) -> 
 
 def _step(body: Computation, place: int | None) -> int | None:
     """What is added, each time round, to the value at a place."""
-    added = _element(body, root(body), place)
+    made = _element(body, root(body), place)
+    added = None if made is None else _copied(body, made)
     if added is None or added.opcode != "add":
         return None
     for one, other in (added.operands, added.operands[::-1]):
@@ -64,8 +68,14 @@ def _step(body: Computation, place: int | None) -> int | None:
 
 def _constant(computation: Computation, instruction: Instruction | None) -> int | None:
     """The number that an instruction is, if it is one."""
-    while instruction is not None and instruction.opcode == "copy":
-        instruction = computation[instruction.operands[0]]
-    if instruction is None or instruction.constant is None or len(instruction.constant) != 1:
+    if instruction is None:
         return None
-    return instruction.constant[0]
+    constant = _copied(computation, instruction).constant
+    return constant[0] if constant is not None and len(constant) == 1 else None
+
+
+def _copied(computation: Computation, instruction: Instruction) -> Instruction:
+    """What an instruction is a copy of, if it is one; else itself."""
+    while instruction.opcode == "copy":
+        instruction = computation[instruction.operands[0]]
+    return instruction

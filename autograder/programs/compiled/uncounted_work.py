@@ -22,14 +22,23 @@ ROUTINES: Final = re.compile(r"lapack_[sdcz](?P<name>getrf|trsm)_ffi")
 """The routines that `jnp.linalg.solve` calls on a CPU, in each type of number."""
 
 
+OPAQUE: Final = "tpu_custom_call"
+"""Where a TPU's compiler has a routine of its own for what it found, such as attention."""
+
+
 def work_left_out(program: Program) -> float | None:
-    """The operations that XLA's own count leaves out; None where a loop's rounds are unknown."""
+    """The operations that XLA's own count leaves out.
+
+    None where nobody knows them: a loop's rounds are unknown, or what it does in each.
+    """
     total = 0.0
     for number, times, _ in runs(program):
         computation = program.computations[number]
         routines = sum(_of_routine(computation, each) for each in computation.values())
         others = sum(_operations(computation, each) for each in computation.values())
         if routines + others and times is None:
+            return None
+        if times != 1 and any(each.target == OPAQUE for each in computation.values()):
             return None
         rounds = 1 if times is None else times
         total += rounds * routines + max(0, rounds - 1) * others
@@ -59,9 +68,9 @@ def _operations(computation: Computation, instruction: Instruction) -> float:
     if instruction.opcode == "dot":
         ((_, dimensions),) = taken[0].arrays
         return 2.0 * given * math.prod(dimensions[d] for d in instruction.contracting)
-    if instruction.opcode == "convolution":
-        ((_, kernel),) = taken[1].arrays
-        return 2.0 * given * _size(kernel)
+    if instruction.convolution is not None:
+        ((_, dimensions),), ((_, made),) = taken[0].arrays, instruction.arrays
+        return 2.0 * instruction.convolution.products(dimensions, made)
     return 0.0
 
 
