@@ -3,12 +3,13 @@
 In: a function and its arguments, or an exported program, which may be forged. Out: its
 collectives, as the compiler made them (`compiled/`) and as they were asked for by hand
 (`requested/`), how often each runs, the line of code that caused it, bytes, operations and memory
-on each device, and seconds on named machines. Here functions are exported, to leave one process,
-and loaded and run in another.
+on each device, and seconds on named machines; the same for TPUs, if their compiler is installed.
+Here functions are exported, to leave one process, and loaded and run in another.
 """
 
 from autograder.programs.arguments import Argument, current, described, placed
 from autograder.programs.collective import KINDS, Collective
+from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compile_and_report import CommunicationError, communication
 from autograder.programs.costs import MACHINES, Machine, seconds, wire_bytes
 from autograder.programs.exporting import export
@@ -26,6 +27,7 @@ __all__ = [
     "Argument",
     "Collective",
     "CommunicationError",
+    "ComparedReports",
     "Machine",
     "ProgramError",
     "Ran",

@@ -3,11 +3,13 @@
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, overload
 
 import jax
 
 from autograder.errors import ShortError, TheirError, first_line, their_error, theirs
+from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compiled import Program, program_of, work_left_out
 from autograder.programs.compiled import read as collectives_of
 from autograder.programs.costs import MACHINES, no_such_machine
@@ -18,10 +20,35 @@ from autograder.programs.scaled_arguments import (
     scaled_up,
     sizes_in_words,
 )
+from autograder.programs.tpu_programs import TargetError, compile_for_tpus, refuse_target
 
 
 class CommunicationError(ShortError, ValueError):
     """A function's communication cannot be read; the message says why and what to do."""
+
+
+@overload
+def communication(
+    function: Callable[..., Any],
+    *args: Any,
+    machine: str = MACHINE,
+    mesh: jax.sharding.Mesh | None = None,
+    scaled: Mapping[int, int] | None = None,
+    steps: bool = False,
+    target: None = None,
+) -> Report: ...
+
+
+@overload
+def communication(
+    function: Callable[..., Any],
+    *args: Any,
+    machine: str = MACHINE,
+    mesh: jax.sharding.Mesh | None = None,
+    scaled: Mapping[int, int] | None = None,
+    steps: bool = False,
+    target: str,
+) -> ComparedReports: ...
 
 
 def communication(
@@ -31,7 +58,8 @@ def communication(
     mesh: jax.sharding.Mesh | None = None,
     scaled: Mapping[int, int] | None = None,
     steps: bool = False,
-) -> Report:
+    target: str | None = None,
+) -> Report | ComparedReports:
     """Compile a function for its arguments, and report what the program communicates.
 
     Nothing is run, so a program can be asked about at a size that no laptop holds:
@@ -46,14 +74,20 @@ def communication(
             numbers are then counted as bfloat16, and the times to compute and to communicate
             stand side by side in place of pictures.
         steps: whether to draw how a ring does each collective, step by step.
+        target: a TPU topology, such as "v5e:2x4", of as many devices as the program has here: its
+            compiler is asked, too, which needs libtpu, some seconds, and no TPU. With `scaled`, it
+            is given true bfloat16, which the CPU's only counts.
 
     Returns:
-        A `Report`, which shows itself as a table and as pictures of what each collective does.
+        A `Report`, which shows itself as a table and as pictures of what each collective does; with
+        a target a `ComparedReports`, whose `.cpu` and `.tpu` are `Report`s.
 
     Raises:
         CommunicationError: there is nothing to compile, or it does not compile, or not at that
-            size.
+            size, or not for that target.
     """
+    if target is not None:
+        return _compared(function, args, machine, mesh, scaled, steps, target)
     if not isinstance(machine, str) or machine not in MACHINES:
         raise CommunicationError(no_such_machine(machine))
     compiled = (
@@ -77,6 +111,33 @@ def communication(
         steps,
     )
     return in_bfloat16(report, scaled) if scaled else report
+
+
+def _compared(
+    function: Any,
+    args: tuple[Any, ...],
+    machine: str,
+    mesh: jax.sharding.Mesh | None,
+    sizes: Mapping[int, int] | None,
+    steps: bool,
+    target: str,
+) -> ComparedReports:
+    """The reports of the CPU's compiler and of a TPU's."""
+    try:
+        refuse_target(target)
+        if isinstance(function, jax.stages.Compiled):
+            raise TargetError(
+                "This is compiled already, for the devices here. Hand in the function itself, and "
+                f"its arguments: communication(f, x, target={target!r})."
+            )
+        here = communication(function, *args, machine=machine, mesh=mesh, scaled=sizes, steps=steps)
+        given = scaled_up(args, sizes, bfloat16=True) if sizes else args
+        there = compile_for_tpus(target, function, given, here.mesh, machine, steps)
+    except TargetError as error:
+        raise CommunicationError(str(error)) from error
+    if sizes:
+        there = replace(there, scaled=sizes_in_words(sizes))
+    return ComparedReports(here, there, target)
 
 
 def _compile_scaled(

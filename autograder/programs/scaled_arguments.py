@@ -21,15 +21,19 @@ class ScalingError(ValueError):
     """Sizes cannot be replaced by others; the message says why."""
 
 
-def scaled_up(arguments: Sequence[Any], sizes: Mapping[int, int]) -> list[Any]:
+def scaled_up(
+    arguments: Sequence[Any], sizes: Mapping[int, int], bfloat16: bool = False
+) -> list[Any]:
     """The same arguments with other sizes: shapes and shardings, and no data.
 
-    Types stay as they are: on a CPU, XLA widens bfloat16 before it sends it, so that its bytes
-    would be counted as twice what they are elsewhere. `in_bfloat16` counts them.
+    For a CPU, types stay as they are: there, XLA widens bfloat16 before it sends it, so that its
+    bytes would be counted as twice what they are elsewhere. `in_bfloat16` counts them. A TPU's
+    compiler knows bfloat16, and what it sends in another type, it has widened on purpose.
 
     Args:
         arguments: arrays, or pytrees of arrays, or what is no array and stays as it is.
         sizes: for sizes of dimensions, what takes their place.
+        bfloat16: whether wider floating-point numbers are to be bfloat16.
 
     Raises:
         ScalingError: the sizes are no dictionary of positive numbers, or no array has one of them.
@@ -59,7 +63,9 @@ def scaled_up(arguments: Sequence[Any], sizes: Mapping[int, int]) -> list[Any]:
         on_a_mesh = isinstance(sharding, jax.sharding.NamedSharding)
         if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
             return leaf  # a random key has a size of its own
-        return jax.ShapeDtypeStruct(shape, leaf.dtype, sharding=sharding if on_a_mesh else None)
+        wide = bfloat16 and leaf.dtype in (jnp.float32, jnp.float64)
+        dtype = jnp.bfloat16 if wide else leaf.dtype
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding if on_a_mesh else None)
 
     return [jax.tree.map(other, argument) for argument in arguments]
 

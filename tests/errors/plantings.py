@@ -16,6 +16,7 @@ from autograder.exercises import Ask, Exercise, PlacedLike
 from autograder.judge import Finding, judging_given_functions
 from autograder.layouts import Layout
 from autograder.programs import Report
+from autograder.programs.compiled.convolutions import Convolution
 from autograder.programs.compiled.hlo import Instruction
 from autograder.programs.requested.liveness import Liveness
 from tests.helpers import sharding
@@ -64,6 +65,8 @@ def looks() -> Answers:
         show(x.sharding.mesh, figure=True)
         report = communication(lambda x: x.sum(0), x, steps=True, scaled={16: 1 << 16})
         drawn = report.roofline("rows")
+        communication(lambda x: lax.scan(lambda c, _: (jnp.convolve(c, c, "same"), None),
+                                         x[0], None, length=2)[0], x)  # fmt: skip
         return len(str(report) + report._repr_html_() + drawn._repr_html_())
 
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), look)
@@ -241,6 +244,8 @@ PLANTINGS = [
     Planting("programs.compiled.hlo", lambda: vars(Instruction)["sizes"].fget, "3.1", turned),
     Planting("programs.compiled.module_proto", "decoded", "3.1", turned),
     Planting("programs.compiled.reading_modules", "program_of", "3.1", turned),
+    Planting("programs.compiled.async_fusions", "goes_on", "3.1", turned),
+    Planting("programs.compiled.convolutions", lambda: Convolution.products, "1.7", looks),
     Planting("programs.compiled.argument_origins", "arguments_of", "6.9", iterate),
     Planting("programs.compiled.reduce_scatters", "keeps_own_slice", "6.9", iterate),
     Planting("programs.compiled.replica_groups", "replica_groups", "3.1", turned),
@@ -277,6 +282,9 @@ ELSEWHERE = {
     "judge.way_on": "it shows hints and progress, and no verdict",
     "exercises.other_courses": "it is done when the exercises are loaded",
     "exercises.requirements_on_values": "it holds data, and does nothing",
+    "programs.compared_reports": "it shows what takes a compiler that need not be installed",
+    "programs.tpu_process": "it is a process of its own, and what it raises is said as a refusal",
+    "programs.tpu_programs": "it asks a compiler that need not be installed",
     "programs.shown_report": "it holds data, and does nothing",
 }
 """Modules that neither capture nor judge nor show a verdict, and why nothing is planted there."""

@@ -117,7 +117,7 @@ ODD: dict[str, Callable[[], Any]] = {
     "endless": lambda: endless,
     "endless, jitted": lambda: jax.jit(endless),
     "show, misused": lambda: lambda *_: show(),
-    "communication, misused": lambda: lambda *_: communication(3),  # type: ignore[arg-type]
+    "communication, misused": lambda: lambda *_: communication(3),  # type: ignore[call-overload]
     "no parameters": lambda: lambda: 0,
     "exits": lambda: lambda *_: exit(),
     "a function's function": lambda: lambda *_: lambda: 0,

@@ -1,0 +1,58 @@
+"""What a TPU's compiler makes of the course's solutions can be read, all of it; it needs libtpu."""
+
+from importlib.util import find_spec
+
+import jax
+import numpy as np
+import pytest
+
+from autograder.exercises import EXERCISES, Computes
+from autograder.instructor.authoring.exercise_cells import cell_of
+from autograder.programs import current, placed
+from autograder.programs.compiled import read, read_module, work_left_out
+from autograder.programs.remembered_meshes import meshes_forgotten
+from autograder.programs.tpu_process import QUIETLY, compile_for
+from autograder.programs.tpu_programs import exported
+from tests.exercises.solutions import sitting_for, solution_of
+
+pytestmark = pytest.mark.skipif(
+    find_spec("libtpu") is None,
+    reason='a TPU\'s compiler is not installed: pip install ".[tpu]"',
+)
+TARGETS = {8: "v5e:2x4", 4: "v5e:2x2", 1: "v5e:1x1"}
+ASKED = [
+    pytest.param(exercise.id, requirement, id=f"{exercise.id} {requirement.answer}")
+    for exercise in EXERCISES.values()
+    for requirement in exercise.requirements
+    if isinstance(requirement, Computes)
+]
+
+
+def answer_to(exercise_id, name):
+    """The function that an exercise's solution defines."""
+    sitting = sitting_for(exercise_id)
+    names = dict(sitting.names)
+    code = f"{cell_of(sitting.notebook, exercise_id).source}\n{solution_of(exercise_id)}"
+    exec(compile(code, f"<{exercise_id}>", "exec"), names)
+    return names[name]
+
+
+@pytest.mark.parametrize(("exercise_id", "requirement"), ASKED)
+def test_a_solutions_programs_are_read(exercise_id, requirement, monkeypatch):
+    for name, value in QUIETLY.items():
+        monkeypatch.setenv(name, value)
+    function = answer_to(exercise_id, requirement.answer)
+    for arguments in requirement.arguments:
+        structs = [
+            jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
+        ]
+        mesh = structs[0].sharding.mesh
+        under = jax.set_mesh(mesh) if requirement.under_mesh else current(mesh)
+        with meshes_forgotten(function), under:
+            artifact, layouts, devices = exported(function, structs)
+        program = read_module(compile_for(TARGETS[devices], artifact, layouts).module)
+        found = read(program, mesh)
+        assert all(c.times is not None for c in found), found
+        assert work_left_out(program) is not None
+    assert jax.devices()[0].platform == "cpu"
+    assert len(jax.devices()) == 8
