@@ -106,18 +106,22 @@ def _essence(report: Report) -> Counter[tuple[object, ...]]:
 
 
 def _amount(report: Report) -> str:
-    """`4 collectives, of 2,816 bytes`, each counted as often as it runs."""
-    count = sum(1 if c.times is None else c.times for c in report.collectives)
-    if not count:
-        return "none"
-    return f"{count:,} collective{'s' * (count != 1)}, of {sized(report.bytes)}"
+    """`4 all-gathers and 1 all-reduce, of 2,816 bytes`, each counted as often as it runs."""
+    counts: Counter[str] = Counter()
+    for c in report.collectives:
+        counts[c.kind] += 1 if c.times is None else c.times
+    *most, last = [f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()] or ["none"]
+    listed = f"{', '.join(most)} and {last}" if most else last
+    return f"{listed}, of {sized(report.bytes)}" if counts else listed
 
 
 def _of(some: int, report: Report) -> str:
-    """`2 of 4 collectives have`."""
+    """`2 of 4 collectives have`; here each is one, however often a loop runs it."""
     most = len(report.collectives)
     if some == most:
-        return "the collective has" if most == 1 else f"all {most} collectives have"
+        return {1: "the collective has", 2: "both collectives have"}.get(
+            most, f"all {most} collectives have"
+        )
     return f"{some} of {most} collectives {'has' if some == 1 else 'have'}"
 
 

@@ -53,8 +53,8 @@ def test_two_reports_stand_side_by_side(recorded):
     assert {c.axes for c in both.tpu.collectives} == {("x", "y")}
     assert both.tpu.peak_bytes == 10240
     assert both.differences() == (
-        "The TPU's compiler makes 2 collectives, of 2,048 bytes, where the CPU's makes 4 "
-        "collectives, of 2,816 bytes; each device sends as much. Small arrays take more memory on "
+        "The TPU's compiler makes 2 all-gathers, of 2,048 bytes, where the CPU's makes 4 "
+        "all-gathers, of 2,816 bytes; each device sends as much. Small arrays take more memory on "
         "a TPU, which keeps a matrix in tiles of 8 by 128 numbers or more."
     )
     said = str(both)
