@@ -7,7 +7,7 @@ Nothing below this room.
 """
 
 from autograder.errors.blame import Fault, TheirError, address, explanation, theirs
-from autograder.errors.jax_errors import DIAGNOSES, meaning_of
+from autograder.errors.jax_errors import DIAGNOSES, meaning_of, wordless_of_jax
 from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
 from autograder.errors.messages import (
     ShortError,
@@ -37,4 +37,5 @@ __all__ = [
     "under_its_name",
     "versions_in_words",
     "what_it_raised",
+    "wordless_of_jax",
 ]

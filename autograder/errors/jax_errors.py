@@ -1,6 +1,6 @@
 """What JAX's errors on layouts and programs usually mean, and what they are diagnosed as."""
 
-import linecache
+import dis
 import re
 from typing import Final
 
@@ -13,6 +13,9 @@ UNBOUND: Final = (
     "shard_map."
 )
 """What is said of an axis that nobody knows; of some of them, JAX's own message is empty."""
+
+RAISES: Final = dis.opmap["RAISE_VARARGS"]
+"""What `raise` and `assert` end in, as a function is compiled: a call ends in something else."""
 
 MEANINGS: Final = (
     # what JAX's message has in it: a diagnosis, and what it usually means
@@ -175,7 +178,7 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
             "While JAX compiles a function, its arrays have no numbers yet, so NumPy, float() or "
             "an `if` on an array cannot be part of it.",
         )
-    if _is_jaxs_assertion(error):
+    if isinstance(error, AssertionError) and wordless_of_jax(error):
         return "unbound-axis", UNBOUND
     words = said(error)
     for pattern, diagnosis, meaning in MEANINGS:
@@ -184,13 +187,13 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
     return "raised", ""
 
 
-def _is_jaxs_assertion(error: BaseException) -> bool:
-    """Whether it is an assertion without a message that is not written in the learner's line."""
+def wordless_of_jax(error: BaseException) -> bool:
+    """Whether an error without a message is JAX's, and not raised by a line of the learner's."""
     step = error.__traceback__
-    if not isinstance(error, AssertionError) or said(error) or step is None:
+    if said(error) or step is None:
         return False
     while step.tb_next is not None:
         step = step.tb_next
     if str(step.tb_frame.f_globals.get("__name__", "")).startswith("jax."):
         return True  # its frames are there, or left out
-    return "assert" not in linecache.getline(step.tb_frame.f_code.co_filename, step.tb_lineno)
+    return step.tb_frame.f_code.co_code[step.tb_lasti] != RAISES

@@ -14,6 +14,7 @@ from autograder.errors import (
     theirs,
     under_its_name,
     what_it_raised,
+    wordless_of_jax,
 )
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Program, Unanswered, Value
 from autograder.evidence.placements import placement, placements
@@ -162,5 +163,7 @@ class ReturnsAFunctionError(TypeError):
 
 
 def _is_stub(error: BaseException) -> bool:
-    """Whether it is what a function that is still to be written raises; JAX's own say more."""
-    return isinstance(error, NotImplementedError) and not str(error)
+    """Whether it is what a function that is still to be written raises, and not JAX's own."""
+    if not isinstance(error, NotImplementedError) or str(error):
+        return False
+    return not wordless_of_jax(error)

@@ -11,6 +11,7 @@ from autograder.exercises.notebooks import (
     nb04_communication_cost,
     nb05_shard_map,
     nb06_shard_map_matmul,
+    nb07_pmap_migration,
     nb08_neural_networks,
     nb09_sharp_bits,
 )
@@ -23,6 +24,7 @@ _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
     "04_communication_cost": nb04_communication_cost.EXERCISES,
     "05_shard_map": nb05_shard_map.EXERCISES,
     "06_shard_map_matmul": nb06_shard_map_matmul.EXERCISES,
+    "07_pmap_migration": nb07_pmap_migration.EXERCISES,
     "08_neural_networks": nb08_neural_networks.EXERCISES,
     "09_sharp_bits": nb09_sharp_bits.EXERCISES,
 }

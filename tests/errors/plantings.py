@@ -124,6 +124,11 @@ def layers() -> Answers:
     return {asked.answer: (sharding(x=8),) * len(asked.arguments)}  # type: ignore[union-attr]
 
 
+def regression() -> Answers:
+    """Shardings and a function for 7.4, of whatever arguments."""
+    return {"layouts": (sharding(x=8),) * 3, "train": lambda w, X, y: w}  # noqa: N803
+
+
 def reference(exercise: str) -> Callable[[], Any]:
     """What an exercise's first requirement compares with."""
     return lambda: getattr(exercises.find(exercise).requirements[0], "reference")  # noqa: B009
@@ -187,6 +192,7 @@ PLANTINGS = [
     Planting("exercises.answer_plans", "answer_plan", "1.1", strips),
     Planting("exercises.notebooks.nb05_shard_map", reference("5.3"), "5.3", functions),
     Planting("exercises.notebooks.nb06_shard_map_matmul", reference("6.9"), "6.9", iterate),
+    Planting("exercises.notebooks.nb07_pmap_migration", lambda: given("7.4"), "7.4", regression),
     Planting("exercises.notebooks.nb01_sharding_basics", "numbers", "1.1", strips),
     Planting("exercises.notebooks.nb09_sharp_bits", reference("9.8"), "9.8", functions),
     Planting("judge.judging_costs", "judge_communication", "3.1", turned),

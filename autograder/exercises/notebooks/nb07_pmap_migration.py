@@ -1,0 +1,663 @@
+"""Notebook 07: from pmap to shard_map.
+
+A note for maintainers: a function that `jax.pmap` has mapped cannot be exported for a judge, so
+what is judged is its twin, and the notebook runs the old program beside it. That a twin costs no
+more than what it replaces is held by `tests/test_pmap.py`, with what the notebook says of `pmap`.
+Twins are judged under two meshes, of eight and of four devices, with blocks of different sizes.
+"""
+
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder.exercises.exercise import Exercise
+from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike
+from autograder.exercises.requirements_on_programs import (
+    Ask,
+    Budget,
+    CommunicatesAtMost,
+    Computes,
+    Requests,
+)
+from autograder.exercises.requirements_on_values import AnyOf, Predicts
+from autograder.programs import Argument
+
+SIZES: Final = (8, 4)
+"""The sizes of the meshes that a function is judged on."""
+
+STRIPS: Final = ("0 1 2 3 4 5 6 7", "0 1 2 3")
+ROWS: Final = ("0\n1\n2\n3\n4\n5\n6\n7", "0\n1\n2\n3")
+EVERYWHERE: Final = ("0,1,2,3,4,5,6,7", "0,1,2,3")
+
+
+def _cut(shape: tuple[int, ...], n: int, **more: Any) -> Argument:
+    """An argument cut along x in dimension 0, over n devices."""
+    return Argument(shape, (("x", n),), ("x",), mode="auto", **more)
+
+
+def _whole(shape: tuple[int, ...], n: int, **more: Any) -> Argument:
+    """An argument of which each of n devices has a copy."""
+    return Argument(shape, (("x", n),), (), mode="auto", **more)
+
+
+def _placed(answer: str, pictures: tuple[str, str], *shapes: tuple[int, ...]) -> PlacedLike:
+    return PlacedLike(answer, pictures[0], shapes, elsewhere=pictures[1:])
+
+
+def _nothing(answer: str) -> Requests:
+    """Written with shard_map, and no collective in it."""
+    return Requests(answer, ((), ()))
+
+
+def _convolved(x: Any, w: Any) -> Any:
+    return np.stack([np.convolve(row, w, mode="valid") for row in x])
+
+
+def _correlated(x: Any, w: Any) -> Any:
+    return _convolved(x, w[::-1])
+
+
+SIGNALS: Final = ((8, 12, 3), (4, 9, 4))
+"""The devices, how long a row is, and how long the window."""
+
+ROWS_EACH: Final = {8: 2, 4: 3}
+"""How many rows a device has, where it has several."""
+
+CONVOLVE: Final = Exercise(
+    id="7.1",
+    title="The twin of a pmap",
+    afterwards="pmap itself is made like this today. It is a shard_map over a mesh of its own, "
+    "which takes the mapped dimension off each block and puts it back onto each result.",
+    requirements=(
+        Computes(
+            "convolved",
+            "convolved(x, w) must return each row of x, convolved with w.",
+            _convolved,
+            tuple((_cut((n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
+            {"not-turned": _correlated},
+            under_mesh=True,
+        ),
+        _nothing("convolved"),
+        _placed("convolved", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
+        Computes(
+            "convolved_many",
+            "convolved_many(x, w) must return each row of x, convolved with w.",
+            _convolved,
+            tuple((_cut((ROWS_EACH[n] * n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
+            {"not-turned": _correlated},
+            under_mesh=True,
+        ),
+        _nothing("convolved_many"),
+        _placed(
+            "convolved_many", ROWS, *((ROWS_EACH[n] * n, size - k + 1) for n, size, k in SIGNALS)
+        ),
+    ),
+    hints=(
+        "in_axes becomes in_specs: 0 is P('x'), which cuts dimension 0, and None is P(), which "
+        "cuts nothing. out_axes is 0 unless you say otherwise, so out_specs is P('x').",
+        "pmap gives the function a row. In shard_map the body has a block, of shape (1, …): "
+        "mine[0] is the row, and [None] gives the result its dimension back.",
+        "For several rows on a device, the block has shape (rows, …), and jax.vmap maps the "
+        "function over these: vmap within a device, shard_map over the devices.",
+    ),
+    diagnoses={
+        "shape": "The body is given a block of rows, and returns a block of rows. pmap took the "
+        "dimension away and put it back by itself; here nobody does. How many rows does the body "
+        "return, and has its result two dimensions?",
+        "not-turned": "These are the sums of a window as it stands. A convolution turns it round; "
+        "jnp.convolve does so.",
+        "added-by-the-compiler": "in_axes=(0, None) cuts x and copies w. Do in_specs say the same?",
+        "no-shard-map": "vmap alone gives the right values, and leaves it to the compiler who does "
+        "what. The twin of pmap is to be written with shard_map.",
+    },
+)
+
+
+def _normalised(x: Any, w: Any) -> Any:
+    y = _convolved(x, w)
+    return y / y.sum(0)
+
+
+POSITIVE: Final = {"shift": 6.0}
+"""Sums of these are far from zero, by which is divided."""
+
+
+def _signals(n: int, size: int, k: int) -> tuple[Argument, ...]:
+    return _cut((n, size), n, **POSITIVE), _whole((k,), n, **POSITIVE)
+
+
+NORMALISED_MISTAKES: Final[dict[str, Any]] = {
+    "over-positions": lambda x, w: (lambda y: y / y.sum(1, keepdims=True))(_convolved(x, w)),
+    "over-everything": lambda x, w: (lambda y: y / y.sum())(_convolved(x, w)),
+    "mean-for-sum": lambda x, w: (lambda y: y / y.mean(0))(_convolved(x, w)),
+    "not-divided": _convolved,
+}
+
+NORMALISE: Final = Exercise(
+    id="7.2",
+    title="One name, three maps",
+    afterwards="A function that says psum over a name can be tried on one device, under vmap, and "
+    "run on many, under shard_map, without a change. That is how one tests such code.",
+    weights={"normalised": 3, "normalised_by_vmap": 1},
+    requirements=(
+        Computes(
+            "normalised",
+            "normalised(x, w) must convolve each row, and divide it, position by position, by the "
+            "sum of all convolved rows.",
+            _normalised,
+            tuple(_signals(*each) for each in SIGNALS),
+            NORMALISED_MISTAKES,
+            under_mesh=True,
+        ),
+        Requests(
+            "normalised",
+            tuple((Ask("all-reduce", 1, ("x",), 4 * (s - k + 1)),) for _, s, k in SIGNALS),
+        ),
+        _placed("normalised", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
+        Computes(
+            "normalised_by_vmap",
+            "normalised_by_vmap(x, w) must give the same, with vmap in place of shard_map.",
+            _normalised,
+            tuple(_signals(*each) for each in SIGNALS),
+            NORMALISED_MISTAKES,
+            under_mesh=True,
+        ),
+        CommunicatesAtMost(
+            "normalised_by_vmap",
+            tuple((Budget("all-reduce", ("x",), 4 * (s - k + 1)),) for _, s, k in SIGNALS),
+        ),
+        _placed("normalised_by_vmap", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
+    ),
+    hints=(
+        "The function of one row stays as it is, psum and all. Only who maps it changes, and so "
+        "who gives the axis its name.",
+        "Under pmap and vmap, axis_name= gives the name. Under shard_map it is the mesh that has "
+        "names, and here its axis is called x.",
+        "Write a function of one row, with a psum over 'x'. vmap takes it as it is, with in_axes "
+        "and axis_name. For shard_map, a body takes the row out of its block and calls it.",
+    ),
+    diagnoses={
+        "over-positions": "Each row adds up to one by itself: the sum was taken over the positions "
+        "of a row. psum adds up over devices, position by position, if you leave y as it is.",
+        "over-everything": "All numbers together add up to one. The sum is to be taken over the "
+        "devices alone, position by position.",
+        "mean-for-sum": "It is too large by the number of rows: that is what comes of a mean in "
+        "place of the sum.",
+        "not-divided": "These are the convolved rows themselves, divided by nothing.",
+        "unbound-axis": "axis_name='p' was how pmap was told the name. A shard_map takes the names "
+        "of its mesh, and vmap takes axis_name=. Is the name in psum the same as there?",
+        "added-by-the-compiler": "The compiler should have nothing to move. Is x cut, and w whole, "
+        "in in_specs?",
+        "sends-too-much": "What is added up has one number for each position of the convolved row.",
+    },
+)
+
+
+def _nested(a: Any, mean: tuple[int, ...] = (1,), total: tuple[int, ...] = (0, 1, 2)) -> Any:
+    """What the nested program gives, with the dimensions that it takes the mean and the sum of."""
+    return (a - a.mean(mean, keepdims=True)) / np.sqrt((a * a).sum(total, keepdims=True))
+
+
+GRIDS: Final = ((4, 2, 6), (2, 2, 5))
+"""The devices along x and along y, and how many numbers each has."""
+
+
+def _on_grid(rows: int, columns: int, length: int) -> tuple[Argument, ...]:
+    axes = (("x", rows), ("y", columns))
+    return (Argument((rows, columns, length), axes, ("x", "y"), mode="auto"),)
+
+
+NEST: Final = Exercise(
+    id="7.3",
+    title="pmap in pmap",
+    afterwards="A mesh may have as many axes as you like: what used to be nested maps, each with a "
+    "name, is one map over a mesh with all of the names.",
+    requirements=(
+        Computes(
+            "unnested",
+            "unnested(a) must give what the nested program was meant to give.",
+            _nested,
+            tuple(_on_grid(*each) for each in GRIDS),
+            {
+                "mean-over-x": lambda a: _nested(a, mean=(0,)),
+                "mean-over-all": lambda a: _nested(a, mean=(0, 1)),
+                "mean-of-own": lambda a: _nested(a, mean=(2,)),
+                "sum-over-x": lambda a: _nested(a, total=(0, 2)),
+                "sum-over-y": lambda a: _nested(a, total=(1, 2)),
+                "own-sum": lambda a: _nested(a, total=(2,)),
+            },
+            under_mesh=True,
+        ),
+        Requests(
+            "unnested",
+            tuple(
+                (Ask("all-reduce", 1, ("x", "y"), 4), Ask("all-reduce", 1, ("y",), 4 * length))
+                for *_, length in GRIDS
+            ),
+        ),
+    ),
+    hints=(
+        "The two pmaps map two dimensions over two axes. Which spec cuts both dimensions at once?",
+        "In the body there is a block of shape (1, 1, length). Collectives take the axes' names, "
+        "one or several: lax.psum(s, ('x', 'y')).",
+        "The mean is over y alone, and the sum of squares over both. Add the squares of your own "
+        "numbers up before the psum, so that a single number goes over the wires.",
+    ),
+    diagnoses={
+        "mean-over-x": "The mean is taken along x, and should be taken along y.",
+        "mean-over-all": "The mean is taken over both axes. It is to be taken over y alone.",
+        "mean-of-own": "The mean is taken over the numbers of one device. It should be taken over "
+        "the devices along y, position by position.",
+        "sum-over-x": "The squares are added up along x only; it should be over both axes.",
+        "sum-over-y": "The squares are added up along y only; it should be over both axes.",
+        "own-sum": "Each device divides by a sum of its own numbers. The squares of all devices "
+        "should be added up.",
+        "sends-too-much": "Of the squares, one number of each device is enough: add up your own "
+        "before the psum.",
+        "one-too-many": "One psum can take both axes at once.",
+        "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
+    },
+)
+
+RATE: Final = np.float32(0.1)
+STEPS: Final = 10
+
+
+def loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    """The mean squared error of a linear model."""
+    return jnp.mean((X @ w - y) ** 2)
+
+
+def descend(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    """One step of gradient descent."""
+    return w - 0.1 * jax.grad(loss)(w, X, y)
+
+
+def _gradient(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    return 2 * X.T @ (X @ w - y) / np.float32(len(y))
+
+
+def _trained(w: Any, X: Any, y: Any, steps: int = STEPS, times: float = 1) -> Any:  # noqa: N803
+    for _ in range(steps):
+        w = w - np.float32(times) * RATE * _gradient(w, X, y)
+    return w
+
+
+EXAMPLES: Final = ((8, 64, 4), (4, 24, 6))
+"""The devices, the examples, and the features."""
+
+DEVICES: Final = {examples: n for n, examples, _ in EXAMPLES}
+"""How many devices examples are cut over, by how many these are."""
+
+
+def _data(n: int, examples: int, features: int) -> tuple[Argument, ...]:
+    return (
+        _whole((features,), n), _cut((examples, features), n), _cut((examples,), n),
+    )  # fmt: skip
+
+
+def _parameters(examples: tuple[int, int, int]) -> int:
+    """The bytes of the parameters."""
+    return 4 * examples[2]
+
+
+FED: Final = ((64, 4), (128, 8))
+"""The examples and features for which shardings are tried."""
+
+REGRESSION: Final = Exercise(
+    id="7.4",
+    title="Three lines in place of pmap",
+    afterwards="With the loop inside of the program, Python is asked once for ten steps. Reporting "
+    "the loss every so many steps is then a second, outer loop.",
+    about=(Feeds, CommunicatesAtMost),
+    requirements=(
+        Feeds(
+            "layouts",
+            "shardings (of w, of X, of y) for which each device holds, and works on, its own "
+            "examples, and all that moves is the gradient",
+            descend,
+            tuple(((k,), (b, k), (b,)) for b, k in FED),
+            tuple((Budget("all-reduce", bytes=4 * k),) for _, k in FED),
+            caps=tuple(4 * (k + b * k // 8 + b // 8) for b, k in FED),
+        ),
+        Computes(
+            "train",
+            f"train(w, X, y) must return w after {STEPS} steps of descend.",
+            _trained,
+            tuple(_data(*each) for each in EXAMPLES),
+            {
+                "one-step-less": lambda w, X, y: _trained(w, X, y, STEPS - 1),  # noqa: N803
+                "one-step": lambda w, X, y: _trained(w, X, y, 1),  # noqa: N803
+                "uphill": lambda w, X, y: _trained(w, X, y, times=-1),  # noqa: N803
+            },
+            under_mesh=True,
+        ),
+        CommunicatesAtMost(
+            "train",
+            tuple((Budget("all-reduce", ("x",), STEPS * _parameters(e)),) for e in EXAMPLES),
+        ),
+        _placed("train", EVERYWHERE, *((features,) for *_, features in EXAMPLES)),
+    ),
+    hints=(
+        "in_axes=None was for what every device has, and became copies; in_axes=0 was for what is "
+        "cut. Which of the two is each of w, X and y?",
+        "The examples are dimension 0 of X and of y. A spec without entries, P(), makes copies.",
+        "lax.fori_loop(0, steps, lambda i, w: …, w) does the steps in the program. The compiler "
+        "adds the all-reduces, since the mean goes over all examples.",
+    ),
+    diagnoses={
+        "over-the-cap": "There is room for w, and for an eighth of X and of y. Are both of these "
+        "cut, and along the examples?",
+        "all-gather": "Nothing has to be collected where each device has whole examples, and the "
+        "answers that go with them. Are X and y cut along the examples, and left so?",
+        "too-many-bytes": "In each step only the gradient is to be added up, one number for each "
+        "feature.",
+        "one-step-less": "That is w after one step less.",
+        "one-step": "That is w after one step.",
+        "uphill": "The gradient is added, and is to be taken away.",
+    },
+)
+
+
+def _updated(w: Any, X: Any, y: Any, times: Any = 1) -> Any:  # noqa: N803
+    return w - np.float32(times) * RATE * _gradient(w, X, y)
+
+
+def _own(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    """With the gradient of device 0's examples alone."""
+    mine = len(y) // DEVICES[len(y)]
+    return _updated(w, X[:mine], y[:mine])
+
+
+def _times(cell: str, right: int, **mistakes: Any) -> Predicts:
+    return Predicts(
+        "times",
+        cell,
+        f"how many times the right gradient {cell} gives, on eight devices",
+        right,
+        {name.replace("_", "-"): value for name, value in mistakes.items()},
+    )
+
+
+TRAP: Final = Exercise(
+    id="7.5",
+    title="The gradient that is eight times too large",
+    afterwards="Adam hides this mistake, since it divides a gradient by its own size; plain "
+    "gradient descent diverges, or learns eight times as fast as you think.",
+    requirements=(
+        _times("grad(loss)(w)", 8, as_in_pmap=1, too_often=64),
+        _times("pmean(grad(loss)(w))", 8, as_in_pmap=1, too_often=64),
+        _times("psum(grad(loss)(w))", 64, as_in_pmap=8, once_only=1),
+        _times("grad(mean_loss)(w)", 1, summed_again=8, averaged_again=1 / 8),
+        _times("pmean(grad(loss)(varying(w)))", 1, summed_again=8, averaged_again=1 / 8),
+        _times("psum(grad(loss)(varying(w)))", 8, summed_again=64, once_only=1),
+        Computes(
+            "update",
+            "update(w, X, y) must be w - 0.1 * gradient, of the mean loss over all examples.",
+            _updated,
+            tuple(_data(*each) for each in EXAMPLES),
+            {
+                "as-many-times": lambda w, X, y: _updated(w, X, y, DEVICES[len(y)]),  # noqa: N803
+                "squared": lambda w, X, y: _updated(w, X, y, DEVICES[len(y)] ** 2),  # noqa: N803
+                "divided-twice": lambda w, X, y: _updated(w, X, y, 1 / DEVICES[len(y)]),  # noqa: N803
+                "own-examples": _own,
+            },
+            under_mesh=True,
+        ),
+        Requests(
+            "update", tuple((Ask("all-reduce", 1, ("x",), _parameters(e)),) for e in EXAMPLES)
+        ),
+        _placed("update", EVERYWHERE, *((features,) for *_, features in EXAMPLES)),
+    ),
+    hints=(
+        "What comes out of grad by something that all devices share? Ask jax.typeof in the body: a "
+        "value that varies has {V:x}, and one that was summed has not.",
+        "A gradient by a shared w has been added up when you get it. So the mean has to be taken "
+        "of the loss, before grad.",
+        "Either give jax.grad a function that has taken the pmean of the loss already; or declare "
+        "w as varying first, and then pmean of the gradient is what it was under pmap.",
+    ),
+    diagnoses={
+        "as-in-pmap": "So it was under pmap, where each device had a w of its own. In shard_map "
+        "all share w, and grad by it has added up over the devices already.",
+        "too-often": "The gradient is added up once, by grad itself.",
+        "once-only": "The right gradient is the mean of the devices' own gradients. What is their "
+        "sum, and what is the psum of a number that all devices have?",
+        "summed-again": "Is w shared here, or each device's own? And is there a mean before grad, "
+        "or after it?",
+        "averaged-again": "The mean is taken once, and what it is taken of is not divided yet.",
+        "as-many-times": "The gradient is as many times too large as there are devices. Is it a "
+        "sum over the devices, where the mean is wanted? (After grad by a shared w has added up, "
+        "pmean changes nothing.)",
+        "squared": "The gradient is too large by the square of the number of devices. Does grad "
+        "add it up, and a psum once more?",
+        "divided-twice": "The gradient is as many times too small as there are devices. Is it "
+        "divided by their number, and averaged besides?",
+        "own-examples": "That is the gradient of the first device's examples alone.",
+        "copies-disagree": "Each device has another w now. Is check_vma off? With it on, JAX would "
+        "have told you.",
+        "not-replicated": "As far as JAX can tell, w differs from device to device afterwards. Is "
+        "w declared as varying, and its gradient never averaged?",
+        "one-too-many": "One all-reduce is enough. grad by what is shared brings one with it.",
+    },
+)
+
+
+def _loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    return np.mean((X @ w - y) ** 2)
+
+
+def _own_loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    mine = len(y) // DEVICES[len(y)]
+    return _loss(w, X[:mine], y[:mine])
+
+
+KINDS: Final = ("nothing", "all-reduce", "all-gather", "collective-permute")
+
+
+def _moves(cell: str, right: str, **mistakes: Any) -> Predicts:
+    return Predicts(
+        "moves",
+        cell,
+        f"what {cell} moves between devices",
+        right,
+        {name.replace("_", "-"): value for name, value in mistakes.items()},
+        words=KINDS,
+    )
+
+
+INDEXED: Final[dict[str, Any]] = {"not_free": "nothing", "no_gather": "all-gather"}
+READ: Final[dict[str, Any]] = {
+    "by_the_host": AnyOf(("all-reduce", "all-gather", "collective-permute"))
+}
+
+UNREPLICATE: Final = Exercise(
+    id="7.6",
+    title="One copy of eight",
+    afterwards="For a checkpoint you need neither: libraries such as Orbax write arrays as they "
+    "are laid out, one copy of each block.",
+    requirements=(
+        _moves("stacked[0]", "all-reduce", **INDEXED),
+        _moves("stacked.addressable_data(0)[0]", "nothing", **READ),
+        _moves("np.asarray(stacked)[0]", "nothing", **READ),
+        _moves("jax.tree.map(lambda p: p[0], {'w': stacked})", "all-reduce", **INDEXED),
+        _moves("stacked.mean(0)", "all-reduce", **INDEXED),
+        PlacedLike("fetched", "0", ((6,),), values=lambda: np.arange(6, dtype=np.float32)),
+        Computes(
+            "mean_loss",
+            "mean_loss(w, X, y) must be the mean loss over all examples, one number.",
+            _loss,
+            tuple(_data(*each) for each in EXAMPLES),
+            {
+                "sum-of-means": lambda w, X, y: np.float32(DEVICES[len(y)]) * _loss(w, X, y),  # noqa: N803
+                "own-examples": _own_loss,
+            },
+            under_mesh=True,
+        ),
+        Requests("mean_loss", (((Ask("all-reduce", 1, ("x",), 4)),),) * 2),
+        _placed("mean_loss", EVERYWHERE, (), ()),
+    ),
+    hints=(
+        "An index is an operation like any other: it runs on all devices, and its result belongs "
+        "to all of them. What if you do not compute at all, and read what is there?",
+        "addressable_data(0) is the block of the first device, as an array on that device: shape "
+        "(1, 6), so its row 0 is the copy.",
+        "out_axes=None of pmap is out_specs=P(): the body returns one number that is the same for "
+        "all, and there is no leading dimension that somebody would have to index away.",
+    ),
+    diagnoses={
+        "not-free": "stacked is one array over eight devices, and so is what comes of it. The "
+        "first row is on one device, and all of them are to have it.",
+        "no-gather": "Only one row is wanted of all, or one sum: what the compiler sends is an "
+        "all-reduce, to which devices without the row add zeros.",
+        "by-the-host": "The host reads from its own devices. No device sends another anything.",
+        "shape": "One copy has six numbers. What addressable_data gives is a block, and still has "
+        "the mapped dimension.",
+        "devices-extra": "The copy is on other devices too, and should be on device 0 alone: an "
+        "index gives an array that belongs to all devices.",
+        "values": "Is that one of the copies, as it stands?",
+        "sum-of-means": "It is as many times too large as there are devices: their means are "
+        "added up.",
+        "own-examples": "That is the loss of the first device's examples alone.",
+        "not-replicated": "Each device has the loss of its own examples. What makes one number of "
+        "them?",
+        "added-by-the-compiler": "The loss is made into one by the body's own all-reduce. Is it "
+        "stacked after that, one for each device, and one of them taken outside?",
+        "one-too-many": "After one all-reduce every device has the mean.",
+        "outside-the-body": "Write all of it in the body.",
+    },
+)
+
+
+def _paired(x: Any) -> Any:
+    return np.repeat(x.reshape(-1, 2, x.shape[1]).sum(1), 2, axis=0)
+
+
+def _halved_away(x: Any) -> Any:
+    """The halves of what came before, and the next column; the last of it."""
+    total = np.zeros(len(x), x.dtype)
+    for column in x.T:
+        total = np.float32(0.5) * total + column
+    return total
+
+
+TABLES: Final = ((8, 6), (4, 5))
+"""The devices, one row each, and the columns."""
+
+
+def _tables() -> tuple[tuple[Argument, ...], ...]:
+    return tuple((_cut((n, k), n),) for n, k in TABLES)
+
+
+def _pairs() -> tuple[tuple[Argument, ...], ...]:
+    """The same on a mesh of pairs."""
+    return tuple(
+        (Argument((n, k), (("x", n // 2), ("y", 2)), (("x", "y"),), mode="auto"),)
+        for n, k in TABLES
+    )
+
+
+CLINIC: Final = Exercise(
+    id="7.7",
+    title="The clinic",
+    afterwards="Most of these are one line. What takes time in a migration is what raises nothing: "
+    "the gradient of 7.5, and the index of 7.6.",
+    requirements=(
+        Computes(
+            "new_params",
+            "new_params(p, g) must be p - 0.1 * g.",
+            lambda p, g: p - RATE * g,
+            tuple((_cut((n, k), n), _cut((n, k), n)) for n, k in TABLES),
+            {"uphill": lambda p, g: p + RATE * g},
+            under_mesh=True,
+        ),
+        CommunicatesAtMost("new_params", ((), ())),
+        _placed("new_params", ROWS, *TABLES),
+        PlacedLike("copies", EVERYWHERE[0], ((6,),), values=lambda: np.arange(6, dtype=np.float32)),
+        Computes(
+            "row_sums",
+            "row_sums(x) must be x.sum(1).",
+            lambda x: x.sum(1),
+            _tables(),
+            {},
+            under_mesh=True,
+        ),
+        _nothing("row_sums"),
+        _placed("row_sums", STRIPS, *((n,) for n, _ in TABLES)),
+        Computes(
+            "centred",
+            "centred(x) must be x less the mean of its rows.",
+            lambda x: x - x.mean(0),
+            _tables(),
+            {"own-mean": lambda x: x - x.mean(1, keepdims=True)},
+            under_mesh=True,
+        ),
+        Requests("centred", tuple((Ask("all-reduce", 1, ("x",), 4 * k),) for _, k in TABLES)),
+        Computes(
+            "pair_sums",
+            "pair_sums(x) must give each device, in its row, the sum of its pair's rows.",
+            _paired,
+            _pairs(),
+            {
+                "all-summed": lambda x: np.broadcast_to(x.sum(0), x.shape),
+                "other-groups": lambda x: (
+                    np.concatenate(
+                        [
+                            np.broadcast_to(part.sum(0), part.shape)
+                            for part in x.reshape(-1, 2, x.shape[1]).swapaxes(0, 1)
+                        ]
+                    )
+                    .reshape(2, -1, x.shape[1])
+                    .swapaxes(0, 1)
+                    .reshape(x.shape)
+                ),
+            },
+            under_mesh=True,
+        ),
+        Requests("pair_sums", tuple((Ask("all-reduce", 1, ("y",), 4 * k),) for _, k in TABLES)),
+        Computes(
+            "faded",
+            "faded(x) must be, for each row, the last of total = 0.5 * total + number.",
+            _halved_away,
+            _tables(),
+            {},
+            under_mesh=True,
+        ),
+        _nothing("faded"),
+        _placed("faded", STRIPS, *((n,) for n, _ in TABLES)),
+    ),
+    hints=(
+        "Run each of the ported functions, and read the last line of what JAX says. The cheat "
+        "sheet has most of the messages.",
+        "Where a name is gone, its docstring or What moved says what took its place. Where a body "
+        "is refused: which rank does it return, which axis does it name, which type has a carry?",
+        "In the order of the list: the module for trees; a spec that names no axis; a sum that "
+        "keeps a dimension; the mesh's own name; the axis of the pairs; zeros cast to vary.",
+    ),
+    diagnoses={
+        "uphill": "The step is to be taken away.",
+        "copies: shape": "device_put_replicated stacked the copies, because pmap needs a dimension "
+        "to map. shard_map and jit do not: one array of six numbers, with a copy on each device.",
+        "devices-missing": "Every device should have a copy. Which spec cuts nothing, on which "
+        "mesh?",
+        "row_sums: rank": "The sum of a block's only row has no dimension left that P('x') could "
+        "cut. Keep one.",
+        "row_sums: shape": "There is to be one number for each row. How many does a device give, "
+        "and in how many dimensions?",
+        "unbound-axis": "pmap's axis_name was yours to choose. In shard_map the mesh names its "
+        "axes, and here that is x. (JAX's own message is empty.)",
+        "own-mean": "Each row is centred on its own mean, and should be on the mean of all rows.",
+        "all-summed": "Every device has the sum of all rows. Which axis of the mesh runs over a "
+        "pair alone?",
+        "other-groups": "The sums are those of the devices along x. A pair is along y.",
+        "pair_sums: raised": "Is axis_index_groups still there? shard_map has none: a group is an "
+        "axis of the mesh.",
+        "varying-mismatch": "A loop's carry keeps its type. This one starts as zeros, which are "
+        "the same everywhere, and varies after one step. How do you declare zeros as varying?",
+        "no-shard-map": "Mend what is there, and keep its shard_map.",
+    },
+)
+
+EXERCISES: Final = (CONVOLVE, NORMALISE, NEST, REGRESSION, TRAP, UNREPLICATE, CLINIC)
