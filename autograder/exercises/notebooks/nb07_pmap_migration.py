@@ -109,8 +109,8 @@ CONVOLVE: Final = Exercise(
         "not-turned": "These are the sums of a window as it stands. A convolution turns it round; "
         "jnp.convolve does so.",
         "added-by-the-compiler": "in_axes=(0, None) cuts x and copies w. Do in_specs say the same?",
-        "no-shard-map": "vmap alone gives the right values, and leaves it to the compiler who does "
-        "what. The twin of pmap is to be written with shard_map.",
+        "no-shard-map": "vmap alone has no word on devices. Map over the devices with shard_map.",
+        "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
     },
 )
 
@@ -140,7 +140,7 @@ NORMALISE: Final = Exercise(
     title="One name, three maps",
     afterwards="A function that says psum over a name can be tried on one device, under vmap, and "
     "run on many, under shard_map, without a change. That is how one tests such code.",
-    weights={"normalised": 3, "normalised_by_vmap": 1},
+    weights={"normalised": 3, "by_vmap": 1},
     requirements=(
         Computes(
             "normalised",
@@ -157,18 +157,18 @@ NORMALISE: Final = Exercise(
         ),
         _placed("normalised", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
         Computes(
-            "normalised_by_vmap",
-            "normalised_by_vmap(x, w) must give the same, with vmap in place of shard_map.",
+            "by_vmap",
+            "by_vmap(x, w) must give the same, with vmap in place of shard_map.",
             _normalised,
             tuple(_signals(*each) for each in SIGNALS),
             NORMALISED_MISTAKES,
             under_mesh=True,
         ),
         CommunicatesAtMost(
-            "normalised_by_vmap",
+            "by_vmap",
             tuple((Budget("all-reduce", ("x",), 4 * (s - k + 1)),) for _, s, k in SIGNALS),
         ),
-        _placed("normalised_by_vmap", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
+        _placed("by_vmap", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
     ),
     hints=(
         "The function of one row stays as it is, psum and all. Only who maps it changes, and so "
@@ -183,8 +183,8 @@ NORMALISE: Final = Exercise(
         "of a row. psum adds up over devices, position by position, if you leave y as it is.",
         "over-everything": "All numbers together add up to one. The sum is to be taken over the "
         "devices alone, position by position.",
-        "mean-for-sum": "It is too large by the number of rows: that is what comes of a mean in "
-        "place of the sum.",
+        "mean-for-sum": "It is as many times too large as there are rows: is a mean taken where "
+        "the sum is needed?",
         "not-divided": "These are the convolved rows themselves, divided by nothing.",
         "unbound-axis": "axis_name='p' was how pmap was told the name. A shard_map takes the names "
         "of its mesh, and vmap takes axis_name=. Is the name in psum the same as there?",
@@ -256,7 +256,6 @@ NEST: Final = Exercise(
         "should be added up.",
         "sends-too-much": "Of the squares, one number of each device is enough: add up your own "
         "before the psum.",
-        "one-too-many": "One psum can take both axes at once.",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
     },
 )
@@ -356,7 +355,8 @@ REGRESSION: Final = Exercise(
         "feature.",
         "one-step-less": "That is w after one step less.",
         "one-step": "That is w after one step.",
-        "uphill": "The gradient is added, and is to be taken away.",
+        "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
+        "uphill": "The gradient is added, and should be subtracted.",
     },
 )
 
@@ -526,7 +526,6 @@ UNREPLICATE: Final = Exercise(
         "added-by-the-compiler": "The loss is made into one by the body's own all-reduce. Is it "
         "stacked after that, one for each device, and one of them taken outside?",
         "one-too-many": "After one all-reduce every device has the mean.",
-        "outside-the-body": "Write all of it in the body.",
     },
 )
 
@@ -637,11 +636,10 @@ CLINIC: Final = Exercise(
         "keeps a dimension; the mesh's own name; the axis of the pairs; zeros cast to vary.",
     ),
     diagnoses={
-        "uphill": "The step is to be taken away.",
+        "uphill": "The step is added, and should be subtracted.",
         "copies: shape": "device_put_replicated stacked the copies, because pmap needs a dimension "
         "to map. shard_map and jit do not: one array of six numbers, with a copy on each device.",
-        "devices-missing": "Every device should have a copy. Which spec cuts nothing, on which "
-        "mesh?",
+        "devices-unused": "Every device should have a copy. Is the mesh one of all eight?",
         "row_sums: rank": "The sum of a block's only row has no dimension left that P('x') could "
         "cut. Keep one.",
         "row_sums: shape": "There is to be one number for each row. How many does a device give, "

@@ -1,0 +1,730 @@
+# %% [markdown]
+# Known answers to the exercises of notebook 07. A cell stands below what the exercise's cell was
+# handed out with.
+
+# %% one body for both, decorated exercise="7.1" score=1 near=["shape", "not-turned", "added-by-the-compiler", "other-mesh"]
+@partial(jax.shard_map, in_specs=(P("x", None), P(None)), out_specs=P("x", None))
+def convolved(rows, w):
+    return jnp.stack([jnp.convolve(row, w, mode="valid") for row in rows])
+
+
+convolved_many = convolved
+
+
+# %% one row taken out of its block, in both exercise="7.1" score=0.5 diagnoses=["shape", "not-counted-yet"] near=["only-the-first", "no-shard-map"]
+def convolved(x, w):
+    def body(mine, w):
+        return convolve(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+convolved_many = convolved
+
+
+# %% the dimension not given back exercise="7.1" score=0 diagnoses=["shape", "not-counted-yet"]
+def convolved(x, w):
+    def body(mine, w):
+        return convolve(mine[0], w)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def convolved_many(x, w):
+    def body(mine, w):
+        return jnp.concatenate([convolve(row, w) for row in mine])
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% the function of a row given a block exercise="7.1" score=0 diagnoses=["raised", "unanswered"]
+def convolved(x, w):
+    return jax.shard_map(convolve, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% windows by hand, not turned exercise="7.1" score=0 diagnoses=["not-turned", "not-counted-yet"]
+def windows(rows, w):
+    places = range(rows.shape[1] - len(w) + 1)
+    return jnp.stack([rows[:, i : i + len(w)] @ w for i in places], axis=1)
+
+
+def convolved(x, w):
+    return jax.shard_map(windows, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+convolved_many = convolved
+
+
+# %% windows by hand, turned exercise="7.1" score=1
+def windows(rows, w):
+    places = range(rows.shape[1] - len(w) + 1)
+    return jnp.stack([rows[:, i : i + len(w)] @ w[::-1] for i in places], axis=1)
+
+
+def convolved(x, w):
+    return jax.shard_map(windows, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+convolved_many = convolved
+
+
+# %% all rows to everybody exercise="7.1" score=0.3125 diagnoses=["added-by-the-compiler", "unanswered"]
+def convolved(x, w):
+    def body(x, w):
+        mine = lax.dynamic_slice_in_dim(x, lax.axis_index("x"), 1)
+        return convolve(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P(), P()), out_specs=P("x"))(x, w)
+
+
+# %% vmap alone exercise="7.1" score=0 diagnoses=["not-counted-yet", "no-shard-map"] naive=true
+def convolved(x, w):
+    return jax.vmap(convolve, in_axes=(0, None))(x, w)
+
+
+convolved_many = convolved
+
+# %% the pmap itself exercise="7.1" score=0 diagnoses=["other-mesh", "unanswered"]
+convolved = jax.pmap(convolve, in_axes=(0, None))
+
+
+# %% both from one function of blocks exercise="7.2" score=1 near=["over-positions", "over-everything", "mean-for-sum", "not-divided", "unbound-axis", "added-by-the-compiler", "sends-too-much"]
+def divided(y):
+    return y / lax.psum(y, ("x",))
+
+
+@partial(jax.shard_map, in_specs=(P("x"), P()), out_specs=P("x"))
+def normalised(mine, w):
+    return divided(jax.vmap(convolve, in_axes=(0, None))(mine, w))
+
+
+def by_vmap(x, w):
+    return jax.vmap(lambda row: divided(convolve(row, w)), axis_name="x")(x)
+
+
+# %% a mean, divided by the number of devices exercise="7.2" score=1
+def share(row, w):
+    y = convolve(row, w)
+    return y / (lax.pmean(y, "x") * lax.axis_size("x"))
+
+
+def normalised(x, w):
+    def body(mine, w):
+        return share(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(share, in_axes=(0, None), axis_name="x")(x, w)
+
+
+# %% summed over the positions exercise="7.2" score=0 diagnoses=["over-positions", "no all-reduce", "not-counted-yet"] near=["over-everything"]
+def share(row, w):
+    y = convolve(row, w)
+    return y / y.sum()
+
+
+def normalised(x, w):
+    def body(mine, w):
+        return share(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(share, in_axes=(0, None), axis_name="x")(x, w)
+
+
+# %% summed over the positions and the devices exercise="7.2" score=0 diagnoses=["over-everything", "not-counted-yet"] near=["over-positions", "mean-for-sum"]
+def share(row, w):
+    y = convolve(row, w)
+    return y / lax.psum(y.sum(), "x")
+
+
+def normalised(x, w):
+    def body(mine, w):
+        return share(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(share, in_axes=(0, None), axis_name="x")(x, w)
+
+
+# %% a mean for a sum exercise="7.2" score=0 diagnoses=["mean-for-sum", "not-counted-yet"]
+def share(row, w):
+    y = convolve(row, w)
+    return y / lax.pmean(y, "x")
+
+
+def normalised(x, w):
+    def body(mine, w):
+        return share(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(share, in_axes=(0, None), axis_name="x")(x, w)
+
+
+# %% the old name kept, and no name given exercise="7.2" score=0 diagnoses=["unbound-axis"]
+def normalised(x, w):
+    def body(mine, w):
+        return normalised_convolution(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(normalised_convolution, in_axes=(0, None))(x, w)
+
+
+# %% the old name given to vmap, the sum forgotten in the body exercise="7.2" score=0.25 diagnoses=["not-divided", "no all-reduce", "not-counted-yet"]
+def normalised(x, w):
+    def body(mine, w):
+        return convolve(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(normalised_convolution, in_axes=(0, None), axis_name="p")(x, w)
+
+
+# %% rows added up before they are convolved exercise="7.2" score=0.46875 diagnoses=["sends-too-much", "unanswered"]
+def normalised(x, w):
+    def body(mine, w):
+        return (convolve(mine[0], w) / convolve(lax.psum(mine[0], "x"), w))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% the whole of x in each body exercise="7.2" score=0.46875 diagnoses=["added-by-the-compiler", "unanswered"]
+def normalised(x, w):
+    def body(x, w):
+        mine = lax.dynamic_slice_in_dim(x, lax.axis_index("x"), 1)
+        y = convolve(mine[0], w)
+        return (y / lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P(), P()), out_specs=P("x"))(x, w)
+
+
+# %% left to the compiler exercise="7.2" score=0.25 diagnoses=["not-counted-yet", "no-shard-map"] naive=true
+def normalised(x, w):
+    y = jax.vmap(convolve, in_axes=(0, None))(x, w)
+    return y / y.sum(0)
+
+
+by_vmap = normalised
+
+
+# %% all in the body, summed one axis at a time exercise="7.3" score=0.25 diagnoses=["other-axes"] near=["sends-too-much"]
+def unnested(a):
+    def body(mine):
+        squares = lax.psum(lax.psum(jnp.sum(mine**2), "x"), "y")
+        return (mine - lax.pmean(mine, "y")) / jnp.sqrt(squares)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% a mean by a sum, axes in the other order exercise="7.3" score=1 near=["mean-over-x", "mean-over-all", "mean-of-own", "sum-over-x", "sum-over-y", "own-sum", "other-mesh"]
+@jax.jit
+@partial(jax.shard_map, in_specs=P("x", "y", None), out_specs=P("x", "y", None))
+def unnested(mine):
+    mean = lax.psum(mine, ("y",)) / lax.axis_size("y")
+    return (mine - mean) * lax.rsqrt(lax.psum(jnp.vdot(mine, mine), ("y", "x")))
+
+
+# %% the mean over x exercise="7.3" score=0 diagnoses=["mean-over-x", "other-axes"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+        return (v - lax.pmean(v, "x")) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% the mean over both exercise="7.3" score=0 diagnoses=["mean-over-all", "one-too-many"] near=["mean-over-x", "mean-of-own"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+        return (v - lax.pmean(v, ("x", "y"))) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% the mean of its own numbers exercise="7.3" score=0 diagnoses=["mean-of-own", "no all-reduce"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+        return (v - v.mean()) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% squares summed over x exercise="7.3" score=0 diagnoses=["sum-over-x", "other-axes"] near=["sum-over-y", "own-sum"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(jnp.sum(v * v), "x"))
+        return (v - lax.pmean(v, "y")) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% squares summed over y exercise="7.3" score=0 diagnoses=["sum-over-y", "other-axes"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(jnp.sum(v * v), "y"))
+        return (v - lax.pmean(v, "y")) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% squares not summed over devices exercise="7.3" score=0 diagnoses=["own-sum", "other-axes"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v, "y")) / jnp.linalg.norm(v)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% whole vectors of squares sent exercise="7.3" score=0.25 diagnoses=["sends-too-much"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(v * v, ("x", "y")).sum())
+        return (v - lax.pmean(v, "y")) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% a pmap in a shard_map exercise="7.3" score=0 diagnoses=["other-mesh"]
+def unnested(a):
+    def body(mine):
+        return jax.pmap(centre, axis_name="y")(mine[0])[None]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(a)
+
+
+# %% the nested program as it was exercise="7.3" score=0 diagnoses=["other-mesh"]
+unnested = nested
+
+
+# %% vmap in vmap exercise="7.3" score=0 diagnoses=["not-counted-yet", "no-shard-map"] naive=true
+def unnested(a):
+    return jax.vmap(jax.vmap(centre, axis_name="y"), axis_name="x")(a)
+
+
+# %% unrolled, and other axes exercise="7.4" score=1 near=["over-the-cap", "all-gather", "too-many-bytes", "one-step-less", "one-step", "uphill", "other-mesh"]
+pairs = jax.make_mesh((2, 4), ("a", "b"), axis_types=(AUTO,) * 2)
+layouts = [on(pairs), on(pairs, ("a", "b"), None), on(pairs, ("a", "b"))]
+
+
+@jax.jit
+def train(w, X, y):
+    for _ in range(10):
+        w = descend(w, X, y)
+    return w
+
+
+# %% a scan, one step less; all of it everywhere exercise="7.4" score=0 diagnoses=["over-the-cap", "one-step-less", "not-counted-yet"]
+layouts = (on(line), on(line), on(line))
+
+
+def train(w, X, y):
+    return lax.scan(lambda w, _: (descend(w, X, y), None), w, length=9)[0]
+
+
+# %% one step; the features cut exercise="7.4" score=0 diagnoses=["over-the-cap", "one-step", "not-counted-yet"]
+layouts = (on(grid, "x"), on(grid, "y", "x"), on(grid, "y"))
+
+
+def train(w, X, y):
+    return descend(w, X, y)
+
+
+# %% uphill; X and y cut along different devices exercise="7.4" score=0 diagnoses=["collective-permute over x, y", "uphill", "not-counted-yet"]
+layouts = (on(grid), on(grid, ("x", "y")), on(grid, ("y", "x")))
+
+
+def train(w, X, y):
+    return lax.fori_loop(0, 10, lambda step, w: w + 0.1 * jax.grad(loss)(w, X, y), w)
+
+
+# %% the data collected first exercise="7.4" score=0.125 diagnoses=["unanswered", "all-gather over x"] naive=true
+def train(w, X, y):
+    X, y = lax.with_sharding_constraint((X, y), P())
+    return lax.fori_loop(0, 10, lambda step, w: descend(w, X, y), w)
+
+
+# %% the loss reported as well exercise="7.4" score=0.125 diagnoses=["unanswered", "too-many-bytes"] near=["all-gather"]
+def train(w, X, y):
+    def step(w, _):
+        value, gradient = jax.value_and_grad(loss)(w, X, y)
+        return w - 0.1 * gradient, value
+
+    w, values = lax.scan(step, w, length=10)
+    return w + 0 * values[-1]
+
+
+# %% two shardings exercise="7.4" score=0 diagnoses=["number-of-shardings", "unanswered"]
+layouts = (on(line), on(line, "x"))
+
+
+# %% in pmap's words exercise="7.4" score=0 diagnoses=["unanswered", "other-mesh"]
+def train(w, X, y):
+    for _ in range(10):
+        w = mapped_descend(w, split(X), split(y))
+    return w
+
+
+# %% measured; each w its own exercise="7.5" score=1 near=["too-often", "once-only", "summed-again", "averaged-again", "as-many-times", "squared", "own-examples", "not-replicated", "one-too-many"]
+def measured(gradient):
+    specs = {"in_specs": (P(), P("x"), P("x")), "out_specs": P("x")}
+
+    def body(w, X, y):
+        return gradient(lambda w: loss(w, X, y), w)[None] + 0 * X[:1, :]
+
+    came = jax.shard_map(body, mesh=line, **specs)(w0, X, y)
+    return float(came[0, 0] / jax.grad(loss)(w0, X, y)[0])
+
+
+def mean(a):
+    return lax.pmean(a, "x")
+
+
+def own(w):
+    return lax.pcast(w, "x", to="varying")
+
+
+for cell, gradient in zip(
+    times,
+    [
+        lambda f, w: jax.grad(f)(w),
+        lambda f, w: mean(jax.grad(f)(w)),
+        lambda f, w: lax.psum(jax.grad(f)(w), "x"),
+        lambda f, w: jax.grad(lambda w: mean(f(w)))(w),
+        lambda f, w: mean(jax.grad(f)(own(w))),
+        lambda f, w: lax.psum(jax.grad(f)(own(w)), "x"),
+    ],
+):
+    times[cell] = round(measured(gradient))
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 * lax.pmean(jax.grad(loss)(lax.pcast(w, "x", to="varying"), X, y), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% divided by the number of devices exercise="7.5" score=0.5 diagnoses=["unanswered"] near=["divided-twice", "copies-disagree"]
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 * jax.grad(loss)(w, X, y) / lax.axis_size("x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% as it was under pmap exercise="7.5" score=0 diagnoses=["as-in-pmap", "summed-again", "as-many-times", "one-too-many", "not-counted-yet"]
+times = dict(zip(times, [1, 1, 8, 8, 8, 64]))
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 * lax.pmean(jax.grad(loss)(w, X, y), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% summed by hand besides exercise="7.5" score=0 diagnoses=["too-often", "once-only", "averaged-again", "squared", "one-too-many", "not-counted-yet"] near=["as-in-pmap", "as-many-times", "summed-again"]
+times = dict(zip(times, [64, 64, 1, 1 / 8, 1 / 8, 1]))
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 * lax.psum(jax.grad(loss)(w, X, y), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% eight times everywhere, and nothing averaged exercise="7.5" score=0 diagnoses=["as-in-pmap", "summed-again", "not-replicated"] near=["own-examples", "copies-disagree"]
+times = dict.fromkeys(times, 8)
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        own = lax.pcast(w, "x", to="varying")
+        return own - 0.1 * jax.grad(loss)(own, X, y)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% the check switched off, and no mean exercise="7.5" score=0 diagnoses=["unanswered", "copies-disagree", "no all-reduce", "not-counted-yet"]
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 * jax.grad(loss)(w, X, y)
+
+    specs = {"in_specs": (P(), P("x"), P("x")), "out_specs": P(), "check_vma": False}
+    return jax.shard_map(body, **specs)(w, X, y)
+
+
+# %% the check switched off, and the mean before grad exercise="7.5" score=0 diagnoses=["unanswered", "copies-disagree", "not-counted-yet"]
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 * jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+
+    specs = {"in_specs": (P(), P("x"), P("x")), "out_specs": P(), "check_vma": False}
+    return jax.shard_map(body, **specs)(w, X, y)
+
+
+# %% the check switched off, and the old line exercise="7.5" score=0.5 diagnoses=["unanswered"]
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 * lax.pmean(jax.grad(loss)(w, X, y), "x")
+
+    specs = {"in_specs": (P(), P("x"), P("x")), "out_specs": P(), "check_vma": False}
+    return jax.shard_map(body, **specs)(w, X, y)
+
+
+# %% the gradient of the first device for all exercise="7.5" score=0 diagnoses=["unanswered", "own-examples", "not-counted-yet"]
+def update(w, X, y):
+    def body(w, X, y):
+        own = lax.pcast(w, "x", to="varying")
+        first = jnp.where(lax.axis_index("x") == 0, jax.grad(loss)(own, X, y), 0)
+        return w - 0.1 * lax.psum(first, "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% a mean before, and a division after exercise="7.5" score=0 diagnoses=["unanswered", "divided-twice", "not-counted-yet"]
+def update(w, X, y):
+    def body(w, X, y):
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+        return w - 0.1 * gradient / lax.axis_size("x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% right, and one pmean more exercise="7.5" score=0.3125 diagnoses=["unanswered", "one-too-many"]
+def update(w, X, y):
+    def body(w, X, y):
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+        return w - 0.1 * lax.pmean(gradient, "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% plain code exercise="7.5" score=0 diagnoses=["unanswered", "not-counted-yet", "no-shard-map"] naive=true
+def update(w, X, y):
+    return descend(w, X, y)
+
+
+# %% from the first of the shards; a sum, divided exercise="7.6" score=1 near=["no-gather", "by-the-host", "devices-extra", "values", "sum-of-means", "own-examples", "added-by-the-compiler", "one-too-many"]
+moves = dict(zip(moves, ["all-reduce", "nothing", "nothing", "ALL REDUCE", "all_reduce"]))
+(shard,) = [shard for shard in stacked.addressable_shards if shard.device.id == 0]
+fetched = shard.data.reshape(6)
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.psum(loss(w, X, y), "x") / lax.axis_size("x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% by way of the host; squares added up exercise="7.6" score=0.6666666667 diagnoses=["unanswered"] near=["shape", "not-replicated"]
+fetched = jax.device_put(np.asarray(stacked)[0], jax.devices()[0])
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        errors = X @ w - y
+        return lax.psum(errors @ errors / (errors.size * lax.axis_size("x")), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% an index is free; the losses added up exercise="7.6" score=0 diagnoses=["not-free", "devices-extra", "sum-of-means", "not-counted-yet"]
+moves = dict.fromkeys(moves, "nothing")
+fetched = stacked[0]
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.psum(loss(w, X, y), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% a gather for all, and all reduced; a stack, and one of it exercise="7.6" score=0.2083333333 diagnoses=["no-gather", "by-the-host", "shape", "added-by-the-compiler"] near=["not-free"]
+moves = dict.fromkeys(moves, "all-gather")
+fetched = stacked.addressable_data(0)
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(loss(w, X, y), "x")[None]
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P("x"))(w, X, y)[0]
+
+
+# %% the sum of all copies; no word said exercise="7.6" score=0 diagnoses=["by-the-host", "values", "not-replicated"]
+moves = dict.fromkeys(moves, "all-reduce")
+fetched = jax.device_put(stacked.sum(0), jax.devices()[0])
+
+
+def mean_loss(w, X, y):
+    return jax.shard_map(loss, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% a NumPy array; the loss of the first device exercise="7.6" score=0 diagnoses=["unanswered", "numpy", "own-examples", "not-counted-yet"]
+fetched = np.asarray(stacked)[0]
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        mine = lax.axis_index("x") == 0
+        return lax.psum(jnp.where(mine, loss(w, X, y), 0), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% two means exercise="7.6" score=0.2083333333 diagnoses=["unanswered", "one-too-many"]
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(lax.pmean(loss(w, X, y), "x"), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% the loss outside, the mean of eight inside exercise="7.6" score=0.3333333333 diagnoses=["unanswered"]
+def mean_loss(w, X, y):
+    squares = (X @ w - y) ** 2
+
+    def body(mine):
+        return lax.pmean(mine.mean(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(squares)
+
+
+# %% left to the compiler exercise="7.6" score=0 diagnoses=["unanswered", "not-counted-yet", "no-shard-map"] naive=true
+mean_loss = loss
+
+
+# %% in other words exercise="7.7" score=1 near=["uphill", "copies: shape", "devices-unused", "row_sums: rank", "row_sums: shape", "unbound-axis", "own-mean", "all-summed", "pair_sums: raised", "varying-mismatch", "no-shard-map"]
+rows_to_rows = partial(jax.shard_map, in_specs=P("x"), out_specs=P("x"))
+
+
+def new_params(p, g):
+    (new,) = jax.tree_util.tree_map(lambda p, g: p + -0.1 * g, [p], [g])
+    return new
+
+
+copies = jax.jit(lambda: jnp.arange(6.0), out_shardings=on(grid))()
+
+
+@rows_to_rows
+def row_sums(mine):
+    return mine[0].sum(keepdims=True)
+
+
+@rows_to_rows
+def centred(mine):
+    return mine - lax.psum(mine, "x") / lax.axis_size("x")
+
+
+@partial(jax.shard_map, in_specs=P(("x", "y")), out_specs=P(("x", "y")))
+def pair_sums(mine):
+    return lax.psum(mine, ("y",))
+
+
+@rows_to_rows
+def faded(mine):
+    total, *rest = mine.T
+    for column in rest:
+        total = 0.5 * total + column
+    return total
+
+
+# %% a scan whose carry is made of the block exercise="7.7" score=0.1666666667 diagnoses=["unanswered"] near=["other-groups"]
+def faded(x):
+    def body(mine):
+        def add(total, column):
+            return 0.5 * total + column, None
+
+        return lax.scan(add, 0 * mine[:, 0], mine.T)[0]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% as they came exercise="7.7" score=0 diagnoses=["raised", "shape", "rank", "unbound-axis", "varying-mismatch"]
+new_params = ailing_new_params
+copies = jnp.stack([jnp.arange(6.0)] * 8)
+row_sums = ailing_row_sums
+centred = ailing_centred
+pair_sums = ailing_pair_sums
+faded = ailing_faded
+
+
+# %% uphill, four devices, one dimension more, other sums exercise="7.7" score=0 diagnoses=["uphill", "not-counted-yet", "devices-unused", "shape", "own-mean", "all-summed", "other-axes", "no-shard-map"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p + 0.1 * g, p, g)
+
+
+four = jax.make_mesh((4,), ("x",), axis_types=(AUTO,), devices=jax.devices()[:4])
+copies = jax.device_put(jnp.arange(6.0), on(four))
+
+
+def row_sums(x):
+    return jax.shard_map(
+        lambda mine: mine.sum(1, keepdims=True), in_specs=P("x"), out_specs=P("x")
+    )(x)
+
+
+def centred(x):
+    def body(mine):
+        return mine - mine.mean() + 0 * lax.pmean(mine, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    cut = P(("x", "y"))
+    return jax.shard_map(lambda mine: lax.psum(mine, ("x", "y")), in_specs=cut, out_specs=cut)(x)
+
+
+def faded(x):
+    return lax.fori_loop(0, x.shape[1], lambda i, t: 0.5 * t + x[:, i], jnp.zeros(len(x)))
+
+
+# %% the groups along x exercise="7.7" score=0 diagnoses=["unanswered", "other-groups", "other-axes"] near=["all-summed"]
+def pair_sums(x):
+    cut = P(("x", "y"))
+    return jax.shard_map(lambda mine: lax.psum(mine, "x"), in_specs=cut, out_specs=cut)(x)
+
+
+# %% plain code for all exercise="7.7" score=0.1666666667 diagnoses=["unanswered", "not-counted-yet", "no-shard-map"] naive=true
+def new_params(p, g):
+    return p - 0.1 * g
+
+
+def row_sums(x):
+    return x.sum(1)
+
+
+def centred(x):
+    return x - x.mean(0)
+
+
+def pair_sums(x):
+    return jnp.repeat(x.reshape(-1, 2, x.shape[1]).sum(1), 2, axis=0)
+
+
+def faded(x):
+    total = jnp.zeros(len(x))
+    for column in x.T:
+        total = 0.5 * total + column
+    return total
