@@ -47,7 +47,7 @@ def cost(function, *arguments, mesh=None):
     """What a program moves on each device, by kind; a pmap wants no mesh but its own."""
     with jax.set_mesh(mesh) if mesh is not None else nullcontext():
         report = communication(function, *arguments)
-    moved = {}
+    moved: dict[str, int] = {}
     for c in report.collectives:
         moved[c.kind] = moved.get(c.kind, 0) + c.total_bytes
     return moved

@@ -546,6 +546,10 @@ TABLES: Final = ((8, 6), (4, 5))
 """The devices, one row each, and the columns."""
 
 
+SEVERAL: Final = ((8, 8, 6), (4, 12, 5))
+"""The devices, the rows, and the columns: a device may have several rows."""
+
+
 def _tables() -> tuple[tuple[Argument, ...], ...]:
     return tuple((_cut((n, k), n),) for n, k in TABLES)
 
@@ -620,12 +624,12 @@ CLINIC: Final = Exercise(
             "faded",
             "faded(x) must be, for each row, the last of total = 0.5 * total + number.",
             _halved_away,
-            _tables(),
+            tuple((_cut((rows, k), n),) for n, rows, k in SEVERAL),
             {},
             under_mesh=True,
         ),
         _nothing("faded"),
-        _placed("faded", STRIPS, *((n,) for n, _ in TABLES)),
+        _placed("faded", STRIPS, *((rows,) for _, rows, _ in SEVERAL)),
     ),
     hints=(
         "Run each of the ported functions, and read the last line of what JAX says. The cheat "
