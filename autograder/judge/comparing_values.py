@@ -101,6 +101,8 @@ def worst_place(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> str:
 
     Such as `1.5 at [0, 3] on device 2; it should be 0.75`.
     """
+    if len(outputs) != len(wanted):
+        return ""
     furthest, said = 0.0, ""
     for output, value in zip(outputs, wanted, strict=False):
         if output.shape != value.shape:

@@ -68,12 +68,14 @@ def of_another_name(found: Finding, exercise: Exercise) -> Finding:
 
     Unless the exercise itself has something to say of it.
     """
-    if found.met or found.made is None or found.diagnosis in exercise.diagnoses:
+    taught = {found.diagnosis, f"{found.answer}: {found.diagnosis}"} & set(exercise.diagnoses)
+    if found.met or found.made is None or taught:
         return found
     for other in exercise.requirements:
         if isinstance(other, PlacedLike) and other.answer != found.answer:
-            shape = found.made.shape
-            if shape in other.shapes and other.target(shape) == found.made:
+            # of each shape there may be a picture of its own
+            wanted = map(other.of_program, range(len(other.shapes)))
+            if any(w.shapes[0] == found.made.shape and w.target() == found.made for w in wanted):
                 return found.problem(
                     "of-another-name", f"This is the layout that {other.answer} should have."
                 )

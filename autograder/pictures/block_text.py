@@ -114,7 +114,7 @@ def _title(picture: Picture) -> str:
 def _along(picture: Picture) -> str:
     """What lies along which dimension: `↓ dim 0: x   → dim 1: y`."""
     rank = len(picture.edges)
-    arrows = ("",) * (rank - 2) + ARROWS[-min(rank, 2) :]
+    arrows = ("",) * (rank - 2) + ARROWS[2 - min(rank, 2) :]
     return "   ".join(
         f"{arrow} {_said(edge)}".strip() for arrow, edge in zip(arrows, picture.edges, strict=True)
     )

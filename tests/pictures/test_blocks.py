@@ -120,3 +120,11 @@ def test_specs_in_titles_are_code_and_names_cannot_be_html():
     page = blocks_as_html([picture])
     assert "<code>P(&quot;&lt;b&gt;&quot;)</code>" in page
     assert "<b>" not in page
+
+
+def test_a_single_number_stands_beside_what_is_cut():
+    number = Layout.of(sharding(x=8), ()).picture("one number")
+    vector = Layout.of(sharding("x", x=8), (8,)).picture("a vector")
+    said = pictures_as_text([number, vector])
+    assert "one number" in said
+    assert "→ dim 0" in said
