@@ -149,7 +149,7 @@ class Requests:
         if self.never:
             *most, last = self.never
             none = f"{', '.join(most)} or {last}" if most else last
-            some = "".join(f", but an {kind}," for kind in self.some)
+            some = f", but {' and '.join(f'an {kind}' for kind in self.some)}," * bool(self.some)
             return f"{'a shard_map, with ' * self.mapped}no {none}{some} by hand"
         wanted = " and ".join(map(str, self.wanted[0]))
         return f"{wanted}, written by hand" if wanted else "no collective written by hand"

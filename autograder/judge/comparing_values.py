@@ -110,7 +110,7 @@ def worst_place(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> str:
         for shard in output.addressable_shards:
             came, right = np.asarray(shard.data), np.asarray(value[shard.index])
             with np.errstate(invalid="ignore"):
-                off = np.abs(came.astype(np.float64) - right.astype(np.float64))
+                off = np.abs(_wide(came) - _wide(right))
             off = np.where(np.isnan(off), np.inf, off)
             # the first of those that are about as far off: of equals, rounding would choose
             if not off.size or off.max() <= furthest * ABOUT:
@@ -160,11 +160,11 @@ def is_right_to_few_digits(outputs: Sequence[jax.Array], wanted: Sequence[Any]) 
 
 def factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
     """What every value has been multiplied by, where that is all that is wrong."""
-    values = np.concatenate([np.ravel(np.asarray(w, np.float64)) for w in wanted] or [np.empty(0)])
-    came = np.concatenate([np.ravel(np.asarray(o, np.float64)) for o in outputs] or [np.empty(0)])
+    values = np.concatenate([np.ravel(_wide(w)) for w in wanted] or [np.empty(0)])
+    came = np.concatenate([np.ravel(_wide(o)) for o in outputs] or [np.empty(0)])
     if values.shape != came.shape or not values.any() or not np.isfinite(came).all():
         return None
-    found = float(came @ values / (values @ values))
+    found = float((np.vdot(values, came) / np.vdot(values, values)).real)
     rest = np.max(np.abs(came - found * values))
     near = LENIENT * np.finfo(np.float32).eps * abs(found) * np.max(np.abs(values))
     return found if rest <= near and not math.isclose(found, 1, rel_tol=1e-3) and found else None
@@ -183,6 +183,12 @@ def in_words(found: float) -> str:
     else:
         said = f"{size:.4g} times"
     return said if found > 0 else f"minus {said}"
+
+
+def _wide(array: Any) -> np.ndarray:
+    """Numbers in a type in which their differences are exact enough, complex ones as such."""
+    made = np.asarray(array)
+    return made.astype(np.complex128 if np.iscomplexobj(made) else np.float64)
 
 
 def typed(array: Any) -> str:

@@ -116,9 +116,9 @@ def _makes_a_difference(
         if more is not None and compare(reference, draws[0], more.outputs[0]) is None:
             return found.but(met=False).problem(
                 "makes-no-difference",
-                f"The result does not depend on the {kind}: with three times as much going into "
-                f"it, every number of the result stays the same. The result has to be made from "
-                f"what is exchanged.",
+                f"The result does not depend on the {kind}: with several times as much going "
+                f"into it, every number of the result stays the same. The result has to be made "
+                f"from what is exchanged.",
             )
     return found
 

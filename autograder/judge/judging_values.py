@@ -195,7 +195,8 @@ def parameters(exercise: Exercise, answer: str) -> list[str]:
 
 
 def _finite(output: jax.Array) -> bool:
-    return bool(np.isfinite(np.asarray(output, np.float64)).all())
+    wide = np.complex128 if np.iscomplexobj(output) else np.float64
+    return bool(np.isfinite(np.asarray(output, wide)).all())
 
 
 def _identical(one: jax.Array, other: jax.Array) -> bool:

@@ -23,6 +23,12 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         scale: how large its values are: they are drawn from a normal distribution, times this.
             Integers are drawn from 0 up to it.
         shift: what is added to them.
+        matrix: of matrices that a solver is given, what sort they are: `positive-definite` and
+            symmetric, with eigenvalues from 1 up to `condition`; or `dominant`, which can be
+            factorised without exchanging rows: in each row the diagonal outweighs the rest, and
+            the rows grow smaller, until the last is one of `condition` parts of the first. Where
+            there are more than two dimensions, all but the last count rows.
+        condition: how badly conditioned such a matrix is.
     """
 
     shape: Shape
@@ -32,6 +38,8 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: Literal["explicit", "auto"] = "explicit"
     scale: float = 1.0
     shift: float = 0.0
+    matrix: Literal["", "positive-definite", "dominant"] = ""
+    condition: float = 1.0
 
     def but(self, **changes: Any) -> Self:
         """The same with some of it changed."""
@@ -42,8 +50,23 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if np.issubdtype(self.dtype, np.integer):
             whole = generator.integers(0, int(self.scale), self.shape) + int(self.shift)
             return whole.astype(self.dtype)
+        if self.matrix:
+            return self._matrix(generator).reshape(self.shape).astype(self.dtype)
         drawn = self.scale * generator.standard_normal(self.shape) + self.shift
+        if np.issubdtype(self.dtype, np.complexfloating):
+            drawn = drawn + 1j * self.scale * generator.standard_normal(self.shape)
         return np.asarray(drawn).astype(self.dtype)
+
+    def _matrix(self, generator: np.random.Generator) -> np.ndarray:
+        n = self.shape[-1]
+        drawn = generator.standard_normal((n, n))
+        sizes = np.geomspace(1, self.condition, n)
+        if self.matrix == "positive-definite":
+            basis, _ = np.linalg.qr(drawn)
+            made = (basis * sizes) @ basis.T
+            return np.asarray((made + made.T) / 2)
+        signs = np.diag(generator.choice([-1.0, 1.0], n))
+        return np.asarray((signs + drawn / (2 * n)) / sizes[:, None])
 
 
 def described(arguments: Sequence[Argument]) -> str:

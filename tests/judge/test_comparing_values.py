@@ -90,6 +90,50 @@ def test_a_sum_that_cancels_is_off_by_what_is_added():
     assert compare(np.sum, [added], [jnp.asarray(other_order + 1e-2)]) is not None
 
 
+HALVES = Exercise(
+    "9.8",
+    "Complex",
+    (
+        Computes(
+            "answer", "It must return the transform of x.", np.fft.fft,
+            ((Argument((16,), (("x", 8),), (), "complex64", "auto"),),), under_mesh=True,
+        ),
+    ),
+    ("Think.",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "diagnoses", "says"),
+    [
+        (jnp.fft.fft, (), "right"),
+        (lambda x: jnp.fft.fft(x) / 4, ("off-by-a-factor",), "1/4 of what it should be"),
+        (lambda x: 1j * jnp.fft.fft(x), ("values",), "j at ["),
+        (lambda x: jnp.fft.fft(x).real, ("dtype",), "The dtype is float32; expected complex64."),
+        (lambda x: jnp.fft.fft(x) / 0, ("not-finite",), "infinities or NaNs"),
+    ],
+)
+def test_complex_numbers_are_compared_as_such(function, diagnoses, says):
+    found = judge(HALVES, capture(HALVES, {"answer": function}, 1), 1)
+    assert found.state == ("right" if not diagnoses else "wrong")
+    assert found.diagnoses == diagnoses
+    assert says in verdict_as_text(found)
+
+
+@pytest.mark.parametrize("condition", [10.0, 1000.0])
+@pytest.mark.parametrize("matrix", ["positive-definite", "dominant"])
+def test_matrices_are_drawn_as_badly_conditioned_as_is_said(matrix, condition):
+    given = Argument((6, 4, 24), ON[1], (None, "x"), matrix=matrix, condition=condition)
+    drawn = given.draw(np.random.default_rng(0)).reshape(24, 24).astype(np.float64)
+    assert np.linalg.cond(drawn) == pytest.approx(condition, rel=0.2)
+    if matrix == "dominant":
+        sizes = np.abs(drawn)
+        assert (2 * sizes.diagonal() > sizes.sum(1)).all()
+    else:
+        assert np.allclose(drawn, drawn.T)
+        assert (np.linalg.eigvalsh(drawn) > 0.9).all()
+
+
 @pytest.mark.parametrize(
     ("times", "words"),
     [(8, "8 times"), (0.125, "1/8 of"), (-1, "minus"), (-8, "minus 8 times"), (1.7, "1.7 times")],

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
@@ -127,6 +128,55 @@ def by_hand(x):
 def test_what_stands_beside_the_body_is_not_by_hand(function, diagnoses):
     found = judge(REDUCED, capture(REDUCED, {"answer": function}, 1), 1)
     assert found.diagnoses == diagnoses
+
+
+def shares(x):
+    return np.array([(x * x).sum() / (x + 2).sum(), 0], np.float32)
+
+
+RATIO = Exercise(
+    "9.7",
+    "A ratio of two sums",
+    (
+        Computes(
+            "answer", "It must return (x * x).sum() / (x + 2).sum(), and 0.", shares,
+            ((Argument((16,), (("x", 8),), ("x",), mode="auto", shift=3.0),),), under_mesh=True,
+        ),
+        Requests("answer", never=("all-gather",), some=("all-reduce",)),
+    ),
+    ("Add up twice.",),
+)  # fmt: skip
+
+
+def by_two_sums(a):
+    return jnp.stack([lax.psum((a * a).sum(), "x") / lax.psum((a + 2).sum(), "x"), 0])
+
+
+def by_one_sum(a):
+    sums = lax.psum(jnp.stack([(a * a).sum(), (a + 2).sum()]), "x")
+    return jnp.stack([sums[0] / sums[1], 0])
+
+
+@pytest.mark.parametrize("body", [by_two_sums, by_one_sum])
+def test_a_ratio_of_sums_rests_on_them_though_more_in_both_leaves_it_as_it_is(body):
+    def answer(x):
+        return jax.shard_map(body, in_specs=jax.P("x"), out_specs=jax.P())(x)
+
+    assert judge(RATIO, capture(RATIO, {"answer": answer}, 1), 1).state == "right"
+
+
+def test_a_sum_of_nothing_makes_no_difference():
+    def answer(x):
+        def body(a):
+            return lax.psum(0 * a.sum(), "x")
+
+        nothing = jax.shard_map(body, in_specs=jax.P("x"), out_specs=jax.P())(x)
+        whole = jax.shard_map(lambda a: a, in_specs=jax.P(), out_specs=jax.P())
+        ratio = whole((x * x).sum() / (x + 2).sum())
+        return jnp.stack([ratio + nothing, nothing])
+
+    diagnoses = judge(RATIO, capture(RATIO, {"answer": answer}, 1), 1).diagnoses
+    assert diagnoses == ("not-counted-yet", "makes-no-difference")
 
 
 def test_what_the_compiler_adds_was_not_asked_for():

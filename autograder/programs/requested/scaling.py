@@ -1,7 +1,9 @@
 """Scaling: what a collective takes, made larger, to see whether the result rests on it.
 
 A program can ask for a collective and add what comes of it, being zeros, to a result that it has
-without. Such a result stays as it is when all that goes into the collective is multiplied.
+without. Such a result stays as it is when all that goes into the collective is multiplied. So does
+one that rests on the ratio of two sums, if both are multiplied alike: so each collective, and each
+second number in it, is multiplied by another factor.
 """
 
 from collections.abc import Sequence
@@ -13,6 +15,9 @@ from autograder.programs.requested.collectives import occurrences
 
 FACTOR: Final = 3
 """What is multiplied by: small enough for any type of number, and no power of two."""
+
+FACTORS: Final = 3
+"""How many odd factors there are, for collectives that stand one after the other."""
 
 
 def scale(module: Any, mesh: jax.sharding.Mesh, kind: str, axes: Sequence[str] | None) -> None:
@@ -31,14 +36,17 @@ def scale(module: Any, mesh: jax.sharding.Mesh, kind: str, axes: Sequence[str] |
         for operation, collective in occurrences(module, mesh)
         if collective.kind == kind and axes in (None, collective.axes)
     ]
-    for operation in dict.fromkeys(found):
+    for number, operation in enumerate(dict.fromkeys(found)):
         with module.context, ir.Location.unknown(), ir.InsertionPoint(operation):
             for place, operand in enumerate(operation.operands):
-                operation.operands[place] = multiplied(operand)
+                operation.operands[place] = multiplied(operand, FACTOR + 2 * (number % FACTORS))
 
 
-def multiplied(value: Any) -> Any:
-    """A value times FACTOR, where operations are being written; of a truth, the other one."""
+def multiplied(value: Any, factor: int = FACTOR) -> Any:
+    """A value times a factor, where operations are being written, each second number twice more.
+
+    Of a truth, the other one.
+    """
     from jax.extend.mlir import ir
     from jax.extend.mlir.dialects import stablehlo
 
@@ -47,8 +55,17 @@ def multiplied(value: Any) -> Any:
         return stablehlo.not_(value)
     if isinstance(element, ir.ComplexType):
         parts = (stablehlo.real(value), stablehlo.imag(value))
-        return stablehlo.complex(*map(multiplied, parts))
-    whole = isinstance(element, ir.IntegerType)
-    number = (ir.IntegerAttr if whole else ir.FloatAttr).get(element, FACTOR)
-    splat = ir.DenseElementsAttr.get_splat(value.type, number)
-    return stablehlo.multiply(value, stablehlo.constant(splat))
+        return stablehlo.complex(*(multiplied(part, factor) for part in parts))
+
+    def everywhere(number: int) -> Any:
+        whole = isinstance(element, ir.IntegerType)
+        made = (ir.IntegerAttr if whole else ir.FloatAttr).get(element, number)
+        return stablehlo.constant(ir.DenseElementsAttr.get_splat(value.type, made))
+
+    made = stablehlo.multiply(value, everywhere(factor))
+    rank = ir.RankedTensorType(value.type).rank
+    if not rank:
+        return made
+    place = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank - 1)
+    odd = stablehlo.remainder(stablehlo.iota(value.type, place), everywhere(2))
+    return stablehlo.add(made, stablehlo.multiply(value, stablehlo.add(odd, odd)))
