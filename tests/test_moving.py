@@ -146,6 +146,31 @@ def test_the_direct_way_gathers():
     assert direct.bytes == 24576, better("9.7")
 
 
+def test_a_transform_of_a_box_gathers_it():
+    box = given((16, 16, 16), GRID, "x", "y")
+    made = report(jnp.fft.fftn, box)
+    assert (made.bytes, {c.kind for c in made.collectives}) == (40960, {"all-gather"}), better(
+        "10.1"
+    )
+
+
+def test_there_and_back_again_a_transform_ends_in_an_error_of_xlas():
+    """When it does not any more, 10.5 and the cheat sheet, which speak of it, are out of date."""
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    box = jax.device_put(jnp.ones((8, 12, 4)), NamedSharding(mesh, P("x", "y")))
+    there_and_back = jax.jit(lambda f: jnp.fft.ifftn(jnp.fft.fftn(f) * 2))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="fft_thunk"):
+        jax.block_until_ready(there_and_back(box))
+
+
+def test_a_system_of_equations_is_gathered():
+    matrix, side = given((64, 64), LINE, "x"), given((64,), LINE, "x")
+    made = report(jnp.linalg.solve, matrix, side)
+    assert max(c.bytes for c in made.collectives if c.kind == "all-gather") == 16384, better(
+        "10.6, and what stands above it"
+    )
+
+
 def test_a_transform_along_a_whole_dimension_may_gather():
     """jax-ml/jax#15680: before JAX 0.12 the cube is gathered, in two steps; since then, nothing."""
     cube = given((16, 16, 16), GRID, "x", "y", dtype=jnp.complex64)

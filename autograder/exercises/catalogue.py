@@ -14,6 +14,7 @@ from autograder.exercises.notebooks import (
     nb07_pmap_migration,
     nb08_neural_networks,
     nb09_sharp_bits,
+    nb10_fft_and_solvers,
 )
 from autograder.exercises.other_courses import CourseError, module_elsewhere, notebooks
 
@@ -27,6 +28,7 @@ _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
     "07_pmap_migration": nb07_pmap_migration.EXERCISES,
     "08_neural_networks": nb08_neural_networks.EXERCISES,
     "09_sharp_bits": nb09_sharp_bits.EXERCISES,
+    "10_fft_and_solvers": nb10_fft_and_solvers.EXERCISES,
 }
 _OTHERS: Final = dict(notebooks())
 

@@ -51,6 +51,12 @@ def functions() -> Answers:
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: 0)
 
 
+def local_transform() -> Answers:
+    """What 10.2 asks for."""
+    cut = jax.P("x", "y")
+    return {"fft_last": jax.shard_map(jnp.fft.fft, in_specs=cut, out_specs=cut)}
+
+
 def raises() -> Answers:
     """Functions for 1.7 that raise an error of the learner's."""
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: [][0])
@@ -195,6 +201,9 @@ PLANTINGS = [
     Planting("exercises.notebooks.nb07_pmap_migration", lambda: given("7.4"), "7.4", regression),
     Planting("exercises.notebooks.nb01_sharding_basics", "numbers", "1.1", strips),
     Planting("exercises.notebooks.nb09_sharp_bits", reference("9.8"), "9.8", functions),
+    Planting(
+        "exercises.notebooks.nb10_fft_and_solvers", reference("10.2"), "10.2", local_transform
+    ),
     Planting("judge.judging_costs", "judge_communication", "3.1", turned),
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
     Planting("judge.naming", "between", "3.1", turned),

@@ -1,0 +1,838 @@
+"""Notebook 10: transforms and solvers.
+
+A note for maintainers: the solvers' references compute in double precision, and how far off a
+right program may be follows from moving their inputs by last places (`judge/comparing_values.py`):
+that moves the solution of a badly conditioned system further. Until JAX 0.12, XLA ends the whole
+process where a transform runs along a dimension that is cut over all devices and whose blocks do
+not divide by their number; so what is cut over a line is as long as the square of its devices.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.exercises.exercise import Exercise
+from autograder.exercises.requirements_on_layouts import PlacedLike
+from autograder.exercises.requirements_on_programs import (
+    Ask,
+    Budget,
+    CommunicatesAtMost,
+    Computes,
+    Requests,
+    WorksAtMost,
+)
+from autograder.exercises.requirements_on_values import AnyOf, Predicts
+from autograder.programs import Argument
+
+LINES: Final = (8, 4)
+"""How many devices there are in a line: functions are judged on both."""
+
+COMPLEX: Final = 8
+"""The bytes of a complex number."""
+
+AUDIT: Final = Exercise(
+    id="10.1",
+    title="An audit of fftn",
+    afterwards="The compiler has to have a way for any layout and any size, and to collect "
+    "everything always works. Whoever knows the transform can do better, and you will.",
+    requirements=(
+        Predicts(
+            "audit", "spec", "the spec of the transform", jax.P("x", "y"),
+            {
+                "no-copies-left": AnyOf((jax.P(), jax.P(None), jax.P(None, None))),
+                "transposed-layout": AnyOf((jax.P(None, "x", "y"), jax.P("y", None, "x"))),
+            },
+        ),
+        Predicts(
+            "audit", "kind", "the kind of all its collectives", "all-gather",
+            {"as-it-should-be": "all-to-all"},
+            words=("all-reduce", "reduce-scatter", "collective-permute"),
+        ),
+        Predicts(
+            "audit", "bytes", "the bytes that it moves on each device", 40_960,
+            {
+                "trusts-the-layout": 0,
+                "the-last-gather": 32_768,
+                "the-first-gather": 8192,
+                "sent": 28_672,
+                "on-all-devices": 8 * 40_960,
+                "own-block": AnyOf((2048, 4096)),
+                "of-real-numbers": 20_480,
+            },
+        ),
+        Predicts(
+            "audit", "share", "how much of the whole work each device does", 1.0,
+            {"fair-share": 1 / 8, "turned-over": 8.0},
+            tolerance=0.01,
+        ),
+    ),
+    hints=(
+        "For the layout: jax.jit(jnp.fft.fftn)(cube).sharding.spec. For the rest: "
+        "communication(jnp.fft.fftn, cube).",
+        "A report has .collectives (each with its .kind), .bytes and .flops.",
+        "share compares the .flops of two reports: that of cube, which is cut, and that of alone, "
+        "which is not.",
+    ),
+    diagnoses={
+        "no-copies-left": "Every device had all of the cube on the way, but its result is cut "
+        "again. Ask the result for its sharding.",
+        "transposed-layout": "That is where a distributed transform would like to leave it. Ask "
+        "the result for its sharding.",
+        "as-it-should-be": "That is the kind that is enough, and not the kind that is there.",
+        "trusts-the-layout": "The result is laid out as the argument was, and in between there is "
+        "more than the layout tells.",
+        "the-last-gather": "That is the largest of the collectives, and there is another one.",
+        "the-first-gather": "That is the smallest of the collectives, and there is another one.",
+        "sent": "That is what a device puts on its wires, the report's `.sent`; expected its "
+        "`.bytes`.",
+        "on-all-devices": "That is what all devices move together. Expected what each moves.",
+        "own-block": "That is the size of a device's own block.",
+        "of-real-numbers": "Its input is real, and what is gathered is complex: 8 bytes for each "
+        "number.",
+        "fair-share": "That would be a device's fair share. What does the report say it does?",
+        "turned-over": "Divide it the other way round: the work of one device by all the work.",
+        "other-prediction": "Measure it: communication(jnp.fft.fftn, cube), and "
+        "jax.jit(jnp.fft.fftn)(cube).sharding.",
+    },
+)  # fmt: skip
+
+GRIDS: Final = ((("x", 4), ("y", 2)), (("x", 2), ("y", 2)))
+"""The meshes that pencils are judged on."""
+
+BOXES: Final = ((8, 12, 4), (6, 4, 10))
+"""The box that is cut into pencils, on each of them."""
+
+PENCILS: Final = ("0\n1\n\n2\n3\n\n4\n5\n\n6\n7", "0\n1\n\n2\n3")
+"""Cut in dimensions 0 and 1, on each of them."""
+
+TURNED_PENCILS: Final = ("0 1\n2 3\n4 5\n6 7", "0 1\n2 3")
+"""Cut in dimensions 1 and 2."""
+
+
+def _pencils(dtype: str) -> tuple[tuple[Argument, ...], ...]:
+    return tuple(
+        (Argument(shape, axes, ("x", "y", None), dtype, mode="auto"),)
+        for shape, axes in zip(BOXES, GRIDS, strict=True)
+    )
+
+
+def _cuts(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Into how many parts a box is cut as it comes."""
+    if shape in BOXES:
+        axes = GRIDS[BOXES.index(shape)]
+        return axes[0][1], axes[1][1], 1
+    return LINES[SLABS.index(shape)], 1, 1
+
+
+def _alone(x: Any) -> Any:
+    """Each device's block transformed by itself."""
+    made = x.astype(np.complex64)
+    lengths = [size // parts for size, parts in zip(x.shape, _cuts(x.shape), strict=True)]
+    for start in np.ndindex(_cuts(x.shape)):
+        block = tuple(
+            slice(i * length, (i + 1) * length) for i, length in zip(start, lengths, strict=True)
+        )
+        made[block] = np.fft.fftn(made[block])
+    return made
+
+
+def _along(*axes: int) -> Callable[[Any], Any]:
+    return lambda x: np.fft.fftn(x, axes=axes)
+
+
+def _backwards(*axes: int) -> Callable[[Any], Any]:
+    return lambda x: np.fft.ifftn(x, axes=axes)
+
+
+def _too_much_in_it(*axes: int) -> Callable[[Any], Any]:
+    """The inverse, without its factor: the sign in the exponent is turned."""
+    return lambda x: np.fft.ifftn(x, axes=axes, norm="forward")
+
+
+LOCAL: Final = Exercise(
+    id="10.2",
+    title="Along a whole dimension",
+    afterwards="Before JAX 0.12, jnp.fft.fft alone gathers the whole array here, though no device "
+    "needs anything of another (jax-ml/jax#15680).",
+    requirements=(
+        Computes(
+            "fft_last",
+            "fft_last(x) must be jnp.fft.fft(x), the transform along the last dimension.",
+            lambda x: np.fft.fft(x),
+            _pencils("complex64"),
+            {
+                "first-dimension": _along(0),
+                "middle-dimension": _along(1),
+                "all-dimensions": _along(0, 1, 2),
+                "block-by-block": _alone,
+                "inverse": _backwards(2),
+                "sign-turned": _too_much_in_it(2),
+                "nothing-transformed": lambda x: x,
+            },
+            under_mesh=True,
+        ),
+        PlacedLike("fft_last", PENCILS[0], BOXES, elsewhere=PENCILS[1:]),
+        Requests("fft_last", ((), ())),
+    ),
+    hints=(
+        "What does a device need that it does not have, if it transforms its own pencils?",
+        "In the body of a shard_map, jnp.fft.fft of the block is the answer.",
+        "in_specs and out_specs are both the layout that x has: P('x', 'y').",
+    ),
+    diagnoses={
+        "no-shard-map": "On JAX 0.12 the compiler leaves such a transform where it is, and before "
+        "that it gathers everything. A body of your own is right on each of them.",
+        "added-by-the-compiler": "Do in_specs and out_specs say how x is laid out?",
+        "replicated": "Each device is to have its own pencils in the end, and no others.",
+        "first-dimension": "That is the transform along dimension 0; expected the last.",
+        "middle-dimension": "That is the transform along dimension 1; expected the last.",
+        "all-dimensions": "That is the transform along all three dimensions.",
+        "block-by-block": "Each device transforms its block along all of its dimensions. Only the "
+        "last is whole, and asked for.",
+        "inverse": "That is the inverse transform.",
+        "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
+        "its factor.",
+        "nothing-transformed": "That is x, as it came.",
+    },
+    about=(Requests,),
+)
+
+SLABS: Final = ((64, 64, 4), (16, 16, 6))
+"""The box that is cut into slabs, on each of the lines."""
+
+TURNED_SLABS: Final = ("0\n1\n2\n3\n4\n5\n6\n7", "0\n1\n2\n3")
+"""Cut in dimension 1."""
+
+SLAB: Final = Exercise(
+    id="10.3",
+    title="Slabs, and one exchange",
+    afterwards="An all-to-all moves each number once. Of n devices each sends (n - 1)/n of its "
+    "block, whatever n is; an all-gather brings n - 1 blocks to each.",
+    requirements=(
+        Computes(
+            "slab_fft",
+            "slab_fft(x) must be jnp.fft.fftn(x).",
+            lambda x: np.fft.fftn(x),
+            tuple(
+                (Argument(shape, (("x", n),), ("x", None, None), "complex64", mode="auto"),)
+                for n, shape in zip(LINES, SLABS, strict=True)
+            ),
+            {
+                "dimension-0-missing": _along(1, 2),
+                "dimension-1-missing": _along(0, 2),
+                "dimension-2-missing": _along(0, 1),
+                "only-dimension-0": _along(0),
+                "block-by-block": _alone,
+                "inverse": _backwards(0, 1, 2),
+                "sign-turned": _too_much_in_it(0, 1, 2),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike("slab_fft", TURNED_SLABS[0], SLABS, elsewhere=TURNED_SLABS[1:]),
+        Requests(
+            "slab_fft",
+            tuple(
+                (Ask("all-to-all", 1, ("x",), COMPLEX * int(np.prod(shape)) // n),)
+                for n, shape in zip(LINES, SLABS, strict=True)
+            ),
+        ),
+    ),
+    hints=(
+        "A transform in three dimensions is three transforms in one, in any order. Which two can a "
+        "device do at once, with what it has?",
+        "After the planes, lax.all_to_all(a, 'x', split_axis=1, concat_axis=0, tiled=True) gives "
+        "each device all of dimension 0, for its part of dimension 1.",
+        "Then the transform along dimension 0. The result leaves the body as P(None, 'x').",
+    ),
+    diagnoses={
+        "dimension-0-missing": "The planes are transformed; the transform along dimension 0 is "
+        "missing.",
+        "dimension-1-missing": "The transform along dimension 1 is missing. It has to be done "
+        "while that dimension is whole.",
+        "dimension-2-missing": "The transform along dimension 2 is missing.",
+        "only-dimension-0": "Only dimension 0 is transformed.",
+        "block-by-block": "Each slab is transformed by itself: along dimension 0, which is cut, "
+        "before the parts of it have come together.",
+        "inverse": "That is the inverse transform.",
+        "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
+        "its factor.",
+        "shape": "A block of the result has all of dimension 0, and a part of dimension 1. What do "
+        "split_axis and concat_axis say, and out_specs?",
+        "too-often": "After one exchange every device has all that it still needs.",
+        "one-too-many": "After one exchange every device has all that it still needs. Is the "
+        "result exchanged back? It may stay where it is.",
+        "all-gather by hand": "No device needs everything: what it has to get is a part of each "
+        "other device's slab.",
+        "no all-to-all": "Each device has to get a part of what each other one has: that is an "
+        "all-to-all.",
+        "no-shard-map": "Left to the compiler, the transform gathers the whole array.",
+        "added-by-the-compiler": "Do in_specs say how x is laid out, and out_specs how the blocks "
+        "of the result are to be put together?",
+    },
+    about=(Requests,),
+)
+
+
+def _each_pencil(*axes: str) -> tuple[tuple[Ask, ...], ...]:
+    """For each mesh, an exchange of one block over each of these axes, which may be twice there."""
+    return tuple(
+        tuple(
+            Ask("all-to-all", axes.count(axis), (axis,), COMPLEX * _block(shape))
+            for axis in dict.fromkeys(axes)
+        )
+        for shape in BOXES
+    )
+
+
+def _block(shape: tuple[int, ...]) -> int:
+    """How many numbers a device has of a box."""
+    return int(np.prod(shape)) // int(np.prod(_cuts(shape)))
+
+
+PENCIL: Final = Exercise(
+    id="10.4",
+    title="Pencils, and two exchanges",
+    afterwards="A box of n × n × n can be cut into n slabs at most, and into n × n pencils: that "
+    "is why the largest simulations use pencils.",
+    requirements=(
+        Computes(
+            "pencil_fft",
+            "pencil_fft(x) must be jnp.fft.fftn(x).",
+            lambda x: np.fft.fftn(x),
+            _pencils("complex64"),
+            {
+                "dimension-0-missing": _along(1, 2),
+                "dimension-1-missing": _along(0, 2),
+                "dimension-2-missing": _along(0, 1),
+                "only-dimension-2": _along(2),
+                "block-by-block": _alone,
+                "inverse": _backwards(0, 1, 2),
+                "sign-turned": _too_much_in_it(0, 1, 2),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike("pencil_fft", TURNED_PENCILS[0], BOXES, elsewhere=TURNED_PENCILS[1:]),
+        Requests("pencil_fft", _each_pencil("y", "x")),
+    ),
+    hints=(
+        "Write down, after each step, which dimension is cut along which axis. It begins with "
+        "x, y, none; the picture is none, x, y.",
+        "One exchange over y makes dimension 1 whole and cuts dimension 2. What does one over x "
+        "make of that?",
+        "Transform along 2; lax.all_to_all(a, 'y', 2, 1, tiled=True); transform along 1; then the "
+        "same over x, with split 1 and concat 0; and transform along 0.",
+    ),
+    diagnoses={
+        "dimension-0-missing": "The transform along dimension 0 is missing: it comes after the "
+        "last exchange.",
+        "dimension-1-missing": "The transform along dimension 1 is missing: it comes between the "
+        "exchanges.",
+        "dimension-2-missing": "The transform along dimension 2 is missing.",
+        "only-dimension-2": "Only dimension 2 is transformed.",
+        "block-by-block": "Each block is transformed by itself, before the parts of its dimensions "
+        "have come together.",
+        "inverse": "That is the inverse transform.",
+        "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
+        "its factor.",
+        "shape": "What does each exchange make whole (concat_axis), and what does it cut "
+        "(split_axis)? out_specs have to say the same of the last one.",
+        "one-too-many": "One exchange over each axis is enough. Is the result exchanged back? It "
+        "may stay where it is.",
+        "too-often": "One exchange over each axis is enough.",
+        "transposed": "The result is cut along other dimensions than in the picture. Which one "
+        "does the exchange over x cut, and which the one over y?",
+        "all-gather by hand": "An exchange over one axis brings a device all that it needs next.",
+        "no all-to-all": "Each device has to get a part of what each other one of its group has: "
+        "that is an all-to-all.",
+        "no-shard-map": "Left to the compiler, the transform gathers the whole array.",
+        "added-by-the-compiler": "Do in_specs say how x is laid out, and out_specs how the blocks "
+        "of the result are to be put together?",
+    },
+    about=(Requests,),
+)
+
+
+def _numbers(n: int) -> Any:
+    """The wave numbers of a transform of n points."""
+    return np.fft.fftfreq(n) * n
+
+
+def _poisson(
+    f: Any,
+    numbers: Callable[[int], Any] = _numbers,
+    power: float = 1,
+    mean: float = 0,
+    sign: float = 1,
+    own: bool = True,
+) -> Any:
+    """The solution of Poisson's equation in a periodic box.
+
+    Args:
+        f: the right side.
+        numbers: makes the wave numbers of a dimension.
+        power: of the sum of their squares, which is divided by.
+        mean: what is made of the mean of f.
+        sign: what all is multiplied by.
+        own: whether each device takes the wave numbers of its own part, or all the first ones.
+    """
+    k = [numbers(n) for n in f.shape]
+    if not own:
+        parts = _cuts(f.shape)
+        k = [k[0], np.tile(np.split(k[1], parts[0])[0], parts[0]),
+             np.tile(np.split(k[2], parts[1])[0], parts[1])]  # fmt: skip
+    squares = k[0][:, None, None] ** 2 + k[1][:, None] ** 2 + k[2] ** 2
+    with np.errstate(divide="ignore"):
+        factors = np.where(squares == 0, mean, sign * np.power(squares, -float(power)))
+    return np.fft.ifftn(np.fft.fftn(f.astype(np.float64)) * factors).real.astype(np.float32)
+
+
+POISSON: Final = Exercise(
+    id="10.5",
+    title="Poisson's equation",
+    afterwards="Whatever is pointwise among the waves (derivatives, filters, convolutions) can be "
+    "done where the transform leaves them. That saves half of all exchanges.",
+    requirements=(
+        Computes(
+            "poisson",
+            "poisson(f) must be the solution u of -(u_00 + u_11 + u_22) = f of mean zero, in a "
+            "periodic box of side 2π.",
+            lambda f: _poisson(f),
+            _pencils("float32"),
+            {
+                "other-sign": lambda f: _poisson(f, sign=-1),
+                "mean-kept": lambda f: _poisson(f, mean=1),
+                "no-negative-waves": lambda f: _poisson(f, np.arange),
+                "fractions-for-numbers": lambda f: _poisson(f, np.fft.fftfreq),
+                "turns-for-numbers": lambda f: _poisson(f, lambda n: 2 * np.pi * np.fft.fftfreq(n)),
+                "with-2-pi": lambda f: _poisson(f, lambda n: 2 * np.pi * _numbers(n)),
+                "not-squared": lambda f: _poisson(f, power=0.5),
+                "multiplied": lambda f: _poisson(f, power=-1),
+                "others-numbers": lambda f: _poisson(f, own=False),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike("poisson", PENCILS[0], BOXES, elsewhere=PENCILS[1:]),
+        Requests("poisson", _each_pencil("y", "x", "x", "y")),
+    ),
+    hints=(
+        "Two exchanges there, as in 10.4, and two back. What stands in between is done on each "
+        "number by itself, wherever that is.",
+        "In between, dimension 0 is whole, dimension 1 is cut along x and dimension 2 along y, and "
+        "each device needs the wave numbers of its part. A vector of them, handed to the shard_map "
+        "with in_specs P('x') or P('y'), comes to the body cut in just this way.",
+        "Back: the inverse transform along 0, lax.all_to_all(a, 'x', 0, 1, tiled=True), the "
+        "inverse along 1, the same over y with 1 and 2, the inverse along 2, and .real. For the "
+        "wave of number zero, divide by 1 and multiply by 0 (jnp.where).",
+    ),
+    diagnoses={
+        "other-sign": "The sign is turned: a second derivative multiplies a wave by minus the "
+        "square of its number, and the equation has a minus, too.",
+        "mean-kept": "u has the mean of f; its mean is to be zero.",
+        "no-negative-waves": "From the middle on, the numbers of the waves are negative: n - 1 "
+        "stands for -1. wave_numbers has them so.",
+        "fractions-for-numbers": "These are fftfreq's fractions. Times n they are wave numbers.",
+        "turns-for-numbers": "The wave numbers of a box of side 2π are whole: fftfreq(n) times n.",
+        "with-2-pi": "That is the solution in a box of side 1. Here the side is 2π, and the wave "
+        "numbers are whole.",
+        "not-squared": "The root of the sum of squares is divided by; expected the sum itself.",
+        "multiplied": "The waves are multiplied by the squares of their numbers, which is the "
+        "equation itself; to solve it, divide.",
+        "others-numbers": "All devices divide by the first wave numbers, and each has other waves. "
+        "Which part of each dimension does a device have, after the exchanges?",
+        "not-finite": "The wave of number zero is divided by zero.",
+        "dtype": "u is real, in float32. An inverse transform gives complex numbers: does the body "
+        "return their real part?",
+        "too-often": "Is the transform brought back to where f was, in between? What is done to "
+        "each wave by itself can be done where it is.",
+        "one-too-many": "Two exchanges over each axis are enough.",
+        "too-seldom": "There and back, it is two exchanges over each axis.",
+        "no all-to-all": "The transform of a box that is cut has to be written by hand, as in "
+        "10.4.",
+        "no-shard-map": "Left to the compiler, the transform gathers the whole array.",
+    },
+    about=(Requests,),
+)
+
+STEPS: Final = 12
+
+SYSTEMS: Final = {8: (64, 10.0), 4: (48, 1000.0)}
+"""On each line: the size of a system, and how badly conditioned it is."""
+
+
+def _cg(
+    A: Any,  # noqa: N803
+    b: Any,
+    steps: int = STEPS,
+    from_b: bool = False,
+    follows: Callable[[Any, Any], Any] = lambda new, old: new / old,
+    gives: int = 0,
+) -> Any:
+    """Steps of conjugate gradients in double precision.
+
+    Args:
+        A: the matrix.
+        b: the right side.
+        steps: how many.
+        from_b: whether the first guess is b, and not zero.
+        follows: how much of the last direction is kept, by the new and the old square.
+        gives: what is returned: the guess, its residual or the next direction.
+    """
+    A, b = A.astype(np.float64), b.astype(np.float64)  # noqa: N806
+    x = b.copy() if from_b else np.zeros_like(b)
+    r = b - A @ x
+    p, square = r, r @ r
+    for _ in range(steps):
+        q = A @ p
+        step = square / (p @ q)
+        x, r = x + step * p, r - step * q
+        old, square = square, r @ r
+        p = r + follows(square, old) * p
+    return (x, r, p)[gives].astype(np.float32)
+
+
+GRADIENTS: Final = Exercise(
+    id="10.6",
+    title="Conjugate gradients",
+    afterwards="On many devices the two all-reduces can cost more than all else, since everybody "
+    "waits for them. There are variants with one all-reduce in a step, and some that overlap it "
+    "with the product.",
+    requirements=(
+        Computes(
+            "cg",
+            f"cg(A, b) must be what {STEPS} steps of conjugate gradients make of zero.",
+            lambda A, b: _cg(A, b),  # noqa: N803
+            tuple(
+                (
+                    Argument(
+                        (size, size),
+                        (("x", n),),
+                        ("x", None),
+                        mode="auto",
+                        matrix="positive-definite",
+                        condition=condition,
+                    ),
+                    Argument((size,), (("x", n),), ("x",), mode="auto"),
+                )
+                for n, (size, condition) in SYSTEMS.items()
+            ),
+            {
+                "once-too-often": lambda A, b: _cg(A, b, STEPS + 1),  # noqa: N803
+                "once-too-seldom": lambda A, b: _cg(A, b, STEPS - 1),  # noqa: N803
+                "from-b": lambda A, b: _cg(A, b, from_b=True),  # noqa: N803
+                "steepest-descent": lambda A, b: _cg(A, b, follows=lambda new, old: 0),  # noqa: N803
+                "ratio-turned": lambda A, b: _cg(  # noqa: N803
+                    A, b, follows=lambda new, old: old / new
+                ),
+                "away-from-it": lambda A, b: _cg(  # noqa: N803
+                    A, b, follows=lambda new, old: -new / old
+                ),
+                "solved-outright": lambda A, b: np.linalg.solve(A, b),  # noqa: N803
+                "the-residual": lambda A, b: _cg(A, b, gives=1),  # noqa: N803
+                "the-direction": lambda A, b: _cg(A, b, gives=2),  # noqa: N803
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "cg",
+            "0 1 2 3 4 5 6 7",
+            tuple((size,) for size, _ in SYSTEMS.values()),
+            elsewhere=("0 1 2 3",),
+        ),
+        Requests(
+            "cg",
+            never=("all-to-all", "reduce-scatter", "collective-permute"),
+            some=("all-gather", "all-reduce"),
+        ),
+        CommunicatesAtMost(
+            "cg",
+            tuple(
+                (
+                    Budget("all-gather", ("x",), 4 * size * STEPS),
+                    Budget("all-reduce", ("x",), 4 * (2 * STEPS + 2)),
+                )
+                for size, _ in SYSTEMS.values()
+            ),
+        ),
+    ),
+    hints=(
+        "All vectors stay cut as b is. Where does a step need more than a device's own part?",
+        "A @ p for a device's rows needs all of p: lax.all_gather(p, 'x', tiled=True). A product "
+        "of two vectors is a sum over all devices: lax.psum(jnp.dot(u, v), 'x').",
+        "lax.fori_loop, with x, r, p and the square of r carried. In the body, b - b is a vector "
+        "of zeros that varies as b does; jnp.zeros_like(b) does not.",
+    ),
+    diagnoses={
+        "once-too-often": f"That is what comes of {STEPS + 1} steps.",
+        "once-too-seldom": f"That is what comes of {STEPS - 1} steps.",
+        "from-b": "Its first guess is b; expected zero.",
+        "steepest-descent": "Each direction is the residual alone, which is steepest descent. "
+        "Some of the last direction is to be added.",
+        "ratio-turned": "The share of the last direction is turned over: the new square, divided "
+        "by the old.",
+        "away-from-it": "The share of the last direction is to be added, and it is taken away.",
+        "solved-outright": f"That is the solution itself; expected what {STEPS} steps make of "
+        f"zero.",
+        "the-residual": "That is the residual, and not x.",
+        "the-direction": "That is the next direction, and not x.",
+        "not-replicated": "What every device is to have alike has to come from an all-reduce.",
+        "too-many-bytes": "In each step p comes to every device, and two products are added up, "
+        "which are single numbers. Is something larger gathered or reduced, or more often? (What "
+        "does not change from step to step need not be gathered in it; and A need not move.)",
+        "no all-gather": "A device's rows of A need all of p.",
+        "no all-reduce": "A product of two vectors is a sum over all devices.",
+        "no-shard-map": "Left to the compiler, it may be good or not: here you decide.",
+        "unknown-times": "Do a fixed number of steps, with lax.fori_loop, lax.scan or Python's "
+        "for.",
+    },
+    about=(Requests, CommunicatesAtMost),
+)
+
+ROWS: Final = ("\n".join(map(str, range(8))), "\n".join(map(str, range(4))))
+
+FACTORED: Final = {8: (32, 10.0), 4: (24, 1000.0)}
+"""On each line: the size of a matrix to be factorised, and how badly conditioned it is."""
+
+
+def _factored(A: Any, below: float = 1, rows: int = 0) -> Any:  # noqa: N803
+    """A matrix factorised into L and U, both in one, in double precision.
+
+    Args:
+        A: the matrix.
+        below: what the numbers of L are multiplied by where they are kept.
+        rows: if not 0, each so many rows are factorised without those above them.
+    """
+    made, n = A.astype(np.float64), len(A)
+    for k in range(n):
+        end = (k // rows + 1) * rows if rows else n
+        made[k + 1 : end, k] /= made[k, k]
+        made[k + 1 : end, k + 1 :] -= np.outer(made[k + 1 : end, k], made[k, k + 1 :])
+    return (np.triu(made) + below * np.tril(made, -1)).astype(np.float32)
+
+
+def _rows_of(n: int) -> int:
+    """How many rows a device has of a matrix of this size."""
+    return n // next(devices for devices, (size, _) in FACTORED.items() if size == n)
+
+
+def _crout(A: Any) -> Any:  # noqa: N803
+    """Both factors in one, where it is U that has ones on its diagonal."""
+    return np.ascontiguousarray(_factored(A.T).T)
+
+
+def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: bool = True) -> Any:  # noqa: N803
+    """The solution by factors, or one half of the way to it.
+
+    Args:
+        LU: both factors in one.
+        b: the right side.
+        forward: whether L is solved with.
+        back: whether U is solved with.
+        unit: whether L has ones on its diagonal; else it has that of U.
+    """
+    packed, x = LU.astype(np.float64), b.astype(np.float64)
+    lower = np.tril(packed, -1) + (np.eye(len(b)) if unit else np.diag(np.diag(packed)))
+    x = np.linalg.solve(lower, x) if forward else x
+    x = np.linalg.solve(np.triu(packed), x) if back else x
+    return x.astype(np.float32)
+
+
+def _ones_in_u(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution where U is taken to have ones on its diagonal, too."""
+    packed = LU.astype(np.float64)
+    np.fill_diagonal(packed, 1)
+    return _by_factors(packed, b)
+
+
+def _matrix_argument(n: int, cyclic: bool = False) -> Argument:
+    """A matrix for a line of so many devices, in blocks of rows or with rows dealt out in turn."""
+    size, condition = FACTORED[n]
+    shape = (size // n, n, size) if cyclic else (size, size)
+    spec = (None, "x", None) if cyclic else ("x", None)
+    return Argument(shape, (("x", n),), spec, mode="auto", matrix="dominant", condition=condition)
+
+
+def _broadcasts(answer: str) -> Requests:
+    """That it is written by hand, and that all-reduces are all it asks for."""
+    others = ("all-gather", "all-to-all", "reduce-scatter", "collective-permute")
+    return Requests(answer, never=others, some=("all-reduce",))
+
+
+ELIMINATION: Final = Exercise(
+    id="10.7",
+    title="Gauss, on several devices",
+    afterwards="In each step all devices wait for the one that has the row. Libraries such as "
+    "ScaLAPACK broadcast whole blocks of rows, so that they wait less often.",
+    requirements=(
+        Computes(
+            "lu",
+            "lu(A) must be the factors of A without exchanging rows: U on and above the diagonal, "
+            "and L below it, without its ones.",
+            lambda A: _factored(A),  # noqa: N803
+            tuple((_matrix_argument(n),) for n in FACTORED),
+            {
+                "multipliers-missing": lambda A: _factored(A, below=0),  # noqa: N803
+                "multipliers-negative": lambda A: _factored(A, below=-1),  # noqa: N803
+                "each-for-itself": lambda A: _factored(A, rows=_rows_of(len(A))),  # noqa: N803
+                "ones-in-u": _crout,
+                "nothing-done": lambda A: A,  # noqa: N803
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "lu", ROWS[0], tuple((size, size) for size, _ in FACTORED.values()), elsewhere=ROWS[1:]
+        ),
+        _broadcasts("lu"),
+        CommunicatesAtMost(
+            "lu",
+            tuple(
+                (Budget("all-reduce", ("x",), 4 * size * size),) for size, _ in FACTORED.values()
+            ),
+        ),
+        Computes(
+            "substitute",
+            "substitute(LU, b) must be the solution x of L U x = b.",
+            lambda LU, b: _by_factors(LU, b),  # noqa: N803
+            tuple(
+                (_matrix_argument(n), Argument((size,), (("x", n),), ("x",), mode="auto"))
+                for n, (size, _) in FACTORED.items()
+            ),
+            {
+                "only-forward": lambda LU, b: _by_factors(LU, b, back=False),  # noqa: N803
+                "only-back": lambda LU, b: _by_factors(LU, b, forward=False),  # noqa: N803
+                "l-not-of-ones": lambda LU, b: _by_factors(LU, b, unit=False),  # noqa: N803
+                "never-divided": _ones_in_u,
+                "one-matrix": lambda LU, b: np.linalg.solve(LU, b),  # noqa: N803
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "substitute",
+            "0 1 2 3 4 5 6 7",
+            tuple((size,) for size, _ in FACTORED.values()),
+            elsewhere=("0 1 2 3",),
+        ),
+        _broadcasts("substitute"),
+        CommunicatesAtMost(
+            "substitute",
+            tuple((Budget("all-reduce", ("x",), 8 * size),) for size, _ in FACTORED.values()),
+        ),
+    ),
+    hints=(
+        "All devices do the same in step k: they get row k from the device that has it, and take "
+        "a multiple of it off those of their rows that stand below it. Which of their rows do?",
+        "numbers = lax.axis_index('x') * rows + jnp.arange(rows) are the numbers of a device's "
+        "rows in the whole matrix. With these, lax.psum of a row that is zero on all devices but "
+        "one is a broadcast, and jnp.where(numbers > k, …, …) changes the rows below alone.",
+        "A row's multiple is its number in column k, divided by row[k]; this is also what L keeps "
+        "there. To substitute, work by columns: as soon as a number of x is known everywhere, all "
+        "rows can take their part of it off at once.",
+    ),
+    diagnoses={
+        "multipliers-missing": "U is right, and below the diagonal there are zeros: L's numbers, "
+        "the multiples, belong there.",
+        "multipliers-negative": "The numbers below the diagonal have the other sign: A is L times "
+        "U.",
+        "each-for-itself": "Each device eliminates with its own rows alone. The rows of the "
+        "devices before it come first.",
+        "ones-in-u": "That is a factorisation in which U has ones on its diagonal; expected L to "
+        "have them.",
+        "nothing-done": "That is A, as it came.",
+        "only-forward": "That is the solution of L y = b: U is still to be solved with.",
+        "only-back": "That is the solution of U x = b: L has to be solved with first.",
+        "l-not-of-ones": "L's diagonal has ones, which are not kept. The diagonal that is kept is "
+        "that of U.",
+        "never-divided": "U's diagonal has no ones: each number of x is divided by its own.",
+        "one-matrix": "That is the solution for LU as if it were one matrix.",
+        "not-replicated": "What every device is to have alike has to come from an all-reduce.",
+        "too-many-bytes": "For lu a row in each step is enough, for substitute a number in each of "
+        "2n.",
+        "all-gather by hand": "No device needs all rows, or all of b: one row, or one number, at a "
+        "time.",
+        "no all-reduce": "Who has the row, or the number, has to tell all others.",
+        "no-shard-map": "Left to the compiler, a step may be cheap or not, and jnp.linalg.solve "
+        "gathers A: here you decide.",
+        "not-finite": "Something is divided by zero. A row that was masked too early?",
+    },
+    about=(Requests, CommunicatesAtMost),
+)
+
+
+def _dealt(factor: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A factorisation of a matrix whose rows are dealt out: rounds of one row for each device."""
+    return lambda A: factor(A.reshape(-1, A.shape[-1])).reshape(A.shape)  # noqa: N803
+
+
+def _by_blocks(A: Any) -> Any:  # noqa: N803
+    """The factorisation where rows are taken to be in blocks: all of a device, then the next."""
+    rows = A.swapaxes(0, 1)
+    factors = _factored(rows.reshape(-1, A.shape[-1]))
+    return np.ascontiguousarray(factors.reshape(rows.shape).swapaxes(0, 1))
+
+
+DEALT: Final = Exercise(
+    id="10.8",
+    title="Everybody has work",
+    afterwards="ScaLAPACK and HPL, by which the largest computers are compared, deal out blocks "
+    "in both dimensions, and exchange rows: that asks for one more small reduction in each step.",
+    requirements=(
+        Computes(
+            "cyclic_lu",
+            "cyclic_lu(A) must be the factors of A without exchanging rows, with row i of the "
+            "matrix at [i // p, i % p], for p devices.",
+            lambda A: _dealt(_factored)(A),  # noqa: N803
+            tuple((_matrix_argument(n, cyclic=True),) for n in FACTORED),
+            {
+                "multipliers-missing": _dealt(lambda A: _factored(A, below=0)),  # noqa: N803
+                "multipliers-negative": _dealt(lambda A: _factored(A, below=-1)),  # noqa: N803
+                "in-blocks": _by_blocks,
+                "nothing-done": lambda A: A,  # noqa: N803
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "cyclic_lu",
+            TURNED_SLABS[0],
+            tuple((size // n, n, size) for n, (size, _) in FACTORED.items()),
+            elsewhere=TURNED_SLABS[1:],
+        ),
+        _broadcasts("cyclic_lu"),
+        CommunicatesAtMost(
+            "cyclic_lu",
+            tuple(
+                (Budget("all-reduce", ("x",), 4 * size * size),) for size, _ in FACTORED.values()
+            ),
+        ),
+        WorksAtMost("cyclic_lu", tuple(2 * size**3 // n for n, (size, _) in FACTORED.items())),
+    ),
+    hints=(
+        "In a round every device has one row whose turn it is. When the round is over, all devices "
+        "are done with one row each, and with as many columns as there are devices.",
+        "A Python loop over the rounds: in round r take mine[r:, 0, r * p:], which has the rows "
+        "and columns that are left, for p devices. The slice has the same shape on all of them.",
+        "In a round the row of device k is the first of what it has left, for k from 0 to p - 1: a "
+        "fori_loop over these, which does what a step of 10.7 does. A row of the slice, in place i "
+        "of device d, has the number i * p + d in it. Put what comes out back with .at[…].set.",
+    ),
+    diagnoses={
+        "multipliers-missing": "U is right, and below the diagonal there are zeros: L's numbers, "
+        "the multiples, belong there.",
+        "multipliers-negative": "The numbers below the diagonal have the other sign: A is L times "
+        "U.",
+        "in-blocks": "The rows are taken in blocks: all of the first device, then all of the next. "
+        "Row i is at [i // p, i % p]: they are dealt out in turn.",
+        "nothing-done": "That is A, as it came.",
+        "too-much-work": "Are rows that are done, and columns that are, still worked on, if only "
+        "to change nothing? A mask saves no work. A smaller slice does.",
+        "too-many-bytes": "A row in each step is enough.",
+        "all-gather by hand": "No device needs all rows: one at a time.",
+        "no all-reduce": "Who has the row has to tell all others.",
+        "no-shard-map": "Left to the compiler, every device may do all of the work.",
+    },
+    about=(Requests, CommunicatesAtMost, WorksAtMost),
+)
+
+EXERCISES: Final = (
+    AUDIT, LOCAL, SLAB, PENCIL, POISSON, GRADIENTS, ELIMINATION, DEALT,
+)  # fmt: skip
