@@ -31,8 +31,6 @@ KEEPS_OLD_NAMES = jax.__version_info__ < (0, 10)
 def notebook():
     """The names that the notebook defines, with the solutions of its exercises."""
     names = dict(sitting_for("7.1").names)
-    # the old programs that the names of answers take the place of
-    names["old_update"] = names["update"]
     whole = nbformat.read(ROOT / "solutions" / NAME / f"{NAME}.ipynb", 4)
     for exercise in NOTEBOOKS[NAME]:
         exec(compile(cell_of(whole, exercise.id).source, f"<{exercise.id}>", "exec"), names)
@@ -99,7 +97,7 @@ def test_the_training_of_the_old_text_moves_two_gradients_and_a_loss(notebook):
         notebook["split"](notebook["xs"]),
         notebook["split"](notebook["ys"]),
     )
-    assert cost(notebook["old_update"], *given) == {"all-reduce": 12}
+    assert cost(notebook["mapped_update"], *given) == {"all-reduce": 12}
 
 
 def test_a_loss_in_one_copy_moves_no_more_than_the_eight_did(notebook):
