@@ -139,6 +139,8 @@ def test_more_rows_than_devices_are_refused_without_a_word_on_devices():
     with pytest.raises(ValueError, match="cannot select an axis to squeeze out") as refused:
         jax.pmap(lambda row: row.sum())(jnp.ones((16, 12)))
     assert "device" not in str(refused.value)
+    with pytest.raises(ValueError, match=r"8 times|divisible"):
+        jax.pmap(lambda row: row.sum())(jnp.ones((9, 12)))
 
 
 def test_the_ported_gradient_is_eight_times_too_large(notebook):
@@ -146,6 +148,51 @@ def test_the_ported_gradient_is_eight_times_too_large(notebook):
     right = jax.grad(notebook["loss"])(w, xs, ys)
     assert np.allclose(notebook["ported"](w, xs, ys), 8 * right, rtol=1e-5)
     assert np.allclose(notebook["ported"](w, xs, ys, check_vma=False), right, rtol=1e-5)
+
+
+def test_the_port_of_stacked_parameters_stays_right(notebook):
+    w, xs, ys = (notebook[name] for name in ("w0", "X", "y"))
+
+    def body(w, xs, ys):
+        return lax.pmean(jax.grad(notebook["loss"])(w[0], xs, ys), "x")[None]
+
+    port = jax.shard_map(body, mesh=notebook["line"], in_specs=P("x"), out_specs=P("x"))
+    came = jax.jit(port)(jnp.stack([w] * 8), xs, ys)
+    assert np.allclose(came, jax.grad(notebook["loss"])(w, xs, ys), rtol=1e-5)
+
+
+def test_under_pmap_the_mean_before_grad_leaves_each_device_its_own_gradient(notebook):
+    w, xs, ys = (notebook[name] for name in ("w0", "X", "y"))
+
+    def of_the_mean(w, xs, ys):
+        return jax.grad(lambda w: lax.pmean(notebook["loss"](w, xs, ys), "devices"))(w)
+
+    mapped = jax.pmap(of_the_mean, axis_name="devices", in_axes=(None, 0, 0))
+    one, *others = np.asarray(mapped(w, notebook["split"](xs), notebook["split"](ys)))
+    assert not any(np.allclose(one, other) for other in others)
+
+
+def test_out_axes_none_takes_the_first_and_out_specs_wants_a_proof(notebook):
+    assert jax.pmap(lambda n: n, out_axes=None)(jnp.arange(8)) == 0
+    port = jax.shard_map(lambda n: n[0], mesh=notebook["line"], in_specs=P("x"), out_specs=P())
+    with pytest.raises(ValueError, match="replication which can't be statically inferred"):
+        port(jnp.arange(8))
+
+
+def test_two_shard_maps_nest_over_one_mesh(notebook):
+    def inner(a):
+        return centre(a[0, 0])[None, None]
+
+    centre = notebook["centre"]
+
+    def outer(a):
+        cut = P(None, "y")
+        return jax.shard_map(inner, in_specs=cut, out_specs=cut, axis_names={"y"})(a)
+
+    mapped = jax.shard_map(
+        outer, mesh=notebook["grid"], in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
+    )
+    assert np.allclose(jax.jit(mapped)(notebook["a"]), notebook["both"], atol=1e-6)
 
 
 def test_what_is_right_with_the_check_on_leaves_every_device_its_own_with_it_off(notebook):

@@ -68,7 +68,7 @@ def convolved(x, w):
 convolved_many = convolved
 
 
-# %% all rows to everybody exercise="7.1" score=0.3125 diagnoses=["added-by-the-compiler", "unanswered"]
+# %% all rows to everybody exercise="7.1" score=0.3125 diagnoses=["added-by-the-compiler", "unanswered"] near=["not-replicated"]
 def convolved(x, w):
     def body(x, w):
         mine = lax.dynamic_slice_in_dim(x, lax.axis_index("x"), 1)
@@ -428,7 +428,7 @@ def update(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
 
 
-# %% as it was under pmap exercise="7.5" score=0 diagnoses=["as-in-pmap", "summed-again", "as-many-times", "one-too-many", "not-counted-yet"]
+# %% as it was under pmap exercise="7.5" score=0 diagnoses=["as-in-pmap", "mean-of-copies", "sum-of-copies", "mean-forgotten", "summed-again", "as-many-times", "one-too-many", "not-counted-yet"]
 times = dict(zip(times, [1, 1, 8, 8, 8, 64]))
 
 
@@ -450,7 +450,7 @@ def update(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
 
 
-# %% eight times everywhere, and nothing averaged exercise="7.5" score=0 diagnoses=["as-in-pmap", "summed-again", "not-replicated"] near=["own-examples", "copies-disagree"]
+# %% eight times everywhere, and nothing averaged exercise="7.5" score=0 diagnoses=["sum-of-copies", "mean-forgotten", "summed-again", "not-replicated"] near=["own-examples", "copies-disagree"]
 times = dict.fromkeys(times, 8)
 
 
@@ -522,7 +522,7 @@ def update(w, X, y):
     return descend(w, X, y)
 
 
-# %% from the first of the shards; a sum, divided exercise="7.6" score=1 near=["no-gather", "by-the-host", "devices-extra", "values", "sum-of-means", "own-examples", "added-by-the-compiler", "one-too-many"]
+# %% from the first of the shards; a sum, divided exercise="7.6" score=1 near=["no-gather", "by-the-host", "fetched: devices-extra", "fetched: values", "sum-of-means", "own-examples", "added-by-the-compiler", "one-too-many"]
 moves = dict(zip(moves, ["all-reduce", "nothing", "nothing", "ALL REDUCE", "all_reduce"]))
 (shard,) = [shard for shard in stacked.addressable_shards if shard.device.id == 0]
 fetched = shard.data.reshape(6)
@@ -535,7 +535,7 @@ def mean_loss(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
 
 
-# %% by way of the host; squares added up exercise="7.6" score=0.6666666667 diagnoses=["unanswered"] near=["shape", "not-replicated"]
+# %% by way of the host; squares added up exercise="7.6" score=0.6666666667 diagnoses=["unanswered"] near=["fetched: shape", "not-replicated"]
 fetched = jax.device_put(np.asarray(stacked)[0], jax.devices()[0])
 
 
@@ -547,7 +547,7 @@ def mean_loss(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
 
 
-# %% an index is free; the losses added up exercise="7.6" score=0 diagnoses=["not-free", "devices-extra", "sum-of-means", "not-counted-yet"]
+# %% an index is free; the losses added up exercise="7.6" score=0 diagnoses=["not-free", "copies-unknown", "devices-extra", "sum-of-means", "not-counted-yet"]
 moves = dict.fromkeys(moves, "nothing")
 fetched = stacked[0]
 
@@ -728,3 +728,189 @@ def faded(x):
     for column in x.T:
         total = 0.5 * total + column
     return total
+
+
+# %% rows as long as they were exercise="7.1" score=0 diagnoses=["same-mode", "not-counted-yet", "nothing-moved", "unanswered"] near=["full-mode", "shape"]
+def convolved(x, w):
+    def body(mine, w):
+        return jnp.convolve(mine[0], w, mode="same")[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% NumPy's own mode, and the rows of a device in one exercise="7.1" score=0 diagnoses=["full-mode", "not-counted-yet", "shape", "run-together"] near=["same-mode", "raised"]
+def convolved(x, w):
+    def body(mine, w):
+        return jnp.convolve(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def convolved_many(x, w):
+    def body(mine, w):
+        return convolve(mine.ravel(), w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% out_specs as for one copy exercise="7.1" score=0 diagnoses=["not-replicated", "unanswered"] near=["run-together"]
+def convolved(x, w):
+    def body(mine, w):
+        return convolve(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, w)
+
+
+# %% a sum for the mean exercise="7.3" score=0 diagnoses=["sum-for-mean", "not-counted-yet"] near=["no-length"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+        return (v - lax.psum(v, "y")) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% centred first exercise="7.3" score=0 diagnoses=["length-of-centred", "not-counted-yet"] near=["sum-for-mean", "roots-summed"]
+def unnested(a):
+    def body(v):
+        v = v - lax.pmean(v, "y")
+        return v / jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% the root of its own sum exercise="7.3" score=0 diagnoses=["roots-summed", "not-counted-yet"] near=["own-sum", "length-of-centred"]
+def unnested(a):
+    def body(v):
+        length = lax.psum(jnp.sqrt(jnp.sum(v * v)), ("x", "y"))
+        return (v - lax.pmean(v, "y")) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% centred, and no more exercise="7.3" score=0 diagnoses=["no-length", "other-axes"]
+def unnested(a):
+    def body(v):
+        return v - lax.pmean(v, "y")
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% ported line by line exercise="7.4" score=0 diagnoses=["unanswered", "as-many-times", "too-many-bytes", "not-counted-yet"] near=["uphill"]
+def train(w, X, y):
+    def body(w, X, y):
+        for _ in range(10):
+            w = w - 0.1 * lax.pmean(jax.grad(loss)(w, X, y), "x")
+        return w
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% in a shard_map, the mean before grad exercise="7.4" score=0.5 diagnoses=["unanswered"] near=["as-many-times"]
+def train(w, X, y):
+    def body(w, X, y):
+        def step(_, w):
+            return w - 0.1 * jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+
+        return lax.fori_loop(0, 10, step, w)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% what all have, averaged and summed as if it were not; the gradient alone exercise="7.5" score=0.0416666667 diagnoses=["mean-of-copies", "sum-of-copies", "mean-forgotten", "gradient-alone", "not-counted-yet"] near=["summed-again", "uphill"]
+times = dict(zip(times, [8, 1, 8, 8, 1, 8]))
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        return jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% uphill exercise="7.5" score=0 diagnoses=["unanswered", "uphill", "not-counted-yet"] near=["gradient-alone", "other-mesh", "mean-of-copies", "sum-of-copies", "mean-forgotten"]
+def update(w, X, y):
+    def body(w, X, y):
+        return w + 0.1 * jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% the pmap itself exercise="7.5" score=0 diagnoses=["unanswered", "other-mesh"]
+def update(w, X, y):
+    return mapped_descend(w, split(X), split(y))
+
+
+# %% a permutation for a row, and nothing for the mean of copies; residuals averaged exercise="7.6" score=0 diagnoses=["one-receiver", "by-the-host", "copies-unknown", "unanswered", "averaged-too-early", "sends-too-much", "not-counted-yet"] near=["not-free"]
+moves = dict.fromkeys(moves, "collective-permute")
+moves["stacked.mean(0)"] = "nothing"
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return jnp.mean(lax.pmean(X @ w - y, "x") ** 2)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% eight losses, and only the index is free exercise="7.6" score=0.1111111111 diagnoses=["not-free", "unanswered", "stacked-losses", "not-counted-yet", "shape"] near=["one-receiver", "copies-unknown", "averaged-too-early"]
+moves = dict.fromkeys(moves, "nothing")
+moves["stacked.mean(0)"] = "all-reduce"
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(loss(w, X, y), "x")[None]
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P("x"))(w, X, y)
+
+
+# %% all losses gathered exercise="7.6" score=0 diagnoses=["unanswered", "not-replicated"] near=["stacked-losses", "fetched: shape"]
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.all_gather(loss(w, X, y), "x").mean()
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% replicated as pmap wanted it; one sum for all; rows cut by x alone exercise="7.7" score=0 diagnoses=["unanswered", "shape", "not-replicated", "sum-for-mean", "not-counted-yet", "doubled", "sends-too-much", "backward"] near=["other-order", "not-summed"]
+copies = jax.pmap(lambda _: jnp.arange(6.0))(jnp.arange(8))
+
+
+def row_sums(x):
+    return jax.shard_map(lambda mine: mine.sum(1), in_specs=P("x"), out_specs=P())(x)
+
+
+@rows_to_rows
+def centred(mine):
+    return mine - lax.psum(mine, "x")
+
+
+@rows_to_rows
+def pair_sums(mine):
+    return lax.psum(mine, "y")
+
+
+@rows_to_rows
+def faded(mine):
+    start = lax.pcast(jnp.zeros(len(mine)), "x", to="varying")
+    columns = mine[:, ::-1]
+    return lax.fori_loop(0, mine.shape[1], lambda i, t: 0.5 * t + columns[:, i], start)
+
+
+# %% the axes the other way round exercise="7.7" score=0 diagnoses=["unanswered", "other-order", "added-by-the-compiler"] near=["other-groups", "doubled", "shape"]
+def pair_sums(x):
+    cut = P(("y", "x"))
+    return jax.shard_map(lambda mine: lax.psum(mine, "y"), in_specs=cut, out_specs=cut)(x)
+
+
+# %% nothing summed exercise="7.7" score=0 diagnoses=["unanswered", "not-summed", "no all-reduce"]
+def pair_sums(x):
+    cut = P(("x", "y"))
+    return jax.shard_map(lambda mine: mine, in_specs=cut, out_specs=cut)(x)
+
+
+# %% the sums of the rows, centred exercise="7.7" score=0 diagnoses=["unanswered", "shape", "not-counted-yet"] near=["sum-for-mean", "backward", "row_sums: not-replicated"]
+@rows_to_rows
+def centred(mine):
+    return mine.sum(1) - lax.pmean(mine.sum(1), "x")

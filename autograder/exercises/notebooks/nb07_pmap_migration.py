@@ -6,7 +6,7 @@ more than what it replaces is held by `tests/test_pmap.py`, with what the notebo
 Twins are judged under two meshes, of eight and of four devices, with blocks of different sizes.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import jax
 import jax.numpy as jnp
@@ -59,6 +59,23 @@ def _correlated(x: Any, w: Any) -> Any:
     return _convolved(x, w[::-1])
 
 
+def _padded(x: Any, w: Any, mode: Literal["same", "full"]) -> Any:
+    return np.stack([np.convolve(row, w, mode=mode) for row in x])
+
+
+def _run_together(x: Any, w: Any) -> Any:
+    """With the rows of a device convolved as if they were one."""
+    devices = next(n for n, rows in ROWS_EACH.items() if n * rows == len(x))
+    return _convolved(x.reshape(devices, -1), w)
+
+
+CONVOLVED_MISTAKES: Final[dict[str, Any]] = {
+    "not-turned": _correlated,
+    "same-mode": lambda x, w: _padded(x, w, "same"),
+    "full-mode": lambda x, w: _padded(x, w, "full"),
+}
+
+
 SIGNALS: Final = ((8, 12, 3), (4, 9, 4))
 """The devices, how long a row is, and how long the window."""
 
@@ -76,7 +93,7 @@ CONVOLVE: Final = Exercise(
             "convolved(x, w) must return each row of x, convolved with w.",
             _convolved,
             tuple((_cut((n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
-            {"not-turned": _correlated},
+            CONVOLVED_MISTAKES,
             under_mesh=True,
         ),
         _nothing("convolved"),
@@ -86,7 +103,7 @@ CONVOLVE: Final = Exercise(
             "convolved_many(x, w) must return each row of x, convolved with w.",
             _convolved,
             tuple((_cut((ROWS_EACH[n] * n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
-            {"not-turned": _correlated},
+            {**CONVOLVED_MISTAKES, "run-together": _run_together},
             under_mesh=True,
         ),
         _nothing("convolved_many"),
@@ -103,9 +120,20 @@ CONVOLVE: Final = Exercise(
         "function over these: vmap within a device, shard_map over the devices.",
     ),
     diagnoses={
-        "shape": "The body is given a block of rows, and returns a block of rows. pmap took the "
-        "dimension away and put it back by itself; here nobody does. How many rows does the body "
-        "return, and has its result two dimensions?",
+        "raised": "Does JAX speak of 1-dimensional inputs? pmap gave the function a row. The body "
+        "has a block of rows, of shape (1, 12) in the notebook's case: take its row.",
+        "shape": "The body is given a block of rows, and returns a block of rows: pmap took the "
+        "mapped dimension away and put it back, and here nobody does. Which of the two shapes' "
+        "numbers differ? If there are too few rows, or too few dimensions, look at what the body "
+        "returns for one block; if the rows are too long or too short, at what it convolves.",
+        "same-mode": 'These are as long as the rows were. mode="valid" leaves out the places where '
+        "the window reaches over an end; convolve, above, has it.",
+        "full-mode": 'These are longer than the rows were. mode="valid" leaves out the places '
+        "where the window reaches over an end; convolve, above, has it.",
+        "run-together": "The rows of each device were convolved as a single long row. Each is to "
+        "be convolved by itself.",
+        "not-replicated": "Here nothing is to be summed, since each device has rows of its own "
+        "to return. Does out_specs say that they are cut along x?",
         "not-turned": "These are the sums of a window as it stands. A convolution turns it round; "
         "jnp.convolve does so.",
         "added-by-the-compiler": "in_axes=(0, None) cuts x and copies w. Do in_specs say the same?",
@@ -200,6 +228,17 @@ def _nested(a: Any, mean: tuple[int, ...] = (1,), total: tuple[int, ...] = (0, 1
     return (a - a.mean(mean, keepdims=True)) / np.sqrt((a * a).sum(total, keepdims=True))
 
 
+def _nested_but(a: Any, numbers: str = "", length: str = "") -> Any:
+    """The same with one step of it done otherwise: to the numbers, or for their length."""
+    numbers_came = a - (a.sum if numbers == "summed" else a.mean)(1, keepdims=True)
+    if length == "none":
+        return numbers_came
+    if length == "of roots":
+        return numbers_came / np.sqrt((a * a).sum(2)).sum()
+    squares = (numbers_came if length == "of the centred" else a) ** 2
+    return numbers_came / np.sqrt(squares.sum())
+
+
 GRIDS: Final = ((4, 2, 6), (2, 2, 5))
 """The devices along x and along y, and how many numbers each has."""
 
@@ -227,6 +266,10 @@ NEST: Final = Exercise(
                 "sum-over-x": lambda a: _nested(a, total=(0, 2)),
                 "sum-over-y": lambda a: _nested(a, total=(1, 2)),
                 "own-sum": lambda a: _nested(a, total=(2,)),
+                "sum-for-mean": lambda a: _nested_but(a, numbers="summed"),
+                "length-of-centred": lambda a: _nested_but(a, length="of the centred"),
+                "roots-summed": lambda a: _nested_but(a, length="of roots"),
+                "no-length": lambda a: _nested_but(a, length="none"),
             },
             under_mesh=True,
         ),
@@ -254,6 +297,12 @@ NEST: Final = Exercise(
         "sum-over-y": "The squares are added up along y only; it should be over both axes.",
         "own-sum": "Each device divides by a sum of its own numbers. The squares of all devices "
         "should be added up.",
+        "sum-for-mean": "From the numbers a sum over y is taken away, and it should be the mean.",
+        "length-of-centred": "The numbers are divided by the length of what they are once centred. "
+        "It should be the length of the numbers as they came: centre takes it first.",
+        "roots-summed": "Each device takes the root of its own sum, and the roots are added up. "
+        "The squares are to be added up over all devices, and the root is taken of that.",
+        "no-length": "The numbers are centred, and divided by nothing.",
         "sends-too-much": "Of the squares, one number of each device is enough: add up your own "
         "before the psum.",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
@@ -308,8 +357,9 @@ FED: Final = ((64, 4), (128, 8))
 REGRESSION: Final = Exercise(
     id="7.4",
     title="Three lines in place of pmap",
-    afterwards="With the loop inside of the program, Python is asked once for ten steps. Reporting "
-    "the loss every so many steps is then a second, outer loop.",
+    afterwards="Ten steps are one program now. A lax.fori_loop has the step in it once, however "
+    "often it runs; a loop in Python would have ten copies of it, and with a thousand steps you "
+    "would wait for the compiler. Reporting the loss every so many steps is a second, outer loop.",
     about=(Feeds, CommunicatesAtMost),
     requirements=(
         Feeds(
@@ -330,6 +380,7 @@ REGRESSION: Final = Exercise(
                 "one-step-less": lambda w, X, y: _trained(w, X, y, STEPS - 1),  # noqa: N803
                 "one-step": lambda w, X, y: _trained(w, X, y, 1),  # noqa: N803
                 "uphill": lambda w, X, y: _trained(w, X, y, times=-1),  # noqa: N803
+                "as-many-times": lambda w, X, y: _trained(w, X, y, times=DEVICES[len(y)]),  # noqa: N803
             },
             under_mesh=True,
         ),
@@ -355,6 +406,9 @@ REGRESSION: Final = Exercise(
         "feature.",
         "one-step-less": "That is w after one step less.",
         "one-step": "That is w after one step.",
+        "as-many-times": "In each step the gradient is as many times too large as there are "
+        "devices. Plain code needs no shard_map here, and no collective. (In a shard_map, is it "
+        "averaged after grad? grad by what all devices share has added up already.)",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
         "uphill": "The gradient is added, and should be subtracted.",
     },
@@ -388,9 +442,9 @@ TRAP: Final = Exercise(
     "gradient descent diverges, or learns eight times as fast as you think.",
     requirements=(
         _times("grad(loss)(w)", 8, as_in_pmap=1, too_often=64),
-        _times("pmean(grad(loss)(w))", 8, as_in_pmap=1, too_often=64),
-        _times("psum(grad(loss)(w))", 64, as_in_pmap=8, once_only=1),
-        _times("grad(mean_loss)(w)", 1, summed_again=8, averaged_again=1 / 8),
+        _times("pmean(grad(loss)(w))", 8, mean_of_copies=1, too_often=64),
+        _times("psum(grad(loss)(w))", 64, sum_of_copies=8, once_only=1),
+        _times("grad(mean_loss)(w)", 1, mean_forgotten=8, averaged_again=1 / 8),
         _times("pmean(grad(loss)(varying(w)))", 1, summed_again=8, averaged_again=1 / 8),
         _times("psum(grad(loss)(varying(w)))", 8, summed_again=64, once_only=1),
         Computes(
@@ -403,6 +457,8 @@ TRAP: Final = Exercise(
                 "squared": lambda w, X, y: _updated(w, X, y, DEVICES[len(y)] ** 2),  # noqa: N803
                 "divided-twice": lambda w, X, y: _updated(w, X, y, 1 / DEVICES[len(y)]),  # noqa: N803
                 "own-examples": _own,
+                "gradient-alone": _gradient,
+                "uphill": lambda w, X, y: _updated(w, X, y, -1),  # noqa: N803
             },
             under_mesh=True,
         ),
@@ -420,13 +476,19 @@ TRAP: Final = Exercise(
         "w as varying first, and then pmean of the gradient is what it was under pmap.",
     ),
     diagnoses={
-        "as-in-pmap": "So it was under pmap, where each device had a w of its own. In shard_map "
+        "as-in-pmap": "It was so under pmap, where each device had a w of its own. In shard_map "
         "all share w, and grad by it has added up over the devices already.",
+        "mean-of-copies": "grad has added up over the devices already, so that all have the same "
+        "sum. What does pmean make of numbers that are all alike?",
+        "sum-of-copies": "psum of what all devices have alike is as many times as large as there "
+        "are devices. What does grad give before that?",
+        "mean-forgotten": "grad adds up what the devices contribute. But here the mean was taken "
+        "before: it makes an eighth of each device's loss, and so of what the device contributes.",
         "too-often": "The gradient is added up once, by grad itself.",
         "once-only": "The right gradient is the mean of the devices' own gradients. What is their "
         "sum, and what is the psum of a number that all devices have?",
-        "summed-again": "Is w shared here, or each device's own? And is there a mean before grad, "
-        "or after it?",
+        "summed-again": "pcast makes of the shared w one that is each device's own, as it was "
+        "under pmap. Then grad adds nothing up, and what each device gets is of its own loss.",
         "averaged-again": "The mean is taken once, and what it is taken of is not divided yet.",
         "as-many-times": "The gradient is as many times too large as there are devices. Is it a "
         "sum over the devices, where the mean is wanted? (After grad by a shared w has added up, "
@@ -436,6 +498,11 @@ TRAP: Final = Exercise(
         "divided-twice": "The gradient is as many times too small as there are devices. Is it "
         "divided by their number, and averaged besides?",
         "own-examples": "That is the gradient of the first device's examples alone.",
+        "gradient-alone": "This is the gradient, and a right one. update has to return the new w: "
+        "w - 0.1 * gradient.",
+        "uphill": "The gradient is right, but it is added, and should be subtracted.",
+        "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own; and it is the "
+        "twin that is asked for, with shard_map.",
         "copies-disagree": "Each device has another w now. Is check_vma off? With it on, JAX would "
         "have told you.",
         "not-replicated": "As far as JAX can tell, w differs from device to device afterwards. Is "
@@ -454,6 +521,16 @@ def _own_loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
     return _loss(w, X[:mine], y[:mine])
 
 
+def _of_mean_residuals(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    """With the devices' residuals averaged before they are squared."""
+    return np.mean((X @ w - y).reshape(DEVICES[len(y)], -1).mean(0) ** 2)
+
+
+def _stacked_losses(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    """The right loss, once for each device."""
+    return np.full(DEVICES[len(y)], _loss(w, X, y))
+
+
 KINDS: Final = ("nothing", "all-reduce", "all-gather", "collective-permute")
 
 
@@ -468,7 +545,10 @@ def _moves(cell: str, right: str, **mistakes: Any) -> Predicts:
     )
 
 
-INDEXED: Final[dict[str, Any]] = {"not_free": "nothing", "no_gather": "all-gather"}
+INDEXED: Final[dict[str, Any]] = {
+    "not_free": "nothing", "no_gather": "all-gather", "one_receiver": "collective-permute",
+}  # fmt: skip
+AVERAGED: Final = {"copies_unknown": "nothing", "no_gather": "all-gather"}
 READ: Final[dict[str, Any]] = {
     "by_the_host": AnyOf(("all-reduce", "all-gather", "collective-permute"))
 }
@@ -483,7 +563,7 @@ UNREPLICATE: Final = Exercise(
         _moves("stacked.addressable_data(0)[0]", "nothing", **READ),
         _moves("np.asarray(stacked)[0]", "nothing", **READ),
         _moves("jax.tree.map(lambda p: p[0], {'w': stacked})", "all-reduce", **INDEXED),
-        _moves("stacked.mean(0)", "all-reduce", **INDEXED),
+        _moves("stacked.mean(0)", "all-reduce", **AVERAGED),
         PlacedLike("fetched", "0", ((6,),), values=lambda: np.arange(6, dtype=np.float32)),
         Computes(
             "mean_loss",
@@ -493,6 +573,8 @@ UNREPLICATE: Final = Exercise(
             {
                 "sum-of-means": lambda w, X, y: np.float32(DEVICES[len(y)]) * _loss(w, X, y),  # noqa: N803
                 "own-examples": _own_loss,
+                "averaged-too-early": _of_mean_residuals,
+                "stacked-losses": _stacked_losses,
             },
             under_mesh=True,
         ),
@@ -513,16 +595,25 @@ UNREPLICATE: Final = Exercise(
         "no-gather": "Only one row is wanted of all, or one sum: what the compiler sends is an "
         "all-reduce, to which devices without the row add zeros.",
         "by-the-host": "The host reads from its own devices. No device sends another anything.",
-        "shape": "One copy has six numbers. What addressable_data gives is a block, and still has "
-        "the mapped dimension.",
-        "devices-extra": "The copy is on other devices too, and should be on device 0 alone: an "
-        "index gives an array that belongs to all devices.",
-        "values": "Is that one of the copies, as it stands?",
+        "one-receiver": "A permutation has one receiver for each sender, and all eight devices are "
+        "to have this row.",
+        "copies-unknown": "You know that the eight copies are equal, and JAX does not. It averages "
+        "rows that are on eight devices.",
+        "fetched: shape": "One copy has six numbers. What addressable_data gives is a block, and "
+        "still has the mapped dimension.",
+        "fetched: devices-extra": "The copy is on other devices too, and should be on device 0 "
+        "alone: an index gives an array that belongs to all devices.",
+        "fetched: values": "Is that one of the copies, as it stands?",
+        "averaged-too-early": "The residuals of the devices were averaged before they were "
+        "squared. Their squares are to be averaged.",
+        "stacked-losses": "These are as many losses as there are devices, one for each, and each "
+        "of them is right. out_specs=P() returns it once, for a body that returns one number.",
         "sum-of-means": "It is as many times too large as there are devices: their means are "
         "added up.",
         "own-examples": "That is the loss of the first device's examples alone.",
         "not-replicated": "Each device has the loss of its own examples. What makes one number of "
-        "them?",
+        "them? (What all_gather gives counts as varying, though every device has the same; pmean "
+        "gives what JAX knows to be alike.)",
         "added-by-the-compiler": "The loss is made into one by the body's own all-reduce. Is it "
         "stacked after that, one for each device, and one of them taken outside?",
         "one-too-many": "After one all-reduce every device has the mean.",
@@ -532,6 +623,11 @@ UNREPLICATE: Final = Exercise(
 
 def _paired(x: Any) -> Any:
     return np.repeat(x.reshape(-1, 2, x.shape[1]).sum(1), 2, axis=0)
+
+
+def _by_halves(x: Any) -> Any:
+    """With the devices in the order of P(("y", "x")): a device's pair is half the rows away."""
+    return np.tile(x.reshape(2, -1, x.shape[1]).sum(0), (2, 1))
 
 
 def _halved_away(x: Any) -> Any:
@@ -594,7 +690,10 @@ CLINIC: Final = Exercise(
             "centred(x) must be x less the mean of its rows.",
             lambda x: x - x.mean(0),
             _tables(),
-            {"own-mean": lambda x: x - x.mean(1, keepdims=True)},
+            {
+                "own-mean": lambda x: x - x.mean(1, keepdims=True),
+                "sum-for-mean": lambda x: x - x.sum(0),
+            },
             under_mesh=True,
         ),
         Requests("centred", tuple((Ask("all-reduce", 1, ("x",), 4 * k),) for _, k in TABLES)),
@@ -605,6 +704,9 @@ CLINIC: Final = Exercise(
             _pairs(),
             {
                 "all-summed": lambda x: np.broadcast_to(x.sum(0), x.shape),
+                "doubled": lambda x: 2 * x,
+                "not-summed": lambda x: x,
+                "other-order": _by_halves,
                 "other-groups": lambda x: (
                     np.concatenate(
                         [
@@ -625,15 +727,16 @@ CLINIC: Final = Exercise(
             "faded(x) must be, for each row, the last of total = 0.5 * total + number.",
             _halved_away,
             tuple((_cut((rows, k), n),) for n, rows, k in SEVERAL),
-            {},
+            {"backward": lambda x: _halved_away(x[:, ::-1])},
             under_mesh=True,
         ),
         _nothing("faded"),
         _placed("faded", STRIPS, *((rows,) for _, rows, _ in SEVERAL)),
     ),
     hints=(
-        "Run each of the ported functions, and read the last line of what JAX says. The cheat "
-        "sheet has most of the messages.",
+        "The cell above calls each of the six and prints what JAX says first. Two errors come "
+        "without a word; look there for a name, or an argument, that was pmap's own. The cheat "
+        "sheet has most of the others.",
         "Where a name is gone, its docstring or What moved says what took its place. Where a body "
         "is refused: which rank does it return, which axis does it name, which type has a carry?",
         "In the order of the list: the module for trees; a spec that names no axis; a sum that "
@@ -646,18 +749,31 @@ CLINIC: Final = Exercise(
         "devices-unused": "Every device should have a copy. Is the mesh one of all eight?",
         "row_sums: rank": "The sum of a block's only row has no dimension left that P('x') could "
         "cut. Keep one.",
+        "shape": "What does the body return for a block, and how do out_specs put the devices' "
+        "results together again?",
+        "row_sums: not-replicated": "Nothing is to be summed over the devices: each has a row of "
+        "its own, and out_specs says how the results are cut.",
         "row_sums: shape": "There is to be one number for each row. How many does a device give, "
         "and in how many dimensions?",
         "unbound-axis": "pmap's axis_name was yours to choose. In shard_map the mesh names its "
         "axes, and here that is x. (JAX's own message is empty.)",
         "own-mean": "Each row is centred on its own mean, and should be on the mean of all rows.",
+        "sum-for-mean": "A sum over all rows is taken away, and it should be their mean.",
         "all-summed": "Every device has the sum of all rows. Which axis of the mesh runs over a "
         "pair alone?",
         "other-groups": "The sums are those of the devices along x. A pair is along y.",
+        "doubled": "Every row is doubled. With rows cut by P('x') alone, both devices of a pair "
+        "have the same two rows, and their sum is twice what each has. The rows are cut by both "
+        "axes, by P(('x', 'y')).",
+        "not-summed": "These are the rows as they came: nothing was added up.",
+        "other-order": "Rows half the array apart were added up. P(('y', 'x')) gives out the rows "
+        "in another order, in which neighbours along y do not get neighbouring rows.",
         "pair_sums: raised": "Is axis_index_groups still there? shard_map has none: a group is an "
         "axis of the mesh.",
         "varying-mismatch": "A loop's carry keeps its type. This one starts as zeros, which are "
         "the same everywhere, and varies after one step. How do you declare zeros as varying?",
+        "backward": "The numbers are taken from the last to the first; it should be from the first "
+        "to the last.",
         "no-shard-map": "Mend what is there, and keep its shard_map.",
     },
 )
