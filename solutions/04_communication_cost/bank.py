@@ -46,7 +46,7 @@ def group_size(line):
     return size
 
 
-# %% as many tools do it exercise="4.1" score=0 diagnoses=["substring", "elements", "number-of-groups"] near=["by-kind", "in-quotes-too", "scalars-are-nothing", "all-devices", "four-bytes"]
+# %% as many tools do it exercise="4.1" score=0 diagnoses=["substring", "elements", "number-of-groups"] near=["in-quotes", "by-kind", "in-quotes-too", "scalars-are-nothing", "all-devices", "four-bytes"]
 def kinds(text):
     return [kind for row in text.splitlines() for kind in KINDS if kind in row]
 
@@ -269,7 +269,7 @@ mib = {
 }
 
 
-# %% one step of the ring, and one's own block exercise="4.2" score=0 diagnoses=["one-piece", "my-block", "other-prediction"] near=["whole-buffer", "all-devices", "reduced-once"]
+# %% one step of the ring, and one's own block exercise="4.2" score=0 diagnoses=["one-piece", "my-block", "other-prediction"] near=["twice", "whole-buffer", "all-devices", "reduced-once"]
 def sent(kind, n, size):
     return (2 if kind == "all-reduce" else 1) * size / n
 
@@ -392,7 +392,7 @@ share = {name: communication(product, *args).flops / whole for name, args in cas
 # %% always an eighth exercise="4.4" score=0 diagnoses=["always-an-eighth", "only-four"] near=["all-of-it", "all-blocks"]
 share = dict.fromkeys(share, 1 / 8)
 
-# %% who communicates has to do everything exercise="4.4" score=0.5 diagnoses=["terms-are-shared", "gathered-first"] near=["always-an-eighth", "all-of-it"]
+# %% who communicates has to do everything exercise="4.4" score=0.5 diagnoses=["terms-are-shared", "gathered-first"] near=["malformed", "always-an-eighth", "all-of-it"]
 share = {
     "rows over x and y, a copy": 1 / 8,
     "rows over x, a copy": 1 / 4,
@@ -428,7 +428,7 @@ share["rows over x and y, a copy"] = "1/8"
 del share["blocks, a copy"]
 
 
-# %% seconds set equal, and solved by trying exercise="4.5" score=1 near=["all-rows", "reduced-once", "rows: twice-as-much", "width: twice-as-much", "one-product", "two-products", "n-left-out", "upside-down", "width-of-a-device", "four-devices", "bits-for-bytes"]
+# %% seconds set equal, and solved by trying exercise="4.5" score=1 near=["all-rows", "reduced-once", "twice-as-much", "rows: twice-as-much", "width: twice-as-much", "one-product", "two-products", "n-left-out", "upside-down", "width-of-a-device", "four-devices", "bits-for-bytes"]
 def rows(n, flops, link):
     d, f = 64, 256
     sending = sent("all-reduce", n, 2 * d * f) / link
@@ -611,7 +611,7 @@ def faster(rows, d, f, n, flops, link):
     return "gather" if gather < add_up else "add up"
 
 
-# %% a ring for one of the two, and the slower way exercise="4.6" score=0 diagnoses=["n-in-one", "exchanged"] near=["n-in-the-other", "block-of-weights"]
+# %% a ring for one of the two, and the slower way exercise="4.6" score=0 diagnoses=["n-in-one", "exchanged"] near=["other-word", "n-in-the-other", "block-of-weights"]
 def same_bytes(d, f, n):
     return d / 2 * (n - 1) / n
 
