@@ -141,7 +141,7 @@ def judge_work(
         "{:,.0f} operations on each device",
         (
             "too-much-work",
-            "Each device does {:,.0f} operations; its fair share is {:,}. Is something computed "
+            "Each device does {:,.0f} operations; at most {:,} are allowed. Is something computed "
             "more than once, or by several devices?",
         ),
     )

@@ -59,7 +59,7 @@ LIES = {
             "6.2", lie(MATMUL, "6.2", "zeros for show"), 0, 2, "done outside the body",
         ),
         "multiplies_fifty_times": Lie(
-            "6.7", lie(MATMUL, "6.7", "fifty times"), 13 / 12, 2, "operations; its fair share is",
+            "6.7", lie(MATMUL, "6.7", "fifty times"), 13 / 12, 2, "operations; at most",
         ),
     },
 }  # fmt: skip
