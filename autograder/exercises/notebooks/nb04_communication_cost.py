@@ -933,6 +933,8 @@ STRATEGIES: Final = Exercise(
         for machine in MACHINES
     ),
     hints=(
+        "For a guess: what does each layout send, the gradients of the weights or the activations? "
+        "Which of the two grows with the number of rows? And who does work that others do, too?",
         "seconds(name, batch, machine) is there to be asked. What has to be found is the smallest "
         "of four, twelve times: a loop does it.",
         "min(layouts, key=lambda name: seconds(name, batch, machine)) is the name of the fastest.",
