@@ -13,6 +13,7 @@ from autograder.errors import TESTED
 from autograder.evidence import Program, capture
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes, Returns
 from autograder.instructor.authoring import bank
+from autograder.instructor.authoring.exercise_cells import cell_of
 from autograder.judge import judge
 from autograder.judge.comparing_values import compare
 from tests.conftest import ROOT
@@ -64,8 +65,10 @@ def test_programs_compute_the_right_values(exercise_id, code):
 @pytest.mark.parametrize(("exercise_id", "code"), asking(Returns))
 def test_functions_return_the_right_results(exercise_id, code):
     exercise, found = EXERCISES[exercise_id], {}
-    names = sitting_for(exercise_id).names.copy()
-    exec(compile(code, f"<{exercise_id}>", "exec"), names)
+    sitting = sitting_for(exercise_id)
+    names = sitting.names.copy()
+    given = cell_of(sitting.notebook, exercise_id).source
+    exec(compile(f"{given}\n{code}", f"<{exercise_id}>", "exec"), names)
     answers = {answer: names[answer] for answer in exercise.answers}
     for seed in SEEDS:
         verdict = judge(exercise, capture(exercise.plan(seed), answers), seed)

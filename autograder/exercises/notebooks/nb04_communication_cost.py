@@ -778,12 +778,16 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
 def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Cases that tell every mistake from what is right, and from every other mistake."""
     judges = [_faster, *CHOICES.values()]
-    pool = [(case, [judge(*case) for judge in judges]) for case in _choices(rng, 600)]
+    alike = set(combinations(range(len(judges)), 2))
     chosen: list[tuple[Any, ...]] = []
-    for one, other in combinations(range(len(judges)), 2):
-        telling = [case for case, said in pool if said[one] != said[other]]
-        if telling and not any(case in telling for case in chosen):
-            chosen.append(telling[0])
+    for case in _choices(rng, 5000):
+        said = [judge(*case) for judge in judges]
+        told = {(one, other) for one, other in alike if said[one] != said[other]}
+        if told:
+            chosen.append(case)
+            alike -= told
+        if not alike:
+            break
     return chosen
 
 
