@@ -838,7 +838,11 @@ def update(w, X, y):
 
 # %% the pmap itself exercise="7.5" score=0 diagnoses=["unanswered", "other-mesh"]
 def update(w, X, y):
-    return mapped_descend(w, split(X), split(y))
+    @partial(jax.pmap, axis_name="devices", in_axes=(None, 0, 0), out_axes=None)
+    def mapped(w, X, y):
+        return w - 0.1 * lax.pmean(jax.grad(loss)(w, X, y), "devices")
+
+    return mapped(w, split(X), split(y))
 
 
 # %% a permutation for a row, and nothing for the mean of copies; residuals averaged exercise="7.6" score=0 diagnoses=["one-receiver", "by-the-host", "copies-unknown", "unanswered", "averaged-too-early", "sends-too-much", "not-counted-yet"] near=["not-free"]
