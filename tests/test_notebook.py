@@ -106,7 +106,7 @@ def test_devices_that_this_process_lacks_are_named(said):
     assert "The mesh has device 64, and this process has 8" in verdict_as_text(verdict)
 
 
-@pytest.mark.parametrize("exercise", ["9.9", 7.5, None, ""])
+@pytest.mark.parametrize("exercise", ["9.9", 99.5, None, ""])
 def test_an_unknown_id_is_answered_with_those_that_there_are(exercise):
     for function in (lambda: check(exercise, X), lambda: hint(exercise), lambda: target(exercise)):
         with pytest.raises(UnknownExercise) as raised:

@@ -47,30 +47,32 @@ def _types(rng: np.random.Generator, several: bool) -> str:
     return f"({', '.join(_type(rng) for _ in range(int(rng.integers(2, 4))))})"
 
 
-def _groups(rng: np.random.Generator, form: int) -> str:
-    """Groups of devices, in one of the forms that XLA has for them."""
-    total = int(rng.choice([8, 16, 32])) if form else 8
-    size = int(rng.choice([s for s in (2, 4, 8, 16) if s * 2 <= total and s * s != total]))
-    count = total // size
+def _groups(rng: np.random.Generator, form: int, size: int) -> str:
+    """Groups of so many devices, in one of the forms that XLA has for them."""
+    count = int(rng.choice([count for count in (2, 4, 8) if count != size]))
     if form == 0:
-        listed = np.arange(total).reshape(count, size)
+        listed = np.arange(8).reshape(-1, size)
         return f"{{{','.join('{' + ','.join(map(str, group)) + '}' for group in listed)}}}"
     if form == 1:
-        return f"[{count},{size}]<=[{total}]"
+        return f"[{count},{size}]<=[{count * size}]"
     if form == 2:
         return f"[{count},{size}]<=[{size},{count}]T(1,0)"
     if form == 3:  # along two axes of three
-        return f"mesh['a'=4,'b'={count},'c'=2] {{'a','c'}}"
-    return f"mesh['a'={size},'data'={count}] {{'data'}}"  # one name is in the other
+        return f"mesh['a'={size // 2},'b'={count},'c'=2] {{'a','c'}}"
+    return f"mesh['a'={count},'data'={size}] {{'data'}}"  # one name is in the other
 
 
-def _line(rng: np.random.Generator, form: int) -> str:
-    """A collective's line, with its groups, and no longer than a verdict shows."""
-    kind = str(rng.choice(COLLECTIVES[:2]))
-    return (
-        f"%{kind}.{rng.integers(1, 90)} = f32[{rng.integers(2, 60)}]{{0}} {kind}(%p.0), "
-        f"replica_groups={_groups(rng, form)}"
-    )
+def _lines(rng: np.random.Generator) -> list[tuple[str]]:
+    """Lines of collectives, each form with two sizes; no longer than a verdict shows."""
+    made = []
+    for form in rng.permutation(5).tolist():
+        for size in (4, 8) if form == 3 else (2, 4):
+            kind = str(rng.choice(COLLECTIVES[:2]))
+            made.append(
+                f"%{kind}.{rng.integers(1, 90)} = f32[{rng.integers(2, 60)}]{{0}} {kind}(%p.0), "
+                f"replica_groups={_groups(rng, form, size)}"
+            )
+    return [(line,) for line in made]
 
 
 def _program(rng: np.random.Generator) -> str:
@@ -269,7 +271,7 @@ READER: Final = Exercise(
         Returns(
             "group_size",
             "group_size must return how many devices there are in one group.",
-            lambda rng: [(_line(rng, form),) for form in (0, 1, 2, 3, 4, 3)],
+            _lines,
             _group_size,
             {"number-of-groups": _number_of_groups, "all-devices": _all_devices},
         ),
