@@ -217,12 +217,17 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
     return basis.but(met=True)
 
 
+def in_mib(count: float) -> str:
+    """` (100 MiB)`, behind a number of bytes that nobody reads at a glance; else nothing."""
+    return f" ({count / 2**20:,.0f} MiB)" if count >= 2**20 else ""
+
+
 def over(cap: float, held: int, basis: Finding) -> Finding:
     """The finding where a device holds more of the arguments than it may."""
     return basis.problem(
         "over-the-cap",
-        f"Each device may hold {cap:,} bytes of the arguments; with your shardings it holds "
-        f"{held:,}.",
+        f"Each device may hold {cap:,} bytes{in_mib(cap)} of the arguments; with your shardings it "
+        f"holds {held:,}{in_mib(held)}.",
     )
 
 

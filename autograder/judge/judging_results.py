@@ -146,7 +146,7 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         _same([c], r) for c, r in zip(came, right, strict=True)
     ):
         return "no-tuple", "The number is right, but it has to be in a tuple. "
-    if all(c == str(r) for c, r in zip(came, right, strict=True)):
+    if all(_is_number(r) and c == str(r) for c, r in zip(came, right, strict=True)):
         return "in-quotes", "The result is right, but it is a string; expected a number. "
     if all(isinstance(r, str) for r in right) and not set(map(str, came)) & set(right):
         words = " or ".join(sorted(map(repr, set(right))))

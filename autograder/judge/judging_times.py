@@ -11,7 +11,7 @@ from autograder import programs
 from autograder.evidence import Placement, Placements
 from autograder.exercises import Arrays, RunsIn
 from autograder.judge.judging_costs import communicated
-from autograder.judge.judging_given_functions import idle_devices, lay_out, listed, over
+from autograder.judge.judging_given_functions import idle_devices, in_mib, lay_out, listed, over
 from autograder.judge.judging_layouts import mesh_of, rebuild
 from autograder.judge.verdict import Finding, Trade
 from autograder.layouts import Shape
@@ -42,8 +42,8 @@ def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Findin
         )
     took = round(1e6 * (report.computing + report.communicating))
     basis = basis.but(
-        came=f"{held:,} bytes held on each device; {_ms(report.computing)} of computing and "
-        f"{_ms(report.communicating)} of communicating ({came})",
+        came=f"{held:,} bytes{in_mib(held)} held on each device; {_ms(report.computing)} of "
+        f"computing and {_ms(report.communicating)} of communicating ({came})",
         trade=Trade(held, took, requirement.cap, requirement.frontier, "microseconds"),
     )
     if held > requirement.cap:
