@@ -60,7 +60,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
         devices: how many devices to emulate.
 
     Returns:
-        The emulated devices, `jax.devices()[:devices]`.
+        The emulated devices, the first of `jax.devices()`.
 
     Raises:
         EmulationError: JAX had already started, with too few devices or too small a pool.

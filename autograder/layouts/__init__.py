@@ -6,7 +6,7 @@ pictures.
 """
 
 from autograder.layouts.blocks import Block, LayoutError, Shape, devices_in_words
-from autograder.layouts.compared_pictures import compared
+from autograder.layouts.compared_pictures import YOURS, compared
 from autograder.layouts.device_local import device_local_picture
 from autograder.layouts.differences import Difference, difference
 from autograder.layouts.layout import Layout
@@ -15,6 +15,7 @@ from autograder.layouts.specs import entries
 from autograder.layouts.unfit_shardings import refusal
 
 __all__ = [
+    "YOURS",
     "Block",
     "Difference",
     "Layout",

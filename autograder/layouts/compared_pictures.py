@@ -1,27 +1,33 @@
 """What was made beside what was expected: what is wrong outlined, what is right not drawn twice."""
 
 from dataclasses import replace
+from typing import Final
 
 from autograder.layouts.layout import Layout
 from autograder.pictures import Picture
 
+YOURS: Final = "Yours"
 
-def compared(made: Layout | None, expected: Layout | None) -> tuple[Picture, ...]:
+
+def compared(
+    made: Layout | None, expected: Layout | None, called: str = YOURS
+) -> tuple[Picture, ...]:
     """The pictures of what was made and of what was expected; one, where both are the same.
 
     Args:
         made: None where nothing came that could be drawn.
         expected: None where there is no one layout that is right.
+        called: what the picture of what was made is called.
     """
     if made is None or expected is None:
         return tuple(
             layout.picture(title)
-            for title, layout in (("Yours", made), ("Expected", expected))
+            for title, layout in ((called, made), ("Expected", expected))
             if layout is not None
         )
     if made == expected:
-        return (made.picture("Yours, as expected"),)
-    yours, asked = made.picture("Yours"), expected.picture("Expected")
+        return (made.picture(f"{called}, as expected"),)
+    yours, asked = made.picture(called), expected.picture("Expected")
     wrong, missing = _unlike(made, expected), _unlike(expected, made)
     if len(wrong) == len(made.grid):
         return replace(yours, wrong=wrong, note=_whole(made, expected)), asked
@@ -32,7 +38,7 @@ def compared(made: Layout | None, expected: Layout | None) -> tuple[Picture, ...
         replace(
             asked,
             pale=frozenset(expected.grid) - missing,
-            note="blocks that you have right",
+            note="blocks that you have right" if called == YOURS else "blocks that are right",
         ),
     )
 

@@ -24,7 +24,7 @@ from autograder.pictures.ring_strips import (
     sent_in_steps,
 )
 from autograder.pictures.roofline_pictures import Roofline, RooflinePoint
-from autograder.pictures.tradeoff_pictures import tradeoff_as_html
+from autograder.pictures.tradeoff_pictures import class_tradeoff_as_html, tradeoff_as_html
 
 __all__ = [
     "CollectivePicture",
@@ -38,6 +38,7 @@ __all__ = [
     "blocks_as_html",
     "blocks_as_text",
     "blocks_for_terminal",
+    "class_tradeoff_as_html",
     "collective_as_html",
     "collective_as_text",
     "display",

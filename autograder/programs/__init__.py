@@ -12,22 +12,25 @@ from autograder.programs.collective import KINDS, Collective
 from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compile_and_report import CommunicationError, communication
 from autograder.programs.costs import MACHINES, Machine, seconds, wire_bytes
-from autograder.programs.exporting import export
+from autograder.programs.exporting import export, export_laid_out
+from autograder.programs.laid_out_programs import LaidOut, report_laid_out, run_laid_out
 from autograder.programs.program_errors import UNREDUCED, ProgramError
 from autograder.programs.report import Report
 from autograder.programs.requested import scale, take_out
-from autograder.programs.running import Ran, execute, run
+from autograder.programs.running import QUICKLY, Ran, execute, run
 from autograder.programs.scaled_arguments import BFLOAT16, in_bfloat16
 
 __all__ = [
     "BFLOAT16",
     "KINDS",
     "MACHINES",
+    "QUICKLY",
     "UNREDUCED",
     "Argument",
     "Collective",
     "CommunicationError",
     "ComparedReports",
+    "LaidOut",
     "Machine",
     "ProgramError",
     "Ran",
@@ -37,9 +40,12 @@ __all__ = [
     "described",
     "execute",
     "export",
+    "export_laid_out",
     "in_bfloat16",
     "placed",
+    "report_laid_out",
     "run",
+    "run_laid_out",
     "scale",
     "seconds",
     "take_out",

@@ -67,7 +67,7 @@ def communication(
 
     Args:
         function: a function, jitted or not, or what `jax.jit(f).lower(...).compile()` gave.
-        *args: its arguments: arrays, laid out as they are to be, or `jax.ShapeDtypeStruct`s.
+        *args: its arguments: arrays, laid out as they are to be, or their `jax.ShapeDtypeStruct`.
         machine: what to reckon seconds for: one of `autograder.programs.costs.MACHINES`.
         mesh: the mesh to name axes by, where it is not that of the arguments.
         scaled: for sizes of the arguments' dimensions, other sizes, in elements. Floating-point
@@ -80,7 +80,7 @@ def communication(
 
     Returns:
         A `Report`, which shows itself as a table and as pictures of what each collective does; with
-        a target a `ComparedReports`, whose `.cpu` and `.tpu` are `Report`s.
+        a target a `ComparedReports`, whose `.cpu` and `.tpu` are such reports.
 
     Raises:
         CommunicationError: there is nothing to compile, or it does not compile, or not at that

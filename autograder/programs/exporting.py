@@ -36,34 +36,49 @@ def export(
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
     ]
     mesh = mesh_of(arguments[0])
-    with meshes_forgotten(function):
-        return _exported(function, arguments, structs, mesh, under_mesh)
+    with meshes_forgotten(function), jax.set_mesh(mesh) if under_mesh else current(mesh):
+        return _exported(function, structs, arguments[0].mode)
+
+
+def export_laid_out(
+    function: Callable[..., Any], structs: Sequence[jax.ShapeDtypeStruct], mesh: jax.sharding.Mesh
+) -> bytes:
+    """Export a function for arguments that are laid out as somebody chose, their mesh current.
+
+    Args:
+        function: what to export.
+        structs: what it is to be given, with shardings.
+        mesh: the mesh of these.
+
+    Raises:
+        ProgramError: it can be traced, but its results are none to hand in.
+        TheirError: it cannot be traced or exported; what the function or JAX raised is in it.
+    """
+    with meshes_forgotten(function), jax.set_mesh(mesh):
+        return _exported(function, structs)
 
 
 def _exported(
-    function: Callable[..., Any],
-    arguments: Sequence[Argument],
-    structs: Sequence[jax.ShapeDtypeStruct],
-    mesh: jax.sharding.Mesh,
-    under_mesh: bool,
+    function: Callable[..., Any], structs: Sequence[jax.ShapeDtypeStruct], mode: str = ""
 ) -> bytes:
+    """The same in the current mesh; with a mode, the results' types have to be of that."""
     from jax import export as jax_export
 
-    with jax.set_mesh(mesh) if under_mesh else current(mesh):
+    with theirs():
+        jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
+        results = jax.tree.leaves(jax.eval_shape(jitted, *structs))
+    refuse_unreduced(results)
+    try:
         with theirs():
-            jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
-            results = jax.tree.leaves(jax.eval_shape(jitted, *structs))
-        refuse_unreduced(results)
-        try:
-            with theirs():
-                exported = jax_export.export(jitted)(*structs)
-            _refuse_other_mode(results, arguments[0].mode)  # after all that JAX itself refuses
-            with theirs():
-                return bytes(exported.serialize())
-        except TheirError as refused:
-            if isinstance(refused.error, NotImplementedError):
-                raise ProgramError("not-exportable", NOT_EXPORTABLE.format(refused)) from refused
-            raise
+            exported = jax_export.export(jitted)(*structs)
+        if mode:  # after all that JAX itself refuses
+            _refuse_other_mode(results, mode)
+        with theirs():
+            return bytes(exported.serialize())
+    except TheirError as refused:
+        if isinstance(refused.error, NotImplementedError):
+            raise ProgramError("not-exportable", NOT_EXPORTABLE.format(refused)) from refused
+        raise
 
 
 def _refuse_other_mode(results: Sequence[Any], mode: str) -> None:

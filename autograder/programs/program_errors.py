@@ -8,11 +8,17 @@ import jax.numpy as jnp
 
 
 class ProgramError(ValueError):
-    """An exported program cannot be judged; `diagnosis` names why, in a word or two."""
+    """An exported program cannot be judged.
 
-    def __init__(self, diagnosis: str, sentence: str) -> None:
+    Attributes:
+        diagnosis: why, in a word or two.
+        mapped: whether there is a `shard_map` in it, as far as is known.
+    """
+
+    def __init__(self, diagnosis: str, sentence: str, mapped: bool = True) -> None:
         super().__init__(sentence)
         self.diagnosis = diagnosis
+        self.mapped = mapped
 
 
 UNREDUCED: Final = (

@@ -48,6 +48,8 @@ class Ran:
         constrained: whether its result rests on a sharding constraint.
         other_meshes: the meshes, in words, of constraints on another mesh than the arguments'.
         outside: the operations that it does outside of a `shard_map`; infinity if unknown.
+        sure_to_end: whether its loops end whatever numbers they are given; one that does not must
+            not be run with others than its own.
     """
 
     outputs: tuple[list[jax.Array], ...]
@@ -57,6 +59,7 @@ class Ran:
     constrained: bool
     other_meshes: tuple[str, ...]
     outside: float
+    sure_to_end: bool
 
 
 def run(
@@ -76,11 +79,7 @@ def run(
     Raises:
         ProgramError: it is malformed, too large, made for other arguments, calls out, or fails.
     """
-    program, takes = _load(artifact)
-    if takes != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
-        raise ProgramError(
-            "arguments", "The program was exported for other arguments than those of the exercise."
-        )
+    program = load(artifact, arguments)
     mesh = mesh_of(arguments[0])
     try:
         return execute(program.call, [placed(a) for a in arguments], draws, mesh, change)
@@ -119,14 +118,12 @@ def execute(
     with current(mesh):
         with _refused():
             values = [[jax.device_put(v, s) for v, s in pairs] for pairs in laid_out]
-            lowered = jax.jit(function).lower(*values[0])
-        module = lowered.compiler_ir("stablehlo")
-        refuse_what_is_not_understood(module)
-        refuse_custom_calls(module)
+        lowered, module = lower(function, values[0])
         if change is not None:
             change(module, mesh)
-        with _refused():
-            compiled = lowered.compile(compiler_options=QUICKLY)
+        mapped = requested.is_mapped(module)
+        compiled = compile_quickly(lowered, mapped)
+        with _refused(mapped):
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
         refuse_unreduced(outputs[0])
         report = communication(compiled, mesh=mesh)
@@ -135,23 +132,73 @@ def execute(
             outputs,
             report,
             by_hand,
-            requested.is_mapped(module),
+            mapped,
             requested.is_constrained(module),
             tuple(requested.other_meshes(module, mesh)),
             requested.work_outside(module),
+            requested.is_sure_to_end(module),
         )
 
 
+def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, Any]:
+    """A function, lowered for its arguments, and its StableHLO, of which all is understood.
+
+    Raises:
+        ProgramError: JAX refuses it, or it calls out.
+    """
+    with _refused():
+        jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
+        lowered = jitted.lower(*arguments)
+    module = lowered.compiler_ir("stablehlo")
+    refuse_what_is_not_understood(module)
+    refuse_custom_calls(module)
+    return lowered, module
+
+
+def compile_quickly(lowered: Any, mapped: bool = True) -> jax.stages.Compiled:
+    """What was lowered, compiled; good enough to run twice.
+
+    Args:
+        lowered: the program.
+        mapped: whether there is a `shard_map` in it, as far as is known.
+
+    Raises:
+        ProgramError: the compiler refuses it.
+    """
+    with _refused(mapped):
+        compiled: jax.stages.Compiled = lowered.compile(compiler_options=QUICKLY)
+    return compiled
+
+
 @contextmanager
-def _refused() -> Iterator[None]:
+def _refused(mapped: bool = True) -> Iterator[None]:
     """A place in which nothing but JAX is at work on a program, so that its errors are refusals.
 
     Nothing else is to be done there: an error in what is ours would be told as one of the program.
+
+    Args:
+        mapped: whether there is a `shard_map` in the program, as far as is known.
     """
     try:
         yield
     except Exception as error:  # they come in many types
-        raise ProgramError("fails", f"JAX refuses the program: {first_line(error)}") from error
+        raise ProgramError(
+            "fails", f"JAX refuses the program: {first_line(error)}", mapped
+        ) from error
+
+
+def load(artifact: bytes, arguments: Sequence[Argument | jax.ShapeDtypeStruct]) -> Any:
+    """An exported program, which may be forged, and takes such arguments.
+
+    Raises:
+        ProgramError: it is malformed, too large, or made for other arguments.
+    """
+    program, takes = _load(artifact)
+    if takes != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
+        raise ProgramError(
+            "arguments", "The program was exported for other arguments than those of the exercise."
+        )
+    return program
 
 
 def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]]]:

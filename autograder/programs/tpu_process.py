@@ -15,6 +15,7 @@ QUIETLY: Final = {
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",  # or it may look for Google's metadata server, for minutes
     "TPU_LOG_DIR": "disabled",
+    "JAX_ENABLE_COMPILATION_CACHE": "0",  # one of programs for the CPU may be at hand
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",  # its lock keeps two from one chip, and there is none
 }
 """Environment variables with which libtpu looks for no TPU, and keeps no diary of it."""

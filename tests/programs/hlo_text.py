@@ -5,6 +5,7 @@ must find the same in recorded programs, in random ones and in every answer of a
 be used for grading: XLA prints some names as they are, and a name can end a computation.
 """
 
+import functools
 import json
 import math
 import re
@@ -151,7 +152,8 @@ def _instruction(line: str) -> Line | None:
     )
 
 
-def attributes_of(text: str, separator: str = ",") -> dict[str, str]:
+@functools.lru_cache(2**16)  # a program's rows of locations are asked for by every instruction
+def attributes_of(text: str, separator: str = ",") -> Mapping[str, str]:
     """`name=value` pairs; a value may hold separators within brackets and quotes."""
     found: dict[str, str] = {}
     last = ""

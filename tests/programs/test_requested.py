@@ -290,6 +290,9 @@ def test_counted_is_what_a_result_rests_on(body, wanted):
     assert asked(body) == wanted
 
 
+TABLE = np.sin(np.arange(256, dtype=np.float32)).reshape(16, 16)
+
+
 def kept(c):
     return jax.shard_map(lambda b: b, in_specs=jax.P("x"), out_specs=jax.P("x"))(c)
 
@@ -305,6 +308,10 @@ def kept(c):
         (lambda a: kept(lax.while_loop(lambda c: c.sum() < 9, lambda c: 2 * c, a)), math.inf),
         (lambda a: kept(a.T.reshape(4, 64)[::-1].reshape(16, 16)), 0),
         (lambda a: kept(a) + (a @ a), 2 * 16**3),
+        (lambda a: kept(a) + TABLE @ TABLE, 0),  # made of no argument
+        (lambda a: kept(a) + lax.while_loop(lambda t: t.sum() < a.sum(), lambda t: t @ t, TABLE),
+         math.inf),
+        (lambda a: kept(a) + (a + TABLE) @ TABLE, 2 * 16**3),
         (lambda a: (kept(a), a @ a)[0], 0),  # dead
         (lambda a: jax.shard_map(lambda b: b @ b.T, in_specs=jax.P("x"),
                                  out_specs=jax.P("x"))(a), 0),

@@ -5,7 +5,7 @@ is a `shard_map` in it, and what is done outside of one. To see what a result re
 put into a collective; to see what a compiler adds, they can be taken out.
 """
 
-from autograder.programs.requested.collectives import read
+from autograder.programs.requested.collectives import is_sure_to_end, read
 from autograder.programs.requested.constraints import is_constrained, other_meshes
 from autograder.programs.requested.one_device import is_mapped, work_outside
 from autograder.programs.requested.scaling import scale
@@ -14,6 +14,7 @@ from autograder.programs.requested.taking_out import take_out
 __all__ = [
     "is_constrained",
     "is_mapped",
+    "is_sure_to_end",
     "other_meshes",
     "read",
     "scale",

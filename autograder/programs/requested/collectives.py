@@ -14,7 +14,7 @@ import jax
 from autograder.programs.collective import Collective, named
 from autograder.programs.requested import replica_groups
 from autograder.programs.requested.liveness import CALLS, Liveness
-from autograder.programs.requested.trip_counts import trip_count
+from autograder.programs.requested.trip_counts import is_counted, trip_count
 
 KINDS: Final = {
     "stablehlo.all_reduce": "all-reduce",
@@ -102,6 +102,12 @@ def live_operations(module: Any) -> Iterator[Occurrence]:
 
     main = symbols["main"].operation
     return within(Occurrence(main, 1, False, False), main)
+
+
+def is_sure_to_end(module: Any) -> bool:
+    """Whether each loop that a result rests on ends, whatever numbers it is given."""
+    loops = (each.operation for each in live_operations(module))
+    return all(is_counted(loop) for loop in loops if loop.name == "stablehlo.while")
 
 
 def left_to_the_compiler(body: Any, symbols: Any) -> set[str]:

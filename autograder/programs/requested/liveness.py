@@ -6,7 +6,7 @@ and composites, into loops (what a loop carries for itself alone is dead, too), 
 bodies of `shard_map`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 CALLS: Final = {"func.call": "callee", "stablehlo.composite": "decomposition"}
@@ -25,16 +25,30 @@ class Liveness:
         self._operations: set[Any] = set()
         self._values: set[Any] = set()
         self._callers: dict[str, list[Any]] = {}
+        self._makes: dict[Any, list[Any]] = {}
         self._waiting: list[Any] = list(_returned(_body(symbols["main"])))
         while self._waiting:
             value = self._waiting.pop()
             if value not in self._values:
                 self._values.add(value)
-                self._waiting += self._made_of(value)
+                for each in self._made_of(value):
+                    self._waiting.append(each)
+                    self._makes.setdefault(each, []).append(value)
 
     def __contains__(self, operation: Any) -> bool:
         """Whether a result of the program rests on an operation."""
         return operation.operation in self._operations
+
+    def rest_on(self, values: Iterable[Any]) -> set[Any]:
+        """The live values that are made of some of these, and these."""
+        found: set[Any] = set()
+        waiting = list(values)
+        while waiting:
+            value = waiting.pop()
+            if value not in found:
+                found.add(value)
+                waiting += self._makes.get(value, ())
+        return found
 
     def _made_of(self, value: Any) -> Iterator[Any]:
         """The values that one is made of, each a step nearer to the arguments."""

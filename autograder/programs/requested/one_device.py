@@ -2,13 +2,16 @@
 
 A program can have a `shard_map` that does nothing, and leave its work to be cut up by the compiler.
 So the work is counted that stands outside of every body: two operations for each pair of numbers
-that a product multiplies and adds, one for each number that anything else gives or takes.
+that a product multiplies and adds, one for each number that anything else gives or takes. What is
+made of no argument is not counted: it is the same in every run, such as a table of wave numbers,
+and could as well have been written down.
 """
 
 import math
 from typing import Any, Final
 
 from autograder.programs.requested.collectives import KINDS, live_operations
+from autograder.programs.requested.liveness import Liveness
 
 MOVES: Final = frozenset(
     f"stablehlo.{name}"
@@ -35,14 +38,20 @@ def is_mapped(module: Any) -> bool:
 
 
 def work_outside(module: Any) -> float:
-    """The operations that a module does outside of what is written for one device.
+    """The operations on its arguments that a module does outside of what is for one device.
 
     Returns:
         Their number; infinity where it cannot be known.
     """
+    from jax.extend.mlir import ir
+
+    symbols = ir.SymbolTable(module.operation)
+    arguments = symbols["main"].operation.regions[0].blocks[0].arguments
+    made = Liveness(symbols).rest_on(arguments)
     total = 0.0
     for each in live_operations(module):
-        work = 0.0 if each.of_one else _operations(each.operation)
+        given = any(result in made for result in each.operation.results)
+        work = 0.0 if each.of_one or not given else _operations(each.operation)
         if work:
             total += math.inf if each.times is None else work * each.times
     return total

@@ -1,6 +1,6 @@
-"""How often the body of a StableHLO `while` runs."""
+"""How often the body of a StableHLO `while` runs, and whether it is sure to end."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,31 @@ def trip_count(loop: Any) -> int | None:
 
     Every `scan` and `fori_loop` of known length counts from a constant to a constant.
     """
+    counted = _counted(loop)
+    if counted is None or counted.start is None or counted.limit is None:
+        return None
+    return max(0, -((counted.start - counted.limit) // counted.step))
+
+
+def is_counted(loop: Any) -> bool:
+    """Whether a loop counts up to a number, so that it ends whatever it computes.
+
+    A `fori_loop` between bounds that only the program knows does; a `while_loop` that waits for
+    something to become small does not.
+    """
+    return _counted(loop) is not None
+
+
+class _Counted(NamedTuple):
+    """A loop that counts: from where and to where, if the program says so, and in which steps."""
+
+    start: int | None
+    limit: int | None
+    step: int
+
+
+def _counted(loop: Any) -> _Counted | None:
+    """How a loop counts, if it does."""
     condition, body = (region.blocks[0] for region in loop.regions)
     test = condition.operations[len(condition.operations) - 1].operands[0].owner
     if getattr(test, "name", "") != "stablehlo.compare" or "LT" not in str(
@@ -17,19 +42,31 @@ def trip_count(loop: Any) -> int | None:
     ):
         return None
     counter = _place(test.operands[0], condition)
-    if counter is None:
+    limit = _constant(test.operands[1])
+    given = body.operations[len(body.operations) - 1].operands
+    if counter is None or (limit is None and not _stays(test.operands[1], condition, body, given)):
         return None
-    start, limit = _constant(loop.operands[counter]), _constant(test.operands[1])
-    grown = body.operations[len(body.operations) - 1].operands[counter].owner
+    grown = given[counter].owner
     if getattr(grown, "name", "") != "stablehlo.add":
         return None
     places = [_place(operand, body) for operand in grown.operands]
     if counter not in places:
         return None
     step = _constant(grown.operands[1 - places.index(counter)])
-    if start is None or limit is None or not step or step < 0:
+    if not step or step < 0:
         return None
-    return max(0, -((start - limit) // step))
+    return _Counted(_constant(loop.operands[counter]), limit, step)
+
+
+def _stays(value: Any, condition: Any, body: Any, given: Any) -> bool:
+    """Whether a value in a loop's condition is the same in each of its rounds."""
+    from jax.extend.mlir import ir
+
+    place = _place(value, condition)
+    if place is not None:
+        return bool(given[place] == body.arguments[place])
+    # whatever stands outside of the loop stays as it is
+    return isinstance(value.owner, ir.Block) or value.owner.operation.block != condition
 
 
 def _place(value: Any, block: Any) -> int | None:
