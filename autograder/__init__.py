@@ -23,8 +23,18 @@ from autograder.devices import emulate_devices
 from autograder.evidence import watch_cells
 from autograder.layouts import show
 from autograder.notebook import check, hint, progress, target
+from autograder.processes import on_processes
 from autograder.programs import communication
 
-__all__ = ["check", "communication", "emulate_devices", "hint", "progress", "show", "target"]
+__all__ = [
+    "check",
+    "communication",
+    "emulate_devices",
+    "hint",
+    "on_processes",
+    "progress",
+    "show",
+    "target",
+]
 
 watch_cells()  # a check is to know of the cells that ran before it and stopped

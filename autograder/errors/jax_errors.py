@@ -94,6 +94,19 @@ MEANINGS: Final = (
         "devices. It is dimension 0, unless scatter_dimension says otherwise.",
     ),
     (
+        r"all_to_all requires the size of the mapped axis",
+        "untiled",
+        "Without tiled=True, the dimension that is split must be as long as there are devices, and "
+        "is dropped. With tiled=True, its length must be a multiple of the number of devices.",
+    ),
+    (
+        r"got incompatible shapes for broadcasting|Incompatible shapes for broadcasting",
+        "shapes-do-not-fit",
+        "The shapes of two arrays do not fit together. In the body of a shard_map, shapes are "
+        "those of blocks: in_specs say what it sees of each argument, and a collective may change "
+        "which dimension is cut.",
+    ),
+    (
         r"contracting dimensions to have the same shape",
         "blocks-do-not-fit",
         "The two blocks do not match: a device has more of the contracted dimension of one than of "

@@ -33,23 +33,34 @@ def line_in_cell(error: BaseException, function: Callable[..., object]) -> str:
     It is counted from the top of the cell, where the editor shows a number beside it: a lambda's
     own first line tells a reader nothing.
     """
-    return line_among(error, getattr(_unwrapped(function), "__globals__", None))
+    written = _unwrapped(function)
+    cell = getattr(getattr(written, "__code__", None), "co_filename", "")
+    return line_among(error, getattr(written, "__globals__", None), cell)
 
 
-def line_among(error: BaseException, names: object) -> str:
-    """The same, where the names of the notebook are at hand."""
+def line_among(error: BaseException, names: object, cell: str = "") -> str:
+    """The same, where the names of the notebook are at hand.
+
+    Args:
+        error: what was raised.
+        names: the notebook's.
+        cell: what Python calls the cell that is meant, where it is one of several.
+    """
     place: tuple[str, int] | None = None
+    name = ""
     step = error.__traceback__
     while step is not None:
         if step.tb_frame.f_globals is names:
             place = step.tb_frame.f_code.co_filename, step.tb_lineno
+            name = step.tb_frame.f_code.co_name
         step = step.tb_next
     if place is None:
         return ""
     written = linecache.getline(*place).strip().encode(errors="replace").decode()
     if len(written) > LONGEST_LINE:
         written = f"{written[: LONGEST_LINE - 1].rstrip()}…"
-    return f"line {place[1]} of the cell" + (f": `{written}`" if written else "")
+    elsewhere = f" with {name}" if cell and cell != place[0] and name.isidentifier() else ""
+    return f"line {place[1]} of the cell{elsewhere}" + (f": `{written}`" if written else "")
 
 
 def _unwrapped(function: Callable[..., object]) -> Callable[..., object]:

@@ -1,33 +1,28 @@
 """From answers to evidence, in the student's kernel."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-import jax
-
 from autograder import programs
-from autograder.errors import (
-    Fault,
-    TheirError,
-    before_jaxs_words,
-    their_error,
-    theirs,
-    under_its_name,
-    what_it_raised,
-    wordless_of_jax,
-)
-from autograder.evidence.data import Evidence, NotCaptured, Piece, Program, Unanswered, Value
+from autograder.errors import Fault, TheirError, their_error, theirs, under_its_name
+from autograder.evidence.data import Evidence, NotCaptured, Piece, Unanswered, Value
+from autograder.evidence.designs import design
+from autograder.evidence.exported_functions import Export, calling, exported, is_stub
 from autograder.evidence.placements import placement, placements
 from autograder.evidence.plain_values import plain
 from autograder.evidence.plans import (
     AnswerPlan,
+    DesignPlan,
     PlacementPlan,
     PlacementsPlan,
     Plan,
+    ProcessesPlan,
     ProgramPlan,
     ResultsPlan,
     TablePlan,
 )
+from autograder.evidence.process_results import runs
 from autograder.evidence.unfinished_cells import unfinished
 from autograder.evidence.unsuitable_answers import a_type, not_a_function, nothing
 from autograder.programs import described
@@ -70,8 +65,12 @@ def _as_planned(plan: AnswerPlan, answer: object) -> Piece:
             return placement(plan, answer)
         case PlacementsPlan():
             return placements(plan, answer)
+        case ProcessesPlan():
+            return runs(plan, answer)
         case ProgramPlan():
             return _program(plan, answer)
+        case DesignPlan():
+            return design(plan, answer)
         case ResultsPlan():
             return _results(plan, answer)
         case TablePlan():
@@ -92,7 +91,7 @@ def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, A
         with theirs():
             return {"came": function(*case)}
     except TheirError as raised:
-        if _is_stub(raised.error):
+        if is_stub(raised.error):
             return {"came": ...}
         return {"error": their_error(raised.error, function)}
 
@@ -111,59 +110,16 @@ def _table(answer: object) -> Piece:
 def _program(plan: ProgramPlan, answer: object) -> Piece:
     if not callable(answer):
         return not_a_function(answer)
-
-    def called(*arguments: object) -> object:
-        with theirs():
-            result = answer(*arguments)
-            if result is ...:
-                raise NotImplementedError
-            if callable(result) and not isinstance(result, jax.Array):
-                raise ReturnsAFunctionError
-        return result
-
     # To jit what is jitted again would undo its out_shardings.
-    traced = answer if hasattr(answer, "lower") else under_its_name(called, answer)
-    artifacts: list[bytes] = []
-    try:
-        for arguments in plan.arguments:
-            artifacts.append(programs.export(traced, arguments, plan.under_mesh))
-    except programs.ProgramError as error:
-        return NotCaptured(error.diagnosis, str(error))
-    except TheirError as raised:
-        if _is_stub(raised.error):
-            return Unanswered()
-        if isinstance(raised.error, ReturnsAFunctionError):
-            return NotCaptured(
-                "returns-a-function",
-                "Your function returns another function. Call that one with its arguments, and "
-                "return its result.",
+    traced = answer if hasattr(answer, "lower") else under_its_name(calling(answer), answer)
+    return exported(
+        answer,
+        [
+            Export(
+                described(arguments),
+                tuple(name for name, _ in arguments[0].axes),
+                partial(programs.export, traced, arguments, plan.under_mesh),
             )
-        arguments = plan.arguments[len(artifacts)]
-        why, said = what_it_raised(raised.error, answer, [name for name, _ in arguments[0].axes])
-        why_it_raised = why
-        if artifacts:
-            why = "only-the-first"
-            given = f"For {described(arguments)}, {_going_on(said)}"
-            said = f"It compiles in the case that the notebook shows. {given}"
-            if why_it_raised in ("raised", "does-not-reshape"):
-                said = before_jaxs_words(
-                    said, "Is a size, or a number of devices, written into it?"
-                )
-        return NotCaptured(why, said)
-    return Program(tuple(artifacts))
-
-
-def _going_on(sentence: str) -> str:
-    """A sentence that goes on where another word has begun it; `JAX` stays what it is."""
-    return sentence if sentence[:2].isupper() else f"{sentence[0].lower()}{sentence[1:]}"
-
-
-class ReturnsAFunctionError(TypeError):
-    """What a learner's function returns is to be called first."""
-
-
-def _is_stub(error: BaseException) -> bool:
-    """Whether it is what a function that is still to be written raises, and not JAX's own."""
-    if not isinstance(error, NotImplementedError) or str(error):
-        return False
-    return not wordless_of_jax(error)
+            for arguments in plan.arguments
+        ],
+    )

@@ -70,6 +70,13 @@ class Program(Struct, frozen=True, tag="program"):
     artifacts: tuple[bytes, ...]
 
 
+class Design(Struct, frozen=True, tag="design"):
+    """Layouts, and a function exported for arguments laid out so: once for each size."""
+
+    layouts: Placements
+    step: Program
+
+
 class Value(Struct, frozen=True, tag="value"):
     """Numbers, strings and tables of them: what `autograder.evidence.plain_values` makes.
 
@@ -86,6 +93,57 @@ class Value(Struct, frozen=True, tag="value"):
             raise ValueError("a value holds what no answer's value holds")
 
 
+class Shard(Struct, frozen=True):
+    """A block of an array, on one device by its number: an interval for each dimension."""
+
+    device: Size
+    block: tuple[tuple[Size, Size], ...]
+    contents: Contents
+
+
+class Shards(Struct, frozen=True, tag="shards"):
+    """What one process holds of an array that several share."""
+
+    shape: tuple[Size, ...]
+    dtype: str
+    shards: tuple[Shard, ...]
+
+
+class OwnArray(Struct, frozen=True, tag="array"):
+    """An array of one process's own: NumPy's, or on one device."""
+
+    contents: Contents
+
+
+class ProcessResult(Struct, frozen=True):
+    """What a function returned in one process; or why it did not, in a word and in a sentence."""
+
+    parts: tuple[Shards | OwnArray | Value, ...] = ()
+    why: str = ""
+    sentence: str = ""
+
+
+class File(Struct, frozen=True):
+    """A file that a process wrote: what `np.load` reads in it, or why it cannot."""
+
+    name: str
+    contents: Contents | None
+    sentence: str = ""
+
+
+class Run(Struct, frozen=True):
+    """One call of a function by several processes: a result for each, and the files they wrote."""
+
+    results: tuple[ProcessResult, ...]
+    files: tuple[File, ...] = ()
+
+
+class Runs(Struct, frozen=True, tag="runs"):
+    """A function, called by several processes for each case; the last call may have failed."""
+
+    runs: tuple[Run, ...]
+
+
 class Unanswered(Struct, frozen=True, tag="unanswered"):
     """The cell is as it was handed out."""
 
@@ -97,7 +155,7 @@ class NotCaptured(Struct, frozen=True, tag="not-captured"):
     sentence: str
 
 
-Piece = Placement | Placements | Program | Value | Unanswered | NotCaptured | Fault
+Piece = Placement | Placements | Program | Design | Runs | Value | Unanswered | NotCaptured | Fault
 """What became of one answer; a `Fault` says that the capturing of it failed, by no fault of it."""
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from autograder.errors import ShortError
 from autograder.evidence.data import Size, Struct
+from autograder.processes import ProcessCase
 from autograder.programs import Argument
 
 VARIABLE: Final = "SHARDLINGS_PLANS"
@@ -61,6 +62,36 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
     under_mesh: bool
 
 
+class DesignPlan(Struct, frozen=True, tag="design"):
+    """Layouts of a model's parameters and batch, and a training step, become a `Design`.
+
+    The model's parameters are a list of layers, each a dictionary of arrays; the step takes them,
+    a batch and what is wanted for it, and returns new parameters.
+
+    Attributes:
+        parameters: the names of a layer's arrays.
+        layers: how many layers there are.
+        batch: the name of the layout of the batch, and of what is wanted for it.
+        sizes: the sizes to export the step for: for each, the shapes of a layer's arrays, in
+            elements, and that of the batch.
+    """
+
+    parameters: tuple[str, ...]
+    layers: int
+    batch: str
+    sizes: tuple[tuple[Shape, ...], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is to be laid out, by name."""
+        return (*self.parameters, self.batch)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """For each array that the step is given, the name of its layout."""
+        return (*self.parameters * self.layers, self.batch, self.batch)
+
+
 class ResultsPlan(Struct, frozen=True, tag="results"):
     """A function is called in the kernel, and its results become a `Value`.
 
@@ -97,11 +128,29 @@ class ResultsPlan(Struct, frozen=True, tag="results"):
         return cases
 
 
+class ProcessesPlan(Struct, frozen=True, tag="processes"):
+    """A function is called by several processes at once, and what they return becomes `Runs`.
+
+    Attributes:
+        cases: the calls.
+    """
+
+    cases: tuple[ProcessCase, ...]
+
+
 class TablePlan(Struct, frozen=True, tag="table"):
     """A dictionary of predictions becomes a `Value`."""
 
 
-AnswerPlan = PlacementPlan | PlacementsPlan | ProgramPlan | ResultsPlan | TablePlan
+AnswerPlan = (
+    PlacementPlan
+    | PlacementsPlan
+    | ProcessesPlan
+    | ProgramPlan
+    | DesignPlan
+    | ResultsPlan
+    | TablePlan
+)
 
 
 class Plan(Struct, frozen=True):

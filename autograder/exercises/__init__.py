@@ -6,12 +6,14 @@ has no copy of this room.
 """
 
 from autograder.exercises.exercise import Exercise, Requirement, pictured
+from autograder.exercises.requirements_on_designs import Designs
 from autograder.exercises.requirements_on_layouts import (
     Feeds,
     PlacedLike,
     RunsIn,
     Trades,
 )
+from autograder.exercises.requirements_on_processes import Expected, OnProcesses
 from autograder.exercises.requirements_on_programs import (
     Arrays,
     Ask,
@@ -48,9 +50,12 @@ __all__ = [
     "CommunicatesAtMost",
     "Computes",
     "CourseError",
+    "Designs",
     "Exercise",
+    "Expected",
     "Feeds",
     "FitsIn",
+    "OnProcesses",
     "PlacedLike",
     "Predicts",
     "Requests",

@@ -8,16 +8,19 @@ from autograder.evidence import (
     AnswerPlan,
     PlacementPlan,
     PlacementsPlan,
+    ProcessesPlan,
     ProgramPlan,
     ResultsPlan,
     TablePlan,
 )
+from autograder.exercises.requirements_on_designs import Designs
 from autograder.exercises.requirements_on_layouts import (
     Feeds,
     PlacedLike,
     RunsIn,
     Trades,
 )
+from autograder.exercises.requirements_on_processes import OnProcesses
 from autograder.exercises.requirements_on_programs import Computes
 from autograder.exercises.requirements_on_values import Predicts, Returns
 
@@ -45,8 +48,12 @@ def answer_plan(
                 return PlacementsPlan(requirement.arguments, requirement.shapes[0])
             case Trades() | RunsIn():
                 return PlacementsPlan(requirement.arguments, requirement.shapes)
+            case Designs():
+                return requirement.plan
             case Returns():
                 return ResultsPlan.of(requirement.cases(generator))
+            case OnProcesses():
+                return ProcessesPlan(tuple(requirement.cases(generator)))
             case Computes():
                 return ProgramPlan(requirement.arguments, requirement.under_mesh)
             case Predicts():

@@ -15,6 +15,8 @@ from autograder.exercises.notebooks import (
     nb08_neural_networks,
     nb09_sharp_bits,
     nb10_fft_and_solvers,
+    nb11_beyond_one_process,
+    nb11_capstone,
 )
 from autograder.exercises.other_courses import CourseError, module_elsewhere, notebooks
 
@@ -29,6 +31,7 @@ _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
     "08_neural_networks": nb08_neural_networks.EXERCISES,
     "09_sharp_bits": nb09_sharp_bits.EXERCISES,
     "10_fft_and_solvers": nb10_fft_and_solvers.EXERCISES,
+    "11_beyond_one_process": (*nb11_beyond_one_process.EXERCISES, *nb11_capstone.CAPSTONE),
 }
 _OTHERS: Final = dict(notebooks())
 

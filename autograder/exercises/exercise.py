@@ -11,12 +11,14 @@ import numpy as np
 
 from autograder.evidence import Plan
 from autograder.exercises.answer_plans import answer_plan
+from autograder.exercises.requirements_on_designs import Designs
 from autograder.exercises.requirements_on_layouts import (
     Feeds,
     PlacedLike,
     RunsIn,
     Trades,
 )
+from autograder.exercises.requirements_on_processes import OnProcesses
 from autograder.exercises.requirements_on_programs import (
     CommunicatesAtMost,
     Computes,
@@ -29,6 +31,7 @@ from autograder.exercises.requirements_on_values import Predicts, Returns
 Requirement = (
     PlacedLike
     | Returns
+    | OnProcesses
     | Computes
     | CommunicatesAtMost
     | Requests
@@ -37,6 +40,7 @@ Requirement = (
     | Feeds
     | Trades
     | RunsIn
+    | Designs
     | Predicts
 )
 

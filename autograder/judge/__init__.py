@@ -6,6 +6,8 @@ What a learner has been told is remembered here too, in a small file of their ow
 """
 
 from autograder.judge.feedback import (
+    HEADLINES,
+    Parts,
     headline,
     sentences,
     show_verdict,
@@ -13,20 +15,28 @@ from autograder.judge.feedback import (
     verdict_as_text,
     verdict_for_terminal,
     verdict_in_lines,
+    verdict_in_parts,
 )
-from autograder.judge.judging import failed, judge, no_evidence
+from autograder.judge.judging import failed, judge, lesson_on, no_evidence
 from autograder.judge.progress import remember, remembered
+from autograder.judge.rendering import COLOURS, words
+from autograder.judge.report import MARKS
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
 from autograder.judge.way_on import show_hint, show_progress
 
 __all__ = [
+    "COLOURS",
+    "HEADLINES",
+    "MARKS",
     "Finding",
     "NoScoreError",
+    "Parts",
     "Trade",
     "Verdict",
     "failed",
     "headline",
     "judge",
+    "lesson_on",
     "no_evidence",
     "remember",
     "remembered",
@@ -38,4 +48,6 @@ __all__ = [
     "verdict_as_text",
     "verdict_for_terminal",
     "verdict_in_lines",
+    "verdict_in_parts",
+    "words",
 ]

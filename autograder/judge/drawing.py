@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autograder.judge.verdict import Finding, Verdict
-from autograder.layouts import compared
+from autograder.layouts import YOURS, compared
 from autograder.pictures import Picture
 
 
-def pictures_of(verdict: Verdict, whole: bool = False) -> list[Sequence[Picture]]:
+def pictures_of(
+    verdict: Verdict, whole: bool = False, made: str = YOURS
+) -> list[Sequence[Picture]]:
     """Rows of pictures: what is drawn once, side by side; and a row for each answer beside its own.
 
     As long as something is wrong, that alone is drawn; and what is all right is drawn once.
@@ -16,6 +18,7 @@ def pictures_of(verdict: Verdict, whole: bool = False) -> list[Sequence[Picture]
     Args:
         verdict: what the judge says.
         whole: whether all is drawn that can be, targets of answers too that cannot be drawn.
+        made: what a picture of what was made is called.
     """
     several = len({finding.answer for finding in verdict.findings}) > 1
     drawn = dict.fromkeys(
@@ -24,8 +27,8 @@ def pictures_of(verdict: Verdict, whole: bool = False) -> list[Sequence[Picture]
         if finding.target and (whole or _is_telling(finding, verdict))
     )
     rows = [
-        [replace(p, code=answer if several else "") for p in compared(made, target)]
-        for answer, made, target in drawn
+        [replace(p, code=answer if several else "") for p in compared(came, target, made)]
+        for answer, came, target in drawn
     ]
     single = [picture for row in rows if len(row) == 1 for picture in row]
     return [*([single] if single else []), *(row for row in rows if len(row) > 1)]

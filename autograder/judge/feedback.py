@@ -3,7 +3,8 @@
 import html
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autograder.judge.drawing import pictures_of
 from autograder.judge.rendering import (
@@ -14,8 +15,9 @@ from autograder.judge.rendering import (
     report_for_terminal,
     report_in_lines,
 )
-from autograder.judge.report import MARKS, report
+from autograder.judge.report import MARKS, Report, report
 from autograder.judge.verdict import Trade, Verdict
+from autograder.layouts import YOURS
 from autograder.pictures import (
     blocks_as_html,
     blocks_for_terminal,
@@ -34,6 +36,9 @@ HEADLINES: Final = {
     "unanswered": "not answered yet",
     "failed": "not judged, and not your answer's fault",
 }
+
+ALL_RIGHT: Final = "<div>All of it is right.</div>"
+"""What is said first where nothing is wrong, and a table has what is right."""
 
 _attempts: Final[dict[str, dict[str, list[Trade]]]] = {}
 """For each exercise and answer that trades one thing for another, what was tried in this kernel."""
@@ -111,6 +116,44 @@ def verdict_as_html(
             if f.trade is not None
         )
         + f"{pictures}{''.join(afterwards_as_html(told))}</div>"
+    )
+
+
+class Parts(NamedTuple):
+    """A verdict as HTML, in parts that a page has places of its own for.
+
+    Attributes:
+        first: the first cause, or what is right, in a sentence or two; it may be empty.
+        pictures: what was made, and what was asked for.
+        rest: all that is said besides; it may be empty.
+    """
+
+    first: str
+    pictures: str
+    rest: str
+
+
+def verdict_in_parts(verdict: Verdict, way_on: bool = True, made: str = YOURS) -> Parts:
+    """The verdict as HTML, in parts, for a page that is read later: all that can be is drawn.
+
+    Args:
+        verdict: what the judge says.
+        way_on: whether to say where to go from here; there is no need where somebody has settled
+            the score by hand.
+        made: what a picture of what was made is called: the answer may be somebody else's.
+    """
+    told = report(verdict)
+    if not way_on:
+        told = replace(told, afterwards=verdict.notes)
+    if told.cause:
+        first, rest = Report(told.cause, told.where), replace(told, cause="")
+    else:
+        first, rest = Report(below=told.below[:1]), replace(told, below=told.below[1:])
+    return Parts(
+        "".join(report_as_html(first)) or ALL_RIGHT * (verdict.state == "right"),
+        "".join(map(blocks_as_html, pictures_of(verdict, whole=True, made=made)))
+        + "".join(_trades(f.answer, [f.trade]) for f in verdict.findings if f.trade is not None),
+        "".join([*report_as_html(rest, unfolded=True), *afterwards_as_html(told)]),
     )
 
 

@@ -11,21 +11,25 @@ from typing import Final
 
 from autograder.errors import Fault, before_jaxs_words
 from autograder.evidence import (
+    Design,
     Evidence,
     NotCaptured,
     Piece,
     Placement,
     Placements,
     Program,
+    Runs,
     Unanswered,
     Value,
 )
 from autograder.exercises import (
     CommunicatesAtMost,
     Computes,
+    Designs,
     Exercise,
     Feeds,
     FitsIn,
+    OnProcesses,
     PlacedLike,
     Predicts,
     Requests,
@@ -36,17 +40,19 @@ from autograder.exercises import (
     WorksAtMost,
     pictured,
 )
+from autograder.judge.causes import NOT_BY_HAND, NOT_COUNTED
 from autograder.judge.judging_costs import judge_communication, judge_memory, judge_work
+from autograder.judge.judging_designs import judge_design
 from autograder.judge.judging_given_functions import judge_feeds, judge_trade
 from autograder.judge.judging_layouts import judge_placement, of_another_name
+from autograder.judge.judging_processes import judge_runs
 from autograder.judge.judging_requests import judge_requests
 from autograder.judge.judging_results import judge_prediction, judge_results
 from autograder.judge.judging_times import judge_time
 from autograder.judge.judging_values import judge_output_layout, judge_values
-from autograder.judge.report import NOT_BY_HAND, NOT_COUNTED
 from autograder.judge.running_programs import asked_of
 from autograder.judge.scoring import earned, notes
-from autograder.judge.verdict import Finding, Verdict
+from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 from autograder.programs import ProgramError
 
 
@@ -84,7 +90,7 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
             requirement,
             evidence.answers.get(requirement.answer),
             # a function's results were made from the seed; programs are run here, on what is new
-            seed if fresh is None or isinstance(requirement, Returns) else fresh,
+            seed if fresh is None or isinstance(requirement, Returns | OnProcesses) else fresh,
         )
         for requirement in exercise.requirements
     ]
@@ -103,6 +109,7 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
 ABOUT: Final[dict[type, str]] = {
     PlacedLike: "layout",
     Returns: "result",
+    OnProcesses: "processes",
     Computes: "values",
     CommunicatesAtMost: "communication",
     Requests: "collectives",
@@ -111,6 +118,7 @@ ABOUT: Final[dict[type, str]] = {
     Feeds: "communication",
     Trades: "bytes moved",
     RunsIn: "time",
+    Designs: "time",
     Predicts: "prediction",
 }
 """What each kind of requirement is about, in a word that can head a column."""
@@ -165,7 +173,7 @@ def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
         exercise.id,
         exercise.title,
         tuple(
-            _basis(requirement).problem(diagnosis, sentence, cell="")
+            _basis(requirement).problem(diagnosis, sentence, cell="", about=OF_THE_CHECK)
             for requirement in exercise.requirements
         ),
     )
@@ -201,11 +209,11 @@ def _finding(
         found = _found(exercise, requirement, piece, basis, seed)
     except ProgramError as error:
         found = basis.problem(error.diagnosis, str(error), came="")
-    lesson = _lesson(exercise, requirement.answer, found.diagnosis)
+    lesson = lesson_on(exercise, requirement.answer, found.diagnosis)
     return found.but(difference=before_jaxs_words(found.difference, lesson))
 
 
-def _lesson(exercise: Exercise, answer: str, diagnosis: str) -> str:
+def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:
     """What an exercise has to say of a diagnosis: of one answer's, or of any; on any axes."""
     kind = diagnosis.partition(" over ")[0]
     names = (f"{answer}: {diagnosis}", f"{answer}: {kind}", diagnosis, kind)
@@ -228,6 +236,8 @@ def _found(
             return of_another_name(found, exercise)
         case Returns(), Value():
             return judge_results(requirement, piece, basis, exercise, seed)
+        case OnProcesses(), Runs():
+            return judge_runs(requirement, piece, basis, exercise, seed)
         case Computes(), Program():
             return judge_values(requirement, piece, basis, exercise, seed)
         case CommunicatesAtMost(), Program():
@@ -244,6 +254,8 @@ def _found(
             return judge_trade(requirement, piece, basis, seed)
         case RunsIn(), Placements():
             return judge_time(requirement, piece, basis)
+        case Designs(), Design():
+            return judge_design(requirement, piece, basis, seed)
         case Predicts(), Value():
             return judge_prediction(requirement, piece, basis)
         case _:

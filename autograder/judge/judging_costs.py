@@ -7,7 +7,7 @@ from autograder import programs
 from autograder.evidence import Program
 from autograder.exercises import Budget, CommunicatesAtMost, Exercise, FitsIn, WorksAtMost
 from autograder.judge.judging_values import parameters
-from autograder.judge.naming import between, given
+from autograder.judge.naming import between, given, of_unknown_length
 from autograder.judge.running_programs import asked_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
@@ -74,8 +74,7 @@ def within_budgets(
         if budget.bytes is not None and unknown:
             return basis.problem(
                 "unknown-times",
-                f"The {budget.kind} is in a loop whose length is known only when it runs, so its "
-                f"cost cannot be computed.",
+                of_unknown_length(budget.kind),
             )
         if budget.bytes is not None and total > budget.bytes and too_much is None:
             name = _said(report, matching[0]) if len(matching) == 1 else budget.kind
@@ -172,8 +171,10 @@ def communicated(report: Report) -> str:
     """What a program communicates, in words."""
     said = []
     for pair, moved in _spent(report).items():
-        count = sum((c.kind, c.axes) == pair for c in report.collectives)
-        said.append(f"{moved:,} bytes by {_several(count, report, pair)}")
+        mine = [c for c in report.collectives if (c.kind, c.axes) == pair]
+        # a loop of unknown length counts once
+        one = " (with one turn of the loop)" * any(c.times is None for c in mine)
+        said.append(f"{moved:,} bytes by {_several(len(mine), report, pair)}{one}")
     return " and ".join(said) or "nothing"
 
 
@@ -223,10 +224,10 @@ def _name(kind: str, axes: tuple[str, ...]) -> str:
 
 def _said(report: Report, pair: Pair) -> str:
     """`all-gather over x`, or `all-gather between groups of two devices`."""
-    made = next((c for c in report.collectives if (c.kind, c.axes) == pair), None)
-    if made is None:  # a reduce-scatter and an all-gather that count as one
+    groups = dict.fromkeys(between(c) for c in report.collectives if (c.kind, c.axes) == pair)
+    if not groups:  # a reduce-scatter and an all-gather that count as one
         return _name(*pair)
-    return f"{made.kind} {between(made)}"
+    return f"{pair[0]} {' and '.join(groups)}"
 
 
 def _several(count: int, report: Report, pair: Pair) -> str:

@@ -4,15 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from autograder.evidence import Program
-from autograder.exercises import Ask, Computes, Exercise, Requests
+from autograder.exercises import Computes, Exercise, Requests
+from autograder.judge.comparing_requests import compare_requests, neighbourly, one, refrain
 from autograder.judge.comparing_values import compare
-from autograder.judge.naming import between, given
+from autograder.judge.naming import given, of_unknown_length
 from autograder.judge.running_programs import added_to, asked_of, run_all, run_with_more
 from autograder.judge.verdict import Finding
-from autograder.programs import Argument, Collective, Ran
+from autograder.programs import Argument, Collective, ProgramError, Ran
 
 FAMILY = {"reduce-scatter": "all-reduce"}
 """Kinds between which a compiler chooses: of an all-reduce it may keep a slice."""
@@ -28,7 +27,12 @@ def judge_requests(
     requirement: Requests, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the collectives that programs ask for by hand."""
-    runs = run_all(exercise, requirement.answer, piece, seed)
+    try:
+        runs = run_all(exercise, requirement.answer, piece, seed)
+    except ProgramError as refused:  # what XLA could not compile may never have been by hand
+        if refused.mapped or not requirement.mapped:
+            raise
+        return _not_mapped(basis)
     lists = asked_of(exercise, requirement.answer)
     asked: list[tuple[Ran, Finding]] = []
     for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
@@ -47,25 +51,24 @@ def judge_requests(
                 came="a program in which no constraint is on what it computes",
             )
         if requirement.mapped and not ran.mapped:
-            return basis.problem(
-                "no-shard-map",
-                "The result is not computed inside a shard_map, so the compiler divided the work. "
-                "Write what one device does.",
-                came="a program for all devices at once",
-            )
+            return _not_mapped(basis)
         if requirement.mapped and ran.outside > OUTSIDE * _numbers(ran, arguments):
             return _given(i, arguments, _outside(ran, basis))
         if requirement.never:
-            found = _refrain(ran.requested, requirement, basis)
+            found = refrain(ran.requested, requirement, basis)
         else:
-            found = _compare(ran.requested, requirement.wanted[i], basis)
+            found = compare_requests(ran.requested, requirement.wanted[i], basis)
             if found.met:
-                found = _neighbourly(ran.requested, requirement.wanted[i], arguments, found)
+                found = neighbourly(ran.requested, requirement.wanted[i], arguments, found)
         if not found.met:
             return _given(i, arguments, found)
         asked.append((ran, found))
     if not requirement.mapped or not asked:
         return asked[0][1] if asked else basis
+    # From here on, programs are run with other numbers than their own.
+    for ran, found in asked:
+        if ran.requested and not ran.sure_to_end:
+            return found.but(met=False).problem("unknown-times", _never_ending(ran.requested))
     first = _makes_a_difference(requirement, *asked[0], piece, exercise, seed)
     if not first.met:
         return first
@@ -74,6 +77,28 @@ def judge_requests(
         if not added.met:
             return _given(i, arguments, added)
     return first
+
+
+def _not_mapped(basis: Finding) -> Finding:
+    """The finding where all of the work is left to the compiler."""
+    return basis.problem(
+        "no-shard-map",
+        "The result is not computed inside a shard_map, so the compiler divided the work. "
+        "Write what one device does.",
+        came="a program for all devices at once",
+    )
+
+
+def _never_ending(requested: Sequence[Collective]) -> str:
+    """What is said of a program with a loop that might never end."""
+    unknown = next((c for c in requested if c.times is None), None)
+    if unknown is not None:
+        return of_unknown_length(unknown.kind)
+    return (
+        "The program has a loop whose length is known only when it runs. The check tries the "
+        "program with other numbers in its collectives, too, and with these such a loop might "
+        "never end."
+    )
 
 
 def _numbers(ran: Ran, arguments: Sequence[Argument]) -> int:
@@ -142,123 +167,6 @@ def _nothing_added(ran: Ran, added: Sequence[Collective], found: Finding) -> Fin
         return found
     return found.but(met=False).problem(
         "added-by-the-compiler",
-        f"The compiler adds {_one(added[-1])}: an argument or the result is not laid out as "
+        f"The compiler adds {one(added[-1])}: an argument or the result is not laid out as "
         f"in_specs or out_specs say, or something is computed outside the body.",
     )
-
-
-def _refrain(requested: Sequence[Collective], requirement: Requests, basis: Finding) -> Finding:
-    """The finding for one program that may ask for anything but some kinds."""
-    basis = basis.but(came=_listed(requested))
-    bad = next((c for c in requested if c.kind in requirement.never), None)
-    if bad is not None:
-        return basis.problem(
-            f"{bad.kind} by hand",
-            f"The program asks for {_one(bad)}, which is not allowed in this exercise.",
-        )
-    missing = set(requirement.some) - {c.kind for c in requested}
-    if missing:
-        kind = min(missing)
-        return basis.problem(f"no {kind}", f"The program must ask for {_a(kind)}, and does not.")
-    return basis.but(met=True)
-
-
-def _neighbourly(
-    requested: Sequence[Collective],
-    wanted: Sequence[Ask],
-    arguments: Sequence[Argument],
-    found: Finding,
-) -> Finding:
-    """The finding, unless a permutation that is to go round a ring goes further than one step."""
-    lengths = [length for _, length in arguments[0].axes]
-    names = [name for name, _ in arguments[0].axes]
-    for ask in wanted:
-        for c in requested if ask.neighbours else ():
-            if c.kind != ask.kind or len(c.axes) != 1:
-                continue
-            axis = names.index(c.axes[0])
-            for source, target in c.groups:
-                here, there = (np.unravel_index(each, lengths)[axis] for each in (source, target))
-                if (int(there) - int(here)) % lengths[axis] not in (1, lengths[axis] - 1):
-                    return found.but(met=False).problem(
-                        "not-to-the-neighbour",
-                        f"A {c.kind} sends from device {source} to device {target}. In a ring each "
-                        f"device sends only to its neighbour.",
-                    )
-    return found
-
-
-def _compare(requested: Sequence[Collective], wanted: Sequence[Ask], basis: Finding) -> Finding:
-    """The finding for one program."""
-    basis = basis.but(came=_listed(requested))
-    left_over = list(requested)
-    for ask in wanted:
-        mine = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]
-        left_over = [c for c in left_over if c not in mine]
-        if not mine:
-            elsewhere = next((c for c in left_over if c.kind == ask.kind), None)
-            if elsewhere is not None:
-                return basis.problem(
-                    "other-axes",
-                    f"The {ask.kind} runs {between(elsewhere)}; expected {ask}.",
-                )
-            return basis.problem(f"no {ask.kind}", f"The program must ask for {ask}, and does not.")
-        if any(c.times is None for c in mine):
-            return basis.problem(
-                "unknown-times",
-                f"How often the {ask.kind} runs is known only when the program runs; here it has "
-                f"to be known before.",
-            )
-        times = sum(c.times or 0 for c in mine)
-        if times != ask.times:
-            diagnosis = (
-                "one-too-many"
-                if times == ask.times + 1
-                else "too-often"
-                if times > ask.times
-                else "too-seldom"
-            )
-            over = f" over {', '.join(ask.axes)}" if ask.axes is not None else ""
-            return basis.problem(
-                diagnosis,
-                f"Expected {ask.times} {_plural(ask.kind, ask.times)}{over}; the program has "
-                f"{times}.",
-            )
-        largest = max(c.bytes for c in mine)
-        if ask.bytes is not None and largest > ask.bytes:
-            return basis.problem(
-                "sends-too-much",
-                f"The {ask.kind} carries {largest:,} bytes; {ask.bytes:,} are enough.",
-            )
-    if left_over:
-        extra = left_over[0]
-        return basis.problem(
-            f"{extra.kind} by hand",
-            f"The program also asks for {_one(extra)}, which the exercise does not need.",
-        )
-    return basis.but(met=True)
-
-
-def _listed(requested: Sequence[Collective]) -> str:
-    """What is requested, in words; what is alike, once."""
-    counted: dict[str, int | None] = {}
-    for c in requested:
-        so_far = counted.get(_one(c), 0)
-        counted[_one(c)] = None if so_far is None or c.times is None else so_far + c.times
-    listed = ", ".join(
-        name if times == 1 else f"{name}, {'some' if times is None else times} times"
-        for name, times in counted.items()
-    )
-    return f"{listed}, written by hand" if listed else "no collective written by hand"
-
-
-def _one(collective: Collective) -> str:
-    return f"{_a(collective.kind)} {between(collective)} of {collective.bytes:,} bytes"
-
-
-def _a(kind: str) -> str:
-    return f"{'an' if kind.startswith('a') else 'a'} {kind}"
-
-
-def _plural(kind: str, times: int) -> str:
-    return kind if times == 1 else f"{kind}s"

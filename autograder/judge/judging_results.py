@@ -69,7 +69,9 @@ def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fin
             return basis.problem(diagnosis, "")
     wanted = _form(requirement, came)
     if wanted:
-        return basis.problem("other-form", f"Expected {wanted}; got {_kind(came)}.")
+        words = isinstance(came, str) and isinstance(requirement.right, str)
+        got = repr(came[:40]) if words else _kind(came)
+        return basis.problem("other-form", f"Expected {wanted}; got {got}.")
     return basis.problem("other-prediction", "")
 
 

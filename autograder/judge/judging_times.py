@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from autograder import programs
 from autograder.evidence import Placement, Placements
-from autograder.exercises import Arrays, RunsIn
+from autograder.exercises import Arrays, Designs, RunsIn
 from autograder.judge.judging_costs import communicated
 from autograder.judge.judging_given_functions import idle_devices, in_mib, lay_out, listed, over
 from autograder.judge.judging_layouts import mesh_of, rebuild
+from autograder.judge.naming import between
 from autograder.judge.verdict import Finding, Trade
 from autograder.layouts import Shape
-from autograder.programs import BFLOAT16, Report, communication, in_bfloat16
+from autograder.programs import BFLOAT16, Report, communication, in_bfloat16, wire_bytes
 
 
 def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
@@ -36,6 +37,26 @@ def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Findin
     idle = idle_devices(piece, basis.but(came=came))
     if idle is not None:
         return idle
+    return in_time(requirement, report, held, basis.but(came=came))
+
+
+def in_time(
+    requirement: RunsIn | Designs,
+    report: Report,
+    held: int,
+    basis: Finding,
+    most: int | None = None,
+) -> Finding:
+    """The finding for what a program holds, sends and takes, with what it does in words in `came`.
+
+    Args:
+        requirement: what was asked.
+        report: the program.
+        held: the bytes of its arguments on each device.
+        basis: what is known of the finding.
+        most: the most bytes that a device may send; None for any number.
+    """
+    came = basis.came
     if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
         return basis.problem(
             "unknown-times", "How often a loop runs is known only when the program runs."
@@ -48,6 +69,12 @@ def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Findin
     )
     if held > requirement.cap:
         return over(requirement.cap, held, basis)
+    if most is not None and report.sent > most:
+        return basis.problem(
+            "sends-too-much",
+            f"In one step, each device may send {in_mb(most)}; here it sends "
+            f"{in_mb(report.sent)}{most_of_it(report)}.",
+        )
     best, given = requirement.best, requirement.given
     credit = min(1.0, max(0.0, (given - took) / (given - best)))
     if credit == 1:
@@ -82,6 +109,23 @@ def _compiled(
         except programs.CommunicationError as error:
             raise programs.ProgramError("fails", str(error)) from error
     return in_bfloat16(report, {})
+
+
+def in_mb(count: float) -> str:
+    """`12 MB`, as a network's bytes are counted."""
+    return f"{count / 1e6:,.0f} MB"
+
+
+def most_of_it(report: Report) -> str:
+    """What sends the most of all that a program sends, in words; nothing where nothing is sent."""
+    spent: dict[str, float] = {}
+    for c in report.collectives:
+        name = f"{c.kind} {between(c)}"
+        spent[name] = spent.get(name, 0) + (c.times or 1) * wire_bytes(c)
+    if not spent:
+        return ""
+    name = max(spent, key=lambda each: spent[each])
+    return f", {in_mb(spent[name])} of it by {name}"
 
 
 def _ms(seconds: float) -> str:

@@ -4,6 +4,7 @@ Each of these raises `programs.ProgramError` for a program that cannot be judged
 """
 
 import inspect
+from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -11,7 +12,7 @@ import numpy as np
 
 from autograder import programs
 from autograder.evidence import Program
-from autograder.exercises import Computes, Exercise, PlacedLike
+from autograder.exercises import Computes, Designs, Exercise, PlacedLike
 from autograder.judge.comparing_values import (
     LENIENT,
     Wrong,
@@ -36,6 +37,14 @@ def judge_values(
 ) -> Finding:
     """The finding for what a program computes."""
     runs = run_all(exercise, requirement.answer, piece, seed)
+    arguments = [described(each) for each in asked_of(exercise, requirement.answer)]
+    return judge_runs(requirement, runs, arguments, basis)
+
+
+def judge_runs(
+    requirement: Computes | Designs, runs: Sequence[Run], arguments: Sequence[str], basis: Finding
+) -> Finding:
+    """The finding for what programs computed; for each, what it was given, in words."""
     wrongs = [
         next(filter(None, map(partial(compare, requirement.reference), draws, ran.outputs)), None)
         for draws, ran in runs
@@ -44,32 +53,35 @@ def judge_values(
     if number is None:
         return basis.but(met=True, came="the right values on every input tried")
     draws, ran = runs[number]
-    arguments = asked_of(exercise, requirement.answer)[number]
-    basis = basis.but(came=_shown(requirement, draws, ran, described(arguments)))
+    basis = basis.but(came=_shown(requirement, draws, ran, arguments[number]))
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):
         wrong = _known_mistake(requirement, runs) or wrong
     if wrong[0] == "values":
         wrong = _of_any_program(ran) or wrong
         if number and wrong[0] != "values":
-            wrong = wrong[0], given(arguments, wrong[1])
+            wrong = wrong[0], given(arguments[number], wrong[1])
     if number and wrong[0] in ("values", "shape"):
+        shown = isinstance(requirement, Computes)
+        first = "in the case that the notebook shows" if shown else f"for {arguments[0]}"
         return basis.problem(
             "only-the-first",
-            f"The values are right in the case that the notebook shows. "
-            f"{given(arguments, wrong[1])} "
+            f"The values are right {first}. "
+            f"{given(arguments[number], wrong[1])} "
             f"Does the code contain something that holds in the first case only, such as a size?",
         )
     if wrong[0] == "values":
         wrong = (
-            _off_by_a_factor(requirement, exercise, runs)
+            _off_by_a_factor(requirement, arguments, runs)
             or _of_fewer_digits(requirement, runs)
             or wrong
         )
     return basis.problem(*wrong)
 
 
-def _shown(requirement: Computes, draws: list[list[np.ndarray]], ran: Ran, arguments: str) -> str:
+def _shown(
+    requirement: Computes | Designs, draws: list[list[np.ndarray]], ran: Ran, arguments: str
+) -> str:
     """One place where a program's values are wrong, and for which arguments; else its types."""
     for inputs, outputs in zip(draws, ran.outputs, strict=True):
         place = worst_place(outputs, jax.tree.leaves(requirement.reference(*inputs)))
@@ -78,7 +90,7 @@ def _shown(requirement: Computes, draws: list[list[np.ndarray]], ran: Ran, argum
     return ", ".join(map(typed, ran.outputs[0]))
 
 
-def _known_mistake(requirement: Computes, runs: list[Run]) -> Wrong | None:
+def _known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
     """The known mistake that explains what every program gave."""
     for diagnosis, mistaken in requirement.mistakes.items():
         if all(
@@ -110,7 +122,7 @@ def _of_any_program(ran: Ran) -> Wrong | None:
     return None
 
 
-def _of_fewer_digits(requirement: Computes, runs: list[Run]) -> Wrong | None:
+def _of_fewer_digits(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
     """What is said where every value is right, but for its last digits."""
     if all(
         is_right_to_few_digits(outputs, jax.tree.leaves(requirement.reference(*inputs)))
@@ -124,10 +136,12 @@ def _of_fewer_digits(requirement: Computes, runs: list[Run]) -> Wrong | None:
     return None
 
 
-def _off_by_a_factor(requirement: Computes, exercise: Exercise, runs: list[Run]) -> Wrong | None:
+def _off_by_a_factor(
+    requirement: Computes | Designs, arguments: Sequence[str], runs: Sequence[Run]
+) -> Wrong | None:
     """What every value was multiplied by, if that is all that is wrong, in every case."""
     said: dict[str, str] = {}
-    for (draws, ran), arguments in zip(runs, asked_of(exercise, requirement.answer), strict=True):
+    for (draws, ran), these in zip(runs, arguments, strict=True):
         found = {
             times and in_words(times)
             for inputs, outputs in zip(draws, ran.outputs, strict=True)
@@ -135,7 +149,7 @@ def _off_by_a_factor(requirement: Computes, exercise: Exercise, runs: list[Run])
         }
         if len(found) > 1 or None in found:
             return None
-        said.setdefault(str(*found), described(arguments))
+        said.setdefault(str(*found), these)
     first, *others = said
     sentence = f"Every value is {first} what it should be"
     sentence += "".join(f"; for {said[each]}, it is {each} what it should be" for each in others)

@@ -19,9 +19,18 @@ def between(collective: Collective) -> str:
     return f"between groups of {NUMBERS[size] if size < len(NUMBERS) else size} devices"
 
 
-def given(arguments: Sequence[Argument], sentence: str) -> str:
-    """A sentence, with the arguments that it holds for."""
+def of_unknown_length(kind: str) -> str:
+    """What is said of a collective in a loop that runs nobody knows how often."""
+    return (
+        f"The {kind} is in a loop whose length is known only when it runs, so its cost cannot be "
+        f"computed."
+    )
+
+
+def given(arguments: Sequence[Argument] | str, sentence: str) -> str:
+    """A sentence, with the arguments that it holds for, which may be in words already."""
+    words = arguments if isinstance(arguments, str) else described(arguments)
     first = (
         sentence[:1].lower() if sentence[1:2].islower() or sentence[1:2] == " " else sentence[:1]
     )
-    return f"For {described(arguments)}, {first}{sentence[1:]}"
+    return f"For {words}, {first}{sentence[1:]}"

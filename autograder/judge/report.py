@@ -9,21 +9,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from autograder.errors import explanation
-from autograder.judge.verdict import Finding, Verdict
+from autograder.judge.causes import NOT_COUNTED, problems_of, state_of
+from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 
 MARKS: Final = {"right": "✓", "partly": "◐", "wrong": "✗", "unanswered": "○", "failed": "⚠"}
 FOLLOWS: Final = "–"
 """The mark of what counts only once something else is right."""
 
-NOT_BY_HAND: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
-"""What is found where a program leaves to the compiler what it was to do by hand."""
-
-NOT_COUNTED: Final = "not-counted-yet"
 MUST_BE: Final = re.compile(r"^(\w+(?:\([^()]*\))?) must be ")
 """What begins a sentence of what is asked, and says twice what `Expected` has said."""
-
-ORDER: Final = ("values", "layout")
-"""What has to be right before what costs is looked at."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +68,13 @@ def report(verdict: Verdict) -> Report:
     if verdict.fault is not None:
         happened, to_do = explanation(verdict.fault)
         return Report(happened, below=(to_do,))
+    if verdict.findings and all(f.about == OF_THE_CHECK for f in verdict.findings):
+        cause = verdict.findings[0].difference  # which is no answer's own
+        return Report(cause, afterwards=(*verdict.notes, *_way_on(verdict)))
     answers: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
         answers.setdefault(finding.answer, []).append(finding)
-    problems = [p for findings in answers.values() for p in _problems(findings)]
+    problems = [p for findings in answers.values() for p in problems_of(findings)]
     first = problems[0] if problems else None
     alone = len(answers) == 1
     plain = {name: fs for name, fs in answers.items() if not any(f.cell for f in fs)}
@@ -91,29 +88,6 @@ def report(verdict: Verdict) -> Report:
         tuple((p.answer, _compared(p)) for p in problems[1:] if not alone and _compared(p)),
         (*verdict.notes, *_way_on(verdict)),
     )
-
-
-def state_of(finding: Finding) -> str:
-    """How one requirement stands: a state of `MARKS`."""
-    if finding.met:
-        return "right"
-    if finding.diagnosis == "unanswered":
-        return "unanswered"
-    return "partly" if finding.credit else "wrong"
-
-
-def _problems(findings: Sequence[Finding]) -> list[Finding]:
-    """What is wrong with one answer, causes before what may follow from them, each once."""
-    wrong = [f for f in findings if state_of(f) in ("wrong", "partly")]
-    causes = sorted((f for f in wrong if f.diagnosis != NOT_COUNTED), key=_rank)
-    alike = {(f.cell, f.diagnosis, f.difference): f for f in reversed(causes)}
-    return [f for f in causes if any(f is kept for kept in alike.values())]
-
-
-def _rank(finding: Finding) -> int:
-    if finding.diagnosis in NOT_BY_HAND:
-        return -1
-    return ORDER.index(finding.about) if finding.about in ORDER else len(ORDER)
 
 
 def _cause(first: Finding, problems: Sequence[Finding], alone: bool) -> str:
@@ -239,7 +213,7 @@ def _row(
     marks = {
         f.about: FOLLOWS if f.diagnosis == NOT_COUNTED else MARKS[state_of(f)] for f in by_weight
     }
-    problems = _problems(findings)
+    problems = problems_of(findings)
     why = ""
     if problems:
         why = problems[0].difference

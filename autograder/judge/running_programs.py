@@ -42,13 +42,25 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
     return [_run(*pair, seed) for pair in zip(piece.artifacts, arguments, strict=True)]
 
 
-@lru_cache(maxsize=16)  # several requirements look at the same run
 def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
+    made = _tried(artifact, arguments, seed)
+    if isinstance(made, programs.ProgramError):
+        raise made
+    return made
+
+
+@lru_cache(maxsize=16)  # several requirements look at the same run, or at why there is none
+def _tried(
+    artifact: bytes, arguments: tuple[Argument, ...], seed: int
+) -> Run | programs.ProgramError:
     generator = np.random.default_rng(seed)
     draws = [[argument.draw(generator) for argument in arguments] for _ in range(DRAWS)]
-    ran = programs.run(artifact, arguments, draws)
+    try:
+        ran = programs.run(artifact, arguments, draws)
+    except programs.ProgramError as refused:
+        return refused
     if not ran.outputs[0]:
-        raise programs.ProgramError(
+        return programs.ProgramError(
             "nothing-returned",
             "The function returns nothing. Does each function in the cell end with a return?",
         )

@@ -1,12 +1,15 @@
 """Verdicts: what a judge says, as plain data."""
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 
 from autograder.errors import Fault
 from autograder.evidence import Struct
 from autograder.layouts import Layout
+
+OF_THE_CHECK: Final = "check"
+"""What a finding is about where a check has handed in nothing that can be judged."""
 
 
 class Trade(Struct, frozen=True):
@@ -39,7 +42,8 @@ class Finding(Struct, frozen=True):
         difference: what is wrong, in words; empty where nothing is.
         target: the layout asked for, where there is one to draw.
         made: the layout that came, where there is one to draw.
-        about: what the requirement is about, such as `values` or `communication`.
+        about: what the requirement is about, such as `values` or `communication`; `check`, where
+            there was no evidence and nothing is said of any one answer.
         cell: which cell it speaks of, where the answer is a table.
         credit: the part of the requirement that is met, from 0 to 1, where there are degrees.
         trade: where there are degrees, what they are measured by.

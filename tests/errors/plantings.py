@@ -12,9 +12,11 @@ import pytest
 from jax import lax
 
 from autograder import communication, exercises, show
-from autograder.exercises import Ask, Exercise, PlacedLike
+from autograder.exercises import Ask, Designs, Exercise, PlacedLike
+from autograder.exercises.notebooks import nb11_capstone
 from autograder.judge import Finding, judging_given_functions
 from autograder.layouts import Layout
+from autograder.processes.standing_still import Stillness
 from autograder.programs import Report
 from autograder.programs.compiled.convolutions import Convolution
 from autograder.programs.compiled.hlo import Instruction
@@ -55,6 +57,16 @@ def local_transform() -> Answers:
     """What 10.2 asks for."""
     cut = jax.P("x", "y")
     return {"fft_last": jax.shard_map(jnp.fft.fft, in_specs=cut, out_specs=cut)}
+
+
+def gathers() -> Answers:
+    """What 11.4 asks for."""
+
+    def to_host(x: jax.Array) -> np.ndarray:
+        copies = jax.NamedSharding(x.sharding.mesh, jax.P())  # type: ignore[attr-defined]
+        return np.asarray(jax.device_put(x, copies))
+
+    return {"to_host": to_host}
 
 
 def raises() -> Answers:
@@ -124,6 +136,22 @@ def fast() -> Answers:
     return {"layout": [sharding(("x", "y"), x=4, y=2)] * 3}
 
 
+def designed() -> Answers:
+    """A design for 11.7 that is within its budgets, and slow."""
+    specs = {name: jax.P("x") for name in nb11_capstone.PLAN.names} | {"qkv": jax.P(None, "x")}
+    mesh = sharding(x=8).mesh
+
+    def step(params, x, y):
+        def whole(arrays):
+            return lax.with_sharding_constraint(arrays, jax.NamedSharding(mesh, jax.P()))
+
+        down = whole(jax.grad(nb11_capstone.loss)(whole(params), whole(x), whole(y)))
+        return whole(jax.tree.map(lambda w, d: w - nb11_capstone.RATE * d, params, down))
+
+    layouts = {name: jax.NamedSharding(mesh, spec) for name, spec in specs.items()}
+    return {"design": (layouts, step)}
+
+
 def layers() -> Answers:
     """Shardings for 8.1, of whatever arguments."""
     (asked,) = exercises.find("8.1").requirements
@@ -178,6 +206,8 @@ PLANTINGS = [
     Planting("errors.messages", "their_error", "1.7", raises),
     Planting("errors.raised", "what_it_raised", "3.1", refused),
     Planting("evidence.capturing", "_program", "3.1", turned),
+    Planting("evidence.designs", "design", "11.7", designed),
+    Planting("evidence.exported_functions", "exported", "3.1", turned),
     Planting("evidence.data", "_is_plain", "1.7", functions),
     Planting("evidence.unsuitable_answers", "nothing", "1.1", strips),
     Planting("evidence.unsuitable_answers", "misfit", "1.1", unplaced),
@@ -193,6 +223,10 @@ PLANTINGS = [
     Planting("exercises.notebooks.nb04_communication_cost", reference("4.1"), "4.1", functions),
     Planting("exercises.exercise", lambda: Exercise.generator, "1.7", functions),
     Planting("exercises.notebooks.nb08_neural_networks", lambda: given("8.1"), "8.1", layers),
+    Planting("exercises.notebooks.nb11_capstone", "_drawn", "11.7", designed),
+    Planting(
+        "exercises.requirements_on_designs", lambda: vars(Designs)["best"].fget, "11.7", designed
+    ),
     Planting("exercises.requirements_on_layouts", lambda: PlacedLike.target, "1.1", strips),
     Planting("exercises.requirements_on_programs", lambda: Ask.__str__, "6.9", iterate),
     Planting("exercises.answer_plans", "answer_plan", "1.1", strips),
@@ -204,6 +238,17 @@ PLANTINGS = [
     Planting(
         "exercises.notebooks.nb10_fft_and_solvers", reference("10.2"), "10.2", local_transform
     ),
+    Planting("exercises.notebooks.nb11_beyond_one_process", reference("11.4"), "11.4", gathers),
+    Planting("evidence.process_results", "runs", "11.4", gathers),
+    Planting("judge.judging_processes", "judge_runs", "11.4", gathers),
+    Planting("judge.arrays_of_processes", "look_at", "11.4", gathers),
+    Planting("processes.cases", "write_files", "11.4", gathers),
+    Planting("processes.packing", "packed", "11.4", gathers),
+    Planting("processes.standing_still", lambda: Stillness.look, "11.4", gathers),
+    Planting("processes.starting", "free_port", "11.4", gathers),
+    Planting("processes.workers", "run", "11.4", gathers),
+    Planting("judge.causes", "problems_of", "1.1", strips),
+    Planting("judge.comparing_requests", "compare_requests", "6.9", iterate),
     Planting("judge.judging_costs", "judge_communication", "3.1", turned),
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
     Planting("judge.naming", "between", "3.1", turned),
@@ -213,6 +258,7 @@ PLANTINGS = [
     Planting("judge.drawing", "pictures_of", "1.1", rows),
     Planting("judge.feedback", "verdict_as_html", "1.1", strips),
     Planting("judge.feedback", "headline", "1.1", rows),
+    Planting("judge.judging_designs", "judge_design", "11.7", designed),
     Planting("judge.judging_given_functions", "judge_feeds", "2.7", audit),
     Planting("judge.progress", "remember", "1.1", strips),
     Planting("judge.judging", "asked", "1.1", strips),
@@ -270,6 +316,8 @@ PLANTINGS = [
     Planting("programs.custom_calls", "refuse_custom_calls", "3.1", turned),
     Planting("programs.exchanges", "pictures_of", "1.7", looks),
     Planting("programs.exporting", "export", "3.1", turned),
+    Planting("programs.laid_out_programs", "run_laid_out", "11.7", designed),
+    Planting("programs.same_program", "hide_sizes", "11.7", designed),
     Planting("programs.program_errors", "refuse_unreduced", "3.1", turned),
     Planting("programs.remembered_meshes", "_is_full", "3.1", turned),
     Planting("programs.numbers_in_words", "bytes_in_words", "1.7", looks),
@@ -296,7 +344,11 @@ ELSEWHERE = {
     "errors.jax_versions": "it says what is said below",
     "judge.way_on": "it shows hints and progress, and no verdict",
     "exercises.other_courses": "it is done when the exercises are loaded",
+    "exercises.requirements_on_processes": "it holds data, and does nothing",
     "exercises.requirements_on_values": "it holds data, and does nothing",
+    "processes.addressable": "it is at work in processes of their own, and asked in their tests",
+    "processes.calls": "it shows no verdict",
+    "processes.worker": "it is a process of its own, and asked in its tests",
     "programs.compared_reports": "it shows what takes a compiler that need not be installed",
     "programs.tpu_process": "it is a process of its own, and what it raises is said as a refusal",
     "programs.tpu_programs": "it asks a compiler that need not be installed",

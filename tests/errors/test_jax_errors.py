@@ -43,6 +43,8 @@ def typed(function):
         (mapped(lambda a: lax.all_gather(a, "y")), "unbound-axis"),
         (mapped(lambda a: lax.axis_index("y") + a), "unbound-axis"),
         (lambda x: lax.psum(x, "x"), "unbound-axis"),
+        (mapped(lambda a: lax.all_to_all(a, "x", 1, 0)), "untiled"),
+        (mapped(lambda a: a + lax.all_gather(a, "x", tiled=True)), "shapes-do-not-fit"),
         (lambda x: mapped(lambda a: a)(x[:12]), "does-not-divide"),
         (mapped(lambda a: np.asarray(a)), "asks-for-numbers"),
         (mapped(lambda a: a if a.sum() > 0 else -a), "asks-for-numbers"),

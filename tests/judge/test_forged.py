@@ -10,6 +10,7 @@ from autograder import evidence
 from autograder.errors import Fault
 from autograder.evidence import (
     Contents,
+    Design,
     Evidence,
     MalformedEvidenceError,
     MeshGrid,
@@ -21,7 +22,16 @@ from autograder.evidence import (
     Unanswered,
     Value,
 )
-from autograder.exercises import EXERCISES, Exercise, Feeds, Predicts, Returns, RunsIn, Trades
+from autograder.exercises import (
+    EXERCISES,
+    Designs,
+    Exercise,
+    Feeds,
+    Predicts,
+    Returns,
+    RunsIn,
+    Trades,
+)
 from autograder.judge import judge, verdict_as_html, verdict_as_text, verdict_for_terminal
 
 SIZES = st.one_of(st.integers(0, 9), st.sampled_from([16, 64, 1 << 31]))
@@ -84,6 +94,15 @@ def pieces(exercise: Exercise, answer: str) -> st.SearchStrategy[Piece]:
             count = len(requirement.arguments)
             several = st.lists(PLACEMENTS, min_size=count, max_size=count)
             return st.builds(Placements, several.map(tuple)) | KINDS
+        if isinstance(requirement, Designs):
+            count, sizes = len(requirement.plan.names), len(requirement.plan.sizes)
+            several = st.lists(PLACEMENTS, min_size=count, max_size=count)
+            programs = st.lists(st.binary(max_size=99), min_size=sizes, max_size=sizes)
+            return KINDS | st.builds(
+                Design,
+                st.builds(Placements, several.map(tuple)),
+                st.builds(Program, programs.map(tuple)),
+            )
         if isinstance(requirement, Predicts):
             cells = [r.cell for r in exercise.requirements if isinstance(r, Predicts)]
             return st.builds(Value, st.fixed_dictionaries(dict.fromkeys(cells, ANYTHING))) | KINDS

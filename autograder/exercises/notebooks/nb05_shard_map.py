@@ -512,7 +512,7 @@ PARTS: Final = Exercise(
         "device has already?",
         "shape": "The block has one row and all columns, and so has what each device returns. What "
         "shape does it have after each of the two steps?",
-        "one-too-many": "One of each does: all columns can go at once.",
+        "in-pieces": "One of each does: all columns can go at once.",
         "untiled": "In the body there is one row with all columns, and the columns have to be cut. "
         "Which dimension do you scatter, and is tiled=True set?",
     },

@@ -60,11 +60,13 @@ AUDIT: Final = Exercise(
                 "on-all-devices": 8 * 40_960,
                 "own-block": AnyOf((2048, 4096)),
                 "of-real-numbers": 20_480,
+                "of-the-box": 16_384,
+                "what-goes-in": 10_240,
             },
         ),
         Predicts(
             "audit", "share", "how much of the whole work each device does", 1.0,
-            {"fair-share": 1 / 8, "turned-over": 8.0},
+            {"fair-share": 1 / 8, "turned-over": 8.0, "per-cent": 100.0},
             tolerance=0.01,
         ),
     ),
@@ -91,6 +93,11 @@ AUDIT: Final = Exercise(
         "own-block": "That is the size of a device's own block.",
         "of-real-numbers": "Its input is real, and what is gathered is complex: 8 bytes for each "
         "number.",
+        "of-the-box": "That is the size of the box of real numbers. What is gathered is complex, "
+        "and more than one collective gathers it.",
+        "what-goes-in": "That is what each device puts into the gathers. The report's `.bytes` "
+        "are those of what comes out of them.",
+        "per-cent": "That is in per cent; expected a fraction of one.",
         "fair-share": "That would be a device's fair share. What does the report say it does?",
         "turned-over": "Divide it the other way round: the work of one device by all the work.",
         "other-prediction": "Measure it: communication(jnp.fft.fftn, cube), and "
@@ -126,16 +133,27 @@ def _cuts(shape: tuple[int, ...]) -> tuple[int, int, int]:
     return LINES[SLABS.index(shape)], 1, 1
 
 
-def _alone(x: Any) -> Any:
-    """Each device's block transformed by itself."""
+def _in_the_end(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Into how many parts a box is cut after the exchanges."""
+    first, second, _ = _cuts(shape)
+    return 1, first, second
+
+
+def _in_parts(x: Any, cuts: tuple[int, ...], *axes: int) -> Any:
+    """A box that is cut into parts along its dimensions, and each part transformed by itself."""
     made = x.astype(np.complex64)
-    lengths = [size // parts for size, parts in zip(x.shape, _cuts(x.shape), strict=True)]
-    for start in np.ndindex(_cuts(x.shape)):
+    lengths = [size // parts for size, parts in zip(x.shape, cuts, strict=True)]
+    for start in np.ndindex(cuts):
         block = tuple(
             slice(i * length, (i + 1) * length) for i, length in zip(start, lengths, strict=True)
         )
-        made[block] = np.fft.fftn(made[block])
+        made[block] = np.fft.fftn(made[block], axes=axes)
     return made
+
+
+def _alone(x: Any) -> Any:
+    """Each device's block transformed by itself, as the box comes."""
+    return _in_parts(x, _cuts(x.shape), 0, 1, 2)
 
 
 def _along(*axes: int) -> Callable[[Any], Any]:
@@ -165,6 +183,8 @@ LOCAL: Final = Exercise(
             {
                 "first-dimension": _along(0),
                 "middle-dimension": _along(1),
+                "part-of-dimension-0": lambda x: _in_parts(x, _cuts(x.shape), 0),
+                "part-of-dimension-2": lambda x: _in_parts(x, _in_the_end(x.shape), 2),
                 "all-dimensions": _along(0, 1, 2),
                 "block-by-block": _alone,
                 "inverse": _backwards(2),
@@ -188,6 +208,10 @@ LOCAL: Final = Exercise(
         "replicated": "Each device is to have its own pencils in the end, and no others.",
         "first-dimension": "That is the transform along dimension 0; expected the last.",
         "middle-dimension": "That is the transform along dimension 1; expected the last.",
+        "part-of-dimension-0": "You transformed along dimension 0, of which each device has only a "
+        "part. The dimension that is whole, and asked for, is the last.",
+        "part-of-dimension-2": "You transformed along dimension 2 while each device had only a "
+        "part of it. Do in_specs say how x is laid out?",
         "all-dimensions": "That is the transform along all three dimensions.",
         "block-by-block": "Each device transforms its block along all of its dimensions. Only the "
         "last is whole, and asked for.",
@@ -225,6 +249,8 @@ SLAB: Final = Exercise(
                 "dimension-2-missing": _along(0, 1),
                 "only-dimension-0": _along(0),
                 "block-by-block": _alone,
+                "part-of-dimension-0": lambda x: np.fft.fft(_alone(x), axis=0),
+                "part-of-dimension-1": lambda x: _in_parts(x, _in_the_end(x.shape), 0, 1, 2),
                 "inverse": _backwards(0, 1, 2),
                 "sign-turned": _too_much_in_it(0, 1, 2),
             },
@@ -255,6 +281,10 @@ SLAB: Final = Exercise(
         "only-dimension-0": "Only dimension 0 is transformed.",
         "block-by-block": "Each slab is transformed by itself: along dimension 0, which is cut, "
         "before the parts of it have come together.",
+        "part-of-dimension-0": "You transformed along dimension 0 while each device had only a "
+        "part of it, and once more when it was whole. fftn transforms along all dimensions.",
+        "part-of-dimension-1": "You transformed along dimension 1 while each device had only a "
+        "part of it: after the exchange it is cut. It has to be done before.",
         "inverse": "That is the inverse transform.",
         "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
         "its factor.",
@@ -263,6 +293,8 @@ SLAB: Final = Exercise(
         "too-often": "After one exchange every device has all that it still needs.",
         "one-too-many": "After one exchange every device has all that it still needs. Is the "
         "result exchanged back? It may stay where it is.",
+        "in-pieces": "Are the real and the imaginary parts, or slices of the block, exchanged one "
+        "by one? A block of complex numbers can go at once.",
         "all-gather by hand": "No device needs everything: what it has to get is a part of each "
         "other device's slab.",
         "no all-to-all": "Each device has to get a part of what each other one has: that is an "
@@ -308,6 +340,12 @@ PENCIL: Final = Exercise(
                 "dimension-2-missing": _along(0, 1),
                 "only-dimension-2": _along(2),
                 "block-by-block": _alone,
+                "part-of-dimension-1": lambda x: np.fft.fft(
+                    _in_parts(x, _cuts(x.shape), 1, 2), axis=0
+                ),
+                "parts-of-dimensions-1-and-2": lambda x: _in_parts(
+                    x, _in_the_end(x.shape), 0, 1, 2
+                ),
                 "inverse": _backwards(0, 1, 2),
                 "sign-turned": _too_much_in_it(0, 1, 2),
             },
@@ -333,6 +371,10 @@ PENCIL: Final = Exercise(
         "only-dimension-2": "Only dimension 2 is transformed.",
         "block-by-block": "Each block is transformed by itself, before the parts of its dimensions "
         "have come together.",
+        "part-of-dimension-1": "You transformed along dimension 1 while each device had only a "
+        "part of it. It is whole between the two exchanges.",
+        "parts-of-dimensions-1-and-2": "You transformed along dimensions 1 and 2 while each device "
+        "had only a part of them. After both exchanges, dimension 0 alone is whole.",
         "inverse": "That is the inverse transform.",
         "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
         "its factor.",
@@ -341,6 +383,7 @@ PENCIL: Final = Exercise(
         "one-too-many": "One exchange over each axis is enough. Is the result exchanged back? It "
         "may stay where it is.",
         "too-often": "One exchange over each axis is enough.",
+        "one-missing": "Each axis cuts a dimension, and an exchange over that axis makes it whole.",
         "transposed": "The result is cut along other dimensions than in the picture. Which one "
         "does the exchange over x cut, and which the one over y?",
         "all-gather by hand": "An exchange over one axis brings a device all that it needs next.",
@@ -356,7 +399,7 @@ PENCIL: Final = Exercise(
 
 def _numbers(n: int) -> Any:
     """The wave numbers of a transform of n points."""
-    return np.fft.fftfreq(n) * n
+    return np.rint(np.fft.fftfreq(n) * n)
 
 
 def _poisson(
@@ -366,6 +409,10 @@ def _poisson(
     mean: float = 0,
     sign: float = 1,
     own: bool = True,
+    blocks: bool = False,
+    exponent: int = 2,
+    corners: bool = False,
+    back: Callable[[Any], Any] = np.fft.ifftn,
 ) -> Any:
     """The solution of Poisson's equation in a periodic box.
 
@@ -376,16 +423,25 @@ def _poisson(
         mean: what is made of the mean of f.
         sign: what all is multiplied by.
         own: whether each device takes the wave numbers of its own part, or all the first ones.
+        blocks: whether each device numbers the waves of its block, as if there were no others.
+        exponent: of each wave number, in the sum.
+        corners: whether each device makes zero of the first wave that it has.
+        back: the transform by which the waves go back.
     """
     k = [numbers(n) for n in f.shape]
     if not own:
         parts = _cuts(f.shape)
         k = [k[0], np.tile(np.split(k[1], parts[0])[0], parts[0]),
              np.tile(np.split(k[2], parts[1])[0], parts[1])]  # fmt: skip
-    squares = k[0][:, None, None] ** 2 + k[1][:, None] ** 2 + k[2] ** 2
-    with np.errstate(divide="ignore"):
-        factors = np.where(squares == 0, mean, sign * np.power(squares, -float(power)))
-    return np.fft.ifftn(np.fft.fftn(f.astype(np.float64)) * factors).real.astype(np.float32)
+    lengths = [n // parts for n, parts in zip(f.shape, _in_the_end(f.shape), strict=True)]
+    if blocks:
+        k = [np.tile(numbers(size), n // size) for n, size in zip(f.shape, lengths, strict=True)]
+    sums = k[0][:, None, None] ** exponent + k[1][:, None] ** exponent + k[2] ** exponent
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factors = np.where(sums == 0, mean, sign * np.power(sums, -float(power)))
+    if corners:
+        factors[:: lengths[0], :: lengths[1], :: lengths[2]] = 0
+    return back(np.fft.fftn(f.astype(np.float64)) * factors).real.astype(np.float32)
 
 
 POISSON: Final = Exercise(
@@ -410,6 +466,10 @@ POISSON: Final = Exercise(
                 "not-squared": lambda f: _poisson(f, power=0.5),
                 "multiplied": lambda f: _poisson(f, power=-1),
                 "others-numbers": lambda f: _poisson(f, own=False),
+                "numbers-of-the-block": lambda f: _poisson(f, blocks=True),
+                "sum-of-numbers": lambda f: _poisson(f, exponent=1),
+                "every-corner": lambda f: _poisson(f, corners=True),
+                "there-again": lambda f: _poisson(f, back=np.fft.fftn),
             },
             under_mesh=True,
         ),
@@ -441,6 +501,15 @@ POISSON: Final = Exercise(
         "equation itself; to solve it, divide.",
         "others-numbers": "All devices divide by the first wave numbers, and each has other waves. "
         "Which part of each dimension does a device have, after the exchanges?",
+        "numbers-of-the-block": "The waves are numbered as if a device's block were all of them. "
+        "Their numbers follow from the size of the whole box.",
+        "sum-of-numbers": "The sum of the wave numbers is divided by; expected that of their "
+        "squares.",
+        "every-corner": "Each device makes zero of the first wave that it has. The wave of number "
+        "zero is on one device only.",
+        "there-again": "The way back is a transform as the way there; expected its inverse.",
+        "shapes-do-not-fit": "Between the way there and the way back, the waves are laid out as "
+        "P(None, 'x', 'y'), and a vector of numbers has to be cut as its dimension is there.",
         "not-finite": "The wave of number zero is divided by zero.",
         "dtype": "u is real, in float32. An inverse transform gives complex numbers: does the body "
         "return their real part?",
@@ -558,10 +627,12 @@ GRADIENTS: Final = Exercise(
     ),
     hints=(
         "All vectors stay cut as b is. Where does a step need more than a device's own part?",
-        "A @ p for a device's rows needs all of p: lax.all_gather(p, 'x', tiled=True). A product "
-        "of two vectors is a sum over all devices: lax.psum(jnp.dot(u, v), 'x').",
-        "lax.fori_loop, with x, r, p and the square of r carried. In the body, b - b is a vector "
-        "of zeros that varies as b does; jnp.zeros_like(b) does not.",
+        "A @ direction for a device's rows needs all of direction: lax.all_gather(direction, 'x', "
+        "tiled=True). A product of two vectors is a sum over all devices: lax.psum(jnp.dot(u, v), "
+        "'x').",
+        "lax.fori_loop, with x, residual, direction and the square of the residual carried. "
+        "jnp.zeros_like(b) is a vector of zeros that varies from device to device as b does; one "
+        "made from nothing, jnp.zeros(b.shape), is the same on all devices.",
     ),
     diagnoses={
         "once-too-often": f"That is what comes of {STEPS + 1} steps.",
@@ -577,10 +648,10 @@ GRADIENTS: Final = Exercise(
         "the-residual": "That is the residual, and not x.",
         "the-direction": "That is the next direction, and not x.",
         "not-replicated": "What every device is to have alike has to come from an all-reduce.",
-        "too-many-bytes": "In each step p comes to every device, and two products are added up, "
-        "which are single numbers. Is something larger gathered or reduced, or more often? (What "
-        "does not change from step to step need not be gathered in it; and A need not move.)",
-        "no all-gather": "A device's rows of A need all of p.",
+        "too-many-bytes": "In a step, direction alone has to come to every device, and two single "
+        "numbers are added up. A square of the residual is known from the step before, and can be "
+        "carried; A, and what does not change from step to step, need not be gathered in it.",
+        "no all-gather": "A device's rows of A need all of direction.",
         "no all-reduce": "A product of two vectors is a sum over all devices.",
         "no-shard-map": "Left to the compiler, it may be good or not: here you decide.",
         "unknown-times": "Do a fixed number of steps, with lax.fori_loop, lax.scan or Python's "
@@ -595,25 +666,44 @@ FACTORED: Final = {8: (32, 10.0), 4: (24, 1000.0)}
 """On each line: the size of a matrix to be factorised, and how badly conditioned it is."""
 
 
-def _factored(A: Any, below: float = 1, rows: int = 0) -> Any:  # noqa: N803
+def _factored(
+    A: Any,  # noqa: N803
+    below: float = 1,
+    rows: int = 0,
+    steps: int | None = None,
+    itself: bool = False,
+) -> Any:
     """A matrix factorised into L and U, both in one, in double precision.
 
     Args:
         A: the matrix.
         below: what the numbers of L are multiplied by where they are kept.
         rows: if not 0, each so many rows are factorised without those above them.
+        steps: after how many it ends.
+        itself: whether row k is taken off itself, too.
     """
     made, n = A.astype(np.float64), len(A)
-    for k in range(n):
+    for k in range(n)[:steps]:
         end = (k // rows + 1) * rows if rows else n
-        made[k + 1 : end, k] /= made[k, k]
-        made[k + 1 : end, k + 1 :] -= np.outer(made[k + 1 : end, k], made[k, k + 1 :])
+        row, others = made[k].copy(), slice(k if itself else k + 1, end)
+        made[others, k] /= row[k]
+        made[others, k + 1 :] -= np.outer(made[others, k], row[k + 1 :])
     return (np.triu(made) + below * np.tril(made, -1)).astype(np.float32)
 
 
 def _rows_of(n: int) -> int:
     """How many rows a device has of a matrix of this size."""
     return n // next(devices for devices, (size, _) in FACTORED.items() if size == n)
+
+
+def _all_at_once(A: Any) -> Any:  # noqa: N803
+    """The factorisation where each device numbers its rows from 0: in step k they all send one."""
+    made = A.astype(np.float64).reshape(-1, _rows_of(len(A)), len(A))
+    for k in range(made.shape[1]):
+        row = made[:, k].sum(0)
+        made[:, k + 1 :, k] /= row[k]
+        made[:, k + 1 :, k + 1 :] -= made[:, k + 1 :, k, None] * row[k + 1 :]
+    return made.reshape(A.shape).astype(np.float32)
 
 
 def _crout(A: Any) -> Any:  # noqa: N803
@@ -635,6 +725,22 @@ def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: 
     lower = np.tril(packed, -1) + (np.eye(len(b)) if unit else np.diag(np.diag(packed)))
     x = np.linalg.solve(lower, x) if forward else x
     x = np.linalg.solve(np.triu(packed), x) if back else x
+    return x.astype(np.float32)
+
+
+def _divided_on_the_way(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution where the forward pass takes numbers off that U's diagonal has divided."""
+    packed = LU.astype(np.float64)
+    lower = np.tril(packed, -1) / np.diag(packed) + np.eye(len(b))
+    return np.linalg.solve(np.triu(packed), np.linalg.solve(lower, b)).astype(np.float32)
+
+
+def _back_from_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution where the back pass, too, runs from the first number to the last."""
+    packed, x = LU.astype(np.float64), _by_factors(LU, b, back=False).astype(np.float64)
+    for k in range(len(b)):
+        x[k] /= packed[k, k]
+        x[:k] -= packed[:k, k] * x[k]
     return x.astype(np.float32)
 
 
@@ -675,6 +781,9 @@ ELIMINATION: Final = Exercise(
                 "multipliers-missing": lambda A: _factored(A, below=0),  # noqa: N803
                 "multipliers-negative": lambda A: _factored(A, below=-1),  # noqa: N803
                 "each-for-itself": lambda A: _factored(A, rows=_rows_of(len(A))),  # noqa: N803
+                "first-rows-alone": lambda A: _factored(A, steps=_rows_of(len(A))),  # noqa: N803
+                "itself-too": lambda A: _factored(A, itself=True),  # noqa: N803
+                "numbers-of-the-block": _all_at_once,
                 "ones-in-u": _crout,
                 "nothing-done": lambda A: A,  # noqa: N803
             },
@@ -702,6 +811,8 @@ ELIMINATION: Final = Exercise(
                 "only-forward": lambda LU, b: _by_factors(LU, b, back=False),  # noqa: N803
                 "only-back": lambda LU, b: _by_factors(LU, b, forward=False),  # noqa: N803
                 "l-not-of-ones": lambda LU, b: _by_factors(LU, b, unit=False),  # noqa: N803
+                "divided-on-the-way": _divided_on_the_way,
+                "back-from-the-first": _back_from_the_first,
                 "never-divided": _ones_in_u,
                 "one-matrix": lambda LU, b: np.linalg.solve(LU, b),  # noqa: N803
             },
@@ -736,6 +847,11 @@ ELIMINATION: Final = Exercise(
         "U.",
         "each-for-itself": "Each device eliminates with its own rows alone. The rows of the "
         "devices before it come first.",
+        "first-rows-alone": "The elimination ends after as many steps as a device has rows. Each "
+        "row of the matrix has its step.",
+        "itself-too": "Row k is taken off itself, too. Only the rows below it change in step k.",
+        "numbers-of-the-block": "Each device numbers its rows from 0 on, so that several of them "
+        "take row k for theirs. Which rows of the whole matrix does a device have?",
         "ones-in-u": "That is a factorisation in which U has ones on its diagonal; expected L to "
         "have them.",
         "nothing-done": "That is A, as it came.",
@@ -743,6 +859,10 @@ ELIMINATION: Final = Exercise(
         "only-back": "That is the solution of U x = b: L has to be solved with first.",
         "l-not-of-ones": "L's diagonal has ones, which are not kept. The diagonal that is kept is "
         "that of U.",
+        "divided-on-the-way": "In the forward pass, numbers are divided by the diagonal before "
+        "they are taken off. The diagonal that is kept is that of U; L's has ones.",
+        "back-from-the-first": "The back pass runs from the first number to the last. U x = y is "
+        "solved from the last to the first.",
         "never-divided": "U's diagonal has no ones: each number of x is divided by its own.",
         "one-matrix": "That is the solution for LU as if it were one matrix.",
         "not-replicated": "What every device is to have alike has to come from an all-reduce.",
@@ -750,10 +870,11 @@ ELIMINATION: Final = Exercise(
         "2n.",
         "all-gather by hand": "No device needs all rows, or all of b: one row, or one number, at a "
         "time.",
-        "no all-reduce": "Who has the row, or the number, has to tell all others.",
+        "no all-reduce": "Only one device has row k, or number k, and has to tell all others.",
         "no-shard-map": "Left to the compiler, a step may be cheap or not, and jnp.linalg.solve "
         "gathers A: here you decide.",
-        "not-finite": "Something is divided by zero. A row that was masked too early?",
+        "not-finite": "Has every device the number on the diagonal that it divides by, or is that "
+        "masked too early?",
     },
     about=(Requests, CommunicatesAtMost),
 )
@@ -769,6 +890,27 @@ def _by_blocks(A: Any) -> Any:  # noqa: N803
     rows = A.swapaxes(0, 1)
     factors = _factored(rows.reshape(-1, A.shape[-1]))
     return np.ascontiguousarray(factors.reshape(rows.shape).swapaxes(0, 1))
+
+
+def _by_rounds(A: Any, number: Callable[[Any, Any, int, int], Any]) -> Any:  # noqa: N803
+    """The factorisation in rounds, with numbers for the rows that are left in a round.
+
+    Args:
+        A: the matrix, its rows dealt out.
+        number: makes the numbers, of places, devices, the number of these and of rounds to come.
+    """
+    made = A.astype(np.float64)
+    rounds, p, _ = A.shape
+    with np.errstate(all="ignore"):
+        for k in range(rounds * p):
+            left = made[k // p :]
+            row = left[0, k % p].copy()
+            place, device = np.indices(left.shape[:2])
+            below = number(place, device, p, len(left)) > k % p
+            factors = left[below, k] / row[k]
+            left[below, k + 1 :] -= np.outer(factors, row[k + 1 :])
+            left[below, k] = factors
+    return made.astype(np.float32)
 
 
 DEALT: Final = Exercise(
@@ -787,6 +929,10 @@ DEALT: Final = Exercise(
                 "multipliers-missing": _dealt(lambda A: _factored(A, below=0)),  # noqa: N803
                 "multipliers-negative": _dealt(lambda A: _factored(A, below=-1)),  # noqa: N803
                 "in-blocks": _by_blocks,
+                "numbers-turned": lambda A: _by_rounds(A, lambda i, d, p, _: i + p * d),  # noqa: N803
+                "numbers-in-blocks": lambda A: _by_rounds(  # noqa: N803
+                    A, lambda i, d, _, left: i + left * d
+                ),
                 "nothing-done": lambda A: A,  # noqa: N803
             },
             under_mesh=True,
@@ -822,7 +968,15 @@ DEALT: Final = Exercise(
         "U.",
         "in-blocks": "The rows are taken in blocks: all of the first device, then all of the next. "
         "Row i is at [i // p, i % p]: they are dealt out in turn.",
+        "numbers-turned": "Rows are numbered as if device d had those from p d on. From one row of "
+        "a device to its next, it is p rows.",
+        "numbers-in-blocks": "What is left is numbered in blocks, all of the first device's and "
+        "then all of the next one's. From one row of a device to its next, it is p rows.",
         "nothing-done": "That is A, as it came.",
+        "unknown-times": "The bounds of a loop have to be the same Python numbers on all devices; "
+        "what lax.axis_index gives is not.",
+        "added-by-the-compiler": "Is A reshaped outside the body, or cut otherwise than it came? A "
+        "reshape to (n, n) puts the rows back in order, and so moves them from device to device.",
         "too-much-work": "Are rows that are done, and columns that are, still worked on, if only "
         "to change nothing? A mask saves no work. A smaller slice does.",
         "too-many-bytes": "A row in each step is enough.",

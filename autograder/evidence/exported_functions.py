@@ -1,0 +1,100 @@
+"""A learner's function as evidence: exported, or why it cannot be."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from autograder import programs
+from autograder.errors import (
+    TheirError,
+    before_jaxs_words,
+    theirs,
+    what_it_raised,
+    wordless_of_jax,
+)
+from autograder.evidence.data import NotCaptured, Program, Unanswered
+
+
+class Export(NamedTuple):
+    """One thing that a function is exported for.
+
+    Attributes:
+        given: the arguments, in words.
+        axes: the names of the axes of the mesh that they are on.
+        export: does it.
+    """
+
+    given: str
+    axes: tuple[str, ...]
+    export: Callable[[], bytes]
+
+
+def calling(answer: Callable[..., object]) -> Callable[..., object]:
+    """What calls a learner's function where JAX traces it, and minds what comes back."""
+
+    def called(*arguments: object) -> object:
+        with theirs():
+            result = answer(*arguments)
+            if result is ...:
+                raise NotImplementedError
+            if callable(result) and not isinstance(result, jax.Array):
+                raise ReturnsAFunctionError
+        return result
+
+    return called
+
+
+def exported(
+    answer: Callable[..., Any], exports: Sequence[Export]
+) -> Program | NotCaptured | Unanswered:
+    """A function as evidence.
+
+    Args:
+        answer: the learner's function.
+        exports: what it is exported for, the case that the notebook shows first.
+    """
+    artifacts: list[bytes] = []
+    try:
+        for each in exports:
+            artifacts.append(each.export())
+    except programs.ProgramError as error:
+        return NotCaptured(error.diagnosis, str(error))
+    except TheirError as raised:
+        if is_stub(raised.error):
+            return Unanswered()
+        if isinstance(raised.error, ReturnsAFunctionError):
+            return NotCaptured(
+                "returns-a-function",
+                "Your function returns another function. Call that one with its arguments, and "
+                "return its result.",
+            )
+        failed = exports[len(artifacts)]
+        why, said = what_it_raised(raised.error, answer, failed.axes)
+        why_it_raised = why
+        if artifacts:
+            why = "only-the-first"
+            given = f"For {failed.given}, {_going_on(said)}"
+            said = f"It compiles in the case that the notebook shows. {given}"
+            if why_it_raised in ("raised", "does-not-reshape"):
+                said = before_jaxs_words(
+                    said, "Is a size, or a number of devices, written into it?"
+                )
+        return NotCaptured(why, said)
+    return Program(tuple(artifacts))
+
+
+def is_stub(error: BaseException) -> bool:
+    """Whether it is what a function that is still to be written raises, and not JAX's own."""
+    if not isinstance(error, NotImplementedError) or str(error):
+        return False
+    return not wordless_of_jax(error)
+
+
+class ReturnsAFunctionError(TypeError):
+    """What a learner's function returns is to be called first."""
+
+
+def _going_on(sentence: str) -> str:
+    """A sentence that goes on where another word has begun it; `JAX` stays what it is."""
+    return sentence if sentence[:2].isupper() else f"{sentence[0].lower()}{sentence[1:]}"

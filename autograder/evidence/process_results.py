@@ -1,0 +1,127 @@
+"""What several processes returned and wrote, as evidence."""
+
+import re
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from autograder.errors import UsageError
+from autograder.evidence.data import (
+    Contents,
+    File,
+    NotCaptured,
+    OwnArray,
+    Piece,
+    ProcessResult,
+    Run,
+    Runs,
+    Shard,
+    Shards,
+    Unanswered,
+    Value,
+)
+from autograder.evidence.plain_values import plain
+from autograder.evidence.plans import ProcessesPlan
+from autograder.evidence.unsuitable_answers import not_a_function
+from autograder.processes import (
+    AddressableShards,
+    Outcome,
+    ProcessCase,
+    files_written,
+    run,
+    write_files,
+)
+
+LARGEST: Final = 1 << 18
+"""The most bytes of an array that a process returns or writes; those of the exercises have less."""
+
+MAYBE_THE_MACHINES: Final = ("died",)
+"""What may have befallen a process by no fault of the function's: it is called once more."""
+
+MOST_FILES: Final = 64
+"""The most files that processes write."""
+
+
+def runs(plan: ProcessesPlan, answer: object) -> Piece:
+    """What came of a function that several processes called, up to the first call that failed."""
+    if not callable(answer):
+        return not_a_function(answer)
+    made: list[Run] = []
+    for case in plan.cases:
+        with tempfile.TemporaryDirectory() as folder:
+            write_files(case, Path(folder))
+            try:
+                outcomes = _outcomes(answer, case, Path(folder))
+                if any(outcome.why in MAYBE_THE_MACHINES for outcome in outcomes):
+                    outcomes = _outcomes(answer, case, Path(folder))
+            except UsageError as error:
+                return NotCaptured("cannot-be-sent", str(error))
+            if all(outcome.came is ... and not outcome.why for outcome in outcomes):
+                return Unanswered()
+            made.append(Run(tuple(map(_result, outcomes)), _files(case, Path(folder))))
+        if any(outcome.why for outcome in outcomes):
+            break
+    return Runs(tuple(made))
+
+
+def _outcomes(function: Callable[..., Any], case: ProcessCase, folder: Path) -> list[Outcome]:
+    arguments = partial(case.arguments, folder)
+    outcomes = run(function, case.processes, arguments, [name for name, _ in case.axes])
+    for outcome in outcomes:  # where the files are is nobody's business
+        outcome.said = re.sub(rf"{re.escape(str(folder))}/(common|process \d)", "…", outcome.said)
+    return outcomes
+
+
+def _result(outcome: Outcome) -> ProcessResult:
+    if outcome.why:
+        return ProcessResult(why=outcome.why, sentence=outcome.said)
+    came = outcome.came
+    several = came if isinstance(came, tuple) else (came,)
+    if any(_too_large(part) for part in several):
+        return ProcessResult(
+            why="too-large",
+            sentence=f"Process {outcome.process} returned an array of more than {LARGEST:,} bytes.",
+        )
+    return ProcessResult(tuple(map(_part, several)))
+
+
+def _too_large(part: Any) -> bool:
+    if isinstance(part, AddressableShards):
+        return sum(data.nbytes for _, _, data in part.shards) > LARGEST
+    return isinstance(part, np.ndarray) and part.nbytes > LARGEST
+
+
+def _part(part: Any) -> Shards | OwnArray | Value:
+    if isinstance(part, AddressableShards):
+        shards = (Shard(device, block, _contents(data)) for device, block, data in part.shards)
+        return Shards(part.shape, part.dtype, tuple(shards))
+    if isinstance(part, np.ndarray | np.generic) and part.dtype.kind in "biufc":
+        return OwnArray(_contents(np.asarray(part)))
+    return Value(plain(part))
+
+
+def _contents(array: np.ndarray) -> Contents:
+    return Contents(array.shape, array.dtype.name, array.tobytes())
+
+
+def _files(case: ProcessCase, folder: Path) -> tuple[File, ...]:
+    written = files_written(folder, case.processes)[: MOST_FILES + 1]
+    return tuple(_file(name, path) for name, path in written)
+
+
+def _file(name: str, path: Path) -> File:
+    """A file as `np.load` reads it. It may be anything."""
+    name = name.encode(errors="replace").decode()
+    try:
+        if path.stat().st_size > LARGEST:
+            return File(name, None, f"It has more than {LARGEST:,} bytes.")
+        array = np.load(path, allow_pickle=False)
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
+            return File(name, None, "It does not hold one array of numbers.")
+        return File(name, _contents(array))
+    except Exception as error:  # NumPy has an error type for each way in which it is none
+        return File(name, None, f"np.load cannot read it: {type(error).__name__}.")

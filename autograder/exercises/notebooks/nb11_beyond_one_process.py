@@ -1,0 +1,479 @@
+"""Notebook 11: one program run by several processes, each with some of the devices."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from autograder.exercises.exercise import Exercise
+from autograder.exercises.requirements_on_processes import Expected, OnProcesses
+from autograder.exercises.requirements_on_values import AnyOf, Predicts
+from autograder.processes import Given, ProcessCase, Spec, files_of
+
+LINE: Final = (("x", 8),)
+WIDE: Final = (("x", 4), ("y", 2))
+TALL: Final = (("x", 2), ("y", 4))
+
+Axes = tuple[tuple[str, int], ...]
+
+
+def _seed(generator: np.random.Generator) -> int:
+    return int(generator.integers(1 << 30))
+
+
+# 11.1: which numbers a process has
+
+NUMBERS: Final = 128
+
+
+def _has(cell: str, right: int, **mistakes: Any) -> Predicts:
+    spec, _, processes = cell.rpartition(", ")
+    return Predicts(
+        "here",
+        cell,
+        f"how many different numbers of an array of 16 × 8, laid out by {spec}, process 1 of "
+        f"{processes} has",
+        right,
+        {name.replace("_", "-"): value for name, value in mistakes.items()},
+    )
+
+
+HERE: Final = Exercise(
+    id="11.1",
+    title="What a process has",
+    afterwards="x.addressable_shards lists what is here, x.is_fully_addressable says whether it is "
+    "all there is, and sharding.addressable_devices_indices_map(shape) says the same of an array "
+    "that is still to be made.",
+    requirements=(
+        _has("P('x', 'y'), 2", 64, one_device=16, everything=128),
+        _has("P('x'), 2", 64, one_device=32, counts_copies=128),
+        _has("P('y'), 2", 128, fair_share=64, counts_copies=256),
+        _has("P(None, 'x'), 4", 32, counts_copies=64, everything=128),
+        _has("P('y', 'x'), 4", 32, one_device=16, everything=128),
+        _has("P('y'), 4", 128, fair_share=32, one_device=64, counts_copies=256),
+        _has("P(), 4", 128, fair_share=32, counts_copies=256),
+    ),
+    hints=(
+        "Draw the mesh: four rows of two devices, in order. Which of them are process 1's, where "
+        "two processes have four devices each? And where four have two each?",
+        "For each of its devices, which block is there? Two devices may have the same block, and "
+        "that counts once.",
+        "P('y') cuts the rows in two. Of the two devices in one row of the mesh, the first has the "
+        "upper half, and the second the lower. How many rows of the mesh does a process have?",
+    ),
+    diagnoses={
+        "one-device": "That is what one of its devices has. A process has several.",
+        "counts-copies": "That counts copies, too: some of the process's devices have the same "
+        "block. How many different numbers are there?",
+        "fair-share": "That is an even share for each process. But the axis x, along which the "
+        "processes follow each other, does not cut this array.",
+        "everything": "That is the whole array. Does one of the axes that cut it lead from one "
+        "process to another?",
+    },
+)
+
+# 11.2: which lines work
+
+WORDS: Final = ("works", "raises", "waits", "wrong numbers")
+
+
+def _line(cell: str, right: str, **mistakes: Any) -> Predicts:
+    return Predicts(
+        "lines",
+        cell,
+        f"what becomes of {cell}",
+        right,
+        {name.replace("_", "-"): value for name, value in mistakes.items()},
+        words=WORDS,
+    )
+
+
+_ALL_TAKE_PART: Final = AnyOf(("raises", "waits", "wrong numbers"))
+
+_OF_ONE: Final = AnyOf(("works", "raises", "wrong numbers"))
+
+LINES: Final = Exercise(
+    id="11.2",
+    title="Which lines work",
+    afterwards="The rule behind the table: whatever computes with an array is done by all "
+    "processes, in the same order and with the same numbers; whatever is a process's own affair, "
+    "such as printing, may differ.",
+    requirements=(
+        _line("print(x)", "works", all_take_part=_ALL_TAKE_PART),
+        _line(
+            "np.asarray(x)",
+            "raises",
+            not_all_here=AnyOf(("works", "wrong numbers")),
+            no_one_waits="waits",
+        ),
+        _line("np.asarray(x[0])", "works", all_take_part=_ALL_TAKE_PART),
+        _line("np.asarray(x.addressable_shards[0].data)", "works", all_take_part=_ALL_TAKE_PART),
+        _line("if first: print(x.sum())", "waits", asked_alone=_OF_ONE),
+        _line("total = x.sum(); if first: print(total)", "works", printing_is_free=_ALL_TAKE_PART),
+        _line("if first: print(x[0])", "waits", row_is_here=_OF_ONE),
+        _line(
+            "x[8 * jax.process_index()]",
+            "wrong numbers",
+            one_program="works",
+            not_even_an_error=AnyOf(("raises", "waits")),
+        ),
+    ),
+    hints=(
+        "For each line: which devices does it need, and do the processes that have them take part?",
+        "x.sum() adds up numbers that are on all devices, so all processes have to ask for it. Its "
+        "result is a scalar of which every device has a copy.",
+        "Try them: put a line into a function that makes x as above, and call it with "
+        "on_processes. A function that waits is ended after five seconds.",
+    ),
+    diagnoses={
+        "all-take-part": "Every process runs this line. Whatever it needs of other processes' "
+        "devices, they compute and send, since they run the same line. Try it.",
+        "not-all-here": "np.asarray wants all of x in this process's memory. Half of x is on "
+        "devices that this process cannot read, and np.asarray does not communicate.",
+        "no-one-waits": "np.asarray does not communicate, so there is nothing to wait for: it "
+        "looks at what is here.",
+        "asked-alone": "Only the first process asks for this, and the numbers are on the devices "
+        "of both. What do the other's devices do meanwhile?",
+        "row-is-here": "Row 0 is on the first process's device. But x[0] is a program on all eight "
+        "devices, and the other process does not run it.",
+        "printing-is-free": "Both processes compute the total, and both have a copy of it then. "
+        "Only printing is left to one of them.",
+        "one-program": "Each process asks for another row. But they run one program together, on "
+        "all devices: does that program know of two different rows?",
+        "not-even-an-error": "Both processes run the line, so nobody waits, and nothing checks "
+        "that both ask for the same. Try it, and look at the numbers.",
+    },
+)
+
+# 11.3: an array from local data
+
+
+def _batches(generator: np.random.Generator) -> Sequence[ProcessCase]:
+    def case(processes: int, axes: Axes, rows: int, columns: int) -> ProcessCase:
+        seed = _seed(generator)
+        shape = (rows, columns)
+        return ProcessCase(
+            processes,
+            axes,
+            (
+                Given("sharding", shape, ("x",)),
+                Given("rows", shape, ("x",), seed),
+            ),
+        )
+
+    rows = 8 * int(generator.integers(2, 5))
+    return (
+        case(2, LINE, rows, 4),
+        case(4, LINE, 16, 6),
+        case(2, WIDE, 16, 3),
+        case(4, TALL, 2 * rows, 4),
+    )
+
+
+def _table(case: ProcessCase) -> np.ndarray:
+    return next(g for g in case.given if g.kind in ("rows", "array", "folder")).values()
+
+
+def _laid_out(case: ProcessCase) -> tuple[Expected]:
+    given = next(g for g in case.given if g.kind == "sharding")
+    return (Expected(_table(case), given.spec),)
+
+
+BATCH: Final = Exercise(
+    id="11.3",
+    title="An array from what each process reads",
+    afterwards="jax.make_array_from_process_local_data(sharding, mine) and "
+    "jax.make_array_from_callback(shape, sharding, read) make the same array. The first is handy "
+    "where each process has one piece, the second where one would have to think about which.",
+    requirements=(
+        OnProcesses(
+            "make_array",
+            "one array, laid out by the sharding, with all rows of the table",
+            _batches,
+            _laid_out,
+        ),
+    ),
+    hints=(
+        "Nobody has all rows, and nobody needs them: each device needs its own block. Which rows "
+        "are those?",
+        "jax.make_array_from_callback(shape, sharding, read) calls read(index) for each of the "
+        "process's devices, where index is a tuple of slices: the device's block.",
+        "rows[index] takes such a tuple of slices, as any NumPy array does.",
+    ),
+    diagnoses={
+        "not-here": "Which rows a process needs follows from the sharding: "
+        "sharding.addressable_devices_indices_map(shape) lists its devices' blocks.",
+        "own-array": "An array made by jnp.asarray, or put on one's own devices, is known to no "
+        "other process. jax.make_array_from_process_local_data and jax.make_array_from_callback "
+        "make arrays that all share.",
+        "none": "Is a return missing?",
+        "raised": "jax.make_array_from_callback takes the shape of the whole array, and a function "
+        "that returns the block of an index: rows[index]. And rows is no array yet: a piece of it "
+        "is.",
+        "dtype": "The numbers are to stay what they are in the table.",
+        "shape": "Does the array's shape follow from how many rows each process gave? Where two "
+        "processes need the same rows, that is not their sum.",
+        "values": "The blocks are where they should be, but one has other rows in it than it "
+        "should. Which rows did that process give, and which ones does it need?",
+    },
+)
+
+# 11.4: back to the host
+
+
+def _gathers(generator: np.random.Generator) -> Sequence[ProcessCase]:
+    def case(processes: int, axes: Axes, shape: tuple[int, ...], spec: Spec) -> ProcessCase:
+        return ProcessCase(processes, axes, (Given("array", shape, spec, _seed(generator)),))
+
+    columns = 8 * int(generator.integers(1, 3))
+    return (
+        case(2, LINE, (16, 3), ("x",)),
+        case(4, TALL, (8, columns), (None, ("y", "x"))),
+        case(2, WIDE, (8, 4), ("y", "x")),
+        case(2, WIDE, (6, 4), ("y",)),
+    )
+
+
+HOST: Final = Exercise(
+    id="11.4",
+    title="Everything to every host",
+    afterwards="It is seldom what one wants: all of the array has to fit into every host's memory. "
+    "To save it, or to look at some of it, each process can deal with its own shards.",
+    requirements=(
+        OnProcesses(
+            "to_host",
+            "a NumPy array with all of x, in every process",
+            _gathers,
+            lambda case: (Expected(_table(case), host=True),),
+        ),
+    ),
+    hints=(
+        "np.asarray(x) works where every number is here. So first have every device hold all of "
+        "them; that is a layout like any other, and making it is a computation, in which all "
+        "processes take part.",
+        "A jitted function may say how its result is laid out: jax.jit(f, out_shardings=…). The "
+        "mesh is x.sharding.mesh.",
+        "jax.experimental.multihost_utils has a function for it, process_allgather. Mind its "
+        "argument tiled: without it, arrays are stacked, or refused.",
+    ),
+    diagnoses={
+        "not-addressable": "np.asarray reads what is here. Some of these numbers are on other "
+        "processes' devices.",
+        "none": "Is a return missing?",
+        "not-numpy": "np.asarray makes one of it.",
+        "differs-between-processes": "Each process knows the numbers that are here. The others' "
+        "have to be sent: which line does that?",
+        "shape": "Is that the part that one process has? Every process is to have all of x.",
+        "on-devices": "Now that every device has all of x, np.asarray(x) works.",
+    },
+)
+
+# 11.5: the same numbers on one, two and four processes
+
+RATE: Final = 1 / 128
+
+
+def _trainings(generator: np.random.Generator) -> Sequence[ProcessCase]:
+    batch = 8 * int(generator.integers(1, 4))
+    steps = int(generator.integers(3, 6))
+    table, weights = _seed(generator), _seed(generator)
+    return tuple(
+        ProcessCase(
+            processes,
+            LINE,
+            (
+                Given("mesh"),
+                Given("values", (4,), seed=weights),
+                Given("rows", (steps * batch, 5), ("x",), table, batch),
+                Given("number", number=batch),
+            ),
+        )
+        for processes in (1, 2, 4)
+    )
+
+
+def _batches_of(case: ProcessCase) -> np.ndarray:
+    _, _, rows, size = case.given
+    return rows.values().astype(np.float64).reshape(-1, size.number, 5)
+
+
+def _first_again(case: ProcessCase) -> np.ndarray:
+    """The first batch, as often as there are batches."""
+    batches = _batches_of(case)
+    return np.repeat(batches[:1], len(batches), axis=0)
+
+
+def _at_once(case: ProcessCase) -> np.ndarray:
+    """All rows, as one batch."""
+    return _batches_of(case).reshape(1, -1, 5)
+
+
+def _trained(
+    case: ProcessCase,
+    steps: int | None = None,
+    rate: float = RATE,
+    batches: np.ndarray | None = None,
+) -> np.ndarray:
+    """The weights after so many steps, by default one on each batch of the table."""
+    w = case.given[1].values().astype(np.float64)
+    batches = _batches_of(case) if batches is None else batches
+    for batch in batches[:steps]:
+        x, y = batch[:, :4], batch[:, 4]
+        w = w - rate * 2 * x.T @ (x @ w - y) / len(x)
+    return w
+
+
+TRAINING: Final = Exercise(
+    id="11.5",
+    title="The same numbers on one, two and four processes",
+    afterwards="It can be written without a word of processes. That is what one program on all "
+    "devices means: who holds which rows is the sharding's affair, and the gradient's all-reduce "
+    "is the compiler's.",
+    requirements=(
+        OnProcesses(
+            "train",
+            "the weights after a step on each batch, the same in every process",
+            _trainings,
+            lambda case: (Expected(_trained(case)),),
+            mistakes={
+                "one-step-less": lambda case: (_trained(case, -1),),
+                "one-step": lambda case: (_trained(case, 1),),
+                "not-trained": lambda case: (_trained(case, 0),),
+                "first-batch-again": lambda case: (_trained(case, batches=_first_again(case)),),
+                "one-large-batch": lambda case: (_trained(case, batches=_at_once(case)),),
+                "eight-times": lambda case: (_trained(case, rate=8 * RATE),),
+                "uphill": lambda case: (_trained(case, rate=-RATE),),
+                "sum-of-rows": lambda case: (_trained(case, rate=RATE * case.given[3].number),),
+            },
+        ),
+    ),
+    hints=(
+        "Batch number k is rows k * batch to (k + 1) * batch of the table. Of these, each process "
+        "can read those that its devices hold where the batch is cut over x.",
+        "make_array from 11.3 makes one array of a whole table. Here it is a piece of one: the "
+        "rows of a block are k * batch further down.",
+        "With the batch as one array, step is the same as on one process: "
+        "jax.jit(jax.grad(loss))(w, batch) is the gradient over all rows of it, on every device.",
+    ),
+    diagnoses={
+        "not-here": "Of each batch, a process has those rows alone that its devices hold, where "
+        "the batch is cut over x. The others' are read by the others.",
+        "differs-between-processes": "Each process came to weights of its own. Did each take the "
+        "gradient of its own rows alone? It has to be that of the whole batch.",
+        "only-on-one-process": "So something in it depends on how many processes there are. Is "
+        "there a division, or a number of rows, that does?",
+        "one-step-less": "Those are the weights one step too early.",
+        "one-step": "Those are the weights after the first step.",
+        "not-trained": "Those are the weights that it started with. Is the new value kept?",
+        "first-batch-again": "Those are the weights after as many steps on the first batch. Which "
+        "rows are read in the second step?",
+        "one-large-batch": "Those are the weights after one step on all rows at once.",
+        "eight-times": "The steps are eight times too large, as many times as there are devices. "
+        "Is something added up over them that should be averaged?",
+        "none": "Is a return missing?",
+        "uphill": "Each step goes up the gradient, not down.",
+        "sum-of-rows": "The steps are as many times too large as a batch has rows. Is the loss a "
+        "mean there, or a sum?",
+        "number-of-results": "The weights alone are asked for.",
+    },
+)
+
+# 11.6: a checkpoint
+
+
+def _count(case: ProcessCase, spec: Spec) -> int:
+    """How many blocks a spec cuts rows into."""
+    sizes, rows = dict(case.axes), spec[0]
+    names = rows if isinstance(rows, tuple) else (rows,)
+    return math.prod(sizes[name] for name in names if name)
+
+
+def _saves(generator: np.random.Generator) -> Sequence[ProcessCase]:
+    def case(axes: Axes, spec: Spec) -> ProcessCase:
+        shape = (8 * int(generator.integers(2, 5)), 4)
+        array = Given("array", shape, spec, _seed(generator))
+        return ProcessCase(2, axes, (Given("folder"), array))
+
+    return (
+        case(LINE, ("x",)),
+        case(WIDE, ("x",)),
+        case(WIDE, ("y",)),
+        case(TALL, (("x", "y"),)),
+    )
+
+
+def _saved(case: ProcessCase) -> dict[str, np.ndarray]:
+    array = case.given[1]
+    return files_of(array.values(), _count(case, array.spec))
+
+
+def _restores(generator: np.random.Generator) -> Sequence[ProcessCase]:
+    def case(processes: int, axes: Axes, spec: Spec) -> ProcessCase:
+        shape = (8 * int(generator.integers(2, 5)), 8)
+        given = (
+            Given("folder", shape, seed=_seed(generator)),
+            Given("sharding", shape, spec),
+            Given("shape", shape),
+        )
+        return ProcessCase(processes, axes, given)
+
+    return case(4, LINE, ("x",)), case(4, TALL, ("x", "y")), case(2, WIDE, (None, "x"))
+
+
+def _in_order_of_text(case: ProcessCase) -> tuple[np.ndarray]:
+    files = files_of(_table(case), 8)
+    return (np.concatenate([files[name] for name in sorted(files)]),)
+
+
+CHECKPOINT: Final = Exercise(
+    id="11.6",
+    title="A checkpoint written by two and read by four",
+    afterwards="Orbax does the same, with many arrays at once, in the background, and in a format "
+    "that can be read in any layout. Each process writes what it holds, each block once.",
+    requirements=(
+        OnProcesses(
+            "save",
+            "a file for each block of rows, written once",
+            _saves,
+            files=_saved,
+        ),
+        OnProcesses(
+            "restore",
+            "the array that the files hold, laid out by the sharding",
+            _restores,
+            _laid_out,
+            mistakes={"sorted-as-text": _in_order_of_text},
+        ),
+    ),
+    hints=(
+        "For saving: x.addressable_shards lists the blocks that are here. shard.index says which "
+        "rows, shard.data has them, and of several copies, each has another shard.replica_id.",
+        "For restoring, jax.make_array_from_callback(shape, sharding, read) asks for blocks, each "
+        "by a tuple of slices. The files that a block lies in may be several, and of each it may "
+        "need a part.",
+        "The simplest read puts all files together in the right order, and returns "
+        "whole[index]. The order is that of numbers: '12-16.npy' comes before '4-8.npy' where "
+        "names are sorted as text.",
+    ),
+    diagnoses={
+        "written-twice": "Where there are copies of a block, one of them has to be chosen to be "
+        "written, so that all processes choose the same: shard.replica_id numbers them.",
+        "waits": "Saving is each process's own affair: shard.data is here, and needs nobody else. "
+        "To compute with x, all processes have to do the same.",
+        "restore: raised": "Is a file looked for that is not there? The files may be cut in "
+        "another way than sharding cuts.",
+        "restore: values": "Are the files put together in the order of their rows? glob gives them "
+        "in no particular order.",
+        "restore: none": "Is a return missing?",
+        "dtype": "The numbers are to stay what they are.",
+        "files-missing": "Which process holds these rows, and what does it write?",
+        "no-files": "Is anything written into the folder that the function was given?",
+        "restore: sorted-as-text": "The rows are in another order: that in which the files' names "
+        "are sorted as text, where '12-16.npy' comes before '4-8.npy'.",
+        "restore: own-array": "jax.make_array_from_callback makes an array that all processes "
+        "share.",
+    },
+)
+
+EXERCISES: Final = (HERE, LINES, BATCH, HOST, TRAINING, CHECKPOINT)

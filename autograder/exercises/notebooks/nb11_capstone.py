@@ -1,0 +1,202 @@
+"""Notebook 11's last exercise: a model of two layers, laid out and trained on a named machine.
+
+A note for maintainers: the notebook has the same model, for learners to start from. What is known
+to be the best was found by a search, which `tests/exercises/test_capstone.py` describes; it reaches
+it, too.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder.evidence import DesignPlan
+from autograder.exercises.exercise import Exercise
+from autograder.exercises.requirements_on_designs import Designs
+from autograder.programs import QUICKLY
+
+Layer = dict[str, Any]
+
+MIB: Final = 1 << 20
+
+RATE: Final = 0.1
+
+
+def norm(x: Any) -> Any:
+    """Each token's vector, with a mean square of one."""
+    return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+
+
+def attention(x: Any, qkv: Any, out: Any, causal: bool = True) -> Any:
+    """What each token takes from those before it."""
+    q, k, v = jnp.einsum("bsd,cdhk->cbshk", x, qkv)
+    scores = jnp.einsum("bshk,bthk->bhst", q, k) / q.shape[-1] ** 0.5
+    if causal:
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -1e9)
+    mixed = jnp.einsum("bhst,bthk->bshk", jax.nn.softmax(scores), v)
+    return jnp.einsum("bshk,hkd->bsd", mixed, out)
+
+
+def mlp(x: Any, up: Any, down: Any) -> Any:
+    """What becomes of each token by itself."""
+    return jax.nn.gelu(x @ up) @ down
+
+
+def loss(params: list[Layer], x: Any, y: Any, causal: bool = True) -> Any:
+    """How far the model is off, on average over all tokens."""
+    for layer in params:
+        x = x + attention(norm(x), layer["qkv"], layer["out"], causal)
+        x = x + mlp(norm(x), layer["up"], layer["down"])
+    return ((x - y) ** 2).sum(-1).mean()
+
+
+PLAN: Final = DesignPlan(
+    ("qkv", "out", "up", "down"),
+    layers=2,
+    batch="batch",
+    sizes=tuple(
+        ((3, d, h, k), (h, k, d), (d, f), (f, d), (b, s, d))
+        for b, s, d, h, k, f in (
+            (8, 1_024, 3_072, 24, 128, 12_288), (8, 16, 64, 8, 8, 256), (16, 8, 32, 16, 8, 64),
+            (8, 32, 192, 40, 56, 352),
+        )
+    ),
+)  # fmt: skip
+"""What is laid out: the real size, at which nothing runs; two at which values are looked at; and
+one whose sizes are 2, 3, 5, 7 and 11/8 times those of the second, so that one can tell which of
+them the size of any array in a step comes from."""
+
+
+def gradient(*arrays: Any, causal: bool = True) -> list[Any]:
+    """The gradient of the loss, of the plan's arrays, in their order."""
+    *weights, x, y = arrays
+    count = len(PLAN.parameters)
+    params = [
+        dict(zip(PLAN.parameters, weights[i : i + count], strict=True))
+        for i in range(0, len(weights), count)
+    ]
+    down = jax.grad(loss)(params, x, y, causal)
+    return [layer[name] for layer in down for name in PLAN.parameters]
+
+
+@cache
+def _compiled(causal: bool) -> Any:
+    """The same on one device; it runs a few times, on small arrays."""
+    return jax.jit(partial(gradient, causal=causal), compiler_options=QUICKLY)
+
+
+def trained(rate: float = RATE, causal: bool = True) -> Callable[..., tuple[np.ndarray, ...]]:
+    """A training step, of the plan's arrays."""
+
+    def step(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        down = map(np.asarray, _compiled(causal)(*arrays))
+        return tuple(w - np.float32(rate) * d for w, d in zip(arrays, down, strict=False))
+
+    return step
+
+
+def _drawn(
+    generator: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
+) -> list[np.ndarray]:
+    """Small weights, and a batch of ordinary numbers."""
+    return [
+        ((1.0 if name == PLAN.batch else 0.1) * generator.standard_normal(shapes[name])).astype(
+            np.float32
+        )
+        for name in PLAN.arguments
+    ]
+
+
+MACHINE: Final = "TPU v5e"
+
+CAP: Final = 72 * MIB
+
+SENDS: Final = 1_000_000_000
+
+WORK: Final = 1_410_000_000_000
+"""The operations of each device, where eight share all of them."""
+
+FRONTIER: Final = ((69_206_016, 11_020),)
+"""Bytes held on each device and microseconds, the best that is known: nothing can hold less."""
+
+GIVEN: Final = 17_000
+"""The microseconds from which on nothing is earned: those of a step that does its share of the work
+and sends nearly all that it may."""
+
+DESIGN: Final = Exercise(
+    id="11.7",
+    title="Design a training step",
+    afterwards="Real models are laid out with the same three ideas, and a few more: pipelines of "
+    "layers, experts on devices of their own, long texts cut along their tokens. What decides is "
+    "still what is sent, by whom, and how often.",
+    requirements=(
+        Designs(
+            "design",
+            "layouts, and a step for them, that hold at most 72 MiB on each device, send at most "
+            "1,000 MB, and take as little time as can be",
+            PLAN,
+            trained(),
+            _drawn,
+            MACHINE,
+            CAP,
+            SENDS,
+            WORK,
+            FRONTIER,
+            GIVEN,
+            {
+                "unchanged": lambda *arrays: arrays[:-2],
+                "ascends": trained(-RATE),
+                "eight-times": trained(8 * RATE),
+                "looks-ahead": trained(causal=False),
+            },
+        ),
+    ),
+    hints=(
+        "The parameters are 432 MiB, x and y together 96. With all of it cut in eighths, a device "
+        "holds 66 MiB. So the cap leaves you one choice for each array: which axes of the mesh cut "
+        "which of its dimensions.",
+        "What a weight costs if it is gathered before its use is about twice its bytes (its "
+        "gradient is reduce-scattered), whatever the number of tokens. What tensor parallelism "
+        "costs is about four times the bytes of the tokens that a group of devices shares (forward "
+        "and backward, gathered and reduce-scattered), whatever the size of the weight. On a mesh "
+        "of two axes you can have some of each: gather a weight along one, and share its tokens "
+        "along the other.",
+        "The compiler does not find that by itself if everything is stored in eighths. Tell it "
+        "what is whole where it is used. Best by a shard_map with all_gather and psum_scatter, as "
+        "8.4 and 8.5 have them: what is gathered there has its gradient reduce-scattered, where "
+        "the compiler would all-reduce it. 2 × 4, with weights gathered along the 2, is good. With "
+        "constraints, keep the tokens cut along the 2 all the way.",
+        "The MLP has twice the weights of attention, and the same tokens. On a mesh of 2 × 2 × 2 "
+        "each of the two can be shared among as many devices as suits it.",
+    ),
+    diagnoses={
+        "over-the-cap": "Is an array held in copies along some axis? Data parallelism holds copies "
+        "of the parameters, tensor parallelism copies of the batch. Cut them along all axes, and "
+        "have them gathered where they are needed.",
+        "sends-too-much": "Look for the line of design_report(*design) that sends most. Is "
+        "something gathered that could have been used where it was? Or is a gradient all-reduced "
+        "of which each device keeps a piece?",
+        "partly-filled-in": "Each of the five needs a sharding.",
+        "waits-for-data": "Each device does its share of the work and no more, so what is left to "
+        "save is sending: which line of design_report(*design) sends most?",
+        "works-too-much": "Something is computed more than once. Are tokens, or weights, whole on "
+        "several devices where they meet? Or is something computed again for the gradient? That "
+        "costs time here, and the memory that it saves is not counted.",
+        "eight-times": "The gradient is eight times what it should be. The loss is a mean over all "
+        "tokens of the batch: is something added up over the devices that should be averaged?",
+        "ascends": "The parameters move by the right amount in the wrong direction: up the "
+        "gradient. New parameters are the old ones minus LEARNING_RATE times the gradient.",
+        "unchanged": "The parameters come back as they were, or nearly so. Is the gradient taken "
+        "from them, and is the loss a mean over tokens alone?",
+        "packs-numbers": "All numbers of the step are to be what they are on one device.",
+        "looks-ahead": "These are the values of a model in which every token looks at all others, "
+        "and not only at those before it.",
+        "devices-unused": "All eight devices have to take part.",
+        "one-device": "All eight devices have to take part.",
+    },
+)
+
+CAPSTONE: Final = (DESIGN,)

@@ -1,0 +1,117 @@
+"""Arrays as several processes handed them in: any of it may be forged, so it is looked at here."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from autograder.evidence import Contents, OwnArray, Shard, Shards, Value
+from autograder.layouts import Layout, Shape
+from autograder.processes import ProcessCase
+
+LARGEST: Final = 1 << 16
+"""The most numbers that an array has; those of the exercises have less."""
+
+MOST_DIMENSIONS: Final = 4
+
+
+class MalformedRunsError(Exception):
+    """The evidence is none that `capture` makes."""
+
+
+def whole(part: Shards | OwnArray | Value) -> np.ndarray | str:
+    """An array that one process has all of; or what it has instead, in words."""
+    match part:
+        case OwnArray(contents):
+            return array_of(contents)
+        case Value(int() | float() as value):
+            return np.asarray(float(value))
+        case Value(list() as value):
+            try:
+                return np.asarray(value, np.float64)
+            except (ValueError, TypeError, OverflowError):
+                return "a list that is no array of numbers"
+        case Shards(shape, _, shards):
+            for shard in shards:
+                if shard.block == tuple((0, size) for size in shape):
+                    return array_of(shard.contents)
+            return f"an array of shape {shape} of which it has only some of the blocks"
+    return in_words(part)
+
+
+def look_at(case: ProcessCase, parts: Sequence[Shards | OwnArray | Value]) -> None:
+    """Look at what each process has: blocks of one array, on devices of its own.
+
+    Raises:
+        MalformedRunsError: it is anything else.
+    """
+    shared = [(i, part) for i, part in enumerate(parts) if isinstance(part, Shards)]
+    if shared and not any(part.shards for _, part in shared):
+        raise MalformedRunsError("an array is on no device")
+    for process, part in shared:
+        if math.prod(part.shape) > LARGEST or len(part.shape) > MOST_DIMENSIONS:
+            raise MalformedRunsError("an array is too large")
+        for shard in part.shards:
+            _look_at_shard(shard, part.shape)
+        devices = [shard.device for shard in part.shards]
+        if not set(devices) <= set(case.devices_of(process)) or len(set(devices)) < len(devices):
+            raise MalformedRunsError("a device is another process's, or there twice")
+
+
+def _look_at_shard(shard: Shard, shape: Shape) -> None:
+    if len(shard.block) != len(shape):
+        raise MalformedRunsError("a block has other dimensions than its array")
+    intervals = zip(shard.block, shape, strict=True)
+    if not all(start <= stop <= size for (start, stop), size in intervals):
+        raise MalformedRunsError("a block is outside of its array")
+    if tuple(stop - start for start, stop in shard.block) != shard.contents.shape:
+        raise MalformedRunsError("a block has another shape than what it holds")
+
+
+def joint_layout(parts: Sequence[Shards]) -> Layout:
+    """The layout that all processes' blocks make together."""
+    blocks = {shard.device: shard.block for part in parts for shard in part.shards}
+    return Layout.from_blocks(parts[0].shape, blocks)
+
+
+def array_of(contents: Contents) -> np.ndarray:
+    """What evidence says an array holds."""
+    try:
+        dtype = np.dtype(contents.dtype)
+        if dtype.kind not in "biufc":
+            raise TypeError
+        return np.frombuffer(contents.data, dtype).reshape(contents.shape)
+    except (TypeError, ValueError) as error:
+        raise MalformedRunsError("bytes do not fill an array") from error
+
+
+def all_that_came(parts: Sequence[Shards | OwnArray | Value]) -> list[np.ndarray]:
+    """An array as each process has it, or put together from the blocks of all of them."""
+    wholes = [whole(part) for part in parts]
+    arrays = [whole for whole in wholes if not isinstance(whole, str)]
+    if len(arrays) == len(parts):
+        return arrays
+    shared = [part for part in parts if isinstance(part, Shards)]
+    if len(shared) < len(parts) or len({part.shape for part in shared}) > 1:
+        return []
+    put_together = np.full(shared[0].shape, np.nan)
+    for part in shared:
+        for shard in part.shards:
+            block = tuple(slice(start, stop) for start, stop in shard.block)
+            put_together[block] = array_of(shard.contents)
+    return [put_together]
+
+
+def in_words(part: Shards | OwnArray | Value) -> str:
+    """What kind of thing a process handed in."""
+    match part:
+        case OwnArray(contents):
+            return f"an array of its own, of shape {contents.shape}"
+        case Value(None):
+            return "None"
+        case Value(dict() as value):
+            return f"something of type {value.get('of type')}"
+        case Value(value):
+            return f"{'an' if isinstance(value, int) else 'a'} {type(value).__name__}"
+    return "an array"

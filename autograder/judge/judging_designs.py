@@ -1,0 +1,107 @@
+"""The judge's eye for designs: layouts and a training step, first their values, then their time."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from autograder import programs
+from autograder.evidence import Design, Placement
+from autograder.exercises import Designs
+from autograder.judge.judging_given_functions import idle_devices, lay_out
+from autograder.judge.judging_layouts import rebuild
+from autograder.judge.judging_times import in_mb, in_time, most_of_it
+from autograder.judge.judging_values import judge_runs
+from autograder.judge.running_programs import DRAWS, Run
+from autograder.judge.verdict import Finding
+from autograder.layouts import Layout
+from autograder.programs import BFLOAT16, LaidOut
+
+ALL_OF_IT = 1.03
+"""Up to how many times its share a device works that repeats nothing: XLA counts a little more."""
+
+FAIR = 0.9
+"""How much of its share of the work a device does at least; what is less leaves something out."""
+
+
+def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int) -> Finding:
+    """The finding for a design: nothing counts unless the step gives the right values.
+
+    Raises:
+        ProgramError: the step cannot be judged.
+    """
+    plan, parts = requirement.plan, piece.layouts.parts
+    if len(piece.step.artifacts) != len(plan.sizes):
+        return basis.problem("malformed", "A program for each size was needed.")
+    layouts: Sequence[Layout] = ()
+    for shapes in reversed(plan.sizes):  # the real ones last
+        found = lay_out(plan.names, shapes, piece.layouts, basis)
+        if isinstance(found, Finding):
+            return found
+        layouts = found
+    if len({(part.mesh.shape, part.mesh.names) for part in parts}) > 1:
+        return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
+    large, *small, beside = _laid_out(requirement, piece)
+    values = judge_runs(
+        requirement,
+        [_run(requirement, number, program, seed) for number, program in enumerate(small)],
+        [_in_words(requirement, number, parts[0]) for number, _ in enumerate(small)],
+        basis,
+    )
+    if not values.met:
+        return values
+    held = dict(
+        zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
+    )
+    report = programs.report_laid_out(large, [small[0], beside], requirement.machine)
+    idle = idle_devices(piece.layouts, basis)
+    if idle is not None:
+        return idle
+    if report.flops < FAIR * requirement.work:
+        return basis.problem(
+            "too-little-work",
+            f"At the real size, each device does {report.flops:,.0f} operations, and its share of "
+            f"the step is {requirement.work:,}. Is some of the step left out there?",
+        )
+    came = f"{in_mb(report.sent)} sent{most_of_it(report)}; the values are right"
+    total = sum(held[name] for name in plan.arguments)
+    basis = basis.but(came=came)
+    found = in_time(requirement, report, total, basis, requirement.sends)
+    if found.diagnosis == "works-too-much" and report.flops < ALL_OF_IT * requirement.work:
+        return found.but(diagnosis="waits-for-data")  # it cannot but do its share of the work
+    return found
+
+
+def _laid_out(requirement: Designs, piece: Design) -> list[LaidOut]:
+    """The program for each size, with where its arguments and results are."""
+    plan = requirement.plan
+    shardings = dict(zip(plan.names, map(rebuild, piece.layouts.parts), strict=True))
+    takes = tuple(shardings[name] for name in plan.arguments)
+    return [
+        LaidOut(artifact, _shapes(requirement, number), takes, takes[:-2])
+        for number, artifact in enumerate(piece.step.artifacts)
+    ]
+
+
+def _shapes(requirement: Designs, number: int) -> tuple[tuple[int, ...], ...]:
+    """The shapes of all that the step is given, at the size of this number."""
+    plan = requirement.plan
+    shapes = dict(zip(plan.names, plan.sizes[number], strict=True))
+    return tuple(shapes[name] for name in plan.arguments)
+
+
+def _run(requirement: Designs, number: int, program: LaidOut, seed: int) -> Run:
+    """What a program made of fresh values."""
+    generator = np.random.default_rng([seed, number])
+    shapes = dict(zip(requirement.plan.names, requirement.plan.sizes[number + 1], strict=True))
+    draws = [requirement.draw(generator, shapes) for _ in range(DRAWS)]
+    return draws, programs.run_laid_out(program, draws)
+
+
+def _in_words(requirement: Designs, number: int, part: Placement) -> str:
+    """What a program was given, in words."""
+    shape = requirement.plan.sizes[number + 1][-1]
+    axes = ", ".join(
+        f"{name}={size}" for name, size in zip(part.mesh.names, part.mesh.shape, strict=True)
+    )
+    return f"a batch of shape {shape} on a mesh of {axes}"

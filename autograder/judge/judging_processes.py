@@ -1,0 +1,269 @@
+"""The judge's eye for what several processes returned together, and for the files they wrote.
+
+It knows which devices each process has, since they are shared out in order; whatever else evidence
+says of blocks and values is looked at here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import jax
+import numpy as np
+
+from autograder.evidence import OwnArray, ProcessResult, Run, Runs, Shards, Value
+from autograder.exercises import Exercise, Expected, OnProcesses
+from autograder.judge.arrays_of_processes import (
+    MalformedRunsError,
+    all_that_came,
+    array_of,
+    in_words,
+    joint_layout,
+    look_at,
+    whole,
+)
+from autograder.judge.verdict import Finding
+from autograder.layouts import Layout, difference
+from autograder.processes import ProcessCase
+
+NEAR: Final = 1e-5
+"""How far off a value may be, as a share of the largest."""
+
+Wrong = tuple[str, str]
+
+
+def judge_runs(
+    requirement: OnProcesses, piece: Runs, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for what came of the cases drawn from `seed`."""
+    cases = list(requirement.cases(exercise.generator(seed)))
+    right: list[ProcessCase] = []
+    for case, run in zip(cases, piece.runs, strict=False):
+        basis = basis.but(came="", made=None, target=None)
+        try:
+            found = _judge_run(requirement, case, run, basis)
+        except MalformedRunsError as error:
+            return basis.problem("malformed", f"What was handed in is not of this case: {error}.")
+        if not found.met:
+            return _with_the_case(found, case, right)
+        right.append(case)
+    if len(right) < len(cases):
+        return basis.problem("malformed", "What was handed in is not a run for each case.")
+    counts = " and ".join(f"{case}" for case in cases[-1:])
+    return found.but(came=f"what was asked for in all of {len(cases)} runs, the last by {counts}")
+
+
+def _with_the_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
+    """A finding with the case that it is of, and whether fewer processes had it right."""
+    said = f"With {case}: {found.difference}" if found.difference else ""
+    fewer = [c for c in right if c.processes < case.processes]
+    if found.diagnosis == "values" and fewer and all(c.processes == 1 for c in fewer):
+        return found.but(
+            diagnosis="only-on-one-process",
+            difference=f"With one process, the result is right. {said}",
+        )
+    return found.but(difference=said)
+
+
+def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Finding) -> Finding:
+    if len(run.results) != case.processes:
+        raise MalformedRunsError("the number of processes is another")
+    failed = [(i, r) for i, r in enumerate(run.results) if r.why]
+    if failed:  # what was stopped for another's error is no finding
+        number, result = next(((i, r) for i, r in failed if r.why != "stopped"), failed[0])
+        raised = result.why not in ("stopped", "waits", "died", "too-slow", "too-large")
+        where = f"In process {number}: " if raised and case.processes > 1 else ""
+        return basis.problem(result.why, f"{where}{result.sentence}")
+    if requirement.files is not None:
+        wrong = _wrong_files(run, requirement.files(case))
+        return basis.problem(*wrong) if wrong else basis.but(met=True)
+    expected = requirement.reference(case)
+    for result in run.results:
+        if len(result.parts) != len(expected):
+            return basis.problem(
+                "number-of-results",
+                f"The function returned {_things(len(result.parts))}; expected "
+                f"{_things(len(expected))}.",
+            )
+    found = basis
+    for place, wanted in enumerate(expected):
+        found = _judge_part(case, [r.parts[place] for r in run.results], wanted, basis)
+        if not found.met:
+            named = _known_mistake(requirement, case, run.results)
+            return found.problem(named, "") if named else found
+    return found
+
+
+def _things(number: int) -> str:
+    return "one thing" if number == 1 else f"{number} things"
+
+
+def _judge_part(
+    case: ProcessCase,
+    parts: Sequence[Shards | OwnArray | Value],
+    wanted: Expected,
+    basis: Finding,
+) -> Finding:
+    """The finding for one of the things that a function is to return: what each process has."""
+    look_at(case, parts)
+    for number, part in enumerate(parts):
+        if part == Value(None):
+            return basis.problem("none", f"Process {number} returned None. Every process calls it.")
+        if wanted.host and not isinstance(part, OwnArray):
+            came = "a jax.Array" if isinstance(part, Shards) else in_words(part)
+            why = "on-devices" if isinstance(part, Shards) else "not-numpy"
+            return basis.problem(
+                why, f"Process {number} returned {came}; expected NumPy's array, on the host."
+            )
+        dtype = _dtype(part)
+        if dtype and (wanted.host or wanted.spec is not None) and dtype != wanted.values.dtype:
+            return basis.problem(
+                "dtype", f"The array has dtype {dtype}; expected {wanted.values.dtype}."
+            )
+    if wanted.spec is None:
+        return _judge_whole(wanted.values, [whole(part) for part in parts], basis)
+    for number, part in enumerate(parts):
+        if not isinstance(part, Shards):
+            came = in_words(part)
+            return basis.problem(
+                "own-array",
+                f"Process {number} returned {came}, which no other process knows of; expected one "
+                f"jax.Array of shape {wanted.values.shape} over the devices of all processes.",
+            )
+    shards = [part for part in parts if isinstance(part, Shards)]
+    if any(part.shape != wanted.values.shape for part in shards):
+        return basis.problem(
+            "shape",
+            f"The array has shape {shards[0].shape}; expected {wanted.values.shape}, which is that "
+            f"of the whole.",
+        )
+    target = Layout.of(jax.NamedSharding(case.mesh(), jax.P(*wanted.spec)), wanted.values.shape)
+    made = joint_layout(shards)
+    given = basis
+    basis = basis.but(asked=target.describe(), came=made.describe(), made=made, target=target)
+    other = difference(target, made)
+    if other is not None:
+        return basis.problem(other.diagnosis, other.sentence)
+    for part in shards:
+        for shard in part.shards:
+            block = tuple(slice(start, stop) for start, stop in shard.block)
+            off = _off(array_of(shard.contents), wanted.values[block])
+            if off:
+                said = f"The layout is right. On device {shard.device}, {off}"
+                return given.problem("values", said)
+    return basis.but(met=True)
+
+
+def _judge_whole(wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Finding) -> Finding:
+    """The finding where each process is to have all of the values."""
+    for number, array in enumerate(came):
+        if isinstance(array, str):
+            return basis.problem("not-whole", f"Process {number} returned {array}.")
+        if array.shape != wanted.shape:
+            return basis.problem(
+                "shape", f"Process {number} has shape {array.shape}; expected {wanted.shape}."
+            )
+    arrays = [array for array in came if not isinstance(array, str)]
+    for number, array in enumerate(arrays[1:], 1):
+        if not np.allclose(array, arrays[0], rtol=NEAR, atol=NEAR, equal_nan=True):
+            return basis.problem(
+                "differs-between-processes",
+                f"Process 0 and process {number} returned different values; expected the same ones "
+                f"in every process.",
+            )
+    off = _off(arrays[0], wanted)
+    return basis.problem("values", off[:1].upper() + off[1:]) if off else basis.but(met=True)
+
+
+def _off(came: np.ndarray, wanted: np.ndarray) -> str:
+    """Which value is furthest off, in words; nothing where all are near enough."""
+    if came.shape != wanted.shape:
+        return f"the block has shape {came.shape}; expected {wanted.shape}."
+    scale = max(1.0, float(np.abs(wanted).max(initial=0)))
+    with np.errstate(invalid="ignore"):
+        off = np.abs(came.astype(np.complex128) - wanted)
+    if not off.size or bool((off <= NEAR * scale).all()):
+        return ""
+    place = np.unravel_index(int(np.nanargmax(np.where(np.isnan(off), np.inf, off))), off.shape)
+    at = f"the value at {tuple(map(int, place))}" if place else "the value"
+    return f"{at} is {came[place]:g}; expected {wanted[place]:g}."
+
+
+def _known_mistake(
+    requirement: OnProcesses, case: ProcessCase, results: Sequence[ProcessResult]
+) -> str:
+    """The diagnosis whose mistake explains all that came, if there is one."""
+    came = [
+        all_that_came([r.parts[place] for r in results]) for place in range(len(results[0].parts))
+    ]
+    for diagnosis, mistaken in requirement.mistakes.items():
+        would = [np.asarray(array) for array in mistaken(case)]
+        if len(would) == len(came) and all(
+            arrays and not any(_off(array, other) for array in arrays)
+            for arrays, other in zip(came, would, strict=True)
+        ):
+            return diagnosis
+    return ""
+
+
+def _wrong_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
+    """What is wrong with the files that processes wrote, if anything is."""
+    names = [file.name for file in run.files]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    strange = sorted(set(names) - set(wanted))
+    missing = [name for name in wanted if name not in names]
+    if not names:
+        return "no-files", "No process wrote a file."
+    spans = [name for name in strange if _several_blocks(name, wanted)]
+    if spans:
+        return "several-blocks", (
+            f"{spans[0]} has the rows of several blocks; expected a file for each block, such as "
+            f"{next(iter(wanted))}."
+        )
+    if strange:
+        return "other-files", (
+            f"A file is called {strange[0]!r}; expected names such as {next(iter(wanted))!r}, for "
+            f"the rows from the first number up to the second."
+        )
+    if twice and any(len({f.contents for f in run.files if f.name == name}) > 1 for name in twice):
+        return "numbered-from-zero", (
+            f"Several processes wrote {twice[0]}, with different rows in it. The name counts the "
+            f"rows of the whole array: they are in shard.index[0]."
+        )
+    if twice:
+        return "written-twice", (
+            f"{len(twice)} of {len(wanted)} files were written by more than one process: "
+            f"{', '.join(twice[:4])}{' …' * (len(twice) > 4)}."
+        )
+    if missing:
+        return "files-missing", (
+            f"{len(missing)} of {len(wanted)} files were written by no process: "
+            f"{', '.join(missing[:4])}{' …' * (len(missing) > 4)}."
+        )
+    for file in run.files:
+        if file.contents is None:
+            return "unreadable", f"{file.name}: {file.sentence}"
+        if file.contents.dtype != wanted[file.name].dtype:
+            came = file.contents.dtype
+            return "dtype", f"{file.name} has dtype {came}; expected that of the array."
+        off = _off(array_of(file.contents), wanted[file.name])
+        if off:
+            return "values", f"In {file.name}, {off}"
+    return None
+
+
+def _several_blocks(name: str, wanted: Mapping[str, np.ndarray]) -> bool:
+    """Whether a file's name is from one block's first row to the last of a later one."""
+    first, _, last = name.partition("-")
+    starts = [block.partition("-")[0] for block in wanted]
+    ends = [block.partition("-")[2] for block in wanted]
+    return first in starts and last in ends
+
+
+def _dtype(part: Shards | OwnArray | Value) -> str:
+    """The dtype of an array, by its name; nothing where there is none."""
+    match part:
+        case Shards(_, dtype, _):
+            return dtype
+        case OwnArray(contents):
+            return contents.dtype
+    return ""

@@ -1,0 +1,36 @@
+"""Several processes: one function, run by as many of them as are asked for, on shared devices.
+
+In: a function of a learner's, and how many processes are to run it together. Out: what became of it
+in each of them, with as much of every array as that process holds. All processes are on this
+machine, and none of them outlives the call.
+"""
+
+from autograder.processes.addressable import AddressableShards
+from autograder.processes.calls import ProcessesError, on_processes
+from autograder.processes.cases import (
+    Given,
+    NotHereError,
+    ProcessCase,
+    Spec,
+    files_of,
+    files_written,
+    write_files,
+)
+from autograder.processes.starting import Outcome, ProcessesFailedError
+from autograder.processes.workers import run
+
+__all__ = [
+    "AddressableShards",
+    "Given",
+    "NotHereError",
+    "Outcome",
+    "ProcessCase",
+    "ProcessesError",
+    "ProcessesFailedError",
+    "Spec",
+    "files_of",
+    "files_written",
+    "on_processes",
+    "run",
+    "write_files",
+]

@@ -1,0 +1,214 @@
+"""Cases: what a function of several processes is called with, as plain data.
+
+A case is part of a plan, so it holds no values but the seeds that they are drawn from: the worker
+draws them to call the function, and the judge draws them again to know what is right. Values are
+small whole numbers, so that sums come out the same in whatever order they are added up.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import jax
+import msgspec
+import numpy as np
+
+from autograder.errors import ShortError
+
+Spec = tuple[str | tuple[str, ...] | None, ...]
+
+LARGEST: Final = 8
+"""Values are whole numbers below this, and above its opposite."""
+
+
+class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One argument of a function, as plain data.
+
+    Attributes:
+        kind: what the function is given: the `mesh`; a `sharding` on it; a global `array` laid out
+            by the spec; `rows`, a table of which a process has those alone that its devices hold
+            by the spec; whole `values`, the same in each process; a `folder` for files, empty or
+            with a table's rows in it, cut into as many files as there are devices; a plain
+            `number`; or the `shape` itself.
+        shape: an array's or a table's, in elements.
+        spec: for each dimension the mesh axes that it is cut over, as `jax.P` takes them.
+        seed: what values are drawn from.
+        batch: of rows, how many there are in a batch: then each process has its share of each
+            batch; 0 for the whole table at once.
+        number: the plain number.
+    """
+
+    kind: Literal["mesh", "sharding", "array", "rows", "values", "folder", "number", "shape"]
+    shape: tuple[int, ...] = ()
+    spec: Spec = ()
+    seed: int = 0
+    batch: int = 0
+    number: int = 0
+
+    def values(self) -> np.ndarray:
+        """The values of an array, a table or a folder's files."""
+        drawn = np.random.default_rng(self.seed).integers(1 - LARGEST, LARGEST, self.shape)
+        return drawn.astype(np.float32)
+
+
+class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One call of a function by several processes.
+
+    Attributes:
+        processes: how many.
+        axes: the names and sizes of the mesh's axes, over all eight devices in order.
+        given: what the function is called with.
+    """
+
+    processes: int
+    axes: tuple[tuple[str, int], ...]
+    given: tuple[Given, ...]
+
+    def devices_of(self, process: int) -> range:
+        """The numbers of the devices that a process has: they are shared out in order."""
+        share = math.prod(size for _, size in self.axes) // self.processes
+        return range(process * share, (process + 1) * share)
+
+    def mesh(self) -> jax.sharding.Mesh:
+        """The mesh, over the devices of all processes; its axes are Auto."""
+        names, sizes = tuple(n for n, _ in self.axes), tuple(s for _, s in self.axes)
+        return jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))
+
+    def arguments(self, folders: Path) -> tuple[Any, ...]:
+        """The function's arguments, made in a worker.
+
+        Args:
+            folders: where the files of all processes are.
+        """
+        mesh = self.mesh()
+        return tuple(_made(each, mesh, folders) for each in self.given)
+
+    def __str__(self) -> str:
+        """Such as `2 processes, on a mesh of x=4, y=2`."""
+        number = f"{self.processes} process{'es' * (self.processes > 1)}"
+        return f"{number}, on a mesh of {', '.join(f'{name}={size}' for name, size in self.axes)}"
+
+
+class NotHereError(ShortError, IndexError):
+    """A process asked for rows that another one has."""
+
+
+class Rows:
+    """A table on disk, of which this process has some rows alone; it is read as NumPy's are.
+
+    Attributes:
+        shape: of the whole table.
+        dtype: of its numbers.
+    """
+
+    __module__ = "builtins"  # JAX's messages name its type, and where that stands helps nobody
+
+    def __init__(self, table: np.ndarray, here: np.ndarray) -> None:
+        self._table, self._here = table, here
+        self.shape, self.dtype, self.ndim = table.shape, table.dtype, table.ndim
+
+    def __repr__(self) -> str:
+        """Such as `rows of a table of shape (16, 4)`; JAX's messages quote it."""
+        return f"rows of a table of shape {self.shape}"
+
+    def __len__(self) -> int:
+        """The number of rows of the whole table."""
+        return len(self._table)
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        """Some of the rows, or some columns of them.
+
+        Raises:
+            NotHereError: some of them are not here.
+        """
+        rows = index[0] if isinstance(index, tuple) else index
+        asked = np.atleast_1d(np.arange(len(self._table))[rows])
+        missing = asked[~self._here[asked]]
+        if len(missing):
+            raise NotHereError(
+                f"process {jax.process_index()} has {_ranges(np.flatnonzero(self._here))} on its "
+                f"disk, and not {_ranges(missing)}"
+            )
+        return np.array(self._table[index])
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        """The whole table, as NumPy's functions ask for it."""
+        return self[:]
+
+
+def _ranges(rows: np.ndarray) -> str:
+    """Such as `rows 0 to 7 and 16 to 23`; ends are counted in."""
+    runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+    return "rows " + " and ".join(f"{r[0]} to {r[-1]}" if len(r) > 1 else f"{r[0]}" for r in runs)
+
+
+def _made(given: Given, mesh: jax.sharding.Mesh, folders: Path) -> Any:
+    sharding = jax.NamedSharding(mesh, jax.P(*given.spec))
+    match given.kind:
+        case "mesh":
+            return mesh
+        case "sharding":
+            return sharding
+        case "number":
+            return given.number
+        case "shape":
+            return given.shape
+        case "values":
+            return given.values()
+        case "array":
+            values = given.values()
+            return jax.make_array_from_callback(given.shape, sharding, lambda index: values[index])
+        case "rows":
+            return Rows(given.values(), _rows_here(given, sharding))
+        case "folder":
+            return _folder(given, folders)
+
+
+def _rows_here(given: Given, sharding: jax.NamedSharding) -> np.ndarray:
+    """For each row of a table, whether a device of this process holds any of it."""
+    here = np.zeros(given.shape[0], bool)
+    batch = given.batch or given.shape[0]
+    local = set(jax.local_devices())
+    for device, index in sharding.devices_indices_map((batch, *given.shape[1:])).items():
+        if device in local:
+            start, stop, _ = index[0].indices(batch)
+            for first in range(0, given.shape[0], batch):
+                here[first + start : first + stop] = True
+    return here
+
+
+def _folder(given: Given, folders: Path) -> Path:
+    """A folder with files for all to read; or an empty one, for this process to write."""
+    if given.shape:
+        return folders / "common"
+    own = folders / f"process {jax.process_index()}"
+    own.mkdir(exist_ok=True)
+    return own
+
+
+def write_files(case: ProcessCase, folders: Path) -> None:
+    """Write the files that a case's processes are to read."""
+    for given in case.given:
+        if given.kind == "folder" and given.shape:
+            (folders / "common").mkdir(exist_ok=True)
+            for name, block in files_of(given.values(), math.prod(s for _, s in case.axes)).items():
+                np.save(folders / "common" / name, block)
+
+
+def files_of(table: np.ndarray, count: int) -> dict[str, np.ndarray]:
+    """A table's rows as files: what is in each, by its name, such as `4-8.npy` for rows 4 to 7."""
+    step = len(table) // count
+    return {
+        f"{start}-{start + step}.npy": table[start : start + step]
+        for start in range(0, len(table), step)
+    }
+
+
+def files_written(folders: Path, processes: int) -> Sequence[tuple[str, Path]]:
+    """The files that processes wrote: pairs of a name and a place, a name twice if two wrote it."""
+    return [
+        (path.name, path)
+        for process in range(processes)
+        for path in sorted((folders / f"process {process}").glob("*"))
+    ]

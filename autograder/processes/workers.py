@@ -1,0 +1,209 @@
+"""Several processes that run one function together, from their start to their end.
+
+Whatever happens, none is left: they are killed when their work is done, when one of them fails the
+others, when they take too long, and when their parent ends, however it does.
+"""
+
+import contextlib
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any, Final
+
+import cloudpickle
+
+from autograder.errors import UsageError
+from autograder.processes.packing import file_of, packed
+from autograder.processes.standing_still import STILL, where_it_stands
+from autograder.processes.starting import Outcome, ProcessesFailedError, Worker, free_port, started
+from autograder.processes.worker import Place, work
+
+COME: Final = 20
+"""How many seconds all processes have to come up."""
+
+END: Final = 60
+"""How many seconds of a processor each has, from then on, to do what it is to do."""
+
+LATEST: Final = 5 * END
+"""After how many seconds by the clock they are ended, however little of them they had."""
+
+AFTER_AN_ERROR: Final = 2.0
+"""How many seconds the others have, once one has raised an error, to raise the same."""
+
+COUNTS: Final = (1, 2, 4, 8)
+
+
+def run(
+    function: Callable[..., Any],
+    processes: int,
+    arguments: Callable[[], tuple[Any, ...]],
+    axes: Sequence[str] = (),
+    port: int | None = None,
+    target: Callable[..., None] = work,
+) -> list[Outcome]:
+    """Call a function in several processes at once, each with its share of eight devices.
+
+    Args:
+        function: what is called, in each of them; a learner's.
+        processes: how many: 1, 2, 4 or 8.
+        arguments: makes the function's arguments, in each of them.
+        axes: the names of the mesh axes that the function is to know, for messages.
+        port: of the loopback interface, where process 0 coordinates them; a free one by default.
+        target: what a process does; another one in tests.
+
+    Returns:
+        What became of each, in order.
+
+    Raises:
+        UsageError: there can be no such number of processes, or the function cannot be sent.
+        ProcessesFailedError: they did not come up, or failed by an error of ours.
+    """
+    if type(processes) is not int or processes not in COUNTS:
+        raise UsageError(
+            f"Eight devices are shared out evenly to 1, 2, 4 or 8 processes; {processes!r} came."
+        )
+    if multiprocessing.current_process().daemon:
+        raise UsageError(
+            "This is one of several processes already, and cannot start more of them. Call "
+            "on_processes, and check, in the notebook itself."
+        )
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        raise UsageError(
+            "Processes are started here in a way that Windows does not have. Take Linux, macOS, "
+            "Windows' own Linux (WSL), or Colab."
+        )
+    job, meet = packed(function, arguments, axes), free_port(port)
+    with tempfile.TemporaryDirectory() as folder:
+        places = [
+            Place(i, processes, meet, Path(folder, f"stands {i}"), Path(folder, f"says {i}"), COME)
+            for i in range(processes)
+        ]
+        with started(places, job, target) as workers:
+            _come_up(workers)
+            _do_their_work(workers, file_of(function))
+            return [w.outcome for w in workers if w.outcome is not None]
+
+
+def _come_up(workers: list[Worker]) -> None:
+    """Wait until all of them have joined the others.
+
+    Raises:
+        ProcessesFailedError: one did not.
+    """
+    until = time.monotonic() + COME
+    while not all(w.ready for w in workers):
+        if time.monotonic() > until:
+            # while one is missing, the others wait for it, and are not ready either
+            missing = [w.name.lower() for w in workers if not w.up] or ["one of them"]
+            raise ProcessesFailedError(
+                f"{_listed(missing).capitalize()} of {len(workers)} did not come up within {COME} "
+                f"seconds. The others waited, and were ended. Is the machine very busy?"
+            )
+        for worker in _speaking([w for w in workers if not w.ready]):
+            _hear(worker)
+            if worker.silent:
+                raise ProcessesFailedError(
+                    f"{worker.name} ended before it had joined the others: {_how(worker)}. "
+                    f"{_last_words(worker)}All were ended."
+                )
+
+
+def _do_their_work(workers: list[Worker], file: str) -> None:
+    """Wait until each has an outcome, and give one to those that do not come to an end."""
+    until = time.monotonic() + LATEST
+    first_error = 0.0
+    while unfinished := [w for w in workers if w.outcome is None]:
+        for worker in _speaking(unfinished):
+            _hear(worker)
+            if worker.silent:
+                said = f"{worker.name} ended before it was done: {_how(worker)}."
+                worker.outcome = Outcome(worker.place.process, why="died", said=said)
+        failed = next((w for w in workers if w.outcome and w.outcome.why), None)
+        first_error = first_error or (time.monotonic() if failed else 0.0)
+        unfinished = [w for w in unfinished if w.outcome is None]
+        still = [w for w in unfinished if w.stillness.look()]
+        if failed and time.monotonic() > first_error + AFTER_AN_ERROR:
+            for worker in unfinished:
+                worker.outcome = Outcome(
+                    worker.place.process, why="stopped",
+                    said=f"{worker.name} was stopped, since it may wait for {failed.name.lower()}.",
+                )  # fmt: skip
+        elif unfinished and len(still) == len(unfinished):
+            _stand_still(workers, still, file)
+        unfinished = [w for w in unfinished if w.outcome is None]
+        if unfinished and time.monotonic() > until:
+            raise ProcessesFailedError(
+                f"After {LATEST} seconds the processes were not done, though none of them had had "
+                f"{END} seconds of a processor: this machine is too busy."
+            )
+        for worker in unfinished:
+            if worker.stillness.had > END:
+                where = where_it_stands(worker.process.pid or 0, worker.place.stands, file)
+                worker.outcome = Outcome(
+                    worker.place.process, why="too-slow",
+                    said=f"{worker.name} was not done after {END} seconds of work"
+                    f"{f', and was in {where}' * bool(where)}.",
+                )  # fmt: skip
+
+
+def _stand_still(workers: list[Worker], still: list[Worker], file: str) -> None:
+    """Say of processes that stand still where they do, and which ones have ended."""
+    done = [w.name.lower() for w in workers if w.outcome is not None]
+    others = f", while {_listed(done)} had returned" if done else ""
+    for worker in still:
+        where = where_it_stands(worker.process.pid or 0, worker.place.stands, file)
+        worker.outcome = Outcome(
+            worker.place.process, why="waits",
+            said=f"{worker.name} stood still for {STILL:.0f} seconds"
+            f"{f' in {where}' * bool(where)}{others}. Does it wait for a collective that not all "
+            f"processes have come to, here or further up?",
+        )  # fmt: skip
+
+
+def _speaking(workers: list[Worker]) -> list[Worker]:
+    """Those that have something to say, or have ended; waits a moment for one."""
+    found = connection.wait([w.messages for w in workers], timeout=0.1)
+    return [w for w in workers if w.messages in found]
+
+
+def _hear(worker: Worker) -> None:
+    """Take a message of a worker's."""
+    try:
+        message = worker.messages.recv()
+    except (EOFError, OSError):
+        worker.process.join(1)
+        worker.silent = True
+        return
+    number = worker.place.process
+    match message:
+        case ("up",):
+            worker.up = True
+        case ("ready",):
+            worker.ready = True
+        case ("came", result, printed):
+            worker.outcome = Outcome(number, cloudpickle.loads(result), printed=printed)
+        case ("raised", why, said, printed):
+            worker.outcome = Outcome(number, why=why, said=said, printed=printed)
+        case ("failed", fault):
+            raise ProcessesFailedError(f"{worker.name} failed: {fault}", fault)
+
+
+def _how(worker: Worker) -> str:
+    """How a process ended."""
+    code = worker.process.exitcode or 0
+    return f"signal {-code} killed it" if code < 0 else f"its exit code was {code}"
+
+
+def _last_words(worker: Worker) -> str:
+    """The last line that JAX's libraries wrote, in a sentence."""
+    with contextlib.suppress(OSError):
+        lines = worker.place.says.read_text(errors="replace").strip().splitlines()
+        return f"Its last words were: {lines[-1][:300]} " if lines else ""
+    return ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else names[0]

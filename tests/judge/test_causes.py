@@ -1,0 +1,97 @@
+"""Of several things that are wrong with one answer, the cause comes first, and each once."""
+
+import jax
+import numpy as np
+import pytest
+
+from autograder import evidence, programs
+from autograder.exercises import Computes, Exercise, PlacedLike, Requests
+from autograder.judge import Finding, judge, running_programs
+from autograder.judge.causes import problems_of
+from autograder.judge.judging_costs import communicated
+from autograder.programs import Argument, Collective, ProgramError, Report
+from tests.helpers import capture, mesh
+
+
+def found(about, diagnosis):
+    return Finding("answer", False, "", "", about=about).problem(diagnosis, f"{diagnosis}.")
+
+
+@pytest.mark.parametrize(
+    ("values", "first"),
+    [("values", "no all-reduce"), ("not-finite", "no all-reduce"), ("once-too-often", "values")],
+)
+def test_a_missing_collective_is_told_before_values_that_say_no_cause(values, first):
+    findings = [found("values", values), found("collectives", "no all-reduce")]
+    assert first in (problems_of(findings)[0].diagnosis, problems_of(findings)[0].about)
+    assert len(problems_of(findings)) == 2
+
+
+def test_a_wrong_shape_is_told_once():
+    findings = [found("values", "shape"), found("layout", "shape")]
+    assert problems_of(findings) == findings[:1]
+    findings = [found("values", "dtype"), found("layout", "shape")]
+    assert problems_of(findings) == findings
+
+
+def gathered(groups, times=1):
+    return Collective("all-gather", (), groups, 512, 1024, times)
+
+
+def test_collectives_between_groups_of_two_sizes_are_not_told_as_of_one():
+    pairs, fours = ((0, 1), (2, 3)), ((0, 1, 2, 3), (4, 5, 6, 7))
+    report = Report((gathered(pairs), gathered(fours)), mesh(x=8), 0.0, 0)
+    assert communicated(report) == (
+        "2,048 bytes by 2 all-gathers between groups of two devices and between groups of four "
+        "devices"
+    )
+
+
+def test_of_a_loop_of_unknown_length_one_turn_is_counted_and_that_is_said():
+    report = Report((gathered(((0, 1),), None),), mesh(x=8), 0.0, 0)
+    assert communicated(report).endswith("devices (with one turn of the loop)")
+
+
+ARGUMENTS = tuple((Argument((n,), (("x", 8),), ("x",), mode="auto"),) for n in (16, 32))
+DOUBLE = Exercise(
+    "10.9",
+    "Twice",
+    (
+        Computes("answer", "It must be 2 x.", lambda x: 2 * x, ARGUMENTS, under_mesh=True),
+        PlacedLike("answer", "0 1 2 3 4 5 6 7", ((16,), (32,))),
+        Requests("answer", ((), ())),
+    ),
+    ("Write it.",),
+)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_xla_cannot_compile_and_nobody_wrote_by_hand_is_told_so(monkeypatch, by_hand):
+    tries = []
+
+    def fails(*_):
+        tries.append(1)
+        raise ProgramError("fails", "JAX refuses the program: INTERNAL.", by_hand)
+
+    def answer(x):
+        return 2 * x + by_hand
+
+    monkeypatch.setattr(programs, "run", fails)
+    running_programs._tried.cache_clear()
+    captured = capture(DOUBLE, {"answer": answer}, 1)
+    assert isinstance(captured, evidence.Evidence)
+    diagnoses = judge(DOUBLE, captured, 1).diagnoses
+    running_programs._tried.cache_clear()
+    assert diagnoses == (("fails",) if by_hand else ("fails", "no-shard-map"))
+    assert len(tries) == 1  # the three requirements share it
+
+
+def test_a_program_says_whether_it_is_by_hand_though_it_cannot_be_compiled(monkeypatch):
+    def refused(*_, **__):
+        raise RuntimeError("INTERNAL: RET_CHECK failure\n*** Begin stack trace ***\n\n")
+
+    artifact = programs.export(lambda x: 2 * x, ARGUMENTS[0])
+    monkeypatch.setattr(jax.stages.Lowered, "compile", refused)
+    with pytest.raises(ProgramError, match=r"RET_CHECK failure$") as caught:
+        programs.run(artifact, ARGUMENTS[0], [[np.zeros(16, np.float32)]])
+    assert not caught.value.mapped

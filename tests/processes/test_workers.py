@@ -1,0 +1,372 @@
+"""Workers: what they do together, what is said where they fail, and that none is left."""
+
+import linecache
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import jax
+import numpy as np
+import psutil
+import pytest
+
+from autograder import devices
+from autograder.errors import UsageError
+from autograder.processes import (
+    AddressableShards,
+    ProcessesError,
+    ProcessesFailedError,
+    on_processes,
+    run,
+    workers,
+)
+from autograder.processes.standing_still import STILL
+from autograder.processes.worker import Place, work
+
+
+def which():
+    return jax.process_index()
+
+
+def rows():
+    mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    numbers = np.arange(32, dtype=np.float32).reshape(16, 2)
+    return jax.device_put(numbers, jax.NamedSharding(mesh, jax.P("x")))
+
+
+def children() -> list[psutil.Process]:
+    """The workers that there are: children of the server, which is a child of this process."""
+    return [
+        worker
+        for server in psutil.Process().children()
+        for worker in server.children()
+        if "forkserver" in " ".join(server.cmdline())
+    ]
+
+
+@pytest.fixture(autouse=True)
+def none_left():
+    yield
+    assert children() == []
+
+
+def test_each_has_its_share_of_the_devices():
+    def share():
+        return jax.process_index(), len(jax.local_devices()), len(jax.devices())
+
+    for count in (1, 2, 4):
+        assert on_processes(share, count) == [(i, 8 // count, 8) for i in range(count)]
+
+
+def test_they_compute_together():
+    def total():
+        return float(rows().sum())
+
+    assert on_processes(total, 2) == [496.0, 496.0]
+
+
+def test_an_array_comes_back_as_what_each_holds():
+    first, second = on_processes(lambda: {"x": rows()}, 2)
+    assert isinstance(first["x"], AddressableShards)
+    assert first["x"].layout == second["x"].layout
+    assert second["x"].layout.devices == tuple(range(8))
+    assert [device for device, _, _ in first["x"].shards] == [0, 1, 2, 3]
+    with pytest.raises(UsageError, match="only what one process holds came back"):
+        np.asarray(second["x"])
+    assert second["x"].shards[0][1] == ((8, 10), (0, 2))
+    np.testing.assert_array_equal(second["x"].shards[0][2], [[16, 17], [18, 19]])
+    assert "4 of its shards are here, (2, 2) on each of devices 4 to 7" in repr(second["x"])
+
+
+def test_an_array_of_ones_own_comes_back_as_numpys():
+    for came in on_processes(lambda: jax.numpy.arange(3) + jax.process_index(), 2):
+        assert isinstance(came, np.ndarray)
+
+
+def test_what_they_print_has_their_number(capsys):
+    def says():
+        print("hello")
+        jax.debug.print("traced")
+
+    on_processes(says, 2)
+    assert capsys.readouterr().out.splitlines() == [
+        "process 0 | hello", "process 0 | traced", "process 1 | hello", "process 1 | traced",
+    ]  # fmt: skip
+
+
+def test_arguments_and_what_the_function_uses_go_along():
+    factor = 3
+
+    def times(number):
+        return factor * number
+
+    assert on_processes(times, 2, 14) == [42, 42]
+
+
+def test_an_error_says_whose_and_where():
+    def fails():
+        if jax.process_index() == 1:
+            raise ValueError("not today")
+
+    with pytest.raises(ProcessesError) as raised:
+        on_processes(fails, 2)
+    assert str(raised.value).startswith("Process 1: Your function raised ValueError: not today")
+    assert 'raise ValueError("not today")' in str(raised.value)
+
+
+def test_who_waits_alone_is_told_where():
+    def alone():
+        x = rows()
+        return float(x.sum()) if jax.process_index() == 0 else None
+
+    with pytest.raises(ProcessesError) as raised:
+        on_processes(alone, 2)
+    said = str(raised.value)
+    assert said.startswith(f"Process 0 stood still for {STILL:.0f} seconds in line ")
+    assert "`return float(x.sum()) if" in said
+    assert "while process 1 had returned" in said
+    assert "Does it wait for a collective that not all processes have come to, here or" in said
+
+
+def test_one_that_is_killed_ends_all():
+    def dies():
+        if jax.process_index() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return float(rows().sum())
+
+    with pytest.raises(ProcessesError) as raised:
+        on_processes(dies, 2)
+    said = str(raised.value)
+    assert "Process 1 ended before it was done: signal 9 killed it." in said
+    assert "Process 0 was stopped, since it may wait for process 1." in said
+
+
+def test_one_that_leaves_is_missed():
+    with pytest.raises(ProcessesError, match=r"Process \d ended before .* its exit code was 3"):
+        on_processes(lambda: os._exit(3), 2)
+
+
+def not_the_second(place: Place, job: bytes, to_parent: object) -> None:
+    """A worker of which the second never does anything."""
+    if place.process == 1:
+        time.sleep(600)
+    work(place, job, to_parent)  # type: ignore[arg-type]
+
+
+def not_the_second_either(place: Place, job: bytes, to_parent: object) -> None:
+    """A worker of which the second ends at once."""
+    if place.process == 1:
+        os._exit(7)
+    work(place, job, to_parent)  # type: ignore[arg-type]
+
+
+def test_one_that_never_comes_is_named(monkeypatch):
+    monkeypatch.setattr(workers, "COME", 3)
+    with pytest.raises(ProcessesFailedError, match="Process 1 of 2 did not come up within 3"):
+        run(rows, 2, tuple, target=not_the_second)
+
+
+def test_one_that_ends_at_once_is_named():
+    with pytest.raises(ProcessesFailedError, match=r"Process 1 ended before .* code was 7"):
+        run(rows, 2, tuple, target=not_the_second_either)
+
+
+def test_a_port_that_is_taken_is_said():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ProcessesFailedError, match=f"Port {port}, .* is taken"):
+            run(rows, 2, tuple, port=port)
+
+
+def test_a_port_that_is_taken_just_then_is_told_in_a_sentence(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setattr(workers, "free_port", lambda _: taken.getsockname()[1])
+        with pytest.raises(ProcessesFailedError, match=r"^Process 0 (failed|ended before)"):
+            run(rows, 2, tuple)
+
+
+def test_workers_are_seen_while_they_work():
+    seen: list[int] = []
+
+    def look():
+        for _ in range(300):
+            seen.append(len(children()))
+            time.sleep(0.05)
+            if seen[-1] == 2:
+                return
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    on_processes(time.sleep, 2, 2)
+    looking.join()
+    assert max(seen) == 2
+
+
+@pytest.mark.parametrize("count", [0, 3, 16, True, "2", 2.0])
+def test_other_numbers_of_processes_are_refused(count):
+    with pytest.raises(UsageError, match="1, 2, 4 or 8 processes"):
+        on_processes(rows, count)
+
+
+def test_what_cannot_be_sent_is_named():
+    mesh = jax.sharding.Mesh(jax.devices(), ("x",))
+
+    def uses():
+        return mesh.shape
+
+    with pytest.raises(UsageError, match=r"uses mesh of the notebook.*make them within"):
+        on_processes(uses, 2)
+
+
+def test_an_array_on_several_devices_is_not_sent_as_a_copy_on_one():
+    x = rows()
+    with pytest.raises(UsageError, match=r"is on 8 devices .* uses x of the notebook"):
+        on_processes(lambda: np.asarray(x), 2)
+    with pytest.raises(UsageError, match="is on 8 devices of this process"):
+        on_processes(np.asarray, 2, x)
+
+
+def test_they_start_no_processes_themselves():
+    def nested():
+        return on_processes(which, 2)
+
+    with pytest.raises(ProcessesError, match="one of several processes already"):
+        on_processes(nested, 2)
+
+
+def test_what_they_start_ends_with_them(tmp_path):
+    def forks():
+        import subprocess
+
+        child = subprocess.Popen(["sleep", "600"])
+        return child.pid
+
+    for pid in on_processes(forks, 2):
+        until = time.monotonic() + 10
+        while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < until, "what a worker started outlived it"
+            time.sleep(0.05)
+
+
+def test_work_without_end_is_ended_with_the_line(monkeypatch):
+    monkeypatch.setattr(workers, "END", 3)
+
+    def endless():
+        number = 0
+        while True:
+            number += 1
+
+    with pytest.raises(ProcessesError) as raised:
+        on_processes(endless, 2)
+    assert "was not done after 3 seconds of work, and was in line" in str(raised.value)
+
+
+def test_strange_errors_are_told_too():
+    class StrangeError(Exception):
+        def __str__(self):
+            raise ValueError
+
+    def strange():
+        raise StrangeError
+
+    def interrupts():
+        raise KeyboardInterrupt
+
+    for function, name in ((strange, "StrangeError"), (interrupts, "KeyboardInterrupt")):
+        with pytest.raises(ProcessesError, match=f"Your function raised {name}"):
+            on_processes(function, 2)
+
+
+def test_keys_come_back_as_numbers():
+    for came in on_processes(lambda: jax.random.key(3), 2):
+        np.testing.assert_array_equal(came, [0, 3])
+
+
+def test_an_error_in_another_cell_says_so():
+    names: dict[str, object] = {"__name__": "__main__", "jax": jax}
+    for cell, text in {
+        "<helper>": "def helper(x):\n    return x.nothing\n",
+        "<answer>": "def answer():\n    return helper(jax.numpy.ones(3))\n",
+    }.items():
+        linecache.cache[cell] = (0, None, text.splitlines(keepends=True), cell)
+        exec(compile(text, cell, "exec"), names)
+    with pytest.raises(
+        ProcessesError, match=r"line 2 of the cell with helper: `return x\.nothing`"
+    ):
+        on_processes(names["answer"], 2)  # type: ignore[arg-type]
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(UsageError, match="takes a function first"):
+        on_processes(2, rows)  # type: ignore[arg-type]
+
+
+SCRIPT = """
+import jax, psutil, sys, time
+from autograder import emulate_devices, on_processes
+emulate_devices(8)
+psutil.Process().cpu_affinity(list(range(int(sys.argv[1]))))
+
+def which():
+    return jax.process_index()
+
+for _ in range(int(sys.argv[2])):
+    assert on_processes(which, 2) == [0, 1]
+print(sum(len(server.children()) for server in psutil.Process().children()))
+"""
+
+
+@pytest.mark.skipif(not hasattr(psutil.Process, "cpu_affinity"), reason="cores are not chosen here")
+@pytest.mark.parametrize("cores", [1, 2])
+def test_fifty_times_and_none_is_left(cores):
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(min(cores, os.cpu_count() or 1)), "50"],
+        env={**os.environ, **devices.environment(8)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("0\n", 0), done.stderr
+
+
+ENDLESS = """
+import jax, os, time
+from autograder import emulate_devices, on_processes
+emulate_devices(8)
+
+def endless():
+    with open(f"{folder}/{os.getpid()}", "w"):
+        pass
+    while True:
+        time.sleep(0.01)
+        sum(range(10_000))
+
+on_processes(endless, 2)
+"""
+
+
+def test_none_outlives_who_started_them(tmp_path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", f"folder = {str(tmp_path)!r}\n{ENDLESS}"],
+        env={**os.environ, **devices.environment(8)},
+    )
+    try:
+        until = time.monotonic() + 120
+        while len(list(tmp_path.iterdir())) < 2:
+            assert time.monotonic() < until
+            assert parent.poll() is None
+            time.sleep(0.1)
+    finally:
+        parent.kill()
+        parent.wait()
+    pids = [int(file.name) for file in tmp_path.iterdir()]
+    gone = time.monotonic() + 30
+    while any(psutil.pid_exists(pid) for pid in pids):
+        assert time.monotonic() < gone, "a worker outlived its parent"
+        time.sleep(0.1)
