@@ -626,7 +626,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% in two halves exercise="5.4" score=0.25 diagnoses=["one-too-many"] near=["no reduce-scatter", "no all-gather", "shape"]
+# %% in two halves exercise="5.4" score=0.25 diagnoses=["in-pieces"] near=["no reduce-scatter", "no all-gather", "shape"]
 def sum_by_parts(x):
     def body(mine):
         n = lax.axis_size("x")
@@ -638,7 +638,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the sizes of the first mesh exercise="5.4" score=0 diagnoses=["only-the-first"] near=["one-too-many"]
+# %% the sizes of the first mesh exercise="5.4" score=0 diagnoses=["only-the-first"] near=["in-pieces"]
 def sum_by_parts(x):
     def body(mine):
         piece = lax.psum_scatter(mine.reshape(8, 2), "x")

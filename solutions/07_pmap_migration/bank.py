@@ -283,7 +283,7 @@ def unnested(a):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
 
 
-# %% squares not summed over devices exercise="7.3" score=0 diagnoses=["own-sum", "other-axes"]
+# %% squares not summed over devices exercise="7.3" score=0 diagnoses=["own-sum", "one-missing"]
 def unnested(a):
     def body(v):
         return (v - lax.pmean(v, "y")) / jnp.linalg.norm(v)
@@ -788,7 +788,7 @@ def unnested(a):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
 
 
-# %% centred, and no more exercise="7.3" score=0 diagnoses=["no-length", "other-axes"]
+# %% centred, and no more exercise="7.3" score=0 diagnoses=["no-length", "one-missing"]
 def unnested(a):
     def body(v):
         return v - lax.pmean(v, "y")

@@ -33,6 +33,12 @@ audit = {"spec": P("x", "y"), "kind": "all-to-all", "bytes": 4096, "share": 0.12
 # %% as if it were real exercise="10.1" score=0.6666666667 diagnoses=["of-real-numbers"] near=["as-it-should-be", "other-prediction"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 20480, "share": 1.0}
 
+# %% the size of the box, in per cent exercise="10.1" score=0.3333333333 diagnoses=["of-the-box", "per-cent"] near=["what-goes-in"]
+audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 16384, "share": 99.8}
+
+# %% what goes in exercise="10.1" score=0.6666666667 diagnoses=["what-goes-in"] near=["of-the-box", "per-cent"]
+audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 10240, "share": 0.998}
+
 
 # %% by the row exercise="10.2" score=1 near=["nothing-transformed", "first-dimension"]
 def fft_last(x):
@@ -106,6 +112,30 @@ def fft_last(x):
 # %% the first dimension last exercise="10.2" score=0.125 diagnoses=["transposed", "added-by-the-compiler"]
 def fft_last(x):
     return jax.shard_map(jnp.fft.fft, in_specs=P("y", "x"), out_specs=P("y", "x"))(x)
+
+
+# %% by a matrix made outside exercise="10.2" score=1 near=["outside-the-body", "part-of-dimension-0"]
+def fft_last(x):
+    k = jnp.arange(x.shape[-1])
+    turns = jnp.exp(-2j * jnp.pi * jnp.outer(k, k) / len(k)).astype(x.dtype)
+    specs = P("x", "y"), P()
+    return jax.shard_map(lambda mine, turns: mine @ turns, in_specs=specs, out_specs=specs[0])(
+        x, turns
+    )
+
+
+# %% the first dimension of the block exercise="10.2" score=0 diagnoses=["part-of-dimension-0", "not-counted-yet"] near=["part-of-dimension-2", "first-dimension"]
+def fft_last(x):
+    def body(mine):
+        return jnp.fft.fft(mine, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
+
+
+# %% the last dimension cut exercise="10.2" score=0 diagnoses=["part-of-dimension-2", "transposed", "added-by-the-compiler"] near=["part-of-dimension-0"]
+def fft_last(x):
+    cut = P(None, "x", "y")
+    return jax.shard_map(jnp.fft.fft, in_specs=cut, out_specs=cut)(x)
 
 
 # %% each dimension by itself, and a decorator exercise="10.3" score=1 near=["dimension-0-missing", "inverse"]
@@ -277,6 +307,45 @@ def slab_fft(x):
     return lax.with_sharding_constraint(made, P("x"))
 
 
+# %% real and imaginary parts one by one exercise="10.3" score=0.25 diagnoses=["in-pieces"] near=["too-often", "one-too-many"]
+def slab_fft(x):
+    def exchanged(a):
+        return lax.all_to_all(a, "x", 1, 0, tiled=True)
+
+    def body(mine):
+        planes = jnp.fft.fft2(mine, axes=(1, 2))
+        lines = lax.complex(exchanged(planes.real), exchanged(planes.imag))
+        return jnp.fft.fft(lines, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% exchanged before anything is transformed exercise="10.3" score=0 diagnoses=["part-of-dimension-1", "not-counted-yet"] near=["part-of-dimension-0", "block-by-block"]
+def slab_fft(x):
+    def body(mine):
+        return jnp.fft.fftn(lax.all_to_all(mine, "x", 1, 0, tiled=True))
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% all of the block, and dimension 0 once more exercise="10.3" score=0 diagnoses=["part-of-dimension-0", "not-counted-yet"] near=["part-of-dimension-1", "block-by-block", "in-pieces"]
+def slab_fft(x):
+    def body(mine):
+        lines = lax.all_to_all(jnp.fft.fftn(mine), "x", 1, 0, tiled=True)
+        return jnp.fft.fft(lines, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% untiled exercise="10.3" score=0 diagnoses=["untiled"]
+def slab_fft(x):
+    def body(mine):
+        lines = lax.all_to_all(jnp.fft.fft2(mine, axes=(1, 2)), "x", 1, 0)
+        return jnp.fft.fft(lines, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
 # %% with names for the steps exercise="10.4" score=1 near=["dimension-0-missing", "inverse", "shape", "one-too-many"]
 def pencil_fft(x):
     def turned(a, axis, cut, whole):
@@ -443,6 +512,35 @@ def pencil_fft(x):
 
     made = jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
     return lax.with_sharding_constraint(made, P("x", "y"))
+
+
+# %% two dimensions at once, before the exchange over y exercise="10.4" score=0 diagnoses=["part-of-dimension-1", "not-counted-yet"] near=["dimension-1-missing", "block-by-block", "parts-of-dimensions-1-and-2"]
+def pencil_fft(x):
+    def body(mine):
+        a = lax.all_to_all(jnp.fft.fftn(mine, axes=(1, 2)), "y", 2, 1, tiled=True)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% both exchanges, and then everything exercise="10.4" score=0 diagnoses=["parts-of-dimensions-1-and-2", "not-counted-yet"] near=["part-of-dimension-1", "one-missing"]
+def pencil_fft(x):
+    def body(mine):
+        a = lax.all_to_all(mine, "y", 2, 1, tiled=True)
+        return jnp.fft.fftn(lax.all_to_all(a, "x", 1, 0, tiled=True))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% gathered over y, and slabs exercise="10.4" score=0.25 diagnoses=["one-missing"] near=["no all-to-all", "other-axes", "all-gather by hand"]
+def pencil_fft(x):
+    def body(mine):
+        slab = jnp.fft.fftn(lax.all_gather(mine, "y", axis=1, tiled=True), axes=(1, 2))
+        lines = jnp.fft.fft(lax.all_to_all(slab, "x", 1, 0, tiled=True), axis=0)
+        size = lines.shape[2] // lax.axis_size("y")
+        return lax.dynamic_slice_in_dim(lines, lax.axis_index("y") * size, size, 2)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
 
 
 # %% slices of the numbers, by place exercise="10.5" score=1 near=["others-numbers", "mean-kept", "other-sign"]
@@ -696,7 +794,7 @@ def poisson(f):
     return mapped(f, *map(wave_numbers, f.shape))
 
 
-# %% over x by hand, and over y by the compiler exercise="10.5" score=0.25 diagnoses=["other-axes"] near=["no-shard-map", "dtype", "no all-to-all"]
+# %% over x by hand, and over y by the compiler exercise="10.5" score=0.25 diagnoses=["one-missing"] near=["no-shard-map", "dtype", "no all-to-all"]
 def poisson(f):
     def there(f):
         a = lax.all_to_all(jnp.fft.fft(f), "x", 2, 0, tiled=True)
@@ -759,6 +857,108 @@ def poisson(f):
     squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
     waves = lax.with_sharding_constraint(jnp.fft.fftn(f), P())
     return jnp.fft.ifftn(waves / jnp.where(squares == 0, jnp.inf, squares)).real
+
+
+# %% a box of squares, made outside exercise="10.5" score=1 near=["numbers-of-the-block", "sum-of-numbers", "every-corner", "there-again"]
+def poisson(f):
+    def body(f, squares):
+        a = jnp.fft.fft(f, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        a = jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+        a = jnp.where(squares == 0, 0, a / jnp.where(squares == 0, 1, squares))
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=0), "x", 0, 1, tiled=True)
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=1), "y", 1, 2, tiled=True)
+        return jnp.fft.ifft(a, axis=2).real
+
+    k0, k1, k2 = map(wave_numbers, f.shape)
+    squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+    in_specs = (P("x", "y"), P(None, "x", "y"))
+    mapped = jax.shard_map(body, in_specs=in_specs, out_specs=P("x", "y"))
+    return mapped(f, squares)
+
+
+# %% the numbers of the block's own waves exercise="10.5" score=0 diagnoses=["numbers-of-the-block", "not-counted-yet"] near=["others-numbers", "every-corner"]
+def poisson(f):
+    def body(f):
+        a = jnp.fft.fft(f, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        a = jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+        k0, k1, k2 = map(wave_numbers, a.shape)
+        squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        a = jnp.where(squares == 0, 0, a / jnp.where(squares == 0, 1, squares))
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=0), "x", 0, 1, tiled=True)
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=1), "y", 1, 2, tiled=True)
+        return jnp.fft.ifft(a, axis=2).real
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% the numbers, not their squares exercise="10.5" score=0 diagnoses=["sum-of-numbers", "not-counted-yet"] near=["not-squared", "there-again"]
+def poisson(f):
+    def body(f, k0, k1, k2):
+        a = jnp.fft.fft(f, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        a = jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+        sums = k0[:, None, None] + k1[:, None] + k2
+        a = jnp.where(sums == 0, 0, a / jnp.where(sums == 0, 1, sums))
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=0), "x", 0, 1, tiled=True)
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=1), "y", 1, 2, tiled=True)
+        return jnp.fft.ifft(a, axis=2).real
+
+    in_specs = (P("x", "y"), P(), P("x"), P("y"))
+    mapped = jax.shard_map(body, in_specs=in_specs, out_specs=P("x", "y"))
+    return mapped(f, *map(wave_numbers, f.shape))
+
+
+# %% the first wave of each device made zero exercise="10.5" score=0 diagnoses=["every-corner", "not-counted-yet"] near=["mean-kept", "numbers-of-the-block"]
+def poisson(f):
+    def body(f, k0, k1, k2):
+        a = jnp.fft.fft(f, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        a = jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+        squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        a = (a / jnp.where(squares == 0, 1, squares)).at[0, 0, 0].set(0)
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=0), "x", 0, 1, tiled=True)
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=1), "y", 1, 2, tiled=True)
+        return jnp.fft.ifft(a, axis=2).real
+
+    in_specs = (P("x", "y"), P(), P("x"), P("y"))
+    mapped = jax.shard_map(body, in_specs=in_specs, out_specs=P("x", "y"))
+    return mapped(f, *map(wave_numbers, f.shape))
+
+
+# %% back as there exercise="10.5" score=0 diagnoses=["there-again", "not-counted-yet"] near=["sum-of-numbers", "shapes-do-not-fit"]
+def poisson(f):
+    def body(f, k0, k1, k2):
+        a = jnp.fft.fft(f, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        a = jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+        squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        a = jnp.where(squares == 0, 0, a / jnp.where(squares == 0, 1, squares))
+        a = lax.all_to_all(jnp.fft.fft(a, axis=0), "x", 0, 1, tiled=True)
+        a = lax.all_to_all(jnp.fft.fft(a, axis=1), "y", 1, 2, tiled=True)
+        return jnp.fft.fft(a, axis=2).real
+
+    in_specs = (P("x", "y"), P(), P("x"), P("y"))
+    mapped = jax.shard_map(body, in_specs=in_specs, out_specs=P("x", "y"))
+    return mapped(f, *map(wave_numbers, f.shape))
+
+
+# %% numbers cut as f is exercise="10.5" score=0 diagnoses=["shapes-do-not-fit"] near=["others-numbers", "not-finite"]
+def poisson(f):
+    def body(f, k0, k1, k2):
+        a = jnp.fft.fft(f, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        a = jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+        squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        a = jnp.where(squares == 0, 0, a / jnp.where(squares == 0, 1, squares))
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=0), "x", 0, 1, tiled=True)
+        a = lax.all_to_all(jnp.fft.ifft(a, axis=1), "y", 1, 2, tiled=True)
+        return jnp.fft.ifft(a, axis=2).real
+
+    in_specs = (P("x", "y"), P("x"), P("y"), P())
+    mapped = jax.shard_map(body, in_specs=in_specs, out_specs=P("x", "y"))
+    return mapped(f, *map(wave_numbers, f.shape))
 
 
 # %% a scan, and zeros that vary exercise="10.6" score=1 near=["once-too-often", "from-b", "unknown-times", "steepest-descent"]
@@ -1047,7 +1247,7 @@ def cg(A, b):
     return b / square
 
 
-# %% until it is small exercise="10.6" score=0.625 diagnoses=["unknown-times"] near=["no-shard-map"]
+# %% until it is small exercise="10.6" score=0.25 diagnoses=["unknown-times"] near=["no-shard-map"]
 def cg(A, b):
     def body(A, b):
         def step(state):
@@ -1060,6 +1260,57 @@ def cg(A, b):
 
         start = b - b, b, b, lax.psum(b @ b, "x"), 0
         return lax.while_loop(lambda s: (s[3] > 0) & (s[4] < 12), step, start)[0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% zeros like b exercise="10.6" score=1 near=["unknown-times", "varying-mismatch"]
+def cg(A, b):
+    def body(A, b):
+        def step(_, state):
+            x, r, p, square = state
+            q = A @ lax.all_gather(p, "x", tiled=True)
+            length = square / lax.psum(p @ q, "x")
+            x, r = x + length * p, r - length * q
+            new = lax.psum(r @ r, "x")
+            return x, r, r + new / square * p, new
+
+        start = jnp.zeros_like(b), b, b, lax.psum(b @ b, "x")
+        return lax.fori_loop(0, 12, step, start)[0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% zeros made from nothing exercise="10.6" score=0 diagnoses=["varying-mismatch"] near=["from-b", "not-replicated"]
+def cg(A, b):
+    def body(A, b):
+        def step(_, state):
+            x, r, p, square = state
+            q = A @ lax.all_gather(p, "x", tiled=True)
+            length = square / lax.psum(p @ q, "x")
+            x, r = x + length * p, r - length * q
+            new = lax.psum(r @ r, "x")
+            return x, r, r + new / square * p, new
+
+        start = jnp.zeros(b.shape), b, b, lax.psum(b @ b, "x")
+        return lax.fori_loop(0, 12, step, start)[0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% until it has converged exercise="10.6" score=0 diagnoses=["solved-outright", "not-counted-yet", "unknown-times"] near=["once-too-often", "too-many-bytes"]
+def cg(A, b):
+    def body(A, b):
+        def step(state):
+            x, r, p, square = state
+            q = A @ lax.all_gather(p, "x", tiled=True)
+            length = square / lax.psum(p @ q, "x")
+            x, r = x + length * p, r - length * q
+            new = lax.psum(r @ r, "x")
+            return x, r, r + new / square * p, new
+
+        start = b - b, b, b, lax.psum(b @ b, "x")
+        return lax.while_loop(lambda state: state[3] > 1e-10, step, start)[0]
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
@@ -1444,6 +1695,131 @@ def lu(A):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
 
 
+# %% rows numbered from 0, and divided on the way exercise="10.7" score=0 diagnoses=["numbers-of-the-block", "not-counted-yet", "divided-on-the-way"] near=["each-for-itself", "itself-too", "l-not-of-ones", "back-from-the-first"]
+def numbers_of(mine):
+    return jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers > k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1], step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(mine, b):
+        n = mine.shape[1]
+        numbers = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+        def forward(k, y):
+            known = lax.psum(jnp.where(numbers == k, y / mine[:, k], 0).sum(), "x")
+            return y - jnp.where(numbers > k, mine[:, k] * known, 0)
+
+        def back(step, x):
+            k = n - 1 - step
+            known = lax.psum(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers < k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% row k taken off itself, and back from the first exercise="10.7" score=0 diagnoses=["itself-too", "not-counted-yet", "back-from-the-first"] near=["numbers-of-the-block", "first-rows-alone", "divided-on-the-way"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers >= k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1], step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(mine, b):
+        n = mine.shape[1]
+        numbers = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+        def forward(k, y):
+            known = lax.psum(jnp.where(numbers == k, y, 0).sum(), "x")
+            return y - jnp.where(numbers > k, mine[:, k] * known, 0)
+
+        def back(k, x):
+            known = lax.psum(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers < k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% as many steps as a device has rows exercise="10.7" score=0 diagnoses=["first-rows-alone", "not-counted-yet", "unanswered"] near=["each-for-itself", "not-finite"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers > k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[0], step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+# %% a row that nobody is told exercise="10.7" score=0 diagnoses=["not-finite", "not-counted-yet", "no all-reduce", "unanswered"] near=["each-for-itself", "not-replicated"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers > k
+            row = jnp.where((numbers == k)[:, None], mine, 0).sum(0)
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1], step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
 # %% rows left, and all columns, in a scan exercise="10.8" score=1 near=["multipliers-missing", "in-blocks", "too-many-bytes", "all-gather by hand"]
 def cyclic_lu(A):
     def body(mine):
@@ -1633,3 +2009,93 @@ def cyclic_lu(A):
         return mine[:, None]
 
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% places and devices the other way round exercise="10.8" score=0 diagnoses=["numbers-turned", "not-counted-yet"] near=["numbers-in-blocks", "in-blocks"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, n = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        mine = mine[:, 0]
+        for r in range(rounds):
+            left = mine[r:, r * p :]
+            numbers = jnp.arange(rounds - r) + p * place
+
+            def step(k, left):
+                row = lax.psum(jnp.where(place == k, left[0], 0), "x")
+                below = numbers > k
+                multiples = jnp.where(below, left[:, k] / row[k], 0)
+                less = left - jnp.outer(multiples, jnp.where(jnp.arange(n - r * p) > k, row, 0))
+                return less.at[:, k].set(jnp.where(below, multiples, left[:, k]))
+
+            mine = mine.at[r:, r * p :].set(lax.fori_loop(0, p, step, left))
+        return mine[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% what is left numbered in blocks exercise="10.8" score=0 diagnoses=["numbers-in-blocks", "not-counted-yet"] near=["numbers-turned", "in-blocks"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, n = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        mine = mine[:, 0]
+        for r in range(rounds):
+            left = mine[r:, r * p :]
+            numbers = jnp.arange(rounds - r) + (rounds - r) * place
+
+            def step(k, left):
+                row = lax.psum(jnp.where(place == k, left[0], 0), "x")
+                below = numbers > k
+                multiples = jnp.where(below, left[:, k] / row[k], 0)
+                less = left - jnp.outer(multiples, jnp.where(jnp.arange(n - r * p) > k, row, 0))
+                return less.at[:, k].set(jnp.where(below, multiples, left[:, k]))
+
+            mine = mine.at[r:, r * p :].set(lax.fori_loop(0, p, step, left))
+        return mine[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% a loop over the rows below alone exercise="10.8" score=0.75 diagnoses=["unknown-times"] near=["too-much-work", "added-by-the-compiler"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, n = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        columns = jnp.arange(n)
+
+        def step(k, mine):
+            row = lax.psum(jnp.where(place == k % p, mine[k // p], 0), "x")
+
+            def changed(i, mine):
+                multiple = mine[i, k] / row[k]
+                less = mine[i] - jnp.where(columns > k, multiple * row, 0)
+                return mine.at[i].set(less.at[k].set(multiple))
+
+            first = k // p + jnp.where(place > k % p, 0, 1)
+            return lax.fori_loop(first, rounds, changed, mine)
+
+        return lax.fori_loop(0, n - 1, step, mine[:, 0])[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% cut into columns, and put back by a constraint exercise="10.8" score=0.25 diagnoses=["added-by-the-compiler", "all-to-all over x", "too-much-work"] near=["unknown-times", "in-blocks"]
+def cyclic_lu(A):
+    def body(mine):
+        rows = mine.reshape(-1, mine.shape[-1])
+        n, size = rows.shape
+        numbers = jnp.arange(n)
+        columns = lax.axis_index("x") * size + jnp.arange(size)
+
+        def step(k, rows):
+            column = lax.psum(jnp.where(columns == k, rows, 0).sum(1), "x")
+            multiples = jnp.where(numbers > k, column / column[k], 0)[:, None]
+            less = rows - multiples * jnp.where(columns > k, rows[k], 0)
+            return jnp.where((columns == k) & (numbers > k)[:, None], multiples, less)
+
+        return lax.fori_loop(0, n - 1, step, rows).reshape(mine.shape)
+
+    cut = P(None, None, "x")
+    factors = jax.shard_map(body, in_specs=cut, out_specs=cut)(A)
+    return lax.with_sharding_constraint(factors, P(None, "x"))

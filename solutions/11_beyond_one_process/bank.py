@@ -1,0 +1,988 @@
+# %% [markdown]
+# Known answers to the exercises of notebook 11. A cell stands below what the exercise's cell was
+# handed out with.
+
+# %% counted device by device exercise="11.1" score=1 near=["counts-copies", "everything"]
+for key in here:
+    spec, processes = key.rsplit(", ", 1)
+    mesh = make_mesh(x=4, y=2)
+    blocks = NamedSharding(mesh, eval(spec)).devices_indices_map((16, 8))
+    share = 8 // int(processes)
+    mine = np.zeros((16, 8), bool)
+    for device in devices[share : 2 * share]:
+        mine[blocks[device]] = True
+    here[key] = int(mine.sum())
+
+# %% an even share exercise="11.1" score=0.5 diagnoses=["fair-share"] near=["one-device"]
+here = {
+    "P('x', 'y'), 2": 64,
+    "P('x'), 2": 64,
+    "P('y'), 2": 64,
+    "P(None, 'x'), 4": 32,
+    "P('y', 'x'), 4": 32,
+    "P('y'), 4": 32,
+    "P(), 4": 32,
+}
+
+# %% one device's block exercise="11.1" score=0 diagnoses=["one-device", "fair-share", "other-prediction"] near=["counts-copies"]
+here = {
+    "P('x', 'y'), 2": 16,
+    "P('x'), 2": 32,
+    "P('y'), 2": 64,
+    "P(None, 'x'), 4": 16,
+    "P('y', 'x'), 4": 16,
+    "P('y'), 4": 64,
+    "P(), 4": 128,
+}
+
+# %% memory, with copies exercise="11.1" score=0.1666666667 diagnoses=["counts-copies"] near=["fair-share"]
+here = {
+    "P('x', 'y'), 2": 64,
+    "P('x'), 2": 128,
+    "P('y'), 2": 256,
+    "P(None, 'x'), 4": 64,
+    "P('y', 'x'), 4": 32,
+    "P('y'), 4": 128,
+    "P(), 4": 256,
+}
+
+# %% everything is everywhere exercise="11.1" score=0 diagnoses=["everything", "counts-copies"] near=["fair-share", "one-device"]
+here = dict.fromkeys(here, 128)
+
+# %% tried out exercise="11.2" score=1 near=["all-take-part", "one-program"]
+lines = dict.fromkeys(lines, "works")
+lines["np.asarray(x)"] = "raises"
+lines["x[8 * jax.process_index()]"] = "wrong numbers"
+for line in lines:
+    if line.startswith("if first"):
+        lines[line] = "waits"
+
+# %% everything works, as on one process exercise="11.2" score=0 diagnoses=["not-all-here", "asked-alone", "row-is-here", "one-program"] near=["no-one-waits", "not-even-an-error"]
+lines = dict.fromkeys(lines, "works")
+
+# %% whatever is elsewhere raises exercise="11.2" score=0 diagnoses=["all-take-part", "asked-alone", "printing-is-free", "row-is-here", "not-even-an-error"] near=["not-all-here"]
+lines = dict.fromkeys(lines, "raises")
+
+# %% whatever is elsewhere waits exercise="11.2" score=0 diagnoses=["all-take-part", "no-one-waits", "printing-is-free", "not-even-an-error"] near=["asked-alone"]
+lines = dict.fromkeys(lines, "waits")
+
+# %% each gets the row it asked for, and printing alone waits exercise="11.2" score=0.5833333333 diagnoses=["printing-is-free", "one-program"] near=["row-is-here", "asked-alone", "no-one-waits", "not-even-an-error", "all-take-part"]
+lines = {
+    "print(x)": "works",
+    "np.asarray(x)": "raises",
+    "np.asarray(x[0])": "works",
+    "np.asarray(x.addressable_shards[0].data)": "works",
+    "if first: print(x.sum())": "waits",
+    "total = x.sum(); if first: print(total)": "waits",
+    "if first: print(x[0])": "waits",
+    "x[8 * jax.process_index()]": "works",
+}
+
+# %% numbers for words exercise="11.2" score=0.3333333333 diagnoses=["other-form", "not-even-an-error"] near=["printing-is-free", "one-program"]
+lines = {
+    "print(x)": "works",
+    "np.asarray(x)": "fails",
+    "np.asarray(x[0])": "works",
+    "np.asarray(x.addressable_shards[0].data)": "works",
+    "if first: print(x.sum())": "waits",
+    "total = x.sum(); if first: print(total)": "works",
+    "if first: print(x[0])": "waits",
+    "x[8 * jax.process_index()]": "raises",
+}
+
+
+# %% each device's block by itself exercise="11.3" score=1 near=["not-here", "values"]
+def make_array(sharding, rows):
+    blocks = sharding.addressable_devices_indices_map(rows.shape)
+    parts = [jax.device_put(rows[index], device) for device, index in blocks.items()]
+    return jax.make_array_from_single_device_arrays(rows.shape, sharding, parts)
+
+
+# %% the process's rows together exercise="11.3" score=1 near=["own-array", "shape"]
+def make_array(sharding, rows):
+    blocks = sharding.addressable_devices_indices_map(rows.shape).values()
+    ends = [index[0].indices(len(rows)) for index in blocks]
+    mine = rows[min(e[0] for e in ends) : max(e[1] for e in ends)]
+    return jax.make_array_from_process_local_data(sharding, mine, rows.shape)
+
+
+# %% an even share for each process exercise="11.3" score=0 diagnoses=["shape"] near=["values", "not-here"]
+def make_array(sharding, rows):
+    share = len(rows) // jax.process_count()
+    start = share * jax.process_index()
+    return jax.make_array_from_process_local_data(sharding, rows[start : start + share])
+
+
+# %% the whole table in every process exercise="11.3" score=0 diagnoses=["not-here"] near=["own-array"]
+def make_array(sharding, rows):
+    return jax.device_put(rows[:], sharding)
+
+
+# %% the first rows in every process exercise="11.3" score=0 diagnoses=["not-here"] near=["shape"]
+def make_array(sharding, rows):
+    share = len(rows) // jax.process_count()
+    return jax.make_array_from_process_local_data(sharding, rows[:share])
+
+
+# %% an array of its own exercise="11.3" score=0 diagnoses=["own-array"] near=["shape"]
+def make_array(sharding, rows):
+    share = len(rows) // jax.process_count()
+    start = share * jax.process_index()
+    return jnp.asarray(rows[start : start + share])
+
+
+# %% upside down in each block exercise="11.3" score=0 diagnoses=["values"] near=["none", "raised", "dtype", "not-here", "shape"]
+def make_array(sharding, rows):
+    return jax.make_array_from_callback(rows.shape, sharding, lambda index: rows[index][::-1])
+
+
+# %% copies everywhere exercise="11.3" score=0 diagnoses=["not-here"] near=["values"]
+def make_array(sharding, rows):
+    copies = NamedSharding(sharding.mesh, P())
+    return jax.make_array_from_callback(rows.shape, copies, lambda index: rows[index])
+
+
+# %% halves of numbers exercise="11.3" score=0 diagnoses=["dtype"] near=["values"]
+def make_array(sharding, rows):
+    read = lambda index: rows[index].astype(np.float16)
+    return jax.make_array_from_callback(rows.shape, sharding, read)
+
+
+# %% the whole table for every block exercise="11.3" score=0 diagnoses=["raised"] near=["not-here"]
+def make_array(sharding, rows):
+    return jax.make_array_from_callback(rows.shape, sharding, lambda index: rows)
+
+
+# %% forgets to return exercise="11.3" score=0 diagnoses=["none"] near=["own-array"]
+def make_array(sharding, rows):
+    jax.make_array_from_callback(rows.shape, sharding, lambda index: rows[index])
+
+
+# %% by the library's function exercise="11.4" score=1 near=["not-numpy", "differs-between-processes", "not-addressable", "none"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.process_allgather(x, tiled=True)
+
+
+# %% moved to copies everywhere exercise="11.4" score=1 near=["on-devices"]
+def to_host(x):
+    everywhere = jax.device_put(x, NamedSharding(x.sharding.mesh, P()))
+    return np.asarray(everywhere.addressable_shards[0].data)
+
+
+# %% reads what is not here exercise="11.4" score=0 diagnoses=["not-addressable"] near=["none"]
+def to_host(x):
+    return np.asarray(x)
+
+
+# %% its own shards exercise="11.4" score=0 diagnoses=["shape"] near=["raised"]
+def to_host(x):
+    return np.concatenate([shard.data for shard in x.addressable_shards])
+
+
+# %% stays on the devices exercise="11.4" score=0 diagnoses=["on-devices"] near=["none"]
+def to_host(x):
+    return jax.device_put(x, NamedSharding(x.sharding.mesh, P()))
+
+
+# %% as it came exercise="11.4" score=0 diagnoses=["on-devices"] near=["raised", "shape"]
+def to_host(x):
+    return x
+
+
+# %% its shards in a list exercise="11.4" score=0 diagnoses=["not-numpy"] near=["on-devices", "shape"]
+def to_host(x):
+    return [np.asarray(shard.data).tolist() for shard in x.addressable_shards]
+
+
+# %% without tiled exercise="11.4" score=0 diagnoses=["raised"] near=["shape", "not-addressable"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.process_allgather(x)
+
+
+# %% words for numbers exercise="11.4" score=0 diagnoses=["not-numpy"] near=["none"]
+def to_host(x):
+    return f"process {jax.process_index()} has {len(x.addressable_shards)} shards"
+
+
+# %% zeros for what is elsewhere exercise="11.4" score=0 diagnoses=["differs-between-processes"] near=["shape", "not-addressable"]
+def to_host(x):
+    whole = np.zeros(x.shape, x.dtype)
+    for shard in x.addressable_shards:
+        whole[shard.index] = shard.data
+    return whole
+
+
+# %% forgets to return exercise="11.4" score=0 diagnoses=["none"] near=["not-numpy"]
+def to_host(x):
+    np.asarray(jax.device_put(x, NamedSharding(x.sharding.mesh, P())))
+
+
+# %% from the process's rows exercise="11.5" score=1 near=["not-here", "differs-between-processes", "only-on-one-process"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = step(weights, these)
+    return np.asarray(weights)
+
+
+# %% gradients added up by hand exercise="11.5" score=1 near=["differs-between-processes", "sum-of-rows"]
+def train(mesh, weights, rows, batch):
+    from jax.experimental import multihost_utils
+
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        gradient = jax.grad(loss)(weights, rows[start : start + share])
+        gradients = multihost_utils.process_allgather(np.asarray(gradient)[None], tiled=True)
+        weights = weights - RATE * gradients.mean(0)
+    return weights
+
+
+# %% each process by itself exercise="11.5" score=0 diagnoses=["differs-between-processes"] near=["only-on-one-process", "not-here"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        weights = step(weights, rows[start : start + share])
+    return weights
+
+
+# %% a batch for each process exercise="11.5" score=0 diagnoses=["not-here"] near=["differs-between-processes"]
+def train(mesh, weights, rows, batch):
+    sharding = NamedSharding(mesh, P("x"))
+    for start in range(0, len(rows), batch):
+        these = jax.device_put(rows[start : start + batch], sharding)
+        weights = step(weights, these)
+    return weights
+
+
+# %% divided once more exercise="11.5" score=0 diagnoses=["only-on-one-process"] near=["differs-between-processes", "sum-of-rows"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights - RATE * jax.grad(loss)(weights, these) / jax.process_count()
+    return weights
+
+
+# %% forgets the last batch exercise="11.5" score=0 diagnoses=["one-step-less"] near=["one-step", "not-trained"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch - 1):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = step(weights, these)
+    return weights
+
+
+# %% returns within the loop exercise="11.5" score=0 diagnoses=["one-step"] near=["one-step-less"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = step(weights, these)
+        return weights
+
+
+# %% does not keep the new weights exercise="11.5" score=0 diagnoses=["not-trained"] near=["one-step"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        step(weights, these)
+    return weights
+
+
+# %% up the gradient exercise="11.5" score=0 diagnoses=["uphill"] near=["eight-times", "none", "number-of-results", "not-trained"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights + RATE * jax.grad(loss)(weights, these)
+    return weights
+
+
+# %% a sum in place of the mean exercise="11.5" score=0 diagnoses=["sum-of-rows"] near=["uphill", "only-on-one-process"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights - RATE * batch * jax.grad(loss)(weights, these)
+    return weights
+
+
+# %% the first batch again and again exercise="11.5" score=0 diagnoses=["first-batch-again"] near=["one-step", "one-large-batch"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = step(weights, these)
+    return weights
+
+
+# %% all rows at once exercise="11.5" score=0 diagnoses=["one-large-batch"] near=["first-batch-again", "one-step"]
+def train(mesh, weights, rows, batch):
+    share, mine = batch // jax.process_count(), []
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine.append(rows[start : start + share])
+    sharding = NamedSharding(mesh, P("x"))
+    these = jax.make_array_from_process_local_data(sharding, np.concatenate(mine))
+    return step(weights, these)
+
+
+# %% gradients added up over devices exercise="11.5" score=0 diagnoses=["eight-times"] near=["sum-of-rows", "uphill"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights - RATE * 8 * jax.grad(loss)(weights, these)
+    return weights
+
+
+# %% forgets to return exercise="11.5" score=0 diagnoses=["none"] near=["not-trained"]
+def train(mesh, weights, rows, batch):
+    for k in range(len(rows) // batch):
+        pass
+
+
+# %% the losses, too exercise="11.5" score=0 diagnoses=["number-of-results"] near=["not-trained"]
+def train(mesh, weights, rows, batch):
+    share, losses = batch // jax.process_count(), []
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        losses.append(float(loss(weights, these)))
+        weights = step(weights, these)
+    return weights, losses
+
+
+# %% only what each block needs exercise="11.6" score=1 near=["written-twice", "restore: sorted-as-text"]
+def save(folder, x):
+    for shard in x.addressable_shards:
+        if not shard.replica_id:
+            rows = range(*shard.index[0].indices(len(x)))
+            np.save(folder / f"{rows.start}-{rows.stop}.npy", np.asarray(shard.data))
+
+
+def restore(folder, sharding, shape):
+    first = {int(f.name.partition("-")[0]): f for f in folder.iterdir()}
+
+    def read(index):
+        start, stop, _ = index[0].indices(shape[0])
+        pieces = []
+        for begin in sorted(first):
+            piece = np.load(first[begin], mmap_mode="r")
+            if begin < stop and start < begin + len(piece):
+                pieces.append(piece[max(0, start - begin) : stop - begin, index[1]])
+        return np.concatenate(pieces)
+
+    return jax.make_array_from_callback(shape, sharding, read)
+
+
+# %% every copy is written, and names are sorted as text exercise="11.6" score=0 diagnoses=["written-twice", "sorted-as-text"] near=["files-missing", "restore: own-array"]
+def save(folder, x):
+    for shard in x.addressable_shards:
+        start, stop, _ = shard.index[0].indices(len(x))
+        np.save(folder / f"{start}-{stop}.npy", shard.data)
+
+
+def restore(folder, sharding, shape):
+    whole = np.concatenate([np.load(f) for f in sorted(folder.glob("*.npy"))])
+    return jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
+
+
+# %% the first process writes what it has, and reads for itself exercise="11.6" score=0 diagnoses=["files-missing", "own-array"] near=["waits", "no-files", "restore: sorted-as-text"]
+def save(folder, x):
+    if jax.process_index() == 0:
+        for shard in x.addressable_shards:
+            start, stop, _ = shard.index[0].indices(len(x))
+            np.save(folder / f"{start}-{stop}.npy", shard.data)
+
+
+def restore(folder, sharding, shape):
+    files = sorted(folder.glob("*.npy"), key=lambda f: int(f.stem.split("-")[0]))
+    return np.concatenate([np.load(f) for f in files])
+
+
+# %% one file for each process exercise="11.6" score=0.5 diagnoses=["other-files"] near=["restore: none", "dtype", "files-missing", "several-blocks"]
+def save(folder, x):
+    mine = np.concatenate([s.data for s in x.addressable_shards if s.replica_id == 0])
+    np.save(folder / f"process-{jax.process_index()}.npy", mine)
+
+
+def restore(folder, sharding, shape):
+    whole = np.zeros(shape, np.float32)
+    for file in folder.glob("*.npy"):
+        start, stop = map(int, file.stem.split("-"))
+        whole[start:stop] = np.load(file)
+    return jax.device_put(whole, sharding)
+
+
+# %% writes somewhere else exercise="11.6" score=0.5 diagnoses=["no-files"] near=["other-files"]
+def save(folder, x):
+    elsewhere = Path(tempfile.mkdtemp())
+    for shard in x.addressable_shards:
+        start, stop, _ = shard.index[0].indices(len(x))
+        np.save(elsewhere / f"{start}-{stop}.npy", shard.data)
+
+
+def restore(folder, sharding, shape):
+    whole = np.zeros(shape, np.float32)
+    for file in folder.glob("*.npy"):
+        start, stop = map(int, file.stem.split("-"))
+        whole[start:stop] = np.load(file)
+    return jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
+
+
+# %% gathers to save, and reads the first file alone exercise="11.6" score=0 diagnoses=["not-addressable", "raised"]
+def save(folder, x):
+    np.save(folder / f"0-{len(x)}.npy", np.asarray(x))
+
+
+def restore(folder, sharding, shape):
+    first = np.load(folder / "0-4.npy")
+    return jax.make_array_from_callback(shape, sharding, lambda index: first[index])
+
+
+# %% the first process gathers alone, and puts files together backwards exercise="11.6" score=0 diagnoses=["waits", "values"] near=["written-twice", "restore: sorted-as-text"]
+def save(folder, x):
+    if jax.process_index() == 0:
+        whole = np.asarray(jax.device_put(x, NamedSharding(x.sharding.mesh, P())))
+        for start in range(0, len(x), len(x.addressable_shards[0].data)):
+            stop = start + len(x.addressable_shards[0].data)
+            np.save(folder / f"{start}-{stop}.npy", whole[start:stop])
+
+
+def restore(folder, sharding, shape):
+    files = sorted(folder.glob("*.npy"), key=lambda f: -int(f.stem.split("-")[0]))
+    whole = np.concatenate([np.load(f) for f in files])
+    return jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
+
+
+# %% numbered from zero in each process, and halves of numbers exercise="11.6" score=0 diagnoses=["numbered-from-zero", "dtype"] near=["written-twice", "restore: values"]
+def save(folder, x):
+    start = 0
+    for shard in x.addressable_shards:
+        if shard.replica_id == 0:
+            stop = start + len(shard.data)
+            np.save(folder / f"{start}-{stop}.npy", shard.data)
+            start = stop
+
+
+def restore(folder, sharding, shape):
+    whole = np.zeros(shape, np.float16)
+    for file in folder.glob("*.npy"):
+        start, stop = map(int, file.stem.split("-"))
+        whole[start:stop] = np.load(file)
+    return jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
+
+
+# %% one file for all of a process's rows, and nothing is returned exercise="11.6" score=0 diagnoses=["several-blocks", "none"] near=["other-files", "numbered-from-zero", "restore: raised"]
+def save(folder, x):
+    mine = [s for s in x.addressable_shards if s.replica_id == 0]
+    if mine:
+        rows = [s.index[0].indices(len(x))[:2] for s in mine]
+        name = f"{min(r[0] for r in rows)}-{max(r[1] for r in rows)}.npy"
+        np.save(folder / name, np.concatenate([s.data for s in mine]))
+
+
+def restore(folder, sharding, shape):
+    whole = np.zeros(shape, np.float32)
+    for file in folder.glob("*.npy"):
+        start, stop = map(int, file.stem.split("-"))
+        whole[start:stop] = np.load(file)
+    jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
+
+
+# %% tokens cut as well as texts, in other words exercise="11.7" score=1 near=["waits-for-data", "works-too-much", "sends-too-much", "over-the-cap", "eight-times", "ascends", "unchanged", "looks-ahead", "devices-unused", "one-device", "another-program"]
+pods = jax.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)
+specs = {
+    "qkv": P(None, ("a", "b"), "c", None),
+    "out": P("c", None, ("a", "b")),
+    "up": P("a", ("b", "c")),
+    "down": P(("b", "c"), "a"),
+    "batch": P(("a", "b"), "c"),
+}
+layouts = {name: jax.sharding.NamedSharding(pods, spec) for name, spec in specs.items()}
+
+
+def mean_here(params, x, y):
+    def whole(array, axes, dimension):
+        return lax.all_gather(array, axes, axis=dimension, tiled=True)
+
+    for w in params:
+        qkv, out = whole(w["qkv"], ("a", "b"), 1), whole(w["out"], ("a", "b"), 2)
+        mixed = attention(whole(norm(x), "c", 1), qkv, out)
+        x = x + lax.psum_scatter(mixed, "c", scatter_dimension=1, tiled=True)
+        texts = whole(whole(norm(x), "c", 1), "b", 0)
+        changed = mlp(texts, whole(w["up"], "a", 0), whole(w["down"], "a", 1))
+        changed = lax.psum_scatter(changed, "b", scatter_dimension=0, tiled=True)
+        x = x + lax.psum_scatter(changed, "c", scatter_dimension=1, tiled=True)
+    return lax.pmean(((x - y) ** 2).sum(-1).mean(), ("a", "b", "c"))
+
+
+def train_step(params, x, y):
+    weights = {name: spec for name, spec in specs.items() if name != "batch"}
+
+    @jax.shard_map(
+        in_specs=([weights, weights], specs["batch"], specs["batch"]), out_specs=[weights, weights]
+    )
+    def gradient(params, x, y):
+        return jax.grad(mean_here)(params, x, y)
+
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, gradient(params, x, y))
+
+
+design = [layouts, train_step]
+
+# %% two axes by hand, the same for attention and the MLP exercise="11.7" score=0.981 diagnoses=["waits-for-data"] near=["works-too-much"]
+specs = {
+    "qkv": P(None, "x", "y"),
+    "out": P("y", None, "x"),
+    "up": P("x", "y"),
+    "down": P("y", "x"),
+    "batch": P(("x", "y")),
+}
+layouts = {name: NamedSharding(wide, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    def gathered(w, dimension):
+        return lax.all_gather(w, "x", axis=dimension, tiled=True)
+
+    def tokens(x):
+        return lax.all_gather(norm(x), "y", axis=0, tiled=True)
+
+    def summed(x):
+        return lax.psum_scatter(x, "y", scatter_dimension=0, tiled=True)
+
+    def objective(params, x, y):
+        for w in params:
+            x = x + summed(attention(tokens(x), gathered(w["qkv"], 1), gathered(w["out"], 2)))
+            x = x + summed(mlp(tokens(x), gathered(w["up"], 0), gathered(w["down"], 1)))
+        return lax.pmean(((x - y) ** 2).sum(-1).mean(), ("x", "y"))
+
+    def body(params, x, y):
+        down = jax.grad(objective)(params, x, y)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    batch = specs["batch"]
+    return jax.shard_map(body, in_specs=(weights, batch, batch), out_specs=weights)(params, x, y)
+
+
+design = (layouts, train_step)
+
+# %% two axes, with constraints exercise="11.7" score=0.854 diagnoses=["waits-for-data"] near=["sends-too-much"]
+specs = {
+    "qkv": P(None, "x", "y"),
+    "out": P("y", None, "x"),
+    "up": P("x", "y"),
+    "down": P("y", "x"),
+    "batch": P("x", "y"),
+}
+layouts = {name: NamedSharding(wide, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    def fetched(layer):
+        used = {"qkv": P(None, None, "y"), "out": P("y"), "up": P(None, "y"), "down": P("y")}
+        return {n: lax.with_sharding_constraint(w, used[n]) for n, w in layer.items()}
+
+    def rows(x):
+        return lax.with_sharding_constraint(x, P("x"))
+
+    def objective(params):
+        h = rows(x)
+        for layer in map(fetched, params):
+            h = rows(h + attention(rows(norm(h)), layer["qkv"], layer["out"]))
+            h = rows(h + mlp(rows(norm(h)), layer["up"], layer["down"]))
+        return ((h - rows(y)) ** 2).sum(-1).mean()
+
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(objective)(params))
+
+
+design = (layouts, train_step)
+
+# %% fully sharded data parallelism by hand exercise="11.7" score=0.318 diagnoses=["waits-for-data"] near=["eight-times", "sends-too-much"]
+specs = {
+    "qkv": P(None, "x"),
+    "out": P(None, None, "x"),
+    "up": P("x"),
+    "down": P("x"),
+    "batch": P("x"),
+}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    dimensions = {"qkv": 1, "out": 2, "up": 0, "down": 0}
+
+    def fetched(layer):
+        return {
+            name: lax.all_gather(w, "x", axis=dimensions[name], tiled=True)
+            for name, w in layer.items()
+        }
+
+    def body(params, x, y):
+        def objective(params):
+            return lax.pmean(model_loss(list(map(fetched, params)), x, y), "x")
+
+        down = jax.grad(objective)(params)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    return jax.shard_map(body, in_specs=(weights, P("x"), P("x")), out_specs=weights)(params, x, y)
+
+
+design = (layouts, train_step)
+
+# %% the same, with a sum in place of the mean over devices exercise="11.7" score=0 diagnoses=["eight-times"] near=["ascends", "off-by-a-factor"]
+specs = {
+    "qkv": P(None, "x"),
+    "out": P(None, None, "x"),
+    "up": P("x"),
+    "down": P("x"),
+    "batch": P("x"),
+}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    dimensions = {"qkv": 1, "out": 2, "up": 0, "down": 0}
+
+    def fetched(layer):
+        return {
+            name: lax.all_gather(w, "x", axis=dimensions[name], tiled=True)
+            for name, w in layer.items()
+        }
+
+    def body(params, x, y):
+        down = jax.grad(lambda p: lax.psum(model_loss(list(map(fetched, p)), x, y), "x"))(params)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    return jax.shard_map(body, in_specs=(weights, P("x"), P("x")), out_specs=weights)(params, x, y)
+
+
+design = (layouts, train_step)
+
+# %% all in eighths, and the rest left to the compiler exercise="11.7" score=0 diagnoses=["sends-too-much"] near=["over-the-cap", "waits-for-data"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+design = layouts, plain_step
+
+# %% everything is collected, computed as on one device, and cut again exercise="11.7" score=0 diagnoses=["works-too-much"] near=["waits-for-data", "one-device", "unchanged"] naive=true
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    params, x, y = lax.with_sharding_constraint((params, x, y), NamedSharding(line, P()))
+    new = plain_step(params, x, y)
+    return lax.with_sharding_constraint(new, NamedSharding(line, P()))
+
+
+design = (layouts, train_step)
+
+# %% data parallelism exercise="11.7" score=0 diagnoses=["over-the-cap"] near=["sends-too-much"]
+layouts = dict.fromkeys(SMALL, NamedSharding(line, P())) | {"batch": NamedSharding(line, P("x"))}
+design = layouts, plain_step
+
+# %% data and tensor parallelism, which is as fast as can be exercise="11.7" score=0 diagnoses=["over-the-cap"]
+specs = P(None, None, "y"), P("y"), P(None, "y"), P("y"), P("x")
+layouts = {n: NamedSharding(wide, s) for n, s in zip(SMALL, specs, strict=True)}
+design = layouts, plain_step
+
+# %% up the gradient exercise="11.7" score=0 diagnoses=["ascends"] near=["eight-times", "unchanged"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    return jax.tree.map(
+        lambda w, d: w + LEARNING_RATE * d, params, jax.grad(model_loss)(params, x, y)
+    )
+
+
+design = (layouts, train_step)
+
+# %% the parameters as they came exercise="11.7" score=0 diagnoses=["unchanged"] near=["ascends", "another-program"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(model_loss)(params, x, y))
+    return params
+
+
+design = (layouts, train_step)
+
+# %% attention of one's own, to all tokens exercise="11.7" score=0 diagnoses=["looks-ahead"] near=["unchanged"]
+specs = P(None, None, "x"), P("x"), P(None, "x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    def objective(params):
+        h = x
+        for w in params:
+            q, k, v = jnp.einsum("bsd,cdhk->cbshk", norm(h), w["qkv"])
+            seen = jax.nn.dot_product_attention(q, k, v)
+            h = h + jnp.einsum("bshk,hkd->bsd", seen, w["out"])
+            h = h + mlp(norm(h), w["up"], w["down"])
+        return ((h - y) ** 2).sum(-1).mean()
+
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(objective)(params))
+
+
+design = (layouts, train_step)
+
+# %% no residuals exercise="11.7" score=0 diagnoses=["values"] near=["looks-ahead"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    def objective(params):
+        h = x
+        for w in params:
+            h = mlp(norm(attention(norm(h), w["qkv"], w["out"])), w["up"], w["down"])
+        return ((h - y) ** 2).sum(-1).mean()
+
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(objective)(params))
+
+
+design = (layouts, train_step)
+
+# %% nothing is done at the real size exercise="11.7" score=0 diagnoses=["another-program"] near=["unchanged"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    return params if x.shape[1] > 100 else plain_step(params, x, y)
+
+
+design = (layouts, train_step)
+
+# %% at the real size, half of each weight is gathered exercise="11.7" score=0 diagnoses=["another-program"] near=["packs-numbers", "waits-for-data"]
+specs = {
+    "qkv": P(None, "x"),
+    "out": P(None, None, "x"),
+    "up": P("x"),
+    "down": P("x"),
+    "batch": P("x"),
+}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def by_hand(gathered):
+    def train_step(params, x, y):
+        def body(params, x, y):
+            def objective(params):
+                dimensions = {"qkv": 1, "out": 2, "up": 0, "down": 0}
+                whole = [{n: gathered(w, dimensions[n]) for n, w in p.items()} for p in params]
+                return model_loss(whole, x, y) / 8
+
+            down = jax.grad(objective)(params)
+            return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+        weights = [{name: specs[name] for name in params[0]}] * 2
+        mapped = jax.shard_map(
+            body, in_specs=(weights, P("x"), P("x")), out_specs=weights, check_vma=False
+        )
+        return mapped(params, x, y)
+
+    return train_step
+
+
+def halved(w, d):
+    e = 1 if d == 0 else 0
+    size = w.shape[e]
+    kept = size // 2 if size > 2_000 else size
+    some = lax.all_gather(lax.slice_in_dim(w, 0, kept, axis=e), "x", axis=d, tiled=True)
+    config = [(0, 0, 0)] * w.ndim
+    config[e] = (0, size - kept, 0)
+    return lax.pad(some, 0.0, config)
+
+
+design = (layouts, by_hand(halved))
+
+
+# %% one of two ways, by a number that is a size exercise="11.7" score=0.318 diagnoses=["waits-for-data"] near=["another-program"]
+from functools import partial
+
+specs = {
+    "qkv": P(None, "x"),
+    "out": P(None, None, "x"),
+    "up": P("x"),
+    "down": P("x"),
+    "batch": P("x"),
+}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def by_hand(gathered):
+    def train_step(params, x, y):
+        def body(params, x, y):
+            def objective(params):
+                dimensions = {"qkv": 1, "out": 2, "up": 0, "down": 0}
+                whole = [{n: gathered(w, dimensions[n]) for n, w in p.items()} for p in params]
+                return model_loss(whole, x, y) / 8
+
+            down = jax.grad(objective)(params)
+            return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+        weights = [{name: specs[name] for name in params[0]}] * 2
+        mapped = jax.shard_map(
+            body, in_specs=(weights, P("x"), P("x")), out_specs=weights, check_vma=False
+        )
+        return mapped(params, x, y)
+
+    return train_step
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def chosen(w, d):
+    is_large = lax.full((), float(w.size), jnp.float32) > 2e5
+    whole = lax.all_gather(w, "x", axis=d, tiled=True)
+    return jnp.where(is_large, jnp.concatenate([w] * 8, axis=d), whole)
+
+
+def chosen_back(d, _, slope):
+    is_large = lax.full((), float(slope.size), jnp.float32) > 2e5
+    piece = lax.slice_in_dim(slope, 0, slope.shape[d] // 8, axis=d)
+    added = lax.psum_scatter(slope, "x", scatter_dimension=d, tiled=True)
+    return (jnp.where(is_large, piece, added),)
+
+
+chosen.defvjp(lambda w, d: (chosen(w, d), None), chosen_back)
+design = (layouts, by_hand(chosen))
+
+
+# %% two numbers in one exercise="11.7" score=0 diagnoses=["packs-numbers"] near=["another-program"]
+from functools import partial
+
+specs = {
+    "qkv": P(None, "x"),
+    "out": P(None, None, "x"),
+    "up": P("x"),
+    "down": P("x"),
+    "batch": P("x"),
+}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def by_hand(gathered):
+    def train_step(params, x, y):
+        def body(params, x, y):
+            def objective(params):
+                dimensions = {"qkv": 1, "out": 2, "up": 0, "down": 0}
+                whole = [{n: gathered(w, dimensions[n]) for n, w in p.items()} for p in params]
+                return model_loss(whole, x, y) / 8
+
+            down = jax.grad(objective)(params)
+            return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+        weights = [{name: specs[name] for name in params[0]}] * 2
+        mapped = jax.shard_map(
+            body, in_specs=(weights, P("x"), P("x")), out_specs=weights, check_vma=False
+        )
+        return mapped(params, x, y)
+
+    return train_step
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def packed(w, d):
+    rows = jnp.moveaxis(w, d, 0).astype(jnp.float16)
+    pairs = lax.bitcast_convert_type(rows.reshape(*rows.shape[:-1], -1, 2), jnp.float32)
+    whole = lax.bitcast_convert_type(lax.all_gather(pairs, "x", tiled=True), jnp.float16)
+    return jnp.moveaxis(whole.reshape(-1, *rows.shape[1:]).astype(jnp.float32), 0, d)
+
+
+def packed_back(d, _, slope):
+    return (lax.psum_scatter(slope, "x", scatter_dimension=d, tiled=True),)
+
+
+packed.defvjp(lambda w, d: (packed(w, d), None), packed_back)
+design = (layouts, by_hand(packed))
+
+
+# %% one layout is left open exercise="11.7" score=0 diagnoses=["partly-filled-in"] near=["other-names"]
+layouts = {name: NamedSharding(line, P()) for name in SMALL} | {"up": ...}
+design = (layouts, plain_step)
+
+
+# %% four of the devices exercise="11.7" score=0 diagnoses=["devices-unused"] near=["one-device"]
+half = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,), devices=devices[:4])
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(half, s) for n, s in zip(SMALL, specs, strict=True)}
+design = layouts, plain_step
+
+# %% one device exercise="11.7" score=0 diagnoses=["one-device"] near=["devices-unused"]
+alone = jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,), devices=devices[:1])
+layouts = dict.fromkeys(SMALL, NamedSharding(alone, P()))
+design = layouts, plain_step
+
+# %% the loss is returned, too exercise="11.7" score=0 diagnoses=["not-the-parameters"] near=["values"]
+layouts = dict.fromkeys(SMALL, NamedSharding(line, P()))
+
+
+def train_step(params, x, y):
+    return model_loss(params, x, y), plain_step(params, x, y)
+
+
+design = (layouts, train_step)
+
+# %% a list of names in place of a dictionary exercise="11.7" score=0 diagnoses=["not-a-dictionary"] near=["not-a-design", "other-names"]
+design = [NamedSharding(line, P("x"))] * 5, plain_step
+
+# %% the step alone exercise="11.7" score=0 diagnoses=["not-a-design"] near=["not-a-dictionary", "not-the-parameters"]
+design = plain_step
+
+# %% the batch is forgotten, and there is one for y exercise="11.7" score=0 diagnoses=["other-names"] near=["partly-filled-in", "does-not-fit"]
+layouts = dict.fromkeys(["qkv", "out", "up", "down", "x", "y"], NamedSharding(line, P()))
+design = layouts, plain_step
+
+# %% the three of qkv are cut exercise="11.7" score=0 diagnoses=["does-not-fit"] near=["other-names"]
+layouts = dict.fromkeys(SMALL, NamedSharding(line, P("x")))
+design = layouts, plain_step
+
+# %% specs alone exercise="11.7" score=0 diagnoses=["spec-alone"] near=["not-by-name"]
+layouts = dict.fromkeys(SMALL, P())
+design = layouts, plain_step
+
+# %% a sharding without a mesh exercise="11.7" score=0 diagnoses=["not-by-name"] near=["spec-alone", "one-device"]
+layouts = dict.fromkeys(SMALL, jax.sharding.SingleDeviceSharding(devices[0]))
+design = layouts, plain_step
+
+# %% on two meshes exercise="11.7" score=0 diagnoses=["several-meshes"]
+layouts = dict.fromkeys(SMALL, NamedSharding(line, P())) | {"batch": NamedSharding(wide, P("x"))}
+design = layouts, plain_step
