@@ -15,7 +15,7 @@ from autograder.evidence import Plan, write_plans
 
 TAKEN: Final = (
     "__init__.py", "devices.py", "notebook.py",
-    "errors", "evidence", "layouts", "pictures", "programs",
+    "errors", "evidence", "layouts", "pictures", "processes", "programs",
 )  # fmt: skip
 """What a kernel that grades has a copy of: what captures answers, and what draws arrays."""
 

@@ -77,7 +77,12 @@ class SandboxedKernel(LocalProvisioner):
             lies = PACKAGES if works() else str(plans.parent)
             variables |= {PLANS_VARIABLE: f"{lies}/{plans.name}", "PYTHONPATH": lies}
         kwargs["cmd"] = self.sandbox.command(
-            kwargs["cmd"], variables, folder, self.shared, plans and plans.parent
+            kwargs["cmd"],
+            variables,
+            folder,
+            self.shared,
+            plans and plans.parent,
+            reader="kernels" if plans is not None else None,
         )
         # else it would have the grader's own, and with them, perhaps, a log that it could write to
         kwargs.update(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -4,13 +4,16 @@ In: a command, or evidence. Out: the same command behind walls and within limits
 a clean process. The limits on memory, time, processes and files are traits of `Sandbox`.
 """
 
+from autograder.instructor.walls.as_root import AS_ROOT, is_root
 from autograder.instructor.walls.bubblewrap import UNFILTERED, UNPROTECTED, filters, works
+from autograder.instructor.walls.compiled import seal
 from autograder.instructor.walls.judge_process import SECONDS, Case, encode
 from autograder.instructor.walls.judging_apart import JudgeFailedError, judge_apart
 from autograder.instructor.walls.other_copies import ExposedError
 from autograder.instructor.walls.sandbox import PACKAGES, NoSandboxError, Sandbox, environment
 
 __all__ = [
+    "AS_ROOT",
     "PACKAGES",
     "SECONDS",
     "UNFILTERED",
@@ -23,6 +26,8 @@ __all__ = [
     "encode",
     "environment",
     "filters",
+    "is_root",
     "judge_apart",
+    "seal",
     "works",
 ]

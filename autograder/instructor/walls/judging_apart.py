@@ -146,7 +146,7 @@ def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox)
     command = [sys.executable, "-P", "-s", "-m", "autograder.instructor.walls", f"{seconds:.3f}"]
     try:
         done = subprocess.run(
-            room.command(command, variables),
+            room.command(command, variables, reader="judges"),
             input=b"[" + b",".join(cases) + b"]",
             capture_output=True,
             timeout=max(until - time.monotonic(), 0),

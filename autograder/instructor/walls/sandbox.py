@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from traitlets import Bool, Int
+from traitlets import Bool, Int, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 import autograder
@@ -23,6 +23,7 @@ from autograder.instructor.walls.bubblewrap import (
     walls,
     works,
 )
+from autograder.instructor.walls.compiled import Reader, bound, variables_for
 from autograder.instructor.walls.other_copies import hiding
 
 PACKAGES: Final = "/shardlings"
@@ -58,6 +59,16 @@ class Sandbox(LoggingConfigurable):
     processes = Int(64, help="The most processes.").tag(config=True)
     open_files = Int(1024, help="The most files open at once.").tag(config=True)
     cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
+    compiled = Unicode(
+        "",
+        help="The folder with what was compiled before, which can be read within walls; see "
+        "`walls/compiled.py`. Calibration fills one for each assignment.",
+    ).tag(config=True)
+    filled_by = List(
+        Unicode(),
+        help="Which of `kernels` and `judges` write down in it what they compile. For trusted code "
+        "alone: whatever is written there is run when others are graded.",
+    ).tag(config=True)
 
     def command(
         self,
@@ -66,6 +77,7 @@ class Sandbox(LoggingConfigurable):
         folder: Path | None = None,
         shared: Path | None = None,
         packages: Path | None = None,
+        reader: Reader | None = None,
     ) -> list[str]:
         """A command that runs another one within limits, and within walls where there are such.
 
@@ -76,6 +88,7 @@ class Sandbox(LoggingConfigurable):
             shared: a folder that it shares with who starts it.
             packages: the folder in which it is to find this package, where that is not to be the
                 one at work; then no other copy of it can be seen.
+            reader: whose part of what was compiled before it may use, if any.
 
         Raises:
             NoSandboxError: there is no bubblewrap, and `required` is set.
@@ -93,6 +106,11 @@ class Sandbox(LoggingConfigurable):
             copy = 'cp -R /submission/* . 2>/dev/null; exec "$@"'  # no start-up files: not .ipython
             command = ["/bin/sh", "-c", copy, "sh", *command]
         variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
+        if reader is not None and self.compiled:
+            fills = reader in self.filled_by
+            shown = bound(Path(self.compiled), reader, fills)
+            variables |= variables_for(reader, fills) if shown else {}
+            seen += shown
         known = [part for pair in variables.items() for part in ("--setenv", *pair)]
         walled = [*bubblewrap(), *walls(self.scratch, seen)]
         return self._limited([*walled, "--chdir", HOME, "--clearenv", *known, "--", *command])
