@@ -15,6 +15,7 @@ from traitlets.config import Config
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.calibration import fingerprint
 from autograder.instructor.calibration.answers_in_reach import answers_in_reach
+from autograder.instructor.calibration.compiled_before import keep
 from autograder.instructor.calibration.time_limits import Calibration, memory, remembered
 from autograder.instructor.calibration.trial_grading import Graded, Trial, TrialError
 from autograder.instructor.walls import ExposedError
@@ -36,7 +37,7 @@ def calibrate(
     """See that the solution gets every point here, and the released notebook none.
 
     What was passed is remembered in `grading/calibration/`, and the graded notebooks are kept
-    there. What was failed is tried again.
+    there; what they compiled is kept in `grading/cache/`. What was failed is tried again.
 
     Args:
         coursedir: nbgrader's `CourseDirectory` of the course.
@@ -58,7 +59,8 @@ def calibrate(
         exposed = answers_in_reach(config, assignment)
         if exposed:
             raise CalibrationError(_exposed(assignment, exposed))
-        solution, released = Trial(coursedir, config, assignment, file.with_suffix("")).run()
+        trial = Trial(coursedir, config, assignment, file.with_suffix(""))
+        solution, released = trial.run()
     except CalibrationError:
         raise
     except (TrialError, ExposedError) as error:
@@ -68,6 +70,7 @@ def calibrate(
     troubles = list(_of_solution(solution)) or list(_of_released(released))
     if troubles:
         raise _refused(assignment, " ".join(troubles))
+    keep(trial.compiled, Path(coursedir.root), assignment, state)
     file.write_bytes(msgspec.json.encode(Calibration(state, solution.seconds, solution.cells)))
 
 

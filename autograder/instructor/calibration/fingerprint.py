@@ -15,6 +15,7 @@ from nbgrader.utils import find_all_files
 from traitlets.config import Config
 
 import autograder
+from autograder.exercises import BY_GRADE_ID
 from autograder.instructor import walls
 
 LIMITS: Final = ("Sandbox", "Execute", "CaptureEvidence", "JudgeEvidence")
@@ -27,15 +28,25 @@ def of_files(paths: Iterable[Path], folder: Path) -> str:
     for path in sorted(paths):
         digest.update(f"{path.relative_to(folder)}\0".encode(errors="surrogateescape"))
         with path.open("rb") as file:  # which may be as large as all that is taken
-            while part := file.read(2**20):
-                digest.update(part)
+            # a digest has one length, so no content can look like the next file's name
+            digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def of_submission(folder: Path) -> str:
+    """All that somebody handed in.
+
+    Raises:
+        OSError: some of it may not be read.
+    """
+    return of_files((path for path in folder.rglob("*") if path.is_file()), folder)
 
 
 def of_assignment(coursedir: Any, config: Config, assignment: str) -> str:
     """An assignment's own notebooks, the package, the configuration and the environment.
 
-    Where the course lies has no part in it; where Python and the package lie has.
+    Where the course lies has no part in it; where Python and the package lie has. The points of
+    exercises have none: whatever they are, a solution earns all of them or it does not.
     """
     return hashlib.sha256(json.dumps([
         *_notebooks(coursedir, assignment),
@@ -49,7 +60,26 @@ def _notebooks(coursedir: Any, assignment: str) -> Iterator[str]:
     """The solution and the released notebook, and what nbgrader copies beside them."""
     for directory in (coursedir.source_directory, coursedir.release_directory):
         folder = Path(coursedir.format_path(directory, ".", assignment))
-        yield of_files(map(Path, find_all_files(str(folder), coursedir.ignore)), folder)
+        files = [Path(file) for file in find_all_files(str(folder), coursedir.ignore)]
+        yield of_files((file for file in files if file.suffix != ".ipynb"), folder)
+        for file in sorted(file for file in files if file.suffix == ".ipynb"):
+            name = str(file.relative_to(folder)).encode(errors="surrogateescape")
+            yield hashlib.sha256(name + b"\0" + _without_points(file)).hexdigest()
+
+
+def _without_points(file: Path) -> bytes:
+    """A notebook of the course's own, but for the points of its exercises; or any other file."""
+    whole = file.read_bytes()
+    try:
+        notebook = json.loads(whole)
+        for cell in notebook["cells"]:
+            about = cell["metadata"].get("nbgrader", {})
+            if about.get("grade_id") in BY_GRADE_ID:
+                about.pop("points", None)
+                about.pop("checksum", None)  # nbgrader's, over points and what is here anyway
+        return json.dumps(notebook, sort_keys=True).encode(errors="surrogateescape")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return whole
 
 
 def _package() -> list[str]:

@@ -40,6 +40,12 @@ def remembered(file: Path) -> Calibration | None:
         return None
 
 
+def usual_seconds(root: Path, assignment: str) -> float:
+    """How long grading an assignment's solution took here; 0 where that is not known."""
+    calibration = remembered(memory(root, assignment))
+    return calibration.seconds if calibration is not None else 0.0
+
+
 def time_limit(config: Config, assignment: str, notebook: str) -> int | None:
     """How many seconds a notebook may run; None where that is not for calibration to say.
 

@@ -66,6 +66,9 @@ class Trial:
         config: its configuration.
         assignment: which.
         folder: where to make this one; what lies there is removed.
+
+    Attributes:
+        compiled: where what is compiled meanwhile is written down.
     """
 
     def __init__(self, coursedir: Any, config: Config, assignment: str, folder: Path) -> None:
@@ -73,6 +76,8 @@ class Trial:
         config = copy.deepcopy(config)
         config.CourseDirectory = Config(self._settings())
         config.CarefulAutograde.calibrate = False  # this is how it is done
+        self.compiled = folder / "compiled"
+        config.Sandbox.compiled = str(self.compiled)
         self.coursedir = CourseDirectory(config=config)
         self.api = NbGraderAPI(self.coursedir, config=config, log=LOG)
 
@@ -104,10 +109,11 @@ class Trial:
         made = self.api.generate_assignment(self.assignment, force=True, create=True)
         if not made["success"]:
             raise TrialError(f"The solution cannot be released: {reason(made)}")
-        return (
-            self._graded(SOLUTION, self.real.source_directory),
-            self._graded(RELEASED, self.real.release_directory),
-        )
+        # what a submission's kernel finds compiled is to have nothing of the solution in it
+        self.api.config.Sandbox.filled_by = ["judges"]
+        solution = self._graded(SOLUTION, self.real.source_directory)
+        self.api.config.Sandbox.filled_by = ["kernels", "judges"]
+        return solution, self._graded(RELEASED, self.real.release_directory)
 
     def _graded(self, student: str, directory: str) -> Graded:
         """Hand in what a directory of the real course has for the assignment, and grade it."""

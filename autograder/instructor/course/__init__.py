@@ -1,42 +1,74 @@
 """The course as it lies on a disk: its folders, its gradebook's lock, and what was handed in.
 
 In: a folder with `nbgrader_config.py`. Out: `Course`; why a submission cannot be taken, before
-anything of it is copied, opened or run; and its notebook, read and written anew by a process of its
-own.
+anything of it is copied, opened or run; its notebook, read and written anew by a process of its
+own; and the verdicts that are kept beside a graded one.
 """
 
-from autograder.instructor.course.course import BusyError, Course, NAMESPACE, ReleaseError, reason
-from autograder.instructor.course.files_beside import is_taken, left_out
-from autograder.instructor.course.handed_in import cannot_be_copied, cannot_be_taken
+from autograder.instructor.course.class_file import (
+    ClassError,
+    ClassRules,
+    in_words,
+    near,
+    read_class_file,
+)
+from autograder.instructor.course.files_beside import EXCHANGED, is_taken, left_out
+from autograder.instructor.course.handed_in_times import TIMES, read_times
+from autograder.instructor.course.course import ANEW, NAMESPACE, Course, ReleaseError, reason
+from autograder.instructor.course.handed_in import MOST_TOGETHER, cannot_be_copied, cannot_be_taken
 from autograder.instructor.course.names import printable, readable, without_controls
 from autograder.instructor.course.notebook_rewriting import BASE64, MOST_PICTURED, PICTURES
 from autograder.instructor.course.reading_apart import (
+    MOST_BYTES,
     HandedIn,
     ReaderFailedError,
     UnreadableError,
     cannot_be_read,
     read_apart,
 )
+from autograder.instructor.course.verdicts_beside import keep_verdicts, kept_verdicts
+from autograder.instructor.course.stopping import STATUSES, STOPPED, stoppable
+from autograder.instructor.course.written_tables import WrittenTableError, read_table
+from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
+    "ANEW",
     "BASE64",
+    "EXCHANGED",
+    "MOST_BYTES",
     "MOST_PICTURED",
+    "MOST_TOGETHER",
     "NAMESPACE",
     "PICTURES",
+    "STATUSES",
+    "STOPPED",
+    "TIMES",
     "BusyError",
+    "ClassError",
+    "ClassRules",
     "Course",
+    "GradebookError",
     "HandedIn",
     "ReaderFailedError",
     "ReleaseError",
     "UnreadableError",
+    "WrittenTableError",
     "cannot_be_copied",
     "cannot_be_read",
     "cannot_be_taken",
+    "in_words",
     "is_taken",
+    "keep_verdicts",
+    "kept_verdicts",
     "left_out",
+    "near",
     "printable",
     "read_apart",
+    "read_class_file",
+    "read_table",
+    "read_times",
     "readable",
     "reason",
+    "stoppable",
     "without_controls",
 ]

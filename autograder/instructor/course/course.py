@@ -1,10 +1,8 @@
 """The course's folders, and nbgrader's own interface to them."""
 
-import os
-import sqlite3
-import sys
+import logging
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from os.path import isdir  # which is false of what may not be looked at
 from pathlib import Path
@@ -14,8 +12,8 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
-if sys.platform != "win32":
-    import fcntl
+from autograder.instructor.course.misplaced import misplaced
+from autograder.instructor.gradebook import backed_up, held_anywhere, held_here
 
 
 class ReleaseError(RuntimeError):
@@ -25,12 +23,11 @@ class ReleaseError(RuntimeError):
 NAMESPACE: Final = "shardlings"
 """What is ours stands under this name in nbconvert's resources, and in a cell's metadata."""
 
+ANEW: Final = "to be graded anew: "
+"""What stands before all that is remembered of a grade that is to be made anew."""
+
 HELD: set[Path] = set()
 """The roots of the courses whose grades this process holds."""
-
-
-class BusyError(RuntimeError):
-    """Somebody else is grading here."""
 
 
 class Course:
@@ -48,12 +45,18 @@ class Course:
         self.submitted = self.grading / "submitted"
         self.autograded = self.grading / "autograded"
         self.feedback = self.grading / "feedback"
+        self.backups = self.grading / "backups"
 
     @cached_property
     def api(self) -> Any:
         """The interface of nbgrader, as Formgrader uses it, with this checkout's configuration."""
         config = PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
-        return NbGraderAPI(CourseDirectory(config=config), config=config)
+        before = logging.root.manager.disable
+        logging.disable()  # it looks whether there is an exchange, and complains that there is none
+        try:
+            return NbGraderAPI(CourseDirectory(config=config), config=config)
+        finally:
+            logging.disable(before)
 
     def assignments(self) -> list[str]:
         """The ids of all notebooks that have a source, in order."""
@@ -66,78 +69,91 @@ class Course:
         handed_in = self.submitted.glob("*/*")
         return sorted((f.parent.name, f.name) for f in handed_in if isdir(f) and f.name in known)
 
-    def unknown_submissions(self) -> list[Path]:
-        """Folders of students whose name is no assignment's, in order."""
-        known = set(self.assignments())
-        return sorted(f for f in self.submitted.glob("*/*") if isdir(f) and f.name not in known)
-
-    def closed_folders(self) -> list[Path]:
-        """Folders of students in which whoever grades may not look, in order."""
-        folders = sorted(filter(isdir, self.submitted.glob("*")))
-        return [folder for folder in folders if not os.access(folder, os.R_OK | os.X_OK)]
-
     def remembered(self, student: str, assignment: str) -> str:
-        """What `remember` was last told of a submission; empty where nothing."""
+        """What `remember` was last told of a submission, after `ANEW` if it was forgotten since.
+
+        It is empty where there is nothing.
+        """
         place = self._memory(student, assignment)
         return place.read_text() if place.exists() else ""
 
     def remember(self, student: str, assignment: str, fingerprint: str) -> None:
         """Keep, beside a graded submission, which one it was that was graded."""
         place = self._memory(student, assignment)
-        place.unlink(missing_ok=True)
-        place.write_text(fingerprint)
+        beside = place.with_name(f".{place.name}.new")
+        beside.write_text(fingerprint)
+        beside.replace(place)  # so that it is there wholly, or not at all
+
+    def forget(self, student: str, assignment: str, wholly: bool = False) -> None:
+        """Note that a submission is to be graded anew, whatever its grade rests on.
+
+        Args:
+            student: who handed it in.
+            assignment: what they handed in.
+            wholly: note also that the graded notebook is none of which the gradebook has scores.
+        """
+        remembered = self.remembered(student, assignment)
+        if remembered and (wholly or not self.has_forgotten(student, assignment)):
+            self.remember(student, assignment, ANEW if wholly else ANEW + remembered)
+
+    def has_forgotten(self, student: str, assignment: str) -> bool:
+        """Whether a submission that has a grade is to be graded anew."""
+        return self.remembered(student, assignment).startswith(ANEW)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Hold the course's grades, so that no other grading writes them, and keep a copy.
+    def alone(self, url: str = "") -> Iterator[None]:
+        """Hold the course's grades, so that no other grading writes them.
 
-        Within it, the same process may hold them again.
+        Before the first of them changes, the gradebook is copied. Within it, the same process may
+        hold them again.
+
+        Args:
+            url: the gradebook, where it is not the one that the course's configuration names.
 
         Raises:
             BusyError: another process holds them.
+            GradebookError: the gradebook cannot be reached.
         """
         if self.root in HELD:
             yield
             return
         self.grading.mkdir(exist_ok=True)
-        with (self.grading / ".lock").open("w") as lock:
-            try:
-                if sys.platform != "win32":  # which has no such locks
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise BusyError(
-                    "Another grading is at work in this folder. Wait for its end; if it was "
-                    "killed, its lock went with it."
-                ) from None
+        url = url or self.api.coursedir.db_url
+        with (
+            held_here(self.grading / ".lock"),
+            held_anywhere(url),
+            backed_up(url, self.backups),
+        ):
             HELD.add(self.root)
             try:
-                self._back_up()
                 yield
             finally:
                 HELD.remove(self.root)
 
-    def _back_up(self) -> None:
-        """Copy the gradebook, as it is, to `gradebook.backup.db` beside it."""
-        book = self.grading / "gradebook.db"
-        if book.exists():
-            with (
-                closing(sqlite3.connect(book)) as kept,
-                closing(sqlite3.connect(book.with_name("gradebook.backup.db"))) as copy,
-            ):
-                kept.backup(copy)
+    def misplaced(self) -> list[str]:
+        """What lies among the submissions and is none, in sentences."""
+        return list(misplaced(self.submitted, self.assignments()))
 
     def _memory(self, student: str, assignment: str) -> Path:
         return self.autograded / student / assignment / f"{assignment}.graded"
 
     def release(self, assignment: str) -> None:
-        """Make the notebook that students open, and enter the assignment into the gradebook.
+        """Make the notebook that students open, and enter its cells into the gradebook.
 
         Raises:
-            ReleaseError: nbgrader could not.
+            ReleaseError: nbgrader could not. Both are as they were.
         """
         done = self.api.generate_assignment(assignment, force=True, create=True)
         if not done["success"]:
             raise ReleaseError(f"{assignment} cannot be released: {reason(done)}")
+
+    def cannot_release(self, assignment: str) -> str:
+        """Release an assignment; why that cannot be done, and nothing where it is done."""
+        try:
+            self.release(assignment)
+        except ReleaseError as error:
+            return str(error)
+        return ""
 
 
 def reason(done: dict[str, str]) -> str:

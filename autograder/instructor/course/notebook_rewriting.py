@@ -112,6 +112,10 @@ def _parsed(came: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         if text.startswith("\ufeff"):
             why = "it starts with a byte order mark; save it as UTF-8 without one"
+        elif text.lstrip().startswith("<"):
+            why = "a web page was saved in its place. Download the notebook, and hand it in again"
+        elif text.strip() and not text.lstrip().startswith("{"):
+            why = "it is not a notebook's JSON"
         else:
             why = (
                 f"its JSON breaks off at line {error.lineno}. It was probably cut off on the way, "

@@ -11,16 +11,26 @@ from autograder.instructor.nbgrader_plugins.capture_evidence import (
     published,
 )
 from autograder.instructor.nbgrader_plugins.careful_autograde import CarefulAutograde
+from autograder.instructor.nbgrader_plugins.careful_exchange import cannot_fetch, no_exchange
 from autograder.instructor.nbgrader_plugins.careful_release import CarefulGenerateAssignment
 from autograder.instructor.nbgrader_plugins.configuration import configure
+from autograder.instructor.nbgrader_plugins.current_feedback import is_behind, outdate
+from autograder.instructor.nbgrader_plugins.entering_work import enter_work
 from autograder.instructor.nbgrader_plugins.judge_evidence import (
     JudgeEvidence,
     NotGradedError,
     write_verdict,
 )
-from autograder.instructor.nbgrader_plugins.notes import kept as kept_notes
+from autograder.instructor.nbgrader_plugins.lateness import (
+    Times,
+    enter_times,
+    settle_lateness,
+    times_of,
+)
+from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 from autograder.instructor.nbgrader_plugins.publish import Publish
 from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
+from autograder.instructor.worker import kept_notes
 
 __all__ = [
     "CaptureEvidence",
@@ -32,8 +42,18 @@ __all__ = [
     "NotGradedError",
     "Publish",
     "RestoreCells",
+    "Times",
+    "cannot_fetch",
     "configure",
+    "enter_times",
+    "enter_work",
+    "is_behind",
+    "keep_printable",
     "kept_notes",
+    "no_exchange",
+    "outdate",
     "published",
+    "settle_lateness",
+    "times_of",
     "write_verdict",
 ]

@@ -13,14 +13,13 @@ from typing import Any, Final
 from jupyter_core.utils import run_sync
 from nbclient.client import CellExecutionComplete
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbgrader.preprocessors import Execute
 from traitlets import Int
 from traitlets.config import Config
 
 from autograder import devices, evidence
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor import walls
-from autograder.instructor.calibration import time_limit
+from autograder.instructor.calibration import compiled_before, time_limit
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.kernels import (
     MESSAGE,
@@ -34,7 +33,8 @@ from autograder.instructor.kernels import (
     remove,
     shorten_error,
 )
-from autograder.instructor.nbgrader_plugins.checked_submission import is_told
+from autograder.instructor.nbgrader_plugins.stopped_execute import StoppedExecute
+from autograder.instructor.worker import is_told
 
 FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.append('')"
 """Files beside a notebook can be imported, but never in place of what others import."""
@@ -75,7 +75,7 @@ class MachineError(RuntimeError):
     """A kernel died twice, and not in the same place, or was not let run: no answer is at fault."""
 
 
-class CaptureEvidence(Execute):
+class CaptureEvidence(StoppedExecute):
     """nbgrader's `Execute`, in a sandboxed kernel that has its devices and that judges nothing."""
 
     cell_output = Int(2**20, help="The most characters of output that are kept of a cell.").tag(
@@ -101,6 +101,7 @@ class CaptureEvidence(Execute):
         self.seed, about = secrets.randbits(32), resources.get("nbgrader")
         self.above = sum(map(is_told, nb.cells[:1]))
         self.limit = about and time_limit(self.config, about["assignment"], about["notebook"])
+        self.compiled = compiled_before(self.config, about["assignment"]) if about else ""
         died = self._run(nb, resources)
         if died is not None and not died.ended:
             first, died = died.cell, self._run(nb, resources)
@@ -209,8 +210,10 @@ class CaptureEvidence(Execute):
         """A manager of a kernel behind walls, where there are any."""
         manager = super().create_kernel_manager()
         manager.connection_file = str(self.shared / "kernel.json")
-        if self.limit:
-            manager.update_config(Config({"Sandbox": {"seconds": self.limit}}))
+        found = {"seconds": self.limit, "compiled": self.compiled}
+        known = {name: each for name, each in found.items() if each}
+        if known:
+            manager.update_config(Config({"Sandbox": known}))
         spec = manager.kernel_spec
         spec.metadata["kernel_provisioner"] = {"provisioner_name": PROVISIONER}
         if walls.works():

@@ -4,18 +4,30 @@ nbgrader has hooks before and after a submission, and ignores what they raise. S
 ours takes the place of its own, for the command line, Formgrader and `make grade` alike.
 """
 
+import os
 import re
 from pathlib import Path
 
-from nbgrader.api import Gradebook
 from nbgrader.apps import api, autogradeapp
 from nbgrader.converters import Autograde, NbGraderException
+from nbgrader.utils import find_all_files
 from traitlets import Bool
 
+from autograder.instructor import walls
 from autograder.instructor.calibration import CalibrationError, calibrate
-from autograder.instructor.course import BusyError, Course, UnreadableError, cannot_be_copied
+from autograder.instructor.course import (
+    BusyError,
+    ClassError,
+    Course,
+    GradebookError,
+    UnreadableError,
+    cannot_be_copied,
+)
 from autograder.instructor.nbgrader_plugins.checked_submission import CheckedSubmission
+from autograder.instructor.nbgrader_plugins.lateness import enter_times
+from autograder.instructor.nbgrader_plugins.looked_at import LookedAt, has_same_files, is_same
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
+from autograder.instructor.nbgrader_plugins.stopped_autograde import Kept
 
 
 class CarefulAutograde(Autograde, CheckedSubmission):
@@ -40,10 +52,12 @@ class CarefulAutograde(Autograde, CheckedSubmission):
             NbGraderException: somebody else grades here, or a submission could not be graded.
         """
         keep_printable(self.log)
+        if walls.is_root():
+            self.log.warning(walls.AS_ROOT)
         try:
-            with Course(Path(self.coursedir.root)).alone():
+            with Course(Path(self.coursedir.root)).alone(self.coursedir.db_url):
                 super().start()
-        except BusyError as error:
+        except (BusyError, GradebookError) as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
 
@@ -60,7 +74,17 @@ class CarefulAutograde(Autograde, CheckedSubmission):
             except CalibrationError as error:
                 self.log.error(str(error))
                 raise NbGraderException(str(error)) from None
-        super().convert_notebooks()
+        self.before: list[Kept] = []  # of the submission that is at work
+        try:
+            super().convert_notebooks()
+        except KeyboardInterrupt:
+            for kept in self.before:
+                kept.put_back()
+            if self.before and self.has_told_the_gradebook:
+                Course(Path(self.coursedir.root)).forget(*self.at_work)
+            raise
+        for kept in self.before:
+            kept.forget()
 
     def _found(self) -> set[str]:
         """The assignments of which there are submissions to grade."""
@@ -81,25 +105,61 @@ class CarefulAutograde(Autograde, CheckedSubmission):
             return False
         if why:
             raise NbGraderException(why)
-        return bool(super().init_destination(assignment_id, student_id))
+        self.at_work = student_id, assignment_id
+        graded = Path(self._format_dest(assignment_id, student_id))
+        self.before = [Kept(graded, Path(self.coursedir.root, "grading", ".kept"))]
+        course = Course(Path(self.coursedir.root))
+        handed_in = Path(self._format_source(assignment_id, student_id))
+        self.has_told_the_gradebook = False  # of what is being made
+        self.is_same = is_same(course.remembered(student_id, assignment_id), handed_in)
+        if self.force:  # killed from here on, the earlier grade is known to be none
+            course.forget(student_id, assignment_id)
+        is_to_be = bool(super().init_destination(assignment_id, student_id))
+        if is_to_be:  # without force, it is for another time of handing in
+            course.forget(student_id, assignment_id)
+        return is_to_be
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
-        """Copy what is taken of a submission, and enter it into the gradebook."""
+        """Copy what is taken of a submission, and enter it into the gradebook.
+
+        Raises:
+            NbGraderException: what the class's files say cannot be understood.
+        """
         super().init_assignment(assignment_id, student_id)
-        if not self.believe_timestamps:  # what nbgrader has just entered may be the student's word
-            with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-                gradebook.update_or_create_submission(assignment_id, student_id, timestamp=None)
+        try:  # what nbgrader has just entered may be the student's word
+            enter_times(self.coursedir, self.believe_timestamps, assignment_id, student_id)
+        except ClassError as error:
+            raise NbGraderException(str(error)) from None
 
     def convert_single_notebook(self, notebook_filename: str) -> None:
-        """Grade one notebook.
+        """Grade one notebook, and enter what was found.
 
         Raises:
             NbGraderException: it cannot be read.
         """
+        resources = self.init_single_notebook_resources(notebook_filename)
+        about = resources["nbgrader"]
+        resources["metadata"] = {
+            "path": str(Path(self._format_dest(about["assignment"], about["student"]))),
+            "name": about["notebook"],
+        }
+        self.log.info("Autograding %s", notebook_filename)
         try:
-            super().convert_single_notebook(notebook_filename)
+            made = self.made_of(about["student"], about["assignment"], about["notebook"])
         except UnreadableError as error:
             raise NbGraderException(str(error)) from None
+        name, graded = f"{about['notebook']}.ipynb", Path(resources["metadata"]["path"])
+        source = self.coursedir.format_path(
+            self.coursedir.source_directory, ".", about["assignment"]
+        )
+        beside = find_all_files(source, [*self.coursedir.ignore, "*.ipynb"])
+        names = [os.path.relpath(file, source) for file in beside]
+        before = self.before[0].aside
+        is_same = self.is_same and has_same_files(before, graded, names)
+        looked_at = LookedAt.of(about, before / name, is_same)
+        self.has_told_the_gradebook = True
+        self.enter(made, about["notebook"], resources)
+        looked_at.keep(about, graded / name)
 
 
 def install() -> None:

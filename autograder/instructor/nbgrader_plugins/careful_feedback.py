@@ -1,35 +1,131 @@
-"""nbgrader's own feedback pages, made careful: browsers are told what they may do."""
+"""Feedback pages, made by one template: by `nbgrader generate_feedback`, Formgrader and `make`.
 
-import html
-from typing import Any, Final
+Everything that a page says is kept: the graded notebook, the verdicts beside it, and what the
+gradebook has. So a page is made at once, and whenever it is asked for; it is written only where it
+has become another one.
+"""
 
+import filecmp
+import shutil
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.api import Gradebook
 from nbgrader.apps import api, generatefeedbackapp
-from nbgrader.converters import GenerateFeedback
+from nbgrader.converters import NbGraderException
 
-from autograder.instructor.nbgrader_plugins.page_policies import of_feedback
-from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
-
-FOR_PAPER: Final = (
-    "<style>@media print { pre { white-space: pre-wrap !important; overflow-wrap: anywhere; } "
-    "svg, tr { break-inside: avoid; } }</style>"
+from autograder.instructor.course import (
+    EXCHANGED,
+    ClassError,
+    Course,
+    in_words,
+    kept_verdicts,
+    read_class_file,
 )
-"""On paper nothing can be scrolled: lines of code are broken, and pictures are not."""
+from autograder.instructor.nbgrader_plugins.current_feedback import CurrentFeedback
+from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
+from autograder.instructor.pages import About, Given, feedback_page, write_page
+from autograder.instructor.worker import is_told, kept_notes
 
 
-class CarefulFeedback(GenerateFeedback):
-    """Makes pages that ask for nothing elsewhere, but for what shows formulas."""
+class CarefulFeedback(CurrentFeedback):
+    """Makes pages that ask for nothing elsewhere, and writes those that are new."""
 
     def start(self) -> None:
-        """Make the pages that were asked for."""
+        """Make the pages that were asked for.
+
+        Raises:
+            NbGraderException: the class's file, which says in which zone its times are, is wrong.
+        """
         keep_printable(self.log)
+        course = Course(Path(self.coursedir.root))
+        try:
+            self.zone = read_class_file(course.grading, course.assignments()).zone or UTC
+        except ClassError as error:
+            self.log.error(str(error))
+            raise NbGraderException(str(error)) from None
         super().start()
 
-    def write_single_notebook(self, output: str, resources: Any) -> None:
-        """Write a page, with its policy before anything else of it."""
-        policy = html.escape(of_feedback(self.exporter.mathjax_url))
-        meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        head = f"<head>{meta}{FOR_PAPER}"
-        super().write_single_notebook(output.replace("<head>", head, 1), resources)
+    def init_destination(self, assignment_id: str, student_id: str) -> bool:
+        """Whether a submission's pages are to be made: whatever pages there are already."""
+        if student_id in (self.coursedir.student_id_exclude or "").split(","):
+            return False
+        self.look_up(assignment_id, student_id)
+        return True
+
+    def init_assignment(self, assignment_id: str, student_id: str) -> None:
+        """Copy what `nbgrader release_feedback` needs, where it is not there yet."""
+        source, folder = (
+            Path(place(assignment_id, student_id))
+            for place in (self._format_source, self._format_dest)
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in EXCHANGED:  # `nbgrader release_feedback` reads no more beside a page
+            new, old = source / name, folder / name
+            if new.is_file() and not (old.is_file() and filecmp.cmp(new, old, shallow=False)):
+                old.unlink(missing_ok=True)  # it may be read-only
+                shutil.copyfile(new, old)
+        if self.coursedir.notebook_id == "*":
+            pages = {f"{Path(notebook).stem}.html" for notebook in self.notebooks}
+            for page in folder.glob("*.html"):
+                if page.name not in pages and page.is_file():
+                    page.unlink()  # of a notebook that is no part of it any more
+
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        """Make the page of a graded notebook."""
+        about = self.init_single_notebook_resources(notebook_filename)["nbgrader"]
+        path, folder = (
+            Path(notebook_filename),
+            Path(self._format_dest(about["assignment"], about["student"])),
+        )
+        with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
+            page = _page(gradebook, path, about, self.zone)
+        is_new = write_page(folder / f"{path.stem}.html", page)
+        self.log.info("%s %s", "Wrote" if is_new else "Nothing is new in", folder / path.stem)
+
+
+def _page(gradebook: Any, path: Path, about: Any, zone: tzinfo) -> Any:
+    """The page of a graded notebook."""
+    graded = nbformat.read(path, 4)
+    book = gradebook.find_submission_notebook(
+        about["notebook"], about["assignment"], about["student"]
+    )
+    submission = book.assignment
+    student = submission.student
+    given = {
+        grade.name: Given(
+            grade.score or 0.0,
+            grade.max_score,
+            grade.manual_score,
+            grade.extra_credit or 0.0,
+            grade.needs_manual_grade,
+        )
+        for grade in book.grades
+    }
+    comments = {comment.name: comment.comment for comment in book.comments if comment.comment}
+    facts = About(
+        student.id,
+        about["assignment"],
+        about["notebook"],
+        " ".join(filter(None, (student.first_name, student.last_name))),
+        _in_utc(submission.timestamp),
+        book.late_submission_penalty or 0.0,
+        tuple(kept_notes(path.parent, path.stem)),
+        book.score,
+        book.max_score,
+        _in_utc(submission.duedate),
+        in_words(submission.total_seconds_late),
+        zone,
+    )
+    cells = [cell for cell in graded.cells if not is_told(cell)]
+    return feedback_page(facts, cells, given, comments, kept_verdicts(path.parent, path.stem))
+
+
+def _in_utc(time: datetime | None) -> datetime | None:
+    """A time of the gradebook's, which is in UTC and does not say so."""
+    return time and time.replace(tzinfo=UTC)
 
 
 def install() -> None:

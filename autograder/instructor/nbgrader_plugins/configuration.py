@@ -25,22 +25,26 @@ from nbgrader.preprocessors import (
     LockCells,
     OverwriteCells,
     OverwriteKernelspec,
-    SaveAutoGrades,
-    SaveCells,
 )
 
+from autograder.instructor.gradebook import VARIABLE, take_address
 from autograder.instructor.nbgrader_plugins import (
     careful_autograde,
     careful_feedback,
     careful_release,
     formgrader_pages,
+    stopped_autograde,
     timestamps,
 )
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
-from autograder.instructor.nbgrader_plugins.clean_pages import FILTERS
+from autograder.instructor.nbgrader_plugins.careful_exchange import CarefulReleaseFeedback
 from autograder.instructor.nbgrader_plugins.judge_evidence import JudgeEvidence
+from autograder.instructor.nbgrader_plugins.lateness import LatePenalty
 from autograder.instructor.nbgrader_plugins.publish import Publish
 from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
+from autograder.instructor.nbgrader_plugins.save_together import SaveTogether
+from autograder.instructor.nbgrader_plugins.saved_cells import GatherCells
+from autograder.instructor.pages import FILTERS
 
 
 def configure(c: Any, root: Path) -> None:
@@ -59,6 +63,7 @@ def configure(c: Any, root: Path) -> None:
     careful_feedback.install()
     timestamps.install()
     formgrader_pages.install()
+    stopped_autograde.install()
     with contextlib.suppress(OSError):  # who may not write here only reads
         (root / "grading").mkdir(exist_ok=True)  # for the gradebook: nbgrader expects it there
     c.CourseDirectory.root = str(root)
@@ -69,7 +74,9 @@ def configure(c: Any, root: Path) -> None:
     c.CourseDirectory.autograded_directory = "grading/autograded"
     c.CourseDirectory.feedback_directory = "grading/feedback"
     c.CourseDirectory.solution_directory = "grading/solution"
-    c.CourseDirectory.db_url = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
+    said = os.environ.get(VARIABLE)  # DB=, for whoever has more than one machine at work
+    file = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
+    c.CourseDirectory.db_url = take_address(said) if said else file
     c.CourseDirectory.ignore = [
         ".ipynb_checkpoints",
         "*.pyc",
@@ -79,8 +86,10 @@ def configure(c: Any, root: Path) -> None:
         "*.md",
         "bank.py",
         "*.evidence.json",
+        "*.verdicts.json",
         "*.graded",
         "*.note",
+        "*.shown",
     ]
 
     # The line above the stub is `name = ...`, so an unsolved notebook runs to its end.
@@ -93,7 +102,7 @@ def configure(c: Any, root: Path) -> None:
         ClearOutput,
         CheckCellMetadata,
         ComputeChecksums,
-        SaveCells,
+        GatherCells,  # in place of nbgrader's SaveCells
         ClearHiddenTests,
         ClearMarkScheme,
         ComputeChecksums,
@@ -108,17 +117,19 @@ def configure(c: Any, root: Path) -> None:
         OverwriteCells,
         CheckCellMetadata,
     ]
+    c.ExchangeFactory.release_feedback = CarefulReleaseFeedback
     c.Execute.timeout = 30  # seconds that a cell may run; `Sandbox` has the limits of a notebook
     c.Autograde.autograde_preprocessors = [
         CaptureEvidence,
         JudgeEvidence,
         IgnorePattern,
         LimitOutput,
-        SaveAutoGrades,
+        SaveTogether,  # in place of nbgrader's SaveAutoGrades
         AssignLatePenalties,
         CheckCellMetadata,
     ]
 
+    c.AssignLatePenalties.plugin_class = LatePenalty
     # Formgrader and feedback pages show what strangers wrote; scripts of theirs would be one's own.
     c.HTMLExporter.sanitize_html = True
     c.HTMLExporter.filters = FILTERS

@@ -7,7 +7,7 @@ and by then its handlers are there. A policy in the server's own configuration s
 import sys
 from typing import Any, Final
 
-from autograder.instructor.nbgrader_plugins import page_policies
+from autograder.instructor.pages import FILES, of_formgrader
 
 HEADER: Final = "Content-Security-Policy"
 
@@ -25,11 +25,11 @@ def install() -> None:
 def _of_pages(handler: Any) -> str:
     said = handler.settings.get("headers", {}).get(HEADER)
     mathjax = handler.settings["nbgrader_exporter"].mathjax_url
-    return said or page_policies.of_formgrader(mathjax)
+    return said or of_formgrader(mathjax)
 
 
 def _of_files(_: Any) -> str:
-    return page_policies.FILES
+    return FILES
 
 
 def _download(handler: Any, _: str) -> None:

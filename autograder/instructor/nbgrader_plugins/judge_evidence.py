@@ -1,6 +1,7 @@
 """Between running a submission and saving its grades: the verdicts, from the evidence."""
 
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,10 +12,11 @@ from traitlets import Float
 
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID, Exercise
-from autograder.instructor.course import NAMESPACE
-from autograder.instructor.nbgrader_plugins import notes
+from autograder.instructor.calibration import compiled_before
+from autograder.instructor.course import NAMESPACE, keep_verdicts
 from autograder.instructor.nbgrader_plugins.capture_evidence import Died, published
 from autograder.instructor.walls import SECONDS, Case, Sandbox, encode, judge_apart
+from autograder.instructor.worker import add_note, is_told
 from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_text
 from autograder.notebook import NotJudged
 
@@ -72,21 +74,26 @@ class JudgeEvidence(NbGraderPreprocessor):
             for found in [_evidence(exercise, cell, nb)]
             if found is not None
         ]
-        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds, Sandbox(parent=self))}
+        compiled = compiled_before(self.config, resources["nbgrader"]["assignment"])
+        room = Sandbox(parent=self, compiled=compiled)
+        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds, room)}
         for exercise, cell in graded.values():
             _refuse_to_guess(exercise, cell, verdicts.get(exercise.id))
         for exercise, cell in graded.values():
             is_too_large = any(cell is each for each in too_large)
-            verdict = verdicts.get(exercise.id) or _nothing_handed_in(
-                exercise, cell, heard["died"], is_too_large
-            )
-            write_verdict(cell, verdict, points[exercise.grade_id])
+            if exercise.id not in verdicts:
+                died = heard["died"]
+                verdicts[exercise.id] = _nothing_handed_in(exercise, cell, died, is_too_large)
+            write_verdict(cell, verdicts[exercise.id], points[exercise.grade_id])
         for cell in nb.cells:
             _forget_evidence(cell)
-        self._keep(cases, resources)
+        if heard["died"] is not None:
+            above = sum(map(is_told, nb.cells[:1]))
+            _say_what_did_not_run(nb.cells[max(heard["died"].cell, 0) + above :])
+        self._keep(cases, verdicts.values(), resources)
         if heard["died"] is not None:
             folder = Path(resources["metadata"]["path"])
-            notes.add(folder, resources["nbgrader"]["notebook"], heard["died"].told)
+            add_note(folder, resources["nbgrader"]["notebook"], heard["died"].told)
         return nb, resources
 
     def _points(self, about: Any) -> dict[str, float]:
@@ -94,9 +101,10 @@ class JudgeEvidence(NbGraderPreprocessor):
             notebook = gradebook.find_notebook(about["notebook"], about["assignment"])
             return {cell.name: cell.max_score for cell in notebook.grade_cells}
 
-    def _keep(self, cases: list[Case], resources: Any) -> None:
-        """Leave the evidence beside the graded notebook, so that it can be judged again."""
+    def _keep(self, cases: list[Case], verdicts: Iterable[Verdict], resources: Any) -> None:
+        """Leave beside the graded notebook what it can be judged again from, and shown."""
         folder = Path(resources["metadata"]["path"])
+        keep_verdicts(folder, resources["nbgrader"]["notebook"], verdicts)
         path = folder / f"{resources['nbgrader']['notebook']}.evidence.json"
         path.unlink(missing_ok=True)
         encoded = [case for case in map(encode, cases) if case is not None]
@@ -125,6 +133,20 @@ def _forget_evidence(cell: Any) -> None:
     """Take what was published from a cell's outputs: it is judged, and kept beside the notebook."""
     if cell.cell_type == "code":
         cell.outputs = [o for o in cell.outputs if evidence.MIME not in o.get("data", {})]
+
+
+def _say_what_did_not_run(cells: Iterable[Any]) -> None:
+    """Have tests of an instructor's own fail that never ran: to nbgrader, silence is success."""
+    for cell in cells:
+        about = cell.metadata.get("nbgrader", {})
+        is_test = cell.cell_type == "code" and about.get("grade") and not about.get("solution")
+        if is_test and about["grade_id"] not in BY_GRADE_ID:
+            why = "the kernel died before this cell had run to its end"
+            cell.outputs.append(
+                new_output(
+                    "error", ename="DeadKernel", evalue=why, traceback=[f"DeadKernel: {why}"]
+                )
+            )
 
 
 def _nothing_handed_in(

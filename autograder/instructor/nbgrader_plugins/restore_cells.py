@@ -22,15 +22,17 @@ class RestoreCells(NbGraderPreprocessor):
         about = resources["nbgrader"]
         with Gradebook(about["db_url"]) as gradebook:
             notebook = gradebook.find_notebook(about["notebook"], about["assignment"])
-            points = {cell.name: cell.max_score for cell in notebook.grade_cells}
+            graded = {cell.name for cell in notebook.grade_cells}
+            tasks = {cell.name for cell in notebook.task_cells}
+            points = {c.name: c.max_score for c in (*notebook.grade_cells, *notebook.task_cells)}
             solutions = {cell.name for cell in notebook.solution_cells}
             known = {
                 cell.name: {
                     "grade_id": cell.name,
-                    "grade": cell.name in points,
+                    "grade": cell.name in graded,
                     "solution": cell.name in solutions,
                     "locked": cell.locked,
-                    "task": False,
+                    "task": cell.name in tasks,
                     "cell_type": cell.cell_type,
                     "checksum": cell.checksum,
                     "schema_version": 3,

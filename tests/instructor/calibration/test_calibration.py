@@ -161,7 +161,8 @@ def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
     assert said.count(f"Nothing of {ASSIGNMENT} is graded, because") == 1
     assert CAUSES[cause] in said, said
     rows = (room.root / "grading" / "grades.csv").read_text().splitlines()[1:]
-    assert rows == [f"early,{ASSIGNMENT},failed,,", f"late,{ASSIGNMENT},failed,,"]
+    both = [["early", ASSIGNMENT, "failed"], ["late", ASSIGNMENT, "failed"]]
+    assert [[field for field in row.split(",") if field] for row in rows] == both
     for name in re.findall(r"open (\S+\.ipynb)", said):
         assert nbformat.read(room.root / name, 4).cells
     with pytest.raises(AssertionError, match=re.escape(CAUSES[cause])):  # its status is not 0

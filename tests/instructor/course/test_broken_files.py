@@ -5,12 +5,13 @@ import io
 import json
 import os
 import re
+from pathlib import Path
 
 import nbformat
 import pytest
 from rich.console import Console
 
-from autograder.instructor.course import Course
+from autograder.instructor.course import Course, is_taken
 from autograder.instructor.classroom import grading
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -235,7 +236,7 @@ def graded(tmp_path_factory):
         path.parts[-3]: html.unescape(path.read_text(encoding="utf-8"))
         for path in (room.root / "grading" / "feedback").glob("*/*/*.html")
     }
-    return status, said.getvalue(), pages, {row.split(",")[0]: row.split(",")[2:] for row in rows}
+    return status, said.getvalue(), pages, {row.split(",")[0]: row.split(",")[2:5] for row in rows}
 
 
 @pytest.mark.parametrize("spoil", SENTENCES, ids=lambda spoil: spoil.__name__)
@@ -269,3 +270,24 @@ def test_a_name_that_is_no_text_is_a_row(graded):
 
 def test_broken_submissions_are_no_failure_of_grading(graded):
     assert graded[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("data.json", True),
+        ("inputs/evidence.json", True),
+        ("a.b.csv", True),
+        (".e.evidence.json", False),
+        (".data.csv", False),
+        ("inputs/.data.csv", False),
+        (".inputs/data.csv", False),
+        ("x.evidence.json", False),
+        ("X.Evidence.JSON", False),
+        ("inputs/x.VERDICTS.json", False),
+        ("x.graded", False),
+        ("grades.shown", False),
+    ],
+)
+def test_a_file_that_is_hidden_or_called_like_one_of_ours_is_not_taken(name, taken):
+    assert is_taken(Path(name)) is taken

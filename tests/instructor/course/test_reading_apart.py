@@ -25,7 +25,8 @@ from autograder.instructor.course.notebook_rewriting import (
     RefusedError,
     rewritten,
 )
-from autograder.instructor.nbgrader_plugins.clean_pages import markdown
+from autograder.instructor.course.misplaced import misplaced
+from autograder.instructor.pages.clean_pages import markdown
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
 
@@ -382,3 +383,26 @@ def test_the_reader_imports_nothing_of_the_package():
     look = f"import runpy, sys; runpy.run_path({str(script)!r}); print('autograder' in sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", look], capture_output=True, check=True)
     assert done.stdout == b"False\n"
+
+
+def test_what_lies_beside_the_folders_was_left_alone(tmp_path):
+    (tmp_path / "ann").mkdir()
+    for name in ("hal.ipynb", "ann/a.zip", "ann/b.zip"):
+        (tmp_path / name).touch()
+    above, within = misplaced(tmp_path, ["01_sums"])
+    assert above.startswith("hal.ipynb lies directly in grading/submitted/, and was left alone. ")
+    assert "a.zip, b.zip lie directly in grading/submitted/ann/, and were left alone." in within
+
+
+@pytest.mark.parametrize(
+    ("came", "why"),
+    [
+        (b"\n<!DOCTYPE html>\n<html><title>Log in</title></html>", "a web page was saved in its"),
+        (b"Dear Sir or Madam,\n", "it is not a notebook's JSON"),
+        (notebook(code("1"))[:-9], "its JSON breaks off at line 1"),
+        (b"", "its JSON breaks off at line 1"),
+    ],
+)
+def test_what_never_was_a_notebook_is_not_called_cut_off(came, why):
+    with pytest.raises(RefusedError, match=why):
+        rewritten(came)

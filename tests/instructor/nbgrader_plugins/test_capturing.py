@@ -17,7 +17,7 @@ from autograder.instructor.course import NAMESPACE
 from autograder.instructor.kernels import limit_watch
 from autograder.instructor.kernels.kernel_messages import DEEP, depth
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError
-from autograder.instructor.nbgrader_plugins.checked_submission import _told
+from autograder.instructor.worker.told_above import told_above
 from tests.helpers import SPINS, crowd, pretend_walls
 
 
@@ -213,7 +213,7 @@ def test_cells_are_counted_as_whoever_wrote_them_counts(tmp_path):
     path = tmp_path / "a.ipynb"
     dies = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
     cells = [nbformat.v4.new_markdown_cell("first"), nbformat.v4.new_code_cell(dies)]
-    for above in ([], [_told(["evil.html had to stay away."])]):
+    for above in ([], [told_above(["evil.html had to stay away."])]):
         nbformat.write(nbformat.v4.new_notebook(cells=[*above, *cells]), path)
         notebook = nbformat.read(path, 4)  # as it is written and read again
         _, resources = CaptureEvidence().preprocess(notebook, {"metadata": {"path": str(tmp_path)}})

@@ -9,10 +9,10 @@ from autograder.instructor.nbgrader_plugins.judge_evidence import _nothing_hande
 from autograder.judge import verdict_as_text
 
 
-def told(*outputs, died=None, is_too_large=False):
+def told(*outputs, died=None, is_too_large=False, exercise="1.1"):
     """What is said of a check that published no evidence."""
     cell = new_code_cell("check(…)", outputs=list(outputs))
-    return verdict_as_text(_nothing_handed_in(find("1.1"), cell, died, is_too_large))
+    return verdict_as_text(_nothing_handed_in(find(exercise), cell, died, is_too_large))
 
 
 @pytest.mark.parametrize("end", ["", ".", "!", "?", ". "])
@@ -32,3 +32,13 @@ def test_evidence_that_was_too_large_is_not_told_as_a_check_that_did_not_run():
 def test_where_a_notebook_was_ended_it_is_said_why():
     said = " ".join(told(died=Died(3, "3 cells did not end in their time")).split())
     assert "(it was killed: 3 cells did not end in their time)" in said
+
+
+def test_a_check_that_did_not_end_is_said_of_none_of_its_answers():
+    exercise = find("1.7")
+    assert len({requirement.answer for requirement in exercise.requirements}) > 1
+    said = told(new_output("error", ename="KeyboardInterrupt", evalue=""), exercise="1.7")
+    assert "The check did not end in the time that a cell has" in said
+    assert "as for" not in said
+    for requirement in exercise.requirements:
+        assert requirement.answer not in said

@@ -17,8 +17,14 @@ from bleach import html5lib_shim
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from autograder.instructor.course import BASE64, MOST_PICTURED, PICTURES
-from autograder.instructor.nbgrader_plugins.page_room import coloured, has_room, printed, tags
-from autograder.instructor.nbgrader_plugins.plain_styles import PlainStyles
+from autograder.instructor.pages.page_room import (
+    coloured,
+    has_room,
+    printed,
+    remembering,
+    tags,
+)
+from autograder.instructor.pages.plain_styles import PlainStyles
 
 LONG_HTML: Final = 2**18
 """The most characters of HTML that are parsed; a verdict with its pictures takes 2**16."""
@@ -119,6 +125,12 @@ def clean(element: object) -> str:
         return f"<em>{len(text):,} characters of HTML are too many to be shown.</em>"
     if len(FORMATTING.findall(text)) * text.count("<") > MOST_REOPENED:
         return f"<pre>{html.escape(text)}</pre>"
+    return _cleaned(text)
+
+
+@remembering(2**16)
+def _cleaned(text: str) -> str:
+    """Clean HTML, of some that is neither too long nor too deep to be parsed."""
     try:
         cleaned = bleach.clean(
             text,
@@ -140,13 +152,18 @@ class Referring(IPythonRenderer):
         return src
 
 
+@remembering(LONG_MARKDOWN)
+def _rendered(source: str) -> str:
+    renderer = Referring(escape=False, exclude_anchor_links=True)
+    return str(MarkdownWithMath(renderer=renderer).render(source))
+
+
 @jinja2.pass_context
 def markdown(context: Mapping[str, Any], source: str) -> str:
     """A cell's markdown as clean HTML; as it stands, where it is very long or cannot be read."""
     try:
         if len(source) <= LONG_MARKDOWN and has_room(context, len(source) // LETTERS):
-            renderer = Referring(escape=False, exclude_anchor_links=True)
-            rendered = MarkdownWithMath(renderer=renderer).render(source)
+            rendered = _rendered(source)
             if has_room(context, tags(rendered)):
                 pictures = context.get("cell", {}).get("attachments", {})
                 return _with_pictures(clean(rendered), pictures)

@@ -1,4 +1,7 @@
-"""Pages at the limits of what is taken and kept: they are made in bounded time and memory."""
+"""Pages at the limits of what is taken and kept: they are made in bounded time and memory.
+
+That is feedback pages, and those that nbconvert makes for Formgrader with the same filters.
+"""
 
 import json
 import subprocess
@@ -10,8 +13,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from autograder.instructor.course.notebook_rewriting import MOST_CELLS, MOST_WRITTEN
 from autograder.instructor.kernels.kernel_messages import LEAST
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.nbgrader_plugins.clean_pages import LONG_HTML, LONG_MARKDOWN
-from autograder.instructor.nbgrader_plugins.page_room import LONG_CODE, MOST_TAGS, coloured, printed
+from autograder.instructor.pages.clean_pages import LONG_HTML, LONG_MARKDOWN
+from autograder.instructor.pages.page_room import LONG_CODE, MOST_TAGS, coloured, printed
 from tests.conftest import ROOT
 
 CELL, NOTEBOOK = (
@@ -85,6 +88,7 @@ COSTS = {
 
 MEASURE = """
 import json, resource, sys, time, warnings
+from datetime import datetime
 from pathlib import Path
 warnings.simplefilter("ignore")
 import nbformat
@@ -93,6 +97,7 @@ from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 from autograder.instructor.nbgrader_plugins import configure
+from autograder.instructor.pages import About, feedback_page
 configure(config := Config(), Path(sys.argv[1]))
 made = GenerateFeedback(coursedir=CourseDirectory(config=config), config=config)
 exporter = HTMLExporter(parent=made, config=made.config)
@@ -101,12 +106,14 @@ def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 def page(cells):
     notebook = nbformat.v4.new_notebook(nbformat_minor=4, cells=[*map(nbformat.from_dict, cells)])
-    return exporter.from_notebook_node(notebook, resources={"metadata": {}, "nbgrader": about})[0]
+    ours = len(feedback_page(About("a", "a", "a"), notebook.cells, {}, {}, {})(datetime.now()))
+    resources = {"metadata": {}, "nbgrader": about}
+    return ours + len(exporter.from_notebook_node(notebook, resources=resources)[0])
 page([])
 cells = json.loads(sys.stdin.read())
 before, began = most(), time.process_time()
 made = page(cells)
-print(most() - before, time.process_time() - began, len(made))
+print(most() - before, time.process_time() - began, made)
 """
 
 

@@ -4,8 +4,9 @@ A tag takes a few kilobytes there, and a class's pages are made by the process t
 So what would pass a page's share stands there as text, in one element.
 """
 
+import functools
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import jinja2
@@ -20,11 +21,34 @@ FOR_ITSELF: Final = 5
 FOR_A_STYLE: Final = 10
 """As how many tags a style counts, which is read by itself."""
 
+ENTITIES: Final = 4
+"""How many entities count as a tag: each is read by itself, but nothing is held of it."""
+
 LONG_CODE: Final = 2**15
 """The most characters of a cell's code that are coloured; those of this course have 3,000."""
 
 TAKEN: Final = "shardlings_tags"
 """Under which name a page's resources have the number of tags that are taken."""
+
+
+MOST_REMEMBERED: Final = 300
+"""How many texts it is remembered of what was made of them: what an exercise asks stands on each
+page of a class."""
+
+
+def remembering(longest: int) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
+    """Have a function remember what it has made of texts of so many characters, and of shorter."""
+
+    def of(function: Callable[[str], str]) -> Callable[[str], str]:
+        kept = functools.lru_cache(MOST_REMEMBERED)(function)
+
+        @functools.wraps(function)
+        def remembered(text: str) -> str:
+            return kept(text) if len(text) <= longest else function(text)
+
+        return remembered
+
+    return of
 
 
 def has_room(context: Mapping[str, Any], more: int) -> bool:
@@ -38,7 +62,8 @@ def has_room(context: Mapping[str, Any], more: int) -> bool:
 
 def tags(text: str) -> int:
     """How many tags HTML may have, and what counts as such."""
-    return text.count("<") + FOR_A_STYLE * text.lower().count("style")
+    styles = text.lower().count("style")
+    return text.count("<") + text.count("&") // ENTITIES + FOR_A_STYLE * styles
 
 
 @jinja2.pass_context
@@ -46,8 +71,13 @@ def coloured(context: Mapping[str, Any], source: str, metadata: Any = None) -> s
     """A cell's code, in colours where it is not very long."""
     if len(source) > LONG_CODE:
         return f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'
-    made = str(Highlight2HTML(pygments_lexer="ipython3")(source, metadata=metadata))
+    made = _in_colours(source)
     return made if has_room(context, tags(made)) else f"<pre>{html.escape(source)}</pre>"
+
+
+@remembering(2**12)
+def _in_colours(source: str) -> str:
+    return str(Highlight2HTML(pygments_lexer="ipython3")(source))
 
 
 @jinja2.pass_context

@@ -1,8 +1,9 @@
 """What browsers are told that pages may do: the second wall, behind what is cleaned.
 
-Pages have scripts of nbgrader's own within them, and MathJax's from elsewhere, which makes scripts
-of its configuration. So a policy cannot tell those from a stranger's; it can keep a page from
-asking for anything elsewhere, from sending anything there, and from being framed.
+A feedback page runs no script and asks for nothing. Formgrader's pages have scripts of nbgrader's
+own within them, and MathJax's from elsewhere, which makes scripts of its configuration. So their
+policy cannot tell those from a stranger's; it can keep a page from asking for anything elsewhere,
+from sending anything there, and from being framed.
 """
 
 from typing import Final
@@ -12,18 +13,11 @@ FILES: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
 """Of what lies beside a notebook: if a browser takes it for a page, it can do nothing at all."""
 
 
-def of_feedback(mathjax: str) -> str:
-    """The policy of a feedback page, which is one file.
-
-    Args:
-        mathjax: the address of what shows formulas.
-    """
-    there = _origin(mathjax)
-    return (
-        f"default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' {there}; "
-        f"style-src 'unsafe-inline' {there}; font-src data: {there}; img-src data: {there}; "
-        f"base-uri 'none'; form-action 'none'"
-    )
+FEEDBACK: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""Of a feedback page, which is one file and runs nothing."""
 
 
 def of_formgrader(mathjax: str) -> str:

@@ -1,0 +1,240 @@
+"""What an instructor says of a class in `grading/class.toml`: due dates, extensions, lateness.
+
+What the file says is the whole of it: an extension that is not there any more is none. Where it has
+no table `[due]`, due dates are the gradebook's, as Formgrader or `nbgrader db assignment add` put
+them there.
+"""
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from pathlib import Path
+from typing import Annotated, Any, Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from autograder.instructor.course.names import printable
+
+NAME: Final = "class.toml"
+
+ALL: Final = "all"
+"""In place of an assignment: the same extension for each."""
+
+DAY: Final = 24 * 60 * 60
+"""Its seconds."""
+
+
+SHOULD_BE: Final = {
+    "timezone": 'a name in quotation marks, such as "Europe/Berlin"',
+    "due": "a line [due], with lines such as 01_sharding_basics = 2026-10-12T23:59:00 below it",
+    "late": "a line [late], with lines such as per_day = 0.1 below it",
+    "late.per_day": "a share of what was earned, from 0 to 1, such as 0.1 for ten percent",
+    "late.most": "a share of what was earned, from 0 to 1, such as 0.5 for half of it",
+    "late.zero_after_days": "a number of days, 0 or more",
+    "late.grace_minutes": "a number of minutes, 0 or more",
+    "extensions": "a line such as [extensions.ann] for each student, with lines below it",
+}
+"""What each setting is, for whoever wrote another thing."""
+
+
+class ClassError(ValueError):
+    """What is written of a class cannot be understood; the message says where, and what to do."""
+
+
+class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is taken off of what somebody earned, for being late.
+
+    Attributes:
+        per_day: which share for each day that has begun.
+        most: which share at most.
+        zero_after_days: after how many days all of it; None for never.
+        grace_minutes: how late is not late yet.
+    """
+
+    per_day: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    most: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    zero_after_days: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    grace_minutes: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+    def share(self, seconds: float) -> float:
+        """Which share of a score is taken off, so many seconds after it was due."""
+        if seconds <= self.grace_minutes * 60:
+            return 0.0
+        if self.zero_after_days is not None and seconds > self.zero_after_days * DAY:
+            return 1.0
+        return min(self.most, self.per_day * math.ceil(seconds / DAY))
+
+
+class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file, before its dates are understood."""
+
+    timezone: str = ""
+    due: dict[str, Any] | None = None
+    late: Late | None = None
+    extensions: dict[str, dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class ClassRules:
+    """What a class's file says; nothing, where there is none.
+
+    Attributes:
+        zone: in which its times are said.
+        due: when each assignment is due; None where the file leaves that to the gradebook.
+        late: what lateness costs; None where the file leaves that to nbgrader's configuration.
+        extensions: of each student, for each assignment or for all, how much longer, or until when;
+            None where there is no file.
+    """
+
+    zone: tzinfo | None = None
+    due: Mapping[str, datetime] | None = None
+    late: Late | None = None
+    extensions: Mapping[str, Mapping[str, timedelta | datetime]] | None = None
+
+    def extension(self, student: str, assignment: str, due: datetime | None) -> timedelta | None:
+        """How much longer somebody has than all others; None where not longer."""
+        theirs = (self.extensions or {}).get(student, {})
+        more = theirs.get(assignment, theirs.get(ALL))
+        if isinstance(more, datetime):
+            more = more - due if due is not None else None
+        return more if more is not None and more > timedelta() else None
+
+    def shown(self, when: datetime) -> str:
+        """A time as the class reads it."""
+        return f"{when.astimezone(self.zone or UTC):%Y-%m-%d %H:%M %Z}"
+
+
+def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
+    """What `class.toml` says in the folder of a class.
+
+    Args:
+        grading: the folder.
+        assignments: the ids that there are.
+
+    Raises:
+        ClassError: it cannot be understood.
+    """
+    path = grading / NAME
+    if not path.exists():
+        return ClassRules()
+    try:
+        written = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8-sig")), _Written)
+        zone = _zone(written.timezone)
+        due = None
+        if written.due is not None:
+            _known(written.due, assignments, "[due]")
+            due = {name: moment(value, zone, f"due.{name}") for name, value in written.due.items()}
+        extensions = {}
+        for student, theirs in (written.extensions or {}).items():
+            _known([name for name in theirs if name != ALL], assignments, f"[extensions.{student}]")
+            extensions[student] = {
+                name: _extension(value, zone, f"extensions.{student}.{name}")
+                for name, value in theirs.items()
+            }
+    except msgspec.ValidationError as error:
+        raise ClassError(f"grading/{NAME}: {printable(_meant(str(error)))}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ClassError(
+            f"grading/{NAME} cannot be read as TOML: {printable(str(error))}. The README has an "
+            f"example of such a file."
+        ) from None
+    except (ClassError, OSError, UnicodeDecodeError, ValueError) as error:
+        raise ClassError(f"grading/{NAME}: {printable(str(error))}") from None
+    return ClassRules(zone, due, written.late, extensions)
+
+
+def _meant(said: str) -> str:
+    """What is wrong with a setting, and what it should be, by msgspec's word for it."""
+    said, _, where = said.partition(" - at `$")
+    where = where.strip(".`")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", said, re.DOTALL)
+    if unknown is None:
+        setting = where.partition("[")[0]
+        return f"{setting} should be {SHOULD_BE.get(setting, 'something else')}."
+    names = (Late if where == "late" else _Written).__struct_fields__
+    return (
+        f"there is no setting {where + '.' if where else ''}{unknown[1]}."
+        f"{near(unknown[1], names)} There are {', '.join(names)}."
+    )
+
+
+def moment(value: Any, zone: tzinfo | None, where: str) -> datetime:
+    """The moment that a written time means.
+
+    Args:
+        value: a time with or without a zone, or a date, which is over when its day is.
+        zone: of times that name none.
+        where: it stands, for whoever reads the message.
+
+    Raises:
+        ClassError: it means none.
+    """
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time(23, 59, 59))
+    if not isinstance(value, datetime):
+        raise ClassError(
+            f"{where} should be a time, such as 2026-10-12T23:59:00 without quotation marks, and "
+            f"is {value!r}."
+        )
+    if value.tzinfo is None and zone is None:
+        raise ClassError(
+            f"{where} says {value.isoformat(' ')}, and not in which time zone. Write a line such "
+            f'as timezone = "Europe/Berlin" at the top of grading/{NAME}.'
+        )
+    when: datetime = value if value.tzinfo is not None else value.replace(tzinfo=zone)
+    try:
+        return when.astimezone(UTC)
+    except OverflowError:
+        raise ClassError(f"{where} says {value.isoformat(' ')}, which is no time.") from None
+
+
+def near(name: str, names: Collection[str], how_near: float = 0.5) -> str:
+    """A question that names what is nearly the same; empty where nothing is."""
+    found = difflib.get_close_matches(name, names, 3, how_near)
+    found = found or [other for other in names if name and other.startswith(name)][:3]
+    return f" Is it {' or '.join(map(printable, found))}?" if found else ""
+
+
+def in_words(seconds: float) -> str:
+    """A time in words, in the largest unit that it has one of."""
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            number = f"{seconds / length:.1f}".removesuffix(".0")
+            return f"{number} {unit}{'' if number == '1' else 's'}"
+    return "less than a minute"
+
+
+def _zone(name: str) -> tzinfo | None:
+    if not name:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (OSError, KeyError, ValueError):  # which it raises of names that are none
+        raise ClassError(
+            f"timezone = {name!r} is not known here. It should be one such as Europe/Berlin or UTC."
+        ) from None
+
+
+def _known(names: Collection[str], assignments: Collection[str], where: str) -> None:
+    for name in names:
+        if name not in assignments:
+            raise ClassError(
+                f"{where} names {name}, and there is no such assignment.{near(name, assignments)} "
+                f"There are {', '.join(assignments)}."
+            )
+
+
+def _extension(value: Any, zone: tzinfo | None, where: str) -> timedelta | datetime:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not 0 <= value <= 3660:
+            raise ClassError(f"{where} should be a number of days, and is {value!r}.")
+        return timedelta(days=value)
+    try:
+        return moment(value, zone, where)
+    except ClassError as error:
+        raise ClassError(f"{error} A number means so many days more.") from None

@@ -1,0 +1,63 @@
+"""What a feedback page shows of the gradebook: whether it is still what the gradebook has."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from nbgrader.api import (
+    Assignment,
+    BaseCell,
+    Comment,
+    Grade,
+    Gradebook,
+    Student,
+    SubmittedAssignment,
+    SubmittedNotebook,
+)
+from sqlalchemy import select
+
+ANYBODY: Final = "*"
+
+GRADES: Final = (
+    Grade.auto_score, Grade.manual_score, Grade.extra_credit, Grade.needs_manual_grade,
+    SubmittedNotebook.late_submission_penalty,
+)  # fmt: skip
+NAME: Final = Student.first_name, Student.last_name
+COMMENTS: Final = (Comment.auto_comment, Comment.manual_comment)
+
+
+def shown_grades(
+    gradebook: Gradebook, assignment: str, student: str = ANYBODY
+) -> Mapping[str, str]:
+    """Of each student, a digest of scores, comments and name, another where any of them is.
+
+    It is asked of a whole class at once, because a question for each student takes a while.
+
+    Args:
+        gradebook: where they are.
+        assignment: of which assignment.
+        student: of whom.
+    """
+    rows: dict[str, list[list[Any]]] = {}
+    for kind, columns in ((Grade, (*GRADES, *NAME)), (Comment, COMMENTS)):
+        wanted: Any = (
+            select(SubmittedAssignment.student_id, BaseCell.name, *columns)
+            .select_from(kind)
+            .join(BaseCell, kind.cell_id == BaseCell.id)
+            .join(SubmittedNotebook, kind.notebook_id == SubmittedNotebook.id)
+            .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+            .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
+            .join(Student, SubmittedAssignment.student_id == Student.id)
+            .where(Assignment.name == assignment)
+        )
+        if student != ANYBODY:
+            wanted = wanted.where(SubmittedAssignment.student_id == student)
+        for whose, *row in gradebook.db.execute(wanted):
+            rows.setdefault(whose, []).append([kind.__name__, *row])
+    return {whose: _digest(theirs) for whose, theirs in rows.items()}
+
+
+def _digest(rows: list[list[Any]]) -> str:
+    lines = sorted(msgspec.json.encode(row) for row in rows)
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()

@@ -1,0 +1,178 @@
+"""Who is late, and what that costs: what the class's files say, entered where nbgrader looks.
+
+nbgrader has due dates, extensions, times and penalties, and nothing that reads them from a file. A
+time is believed only where no student can have written it.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.api import Gradebook
+from nbgrader.plugins import LateSubmissionPlugin
+from nbgrader.preprocessors import AssignLatePenalties
+
+from autograder.instructor.course import Course, read_class_file, read_times
+from autograder.instructor.nbgrader_plugins.timestamps import written_time
+
+
+class LatePenalty(LateSubmissionPlugin):
+    """Takes off what `[late]` in `grading/class.toml` says; without it, nbgrader's own does."""
+
+    def late_submission_penalty(
+        self, student_id: str, score: float, total_seconds_late: float
+    ) -> float | None:
+        """What is taken off of a notebook's score.
+
+        Raises:
+            ClassError: the file cannot be understood.
+        """
+        course = Course(Path(self.config.CourseDirectory.root))
+        late = read_class_file(course.grading, course.assignments()).late
+        if late is None:
+            own: float | None = super().late_submission_penalty(
+                student_id, score, total_seconds_late
+            )
+            return own
+        return round(late.share(total_seconds_late) * score, 4)
+
+
+class Times:
+    """When things are due, and when they were handed in.
+
+    Args:
+        course: whose.
+        believed: whether the `timestamp.txt` beside a submission is believed, too.
+
+    Attributes:
+        rules: what the class's file says.
+        written: the times that the instructor wrote down, by student and assignment.
+
+    Raises:
+        ClassError: one of the two files cannot be understood.
+    """
+
+    def __init__(self, course: Course, believed: bool) -> None:
+        self.course, self.believed = course, believed
+        self.rules = read_class_file(course.grading, course.assignments())
+        self.written = read_times(course.grading, self.rules.zone)
+
+    def handed_in(self, student: str, assignment: str) -> datetime | None:
+        """When somebody last handed in, as nbgrader writes times; None where that is not known."""
+        if times := self.written.get((student, assignment)):
+            return _naive(times[-1])
+        folder = self.course.submitted / student / assignment
+        return written_time(folder) if self.believed else None
+
+    def due(self, assignment: Any) -> datetime | None:
+        """When an assignment of the gradebook is due for all, as nbgrader writes times."""
+        if self.rules.due is None:
+            there: datetime | None = assignment.duedate
+            return there
+        due = self.rules.due.get(assignment.name)
+        return None if due is None else _naive(due)
+
+    def enter(self, submission: Any) -> None:
+        """Tell the gradebook when a submission was due, and made.
+
+        Args:
+            submission: nbgrader's; what is entered is not committed.
+        """
+        student, assignment = submission.student_id, submission.assignment
+        due = self.due(assignment)
+        extension = submission.extension
+        if self.rules.extensions is not None:
+            aware = None if due is None else due.replace(tzinfo=UTC)
+            extension = self.rules.extension(student, assignment.name, aware)
+        assignment.duedate = due
+        submission.extension = extension if due is not None else None  # to which it is added
+        submission.timestamp = self.handed_in(student, assignment.name)
+
+
+def times_of(course: Course) -> Times:
+    """The times of a course, as its configuration has them read.
+
+    Raises:
+        ClassError: what the class's files say cannot be understood.
+    """
+    return Times(course, course.api.config.CarefulAutograde.get("believe_timestamps", False))
+
+
+def enter_times(about: Any, believed: bool, assignment: str, student: str) -> None:
+    """Tell the gradebook of one submission when it was due, and made.
+
+    Args:
+        about: nbgrader's `CourseDirectory` of the course.
+        believed: whether the `timestamp.txt` beside it is believed, too.
+        assignment: what was handed in.
+        student: by whom.
+
+    Raises:
+        ClassError: what the class's files say cannot be understood.
+    """
+    times = Times(Course(Path(about.root)), believed)
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        times.enter(gradebook.find_submission(assignment, student))
+        gradebook.db.commit()
+
+
+def settle_lateness(course: Course) -> list[tuple[str, str]]:
+    """Bring times and penalties of all that is in the gradebook in step with the class's files.
+
+    Nothing is graded for it. Penalties are nbgrader's own business, and made anew also where a
+    score has become another since, by hand say.
+
+    Returns:
+        Students and assignments of which a page says something else of times than before.
+
+    Raises:
+        ClassError: what the class's files say cannot be understood.
+    """
+    times, about = times_of(course), course.api.coursedir
+    late: list[tuple[str, str]] = []
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        submissions = [each for a in gradebook.assignments for each in a.submissions]
+        before = {_pair(each): _said_of_times(each) for each in submissions}
+        for each in submissions:
+            times.enter(each)
+            if each.total_seconds_late > 0 or each.late_submission_penalty:
+                late.append(_pair(each))
+        gradebook.db.commit()
+        changed = {_pair(each) for each in submissions if each.timestamp != before[_pair(each)][0]}
+    for pair in late:
+        _assign(course, *pair)
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        for student, assignment in late:
+            now = gradebook.find_submission(assignment, student)
+            if _said_of_times(now) != before[student, assignment]:
+                changed.add((student, assignment))
+    return sorted(changed)
+
+
+def _pair(submission: Any) -> tuple[str, str]:
+    return submission.student_id, submission.assignment.name
+
+
+def _said_of_times(submission: Any) -> tuple[datetime | None, float, datetime | None]:
+    """What a page says: when it came, and where that takes something off, what, and since when."""
+    penalty = submission.late_submission_penalty
+    return submission.timestamp, penalty, submission.duedate if penalty else None
+
+
+def _assign(course: Course, student: str, assignment: str) -> None:
+    """Have nbgrader find the penalty of each notebook of a submission."""
+    about = course.api.coursedir
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        names = [book.name for book in gradebook.find_submission(assignment, student).notebooks]
+    late = AssignLatePenalties(config=course.api.config)
+    for name in names:
+        resources = {
+            "student": student, "assignment": assignment, "notebook": name, "db_url": about.db_url,
+        }  # fmt: skip
+        late.preprocess(nbformat.v4.new_notebook(), {"nbgrader": resources})
+
+
+def _naive(when: datetime) -> datetime:
+    """A time in UTC that does not say so, as in the gradebook."""
+    return when.astimezone(UTC).replace(tzinfo=None)

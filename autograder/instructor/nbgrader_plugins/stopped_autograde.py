@@ -1,0 +1,97 @@
+"""Ctrl-C in nbgrader: it stops nbgrader, too, and what it was at is as it was.
+
+nbgrader's interface takes an interrupt for the failure of one submission, and goes on with the
+next. Its commands end with a traceback.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from nbgrader import utils
+from nbgrader.apps import api, autogradeapp
+
+from autograder.instructor.course import STATUSES, STOPPED, stoppable
+
+
+class _Watched:
+    """Something that nbgrader starts, whose interrupt is not forgotten."""
+
+    def __init__(self, app: Any) -> None:
+        self.app, self.log = app, app.log
+        self.interrupt: KeyboardInterrupt | None = None
+
+    def start(self) -> None:
+        """Start it.
+
+        Raises:
+            KeyboardInterrupt: it was interrupted, which is kept, too.
+        """
+        try:
+            self.app.start()
+        except KeyboardInterrupt as interrupt:
+            self.interrupt = interrupt
+            raise
+
+
+def capture_log(app: Any, fmt: str = "[%(levelname)s] %(message)s") -> dict[str, Any]:
+    """Nbgrader's own, but for an interrupt, which stops more than one submission.
+
+    Raises:
+        KeyboardInterrupt: there was one.
+    """
+    watched = _Watched(app)
+    done: dict[str, Any] = utils.capture_log(watched, fmt)
+    if watched.interrupt is not None:
+        raise watched.interrupt
+    return done
+
+
+def _stopping(start: Any) -> Any:
+    """The start of one of nbgrader's commands, which says what is kept where it is stopped."""
+
+    def started(self: Any) -> None:
+        try:
+            with stoppable():
+                start(self)
+        except SystemExit as end:
+            if end.code in STATUSES:
+                self.log.error(STOPPED)
+            raise
+
+    started.is_ours = True  # type: ignore[attr-defined]
+    return started
+
+
+def install() -> None:
+    """Have nbgrader stop so."""
+    api.capture_log = capture_log
+    app = autogradeapp.AutogradeApp
+    if not hasattr(app.start, "is_ours"):
+        app.start = _stopping(app.start)
+
+
+class Kept:
+    """A folder as it was, to be put back where what is made in its place is not finished.
+
+    Args:
+        folder: which.
+        aside: where it is kept meanwhile; what is there, from a grading that was killed, goes.
+    """
+
+    def __init__(self, folder: Path, aside: Path) -> None:
+        self.folder, self.aside = folder, aside
+        shutil.rmtree(aside, ignore_errors=True)
+        if folder.is_dir():
+            shutil.copytree(folder, aside, symlinks=True)
+
+    def put_back(self) -> None:
+        """Have the folder be as it was."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.aside.is_dir():
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(self.aside, self.folder)
+
+    def forget(self) -> None:
+        """Keep it no longer."""
+        shutil.rmtree(self.aside, ignore_errors=True)

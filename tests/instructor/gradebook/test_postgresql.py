@@ -1,0 +1,178 @@
+"""A gradebook on a server: several use it, nobody loses anything, and no password is shown."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+from sqlalchemy import make_url
+
+from autograder.instructor.__main__ import main
+from autograder.instructor.course import Course
+from autograder.instructor.gradebook import (
+    VARIABLE,
+    BusyError,
+    GradebookError,
+    backups,
+    held_anywhere,
+    shown,
+    take_address,
+)
+from tests.instructor.classroom.plain_course import FIRST, add_an_essay, hand_in, plain_course
+from tests.instructor.gradebook.server import PASSWORD, QUOTED, programs, server
+from tests.instructor.room import Classroom
+
+pytestmark = [
+    pytest.mark.instructor,
+    pytest.mark.skipif(programs() is None, reason="there is no PostgreSQL here"),
+    # nbgrader's sessions; it says this of each new submission, and nothing is wrong
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
+]
+
+STUDENTS = ("ada", "bob")
+WRITTEN = 8
+"""How many scores and comments somebody gives while a class is graded."""
+
+
+@pytest.fixture(scope="module")
+def address():
+    """A server's address, as somebody types it."""
+    with server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def room(address, tmp_path_factory):
+    """A class that is graded into a server's gradebook."""
+    room = plain_course(tmp_path_factory.mktemp("postgresql"))
+    add_an_essay(room)
+    for student in STUDENTS:
+        hand_in(room, student)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(VARIABLE, address)
+        patched.setenv("PGPASSWORD", "")
+        status, said = room.run("autograder.instructor", "grade")
+        assert status == 0, said
+        room.said = said
+        room.url = Course(room.root).api.coursedir.db_url
+        yield room
+
+
+def book(room: Classroom) -> Gradebook:
+    """The gradebook, as Formgrader opens it."""
+    return Gradebook(room.url, "shardlings")  # type: ignore[attr-defined]
+
+
+def scores(room: Classroom) -> dict[str, float]:
+    """What each student has."""
+    with book(room) as opened:
+        return {s.student.id: s.score for s in opened.assignment_submissions(FIRST)}
+
+
+def write_by_hand(room: Classroom, student: str, failed: list[BaseException]) -> None:
+    """Give extra credit and comments, one after the other, as Formgrader does."""
+    try:
+        for number in range(1, WRITTEN + 1):
+            with book(room) as opened:
+                opened.find_grade("sum", FIRST, FIRST, student).extra_credit = number
+                comment = opened.find_comment("essay", FIRST, FIRST, student)
+                comment.manual_comment = f"No. {number}"
+                opened.db.commit()
+    except BaseException as error:
+        failed.append(error)
+
+
+def test_grades_are_in_the_server_and_a_password_is_nowhere(room):
+    assert scores(room) == dict.fromkeys(STUDENTS, 10)
+    assert not (room.root / "grading" / "gradebook.db").exists()
+    assert PASSWORD not in room.said
+    assert QUOTED not in room.said
+    for path in (p for p in (room.root / "grading").rglob("*") if p.is_file()):
+        assert PASSWORD.encode() not in path.read_bytes(), path
+        assert QUOTED.encode() not in path.read_bytes(), path
+
+
+def test_what_is_written_by_hand_while_a_class_is_graded_is_kept(room, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    for file in ("nbgrader_config.py", "pyproject.toml"):  # another machine has another folder
+        (tmp_path / "elsewhere" / file).write_bytes((room.root / file).read_bytes())
+    failed: list[BaseException] = []
+    writers = [
+        threading.Thread(target=write_by_hand, args=(room, student, failed)) for student in STUDENTS
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "autograder.instructor", "grade", "--again"],
+        cwd=room.root,
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as grading:
+        assert grading.stdout is not None
+        begun = []
+        for line in grading.stdout:
+            begun.append(line)
+            if line.startswith("Grading"):
+                break
+        with pytest.raises(BusyError, match="Somebody else is grading into postgresql://teacher@"):
+            Course(tmp_path / "elsewhere").alone().__enter__()
+        for writer in writers:
+            writer.start()
+        said = "".join(begun) + grading.stdout.read()
+    for writer in writers:
+        writer.join()
+    assert (grading.returncode, failed) == (0, []), said
+    assert scores(room) == dict.fromkeys(STUDENTS, 10 + WRITTEN)
+    with book(room) as opened:
+        for student in STUDENTS:
+            comment = opened.find_comment("essay", FIRST, FIRST, student)
+            assert comment.manual_comment == f"No. {WRITTEN}"
+
+
+def test_it_is_copied_put_back_and_moved_from_a_file(room, capsys, tmp_path):
+    course, before = Course(room.root), scores(room)
+    with course.alone(), book(room) as opened:
+        opened.find_grade("sum", FIRST, FIRST, "ada").manual_score = 0
+        opened.db.commit()
+    assert scores(room) != before
+    assert main(["--root", str(room.root), "restore", str(backups(course.backups)[0])]) == 0
+    assert scores(room) == before
+    assert PASSWORD not in capsys.readouterr().out
+    with Gradebook(f"sqlite:///{backups(course.backups)[0]}") as copy:  # nbgrader's own file
+        assert copy.find_submission(FIRST, "ada").score != before["ada"]
+
+
+def test_a_server_that_cannot_be_reached_is_said(room, address, capsys, monkeypatch):
+    wrong = make_url(address).set(password="guessed").render_as_string(hide_password=False)
+    monkeypatch.setenv(VARIABLE, wrong)
+    assert main(["--root", str(room.root), "regrade"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "cannot be reached" in said
+    assert "password authentication failed" in said
+    assert "guessed" not in said
+    monkeypatch.setenv(VARIABLE, "postgresql:/teacher:guessed")
+    assert main(["--root", str(room.root), "regrade"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "DB= is not the address of a database" in said
+    assert "guessed" not in said
+
+
+def test_addresses(monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", "")
+    taken = take_address("postgres://me:se%40cret@db.example:5433/grades?sslmode=require")
+    assert taken == "postgresql+psycopg://me@db.example:5433/grades?sslmode=require"
+    assert os.environ["PGPASSWORD"] == "se@cret"
+    assert shown("postgresql://me:secret@db/grades?password=secret") == "postgresql://me@db/grades"
+    taken = take_address("postgresql://me:other@db/grades?password=s%40crets&sslmode=require")
+    assert taken == "postgresql+psycopg://me@db/grades?sslmode=require"
+    assert os.environ["PGPASSWORD"] == "s@crets"
+    with pytest.raises(GradebookError, match="DB= has sslpassword in it") as raised:
+        take_address("postgresql://me@db/grades?sslpassword=hidden")
+    assert "hidden" not in str(raised.value)
+    with pytest.raises(GradebookError, match="begins with mysql://"):
+        take_address("mysql://me:secret@db/grades")
+    with held_anywhere(f"sqlite:///{Path(os.devnull)}"):
+        pass
