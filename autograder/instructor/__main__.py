@@ -1,6 +1,7 @@
 """`python -m autograder.instructor`: what `make` calls to release, grade and write exercises."""
 
 import argparse
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -10,6 +11,7 @@ from rich.console import Console
 from sqlalchemy.exc import SAWarning
 
 from autograder.exercises import CourseError, UnknownExerciseError
+from autograder.instructor import walls
 from autograder.instructor.authoring import (
     CellError,
     NothingToTryError,
@@ -17,14 +19,45 @@ from autograder.instructor.authoring import (
     try_answers,
     write_stubs,
 )
-from autograder.instructor.classroom import grade_class, regrade_class
-from autograder.instructor.course import BusyError, Course, ReleaseError
+from autograder.instructor.classroom import (
+    Choice,
+    DemonstrationError,
+    LeaderboardError,
+    RosterError,
+    SchedulerError,
+    UnknownNameError,
+    Workers,
+    choose,
+    demonstrate,
+    grade_class,
+    hand_back,
+    list_backups,
+    regrade_class,
+    report_class,
+    restore,
+    show_leaderboard,
+)
+from autograder.instructor.collecting import CollectError, collect
+from autograder.instructor.course import (
+    STATUSES,
+    STOPPED,
+    BusyError,
+    ClassError,
+    Course,
+    GradebookError,
+    ReleaseError,
+    stoppable,
+)
 
 TROUBLES: Final = (
-    BusyError, CellError, CourseError, NothingToTryError, ReleaseError, StubError,
+    BusyError, CellError, ClassError, CollectError, CourseError, DemonstrationError, GradebookError,
+    LeaderboardError, NothingToTryError, ReleaseError, RosterError, SchedulerError, StubError,
     UnknownExerciseError,
+    UnknownNameError,
 )  # fmt: skip
 """Errors whose message says all that their reader needs."""
+
+RUNS_STRANGERS_CODE: Final = ("grade", "regrade", "demo")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,24 +65,49 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = _parsed(arguments)
     course, console = Course(chosen.root), Console()
     try:
-        return _run(chosen, course, console)
+        with stoppable():
+            return _run(chosen, course, console)
     except TROUBLES as error:
         console.print(str(error), markup=False, highlight=False)
         return 1
+    except SystemExit as end:
+        if end.code not in STATUSES:
+            raise
+        console.print(f"\n{STOPPED}", markup=False, highlight=False)
+        return int(end.code)
 
 
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m autograder.instructor", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the course's folder")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("release", help="make course/ from solutions/")
-    grade = commands.add_parser("grade", help="grade what is new in grading/submitted/")
+    some = argparse.ArgumentParser(add_help=False)
+    some.add_argument("--assignment", default="", help="one of them, if not all")
+    some.add_argument("--student", default="", help="one of them, if not all")
+    commands.add_parser("release", parents=[some], help="make course/ from solutions/")
+    grade = commands.add_parser("grade", parents=[some], help="grade what is new")
     grade.add_argument("--again", action="store_true", help="grade everything again")
+    grade.add_argument("--scheduler", default="", help="the address of a Dask scheduler to use")
     grade.add_argument(
-        "--demo", choices=("quick", "all"), default="quick",
-        help="where nothing was handed in: a demonstration class over two notebooks, or over all",
-    )  # fmt: skip
-    commands.add_parser("regrade", help="judge again what was handed in, from kept evidence")
+        "--workers", type=int, default=0, help="how many at once on this machine, if not all cores"
+    )
+    commands.add_parser("regrade", parents=[some], help="judge again, from kept evidence")
+    shown = commands.add_parser("report", parents=[some], help="show the class; nothing is graded")
+    shown.add_argument(
+        "--sort", choices=("student", "total"), default="student", help="what tables are sorted by"
+    )
+    feedback = commands.add_parser("feedback", parents=[some], help="make feedback pages again")
+    feedback.add_argument("--release", action="store_true", help="by nbgrader's exchange, too")
+    demo = commands.add_parser("demo", help="grade five made-up students, in a folder apart")
+    demo.add_argument("--all", action="store_true", help="over all notebooks, and not over two")
+    board = commands.add_parser("leaderboard", help="show a class's designs side by side")
+    board.add_argument("--exercise", default="", help="which, if it is not the capstone")
+    board.add_argument("--anonymous", action="store_true", help="numbers in place of names")
+    taken = commands.add_parser("collect", help="take in a learning platform's zip file")
+    taken.add_argument("file", type=Path, help="as Canvas or Moodle gives it, or folders")
+    taken.add_argument("--assignment", default="", help="the only one to take")
+    back = commands.add_parser("restore", help="put a copy of the gradebook back")
+    back.add_argument("file", type=Path, nargs="?", help="which; without it, all are named")
     exercise = commands.add_parser("exercise", help="write the stubs of a new exercise")
     exercise.add_argument("id", help="what it is to be called, such as 1.9")
     exercise.add_argument("--notebook", default="", help="the notebook, if it has none yet")
@@ -65,15 +123,33 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
 def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
     # nbgrader's own sessions; it says this of each new submission, and nothing is wrong.
     warnings.filterwarnings("ignore", category=SAWarning)
+    if chosen.command in RUNS_STRANGERS_CODE and walls.is_root():
+        console.print(walls.AS_ROOT, style="bold yellow", highlight=False)
     match chosen.command:
         case "grade":
-            return grade_class(course, console, chosen.again, chosen.demo == "all")
+            workers = Workers(chosen.scheduler, chosen.workers)
+            return grade_class(course, console, chosen.again, _choice(chosen, course), workers)
         case "regrade":
-            return regrade_class(course, console)
+            return regrade_class(course, console, _choice(chosen, course))
+        case "report":
+            best_first = chosen.sort == "total"
+            return report_class(course, console, _choice(chosen, course), best_first)
+        case "feedback":
+            return hand_back(course, console, _choice(chosen, course), chosen.release)
+        case "demo":
+            return demonstrate(course, console, chosen.all)
+        case "leaderboard":
+            return show_leaderboard(course, console, chosen.exercise, chosen.anonymous)
+        case "collect":
+            return collect(course, console, chosen.file, chosen.assignment)
+        case "restore":
+            return (
+                restore(course, console, chosen.file)
+                if chosen.file
+                else list_backups(course, console)
+            )
         case "release":
-            for assignment in course.assignments():
-                course.release(assignment)
-                console.print(f"course/{assignment}/{assignment}.ipynb")
+            return _release(course, console, _choice(chosen, course))
         case "exercise":
             written = write_stubs(course.root, chosen.id, chosen.notebook)
             console.print(f"Stubs of {chosen.id} stand at the end of these, to be filled in:")
@@ -84,5 +160,28 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
     return 0
 
 
+def _choice(chosen: argparse.Namespace, course: Course) -> Choice:
+    return choose(course, chosen.assignment, chosen.student)
+
+
+def _release(course: Course, console: Console, choice: Choice) -> int:
+    """Make notebooks; one that cannot be made keeps none of the others from it."""
+    if choice.student:
+        console.print("A release is for the whole class: leave the student out.")
+        return 1
+    status = 0
+    with course.alone():
+        for assignment in [choice.assignment] if choice.assignment else course.assignments():
+            why = course.cannot_release(assignment)
+            said = why or f"course/{assignment}/{assignment}.ipynb"
+            console.print(said, markup=False, highlight=False)
+            status = 1 if why else status
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    if status in STATUSES:  # nothing that is still under way is waited for, and it dies with this
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)

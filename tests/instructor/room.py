@@ -53,7 +53,9 @@ class Classroom:
     assignment: str = ASSIGNMENT
 
     @classmethod
-    def at(cls, root: Path, assignment: str = ASSIGNMENT, until: str = "") -> "Classroom":
+    def at(
+        cls, root: Path, assignment: str = ASSIGNMENT, until: str = "", calibrated: bool = True
+    ) -> "Classroom":
         """Copy what a checkout has; nothing of a class.
 
         Args:
@@ -61,6 +63,7 @@ class Classroom:
             assignment: what will be handed in.
             until: the exercise that its notebook is to end with, which is much quicker to grade;
                 for what is about kernels and programs, and not about answers to all of them.
+            calibrated: whether it is calibrated, too; where it is to be changed first, it is not.
         """
         for folder in ("course", "solutions"):
             shutil.copytree(ROOT / folder, root / folder)
@@ -69,7 +72,8 @@ class Classroom:
         room = cls(root, assignment)
         if until:
             room.shorten(find(until).grade_id)
-        room.calibrate()
+        if calibrated:
+            room.calibrate()
         return room
 
     def shorten(self, last: str) -> None:
@@ -87,17 +91,21 @@ class Classroom:
         What is shared is only what a calibration leaves, and it says itself what it holds for.
         """
         mine = self.root / "grading" / "calibration" / f"{self.assignment}.json"
+        compiled = self.root / "grading" / "cache" / self.assignment
         api = Course(self.root).api
         state = fingerprint.of_assignment(api.coursedir, api.config, self.assignment)
         shared = CALIBRATED / f"{state}.json"
-        for path in (mine, shared):
+        for path in (mine, shared, compiled):
             path.parent.mkdir(parents=True, exist_ok=True)
         with shared.with_suffix(".lock").open("w") as lock, warnings.catch_warnings():
             fcntl.flock(lock, fcntl.LOCK_EX)
             warnings.simplefilter("ignore", SAWarning)
             if shared.exists():
                 shutil.copy(shared, mine)
+                shutil.copytree(shared.with_suffix(""), compiled, dirs_exist_ok=True)
             calibrate(api.coursedir, api.config, self.assignment)
+            compiled.mkdir(exist_ok=True)  # without walls, nothing is kept there
+            shutil.copytree(compiled, shared.with_suffix(""), dirs_exist_ok=True)
             shutil.copy(mine, shared)
 
     def forget_the_others(self) -> None:

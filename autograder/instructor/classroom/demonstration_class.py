@@ -1,37 +1,102 @@
-"""A demonstration class, made from the released notebooks, the solutions and the bank."""
+"""A demonstration class, made from the released notebooks, the solutions and the bank.
 
+It is a course apart, in `demo/`: with notebooks, a gradebook and pages of its own. So nothing of it
+is ever among the grades of a real class.
+"""
+
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import nbformat
+from rich.console import Console
 
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor.authoring import answered, bank, cell_of, solution
-from autograder.instructor.course import Course
+from autograder.instructor.classroom.grading import grade_class
+from autograder.instructor.course import Course, printable
+from autograder.instructor.gradebook import VARIABLE
 
 QUICK: Final = ("01_sharding_basics", "06_shard_map_matmul")
 """One on layouts and one on programs: no other two are graded as quickly."""
 
-NOT_AMONG_OTHERS: Final = (
-    "grading/submitted/ has a class already, so no demonstration class was added to it. To see a "
-    "demonstration, move grading/ out of the way first."
-)
+FOLDER: Final = "demo"
+
+STUDENTS: Final = (
+    "ada-all-right", "ben-typical-mistakes", "cleo-other-mistakes", "dana-untouched", "emil-broken",
+)  # fmt: skip
+
+COPIED: Final = ("nbgrader_config.py", "pyproject.toml")
+"""What a course needs besides its notebooks."""
+
+
+class DemonstrationError(RuntimeError):
+    """Something in the demonstration's folder is not its own; the message says what."""
+
+
+def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
+    """Have five made-up students hand in to a course apart, and grade them.
+
+    Args:
+        course: whose notebooks they answer; nothing in it changes but its folder `demo/`.
+        console: what to write on.
+        whole: over all notebooks, and not over two.
+
+    Returns:
+        The exit status of grading them.
+
+    Raises:
+        DemonstrationError: the folder has something else in it.
+    """
+    os.environ.pop(VARIABLE, None)  # a class's gradebook on a server is not for made-up students
+    apart = Course(course.root / FOLDER)
+    _look_around(apart)
+    for name in COPIED:
+        if (course.root / name).exists():
+            apart.root.mkdir(exist_ok=True)
+            shutil.copy(course.root / name, apart.root / name)
+    shutil.rmtree(apart.solutions, ignore_errors=True)
+    shutil.copytree(course.solutions, apart.solutions)
+    chosen = assignments(apart, whole)
+    for assignment in chosen:
+        apart.release(assignment)
+    fill(apart, chosen)
+    console.print(
+        f"Five made-up students hand in: {', '.join(chosen)}. Their class is a course of its own, "
+        f"in {FOLDER}/, and has nothing to do with yours.",
+        highlight=False,
+    )
+    if not whole:
+        console.print("make demo ALL=1 has them hand in every notebook.", highlight=False)
+    return grade_class(apart, console)
+
+
+def _look_around(apart: Course) -> None:
+    """See to it that nothing of somebody's own is written over.
+
+    Raises:
+        DemonstrationError: there is something.
+    """
+    if not apart.root.is_dir():
+        return
+    own = {*COPIED, apart.solutions.name, apart.released.name, apart.grading.name}
+    others = [path.name for path in apart.root.iterdir() if path.name not in own]
+    others += [f"grading/submitted/{path.name}" for path in apart.submitted.glob("*")
+               if path.name not in STUDENTS]  # fmt: skip
+    if others:
+        raise DemonstrationError(
+            f"{FOLDER}/ is where the demonstration class is made, and it has something else in it: "
+            f"{', '.join(sorted(map(printable, others))[:5])}. Move that elsewhere; your own class "
+            f"belongs in grading/submitted/."
+        )
 
 
 def assignments(course: Course, whole: bool) -> list[str]:
     """What the class hands in: two notebooks, or all that are graded."""
     graded = [assignment for assignment in course.assignments() if NOTEBOOKS.get(assignment)]
     return graded if whole else [a for a in graded if a in QUICK] or graded
-
-
-def announced(assignments: Sequence[str]) -> str:
-    """What is said before the class is graded."""
-    return (
-        f"Nothing has been handed in yet, so five made-up students hand in: "
-        f"{', '.join(assignments)}. Remove grading/ before your own class comes, or to see them "
-        f"hand in every notebook (make grade DEMO=all)."
-    )
 
 
 def fill(course: Course, assignments: Sequence[str]) -> None:

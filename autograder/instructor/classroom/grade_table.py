@@ -4,7 +4,11 @@ Whatever the width, each number is whole and the total is seen. Where there is t
 names are shortened first; then whole exercises are left out, and named.
 """
 
-from collections.abc import Sequence
+import math
+import os
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder.instructor.classroom.submission_states import Row
+from autograder.instructor.classroom.submission_states import Mark, Row
 from autograder.instructor.course import printable
 
 SHORTEST_NAME: Final = 12
@@ -26,10 +30,26 @@ GAP: Final = 2
 SCREENFUL: Final = 20
 """From how many students on the headings stand below the table, too."""
 
+LOOK: Final = "?"
+"""What follows a score that somebody has to look at."""
+
 FULL: Final = "✓"
 NONE: Final = "–"
-STYLES: Final = {FULL: "green", NONE: "dim", "broken": "yellow", "failed": "bold red"}
+BEST, WORST = "▲", "▼"
+STYLES: Final = {
+    FULL: "green", NONE: "dim", "0": "red", "broken": "yellow", "failed": "bold red",
+    "missing": "yellow", "awaited": "dim", "waiting": "yellow",
+    BEST: "bold green", WORST: "bold magenta",
+}  # fmt: skip
 """Colours repeat what the cells say."""
+
+FEW: Final = 5
+"""From how many graded submissions on the best and the worst are marked, and averages shown."""
+
+ENDS: Final = 10
+"""One of how many is marked at each end."""
+
+AVERAGE: Final = "average"
 
 
 @dataclass(frozen=True)
@@ -45,30 +65,45 @@ class Column:
         return GAP + len(self.cells[0])
 
 
-def show(console: Console, assignment: str, rows: Sequence[Row]) -> None:
-    """Write an assignment's table, sorted by student, and which exercises there is no room for.
+def show(console: Console, assignment: str, rows: Sequence[Row], best_first: bool = False) -> None:
+    """Write an assignment's table, and which exercises there is no room for.
 
     Args:
         console: what to write on; its width is what there is.
         assignment: what stands above.
         rows: how its submissions stand, at least one.
+        best_first: whether they are sorted by their totals, and by student only within these;
+            what has no grade comes last.
     """
     rows = sorted(rows, key=lambda row: row.student.casefold())
+    if best_first:
+        rows.sort(key=lambda row: -row.total if row.graded else math.inf)
     names = [printable(row.student) for row in rows]
-    total, *exercises = _columns(rows)
+    graded = [row for row in rows if row.graded]
+    averaged = [AVERAGE] * (len(graded) >= FEW)
+    marks = ends(rows)
+    total, *exercises = _columns(rows, bool(averaged))
+    names += averaged
     longest = max(cell_len(name) for name in [*names, "student"])
-    room = console.width - total.width - min(longest, SHORTEST_NAME)
+    fixed = [total]
+    if any(marks):
+        fixed.insert(
+            0, Column(" \n ", tuple(mark or " " for mark in [*marks, *(" " for _ in averaged)]))
+        )
+    room = console.width - sum(c.width for c in fixed) - min(longest, SHORTEST_NAME)
     shown: list[Column] = []
     for column in exercises:
         room -= column.width
         if room < 0:
             break
         shown.append(column)
-    left = console.width - sum(column.width for column in (total, *shown))
-    names = [shortened(name, max(left, SHORTEST_NAME)) for name in names]
+    left = console.width - sum(column.width for column in (*fixed, *shown))
+    names = told_apart(names, max(left, SHORTEST_NAME))
     console.print(Text(assignment, "bold"))
-    console.print(_table(names, [total, *shown]))
-    if dropped := [column.heading.split()[0] for column in exercises[len(shown) :]]:
+    console.print(_table(names, [*fixed, *shown], len(averaged)))
+    if any(marks):
+        console.print(f"{BEST} is of the best tenth, {WORST} of the worst.", highlight=False)
+    if dropped := [column.heading.split("\n")[0].strip() for column in exercises[len(shown) :]]:
         console.print(
             f"There was no room for {_listed(dropped)}; grading/exercises.csv has every exercise.",
             highlight=False,
@@ -84,25 +119,100 @@ def shortened(name: str, width: int) -> str:
     return f"{head}…{set_cell_size(name[::-1], end).rstrip()[::-1]}"
 
 
+def told_apart(names: Sequence[str], width: int) -> list[str]:
+    """Names in so many cells, each, shortened where most of them are still told apart.
+
+    Where they end alike, as addresses do, that end is left out; and where they begin alike besides,
+    their beginning too. Others are shortened in their middle.
+    """
+    middle = [shortened(name, width) for name in names]
+    long = [name for name in names if cell_len(name) > width]
+    domains = Counter(name[name.index("@") :] for name in long if "@" in name).most_common(1)
+    alike = domains[0][0] if domains and domains[0][1] > 1 else ""
+    if not alike:
+        counts = Counter(middle)
+        same = [name for name, short in zip(names, middle, strict=True) if counts[short] > 1]
+        alike = os.path.commonprefix([name[::-1] for name in same])[::-1]  # noqa: RUF071  no paths
+
+    def without_end(shorten: Callable[[str, int], str]) -> list[str]:
+        return [
+            shorten(name.removesuffix(alike), width) if name in long and name.endswith(alike) else m
+            for name, m in zip(names, middle, strict=True)
+        ]
+
+    ways = [without_end(_beginning), middle, without_end(_end)] if alike else [middle]
+    return max(ways, key=lambda way: len({*way}))
+
+
+def _beginning(stem: str, width: int) -> str:
+    return f"{set_cell_size(stem, min(cell_len(stem), width - 1)).rstrip()}…"
+
+
+def _end(stem: str, width: int) -> str:
+    end = set_cell_size(stem[::-1], min(cell_len(stem), width - 2)).strip()[::-1]
+    return f"…{end}…"
+
+
 def number(score: float) -> str:
     """A score as it is read at a glance: with two decimals at most."""
     return f"{score:.2f}".rstrip("0").rstrip(".")
 
 
-def _columns(rows: Sequence[Row]) -> list[Column]:
-    """The total, and then each exercise that anybody has a score for."""
-    points = {exercise: most for row in rows for exercise, (_, most) in row.scores.items()}
-    most = number(sum(points.values())) if points else ""
-    totals = [number(row.total[0]) if row.graded else row.state for row in rows]
+def ends(rows: Sequence[Row]) -> list[str]:
+    """Of each row, whether it is of the best tenth or of the worst; nothing where there are few.
+
+    Who has the same total has the same mark. Where so many have it that it is in the middle of the
+    class, too, nobody is marked for it.
+    """
+    totals = sorted(row.total for row in rows if row.graded)
+    if len(totals) < FEW:
+        return [""] * len(rows)
+    count = max(1, len(totals) // ENDS)
+    low, middle, high = totals[count - 1], statistics.median(totals), totals[-count]
+
+    def mark(row: Row) -> str:
+        if not row.graded:
+            return ""
+        if row.total >= high > middle:
+            return BEST
+        return WORST if row.total <= low < middle else ""
+
+    return [mark(row) for row in rows]
+
+
+def _columns(rows: Sequence[Row], averaged: bool) -> list[Column]:
+    """The total, and then each exercise that anybody has a score for; with averages, or without."""
+
+    def average(scores: Sequence[float]) -> list[str]:
+        return [number(statistics.fmean(scores)) if scores else NONE] * averaged
+
+    points = {name: mark.points for row in rows for name, mark in row.marks.items()}
+    most = number(max(row.points for row in rows)) if points else ""
+    totals = [_total(row) for row in rows] + average([row.total for row in rows if row.graded])
     columns = [_column("total", most, totals)]
-    for exercise in points:
-        cells = [_cell(*row.scores[exercise]) if exercise in row.scores else NONE for row in rows]
-        columns.append(_column(exercise, number(points[exercise]), cells))
+    if any(row.late or row.seconds_late for row in rows):
+        late = [_late(row) for row in rows]
+        columns.append(_column("late", "", [*late, *([""] * averaged)]))
+    for name in points:
+        marks = [row.marks.get(name) for row in rows]
+        cells = [NONE if mark is None else _cell(mark) for mark in marks]
+        cells += average([mark.score for mark in marks if mark is not None])
+        columns.append(_column(printable(name), number(points[name]), cells))
     return columns
 
 
-def _cell(score: float, points: float) -> str:
-    return FULL if 0 < points == score else number(score)
+def _total(row: Row) -> str:
+    return number(row.total) + LOOK * row.needs_a_look if row.graded else row.state
+
+
+def _late(row: Row) -> str:
+    """What is taken off, or that nothing is."""
+    return number(-row.late) if row.late else "late" if row.seconds_late else ""
+
+
+def _cell(mark: Mark) -> str:
+    score = FULL if 0 < mark.points == mark.score else number(mark.score)
+    return score + LOOK * mark.needs_a_look
 
 
 def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
@@ -119,10 +229,11 @@ def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
 
 def _decimals(text: str) -> str:
     """What follows a number's whole part: its point, and what comes after."""
-    return text[len(text.partition(".")[0]) :]
+    return text[len(text.rstrip(LOOK).partition(".")[0]) :]
 
 
-def _table(names: Sequence[str], columns: Sequence[Column]) -> Table:
+def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Table:
+    """The table; so many rows at its end are averages, and stand apart."""
     table = Table(
         box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False,
         show_footer=len(names) > SCREENFUL,
@@ -130,8 +241,12 @@ def _table(names: Sequence[str], columns: Sequence[Column]) -> Table:
     table.add_column("student\npoints", "student", no_wrap=True)
     for column in columns:
         table.add_column(column.heading, column.heading.split("\n")[0], no_wrap=True)
-    for name, *cells in zip(names, *(column.cells for column in columns), strict=True):
-        table.add_row(Text(name), *(Text(c, STYLES.get(c.strip(), "")) for c in cells))
+    rows = list(zip(names, *(column.cells for column in columns), strict=True))
+    for at, (name, *cells) in enumerate(rows, 1):
+        texts = [Text(cell, STYLES.get(cell.strip(), "")) for cell in cells]
+        style = next((STYLES[c.strip()] for c in cells if c.strip() in (BEST, WORST)), "")
+        is_last = at == len(rows) - averages
+        table.add_row(Text(name, style), *texts, end_section=bool(averages) and is_last)
     return table
 
 

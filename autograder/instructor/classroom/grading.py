@@ -1,35 +1,53 @@
 """Grade a class: run, judge, write feedback, and show the gradebook as a table."""
 
 import functools
-import html
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
+from datetime import UTC
+from typing import Final
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
-from autograder.instructor import walls
-from autograder.instructor.calibration import CalibrationError, calibrate, fingerprint
-from autograder.instructor.classroom import demonstration_class, grade_csvs, grade_table
+from autograder.instructor.calibration import CalibrationError, calibrate
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.class_grading import grade_submissions
+from autograder.instructor.classroom.outdated_pages import renew_pages
 from autograder.instructor.classroom.progress_bar import following
-from autograder.instructor.classroom.submission_states import standing
-from autograder.instructor.classroom.ungraded import Failure, told
+from autograder.instructor.classroom.reporting import report
+from autograder.instructor.classroom.roll_call import check_class_files, enter_people
+from autograder.instructor.classroom.side_by_side import Workers
+from autograder.instructor.classroom.stale_grades import judge_stale, say_why, stale_grades
+from autograder.instructor.classroom.ungraded import Failure
+from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import (
     Course,
     cannot_be_read,
     cannot_be_taken,
     printable,
+    read_class_file,
     readable,
-    reason,
 )
-from autograder.instructor.nbgrader_plugins import kept_notes
+from autograder.instructor.nbgrader_plugins import outdate
+from autograder.instructor.pages import About, ungraded_page, write_page
+
+HERE: Final = Workers()
+"""Workers on this machine, one for each of its cores."""
+
+UNRELEASED: Final = "nothing of it is graded until its notebook can be released; see below."
+
+NOTHING_HANDED_IN: Final = (
+    "Nothing has been handed in yet. Put notebooks in "
+    "grading/submitted/<student>/<assignment>/<assignment>.ipynb, and grade again. If you want to "
+    "see first what grading shows, make demo has five made-up students hand in, in a folder apart."
+)
 
 
 def grade_class(
-    course: Course, console: Console, again: bool = False, whole_demonstration: bool = False
+    course: Course,
+    console: Console,
+    again: bool = False,
+    choice: Choice = EVERYTHING,
+    workers: Workers = HERE,
 ) -> int:
     """Release the notebooks, grade what is new in `grading/submitted/`, and report.
 
@@ -37,63 +55,97 @@ def grade_class(
         course: where.
         console: what to write on.
         again: grade what has been graded, too.
-        whole_demonstration: where nothing was handed in, make a class over all notebooks.
+        choice: what is released, graded and shown; the CSVs have all.
+        workers: who grades.
 
     Returns:
         The exit status: 0, or 1 where grading itself failed. A broken submission is a row in the
         table, and no failure.
+
+    Raises:
+        ClassError: what is written of the class cannot be understood.
     """
     with course.alone():
-        _make_ready(course, console, whole_demonstration)
-        failures = list(_grade_all(course, console, again))
+        check_class_files(course)
+        if not any(course.submitted.glob("[!.]*")):
+            console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
+            return 0
+        unreleased = _make_ready(course, console, choice)
+        enter_people(course)
+        found = _grade_all(course, console, again, unreleased, choice, workers)
+        failures = sorted(found, key=lambda f: (f.student, f.assignment))  # not as they came up
+        failures += renew_pages(
+            course, console, {(f.student, f.assignment) for f in failures}, choice
+        )
         for failure in failures:
             if failure.theirs:
                 _tell(course, failure)
-        report(course, console, failures)
-    return 0 if all(failure.theirs for failure in failures) else 1
+        report(course, console, failures, choice)
+        for why in unreleased.values():
+            console.print(printable(why), markup=False, highlight=False)
+    return 0 if not unreleased and all(failure.theirs for failure in failures) else 1
 
 
-def _make_ready(course: Course, console: Console, whole_demonstration: bool) -> None:
-    """Release what was handed in; where nothing was, hand in a demonstration class.
+def _make_ready(course: Course, console: Console, choice: Choice) -> dict[str, str]:
+    """Release what was handed in.
 
-    Raises:
-        ReleaseError: a notebook cannot be made.
+    Returns:
+        Of each assignment that cannot be released, why.
     """
-    if any(course.submitted.glob("*")):  # somebody's class, which is never mixed with a made-up one
-        _release(course, console, sorted({assignment for _, assignment in course.submissions()}))
-        if whole_demonstration:
-            console.print(demonstration_class.NOT_AMONG_OTHERS, highlight=False)
-        return
-    assignments = demonstration_class.assignments(course, whole_demonstration)
-    _release(course, console, assignments)
-    demonstration_class.fill(course, assignments)
-    console.print(demonstration_class.announced(assignments), highlight=False)
+    handed_in = {assignment for _, assignment in choice.of(course.submissions())}
+    return _release(course, console, sorted(handed_in))
 
 
-def _release(course: Course, console: Console, assignments: Sequence[str]) -> None:
+def _release(course: Course, console: Console, assignments: Sequence[str]) -> dict[str, str]:
     with closing(following(console, "Making", assignments, str)) as each:
-        for assignment in each:
-            course.release(assignment)
+        whys = {assignment: course.cannot_release(assignment) for assignment in each}
+    return {assignment: why for assignment, why in whys.items() if why}
 
 
-def _grade_all(course: Course, console: Console, again: bool) -> Iterator[Failure]:
+def _grade_all(
+    course: Course,
+    console: Console,
+    again: bool,
+    unreleased: Collection[str],
+    choice: Choice,
+    workers: Workers,
+) -> Iterator[Failure]:
     """Grade what is to be graded; whatever cannot be."""
+    bases = Bases(course, unreleased)
 
     @functools.cache  # what fails is tried again the next time, and not for each student
     def refusal(assignment: str) -> str:
-        return _refusal(course, console, assignment)
+        return UNRELEASED if assignment in unreleased else _refusal(course, console, assignment)
+
+    stale = [] if again else list(stale_grades(course, bases, choice))
+    say_why(console, stale)
+    not_judged = {(f.student, f.assignment): f for f in judge_stale(course, bases, stale, refusal)}
+
+    to_grade: list[tuple[str, str]] = []
 
     def failure(student: str, assignment: str) -> Failure | None:
-        found = _broken(course, student, assignment)
-        if found is not None or not (again or _is_new(course, student, assignment)):
+        """What keeps a submission from being graded; what has changed is to be, otherwise."""
+        why = cannot_be_taken(course.submitted / student / assignment, assignment)
+        if why:
+            return Failure(student, assignment, why, theirs=True)
+        found = not_judged.get((student, assignment))
+        if found is not None or not (again or bases.changed(student, assignment)):
             return found
         why = refusal(assignment)
         if why:
-            return Failure(student, assignment, why, theirs=False)
-        return _grade(course, student, assignment)
+            ours = Failure(student, assignment, why, theirs=False)
+            return _broken(course, bases, student, assignment) or ours
+        found = _misnamed(student, assignment)
+        if found is None:
+            to_grade.append((student, assignment))
+        return found
 
-    with closing(following(console, "Grading", course.submissions(), ", ".join)) as each:
-        yield from _failures(each, failure)
+    yield from _failures(choice.of(course.submissions()), failure)
+    if again:  # so that whoever stops it can go on with what is left
+        for pair in to_grade:
+            course.forget(*pair)
+    yield from grade_submissions(course, console, bases, to_grade, workers)
+    yield from broken(course, [pair for pair in course.submissions() if not choice.has(*pair)])
 
 
 def _failures(
@@ -125,104 +177,38 @@ def _refusal(course: Course, console: Console, assignment: str) -> str:
 
 def _tell(course: Course, failure: Failure) -> None:
     """A feedback page for what could not be graded, where the student looks for one."""
+    zone = read_class_file(course.grading, course.assignments()).zone or UTC
+    about = About(readable(failure.student), failure.assignment, failure.assignment, zone=zone)
+    page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
     folder = course.feedback / failure.student / failure.assignment
-    folder.mkdir(parents=True, exist_ok=True)
-    page = folder / f"{failure.assignment}.html"
-    if page.is_dir():  # an earlier version copied folders of any name
-        shutil.rmtree(page)
-    page.unlink(missing_ok=True)  # nbgrader leaves it read-only
-    why = f"{failure.why[:1].upper()}{failure.why[1:]}"
-    page.write_text(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{failure.assignment}</title>'
-        f"<h1>{failure.assignment} could not be graded</h1><p>{html.escape(why)}</p></html>",
-        encoding="utf-8",
-        errors="backslashreplace",
-    )
+    write_page(folder / f"{failure.assignment}.html", page)
+    outdate(course.autograded / failure.student / failure.assignment)
 
 
-def broken(course: Course) -> list[Failure]:
-    """The submissions whose files cannot be graded."""
-    return list(_failures(course.submissions(), functools.partial(_broken, course)))
+def broken(course: Course, pairs: Iterable[tuple[str, str]] | None = None) -> list[Failure]:
+    """The submissions whose files cannot be graded; of all, where none are named."""
+    among = course.submissions() if pairs is None else pairs
+    return list(_failures(among, functools.partial(_broken, course, Bases(course))))
 
 
-def report(course: Course, console: Console, failures: list[Failure]) -> None:
-    """Show the gradebook, say what failed, and write the CSVs."""
-    if not walls.works():
-        console.print(walls.UNPROTECTED, style="bold yellow")
-    rows = standing(course, failures)
-    for assignment in dict.fromkeys(row.assignment for row in rows):
-        console.print()
-        grade_table.show(console, assignment, [row for row in rows if row.assignment == assignment])
-    console.print()
-    for sentence, about in told(failures):
-        console.print(Text(sentence))
-        if about:
-            console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
-    for row in rows:
-        for note in kept_notes(course.autograded / row.student / row.assignment, row.assignment):
-            if row.graded:
-                console.print(Text(printable(f"{row.student}, {row.assignment}: {note}")))
-    for folder in course.unknown_submissions():
-        where = printable(str(folder.relative_to(course.root)))
-        console.print(
-            f"{where} was left alone: there is no assignment of that name. There are "
-            f"{', '.join(course.assignments())}.",
-            markup=False,
-        )
-    for folder in course.closed_folders():
-        where = printable(str(folder.relative_to(course.root)))
-        console.print(f"{where} was left alone: whoever grades may not look into it.", markup=False)
-    grade_csvs.write(course.grading, rows)
-    console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
-    console.print(f"Grades: {_shown(course, course.grading / 'grades.csv')}")
-    console.print(f"Grades by exercise: {_shown(course, course.grading / 'exercises.csv')}")
-
-
-def _shown(course: Course, path: Path) -> Path:
-    return path.relative_to(course.root)
-
-
-def _grade(course: Course, student: str, assignment: str) -> Failure | None:
-    """Grade one submission, and remember what was graded; what went wrong, if anything did."""
+def _misnamed(student: str, assignment: str) -> Failure | None:
+    """What is wrong with a student's name, if nbgrader cannot find a folder of that name."""
     if any(character in student for character in "*?[]") or readable(student) != student:
         why = (
             "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, or is not UTF-8. "
             "Rename it."
         )
         return Failure(student, assignment, why, theirs=True)
-    done = course.api.autograde(assignment, student, force=True, create=True)
-    if not done["success"]:
-        return Failure(student, assignment, f"grading failed. {reason(done)}", theirs=False)
-    feedback = course.api.generate_feedback(assignment, student, force=True)
-    if not feedback["success"]:
-        return Failure(student, assignment, f"no feedback page. {reason(feedback)}", theirs=False)
-    course.remember(student, assignment, _fingerprint(course, student, assignment))
     return None
 
 
-def _is_new(course: Course, student: str, assignment: str) -> bool:
-    """Whether this is not the submission that was last graded, or its results are gone."""
-    places = (course.autograded / student / assignment, course.feedback / student / assignment)
-    there = (places[0] / f"{assignment}.ipynb").exists() and (
-        places[1] / f"{assignment}.html"
-    ).exists()
-    fingerprint = _fingerprint(course, student, assignment)
-    return not there or course.remembered(student, assignment) != fingerprint
-
-
-def _fingerprint(course: Course, student: str, assignment: str) -> str:
-    """What was handed in, in a few letters."""
-    folder = course.submitted / student / assignment
-    return fingerprint.of_files((p for p in folder.rglob("*") if p.is_file()), folder)
-
-
-def _broken(course: Course, student: str, assignment: str) -> Failure | None:
+def _broken(course: Course, bases: Bases, student: str, assignment: str) -> Failure | None:
     """What is wrong with a submission's files themselves, if anything.
 
     What was graded as it is could be read then, and is not read again.
     """
     folder = course.submitted / student / assignment
     why = cannot_be_taken(folder, assignment)
-    if not why and _is_new(course, student, assignment):
+    if not why and not bases.is_graded(student, assignment):
         why = cannot_be_read(folder / f"{assignment}.ipynb", course.api.config)
     return Failure(student, assignment, why, theirs=True) if why else None

@@ -1,4 +1,4 @@
-"""`make grade`: a demonstration class, a table, and an exit status that means something."""
+"""`make demo` and `make grade`: a class, a table, and an exit status that means something."""
 
 import io
 import os
@@ -33,29 +33,41 @@ def grades(root):
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """The demonstration class, graded."""
+    """The demonstration class, graded; there is a class already that it has nothing to do with."""
     root = Classroom.at(tmp_path_factory.mktemp("course")).root
-    return root, *grade(root)
+    (root / "grading" / "submitted" / "ann").mkdir(parents=True)
+    said = io.StringIO()
+    status = demonstration.demonstrate(Course(root), Console(file=said, width=160))
+    return root / "demo", status, said.getvalue()
 
 
-def test_an_empty_folder_is_filled_with_five_students(graded):
+def test_five_students_hand_in_to_a_course_apart(graded, monkeypatch):
     root, status, said = graded
     assert status == 0
     students = sorted(p.name for p in (root / "grading" / "submitted").iterdir())
-    assert len(students) == 5
-    assert "five made-up students hand in: 01_sharding_basics, 06_shard_map_matmul." in said
-    table = [line.split() for line in said.partition("\n01_sharding_basics\n")[2].splitlines()]
+    assert students == sorted(demonstration.STUDENTS)
+    assert "Five made-up students hand in: 01_sharding_basics, 06_shard_map_matmul." in said
+    lines = said.partition("\n01_sharding_basics\n")[2].splitlines()
+    table = [[word for word in line.split() if word not in "▲▼"] for line in lines]
     assert ["ada-all-right", "13", *"✓✓✓✓✓✓✓✓"] in table
     assert ["dana-untouched", "0", *"00000000"] in table
     assert ["emil-broken", "broken", *"––––––––"] in table
-    assert f"ada-all-right,{ASSIGNMENT},graded,13.0,13.0" in grades(root)
-    assert f"dana-untouched,{ASSIGNMENT},graded,0.0,13.0" in grades(root)
+    assert f"ada-all-right,{ASSIGNMENT},graded,13.0,13.0,0.0,,,," in grades(root)
+    assert f"dana-untouched,{ASSIGNMENT},graded,0.0,13.0,0.0,,,," in grades(root)
     assert said.count("its JSON breaks off") == 1
     assert "    emil-broken (01_sharding_basics, 06_shard_map_matmul)" in said
     assert "grading/grades.csv" in said
     assert (root / "grading" / "feedback" / "ada-all-right" / ASSIGNMENT).is_dir()
     rows = (root / "grading" / "exercises.csv").read_text().splitlines()
-    assert "ada-all-right,01_sharding_basics,1.7,3.0,3.0" in rows
+    assert "ada-all-right,01_sharding_basics,1.7,3.0,3.0,,0.0,,right," in rows
+
+
+def test_a_demonstration_leaves_the_class_and_the_course_alone(graded):
+    real = graded[0].parent
+    submitted = real / "grading" / "submitted"
+    assert [path.name for path in submitted.rglob("*")] == ["ann"]
+    assert not (real / "grading" / "gradebook.db").exists()
+    assert not (real / "grading" / "feedback").exists()
 
 
 def test_only_what_was_handed_in_is_made_and_entered(graded):
@@ -63,20 +75,15 @@ def test_only_what_was_handed_in_is_made_and_entered(graded):
         assert {a.name for a in gradebook.assignments} == set(demonstration.QUICK)
 
 
-def test_the_whole_demonstration_has_every_notebook_and_joins_no_class(graded, monkeypatch):
-    root = graded[0]
-    course = Course(root)
-    assert demonstration.assignments(course, whole=True) == list(NOTEBOOKS)
-    before = sorted(course.submitted.glob("*/*"))
-    assert "so no demonstration class was added" in grade(root, whole_demonstration=True)[1]
-    assert sorted(course.submitted.glob("*/*")) == before
+def test_the_whole_demonstration_has_every_notebook(graded, monkeypatch):
+    assert demonstration.assignments(Course(graded[0]), whole=True) == list(NOTEBOOKS)
     asked = []
     monkeypatch.setattr(
-        "autograder.instructor.__main__.grade_class", lambda *a: asked.append(a[2:])
+        "autograder.instructor.__main__.demonstrate", lambda *a: asked.append(a[2:])
     )
-    main(["--root", str(root), "grade", "--demo", "all"])
-    main(["--root", str(root), "grade"])
-    assert asked == [(False, True), (False, False)]
+    main(["--root", str(graded[0]), "demo", "--all"])
+    main(["--root", str(graded[0]), "demo"])
+    assert asked == [(True,), (False,)]
 
 
 def test_who_handed_in_something_else_gets_no_company(tmp_path):
@@ -128,8 +135,8 @@ def test_a_submission_that_broke_since_has_no_score_of_old(graded):
     status, said = grade(root)
     assert status == 0
     rows = grades(root)
-    assert f"ben-typical-mistakes,{ASSIGNMENT},broken,," in rows
-    assert f"bob [late],{ASSIGNMENT},broken,," in rows
+    assert f"ben-typical-mistakes,{ASSIGNMENT},broken,,,,,,," in rows
+    assert f"bob [late],{ASSIGNMENT},broken,,,,,,," in rows
     assert "bob [late]" in said
     assert "there is no 01_sharding_basics.ipynb in the folder" in said or "Rename it." in said
     assert "submitted/ann/01-sharding-basics was left alone" in said

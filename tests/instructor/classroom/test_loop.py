@@ -6,6 +6,7 @@ import shutil
 import nbformat
 import pytest
 
+from autograder.instructor.course import kept_verdicts
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -73,9 +74,8 @@ def test_the_message_and_the_score_reach_the_feedback_page(room):
     assert "✗ 1.1 Column strips: not yet" in said
     assert "The whole array is on device 0: nothing was cut" in said
     assert "◐ 1.6 Two axes along one dimension: partly right (33%)" in said
-    assert "(Score: 0.67 / 2.0)" in page
+    assert "0.67 / 2" in said
     assert 'role="img"' in page
-    assert "@media print { pre { white-space: pre-wrap" in page
     assert [p.name for p in folder.iterdir()] == [f"{ASSIGNMENT}.html"]
 
 
@@ -97,12 +97,16 @@ def test_evidence_is_kept_beside_the_graded_notebook_and_judges_the_same_again(r
     verdicts = judge_apart([Case(**case) for case in kept])
     points = {v.exercise: v.score * POINTS[v.exercise] for v in verdicts}
     assert points == pytest.approx(room.scores()["mixed"], abs=1e-4)
+    assert kept_verdicts(folder, ASSIGNMENT) == {verdict.exercise: verdict for verdict in verdicts}
+    assert kept_verdicts(folder, "none") == {}
+    (folder / "old.verdicts.json").write_text("[{}]")
+    assert kept_verdicts(folder, "old") == {}, "as an earlier version wrote them"
 
 
 def test_nothing_of_a_solution_or_the_bank_is_where_submissions_run(room):
     for folder in ("course", "grading/autograded"):
         files = [p for p in (room.root / folder).rglob("*") if p.is_file()]
-        assert {p.suffix for p in files} <= {".ipynb", ".json"}
+        assert {p.suffix for p in files} <= {".ipynb", ".json", ".shown"}
         for path in files:
             if "solution" in path.parts:
                 continue

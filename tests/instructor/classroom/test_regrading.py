@@ -15,7 +15,7 @@ from rich.console import Console
 
 from autograder.errors import Fault
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import grading, regrading
+from autograder.instructor.classroom import grading, judging_again, regrading
 from autograder.instructor.course import BusyError, Course
 from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
 from autograder.instructor.walls import Case, JudgeFailedError, judge_apart, sandbox
@@ -75,7 +75,7 @@ def test_each_submission_has_a_judge_of_its_own_and_inputs_that_nobody_can_guess
         given.append((cases, seconds))
         return judge_apart(cases, seconds, room)
 
-    monkeypatch.setattr(regrading, "judge_apart", judge)
+    monkeypatch.setattr(judging_again, "judge_apart", judge)
     config = graded.root / "nbgrader_config.py"
     text = config.read_text()
     config.write_text(text + "\nc.JudgeEvidence.seconds = 77\n")
@@ -100,7 +100,7 @@ def test_a_judge_that_fails_costs_nobody_else_a_new_grade(graded, monkeypatch):
         ]
 
     before, said = graded.scores(), say()
-    monkeypatch.setattr(regrading, "judge_apart", judge)
+    monkeypatch.setattr(judging_again, "judge_apart", judge)
     assert regrading.regrade_class(Course(graded.root), said) == 1
     words = said.file.getvalue()
     assert f"wrong, {ASSIGNMENT}: the old grade stays. JudgeFailedError: The machine is" in words
@@ -121,7 +121,7 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
             for v in verdicts
         ]
 
-    monkeypatch.setattr(regrading, "judge_apart", lenient)
+    monkeypatch.setattr(judging_again, "judge_apart", lenient)
     said = say()
     regrading.regrade_class(Course(graded.root), said)
     assert "have changed" in said.file.getvalue()
@@ -130,7 +130,7 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
     assert f"wrong,{ASSIGNMENT},graded,13.0,13.0" in (books / "grades.csv").read_text()
     page = books / "feedback" / "wrong" / ASSIGNMENT / f"{ASSIGNMENT}.html"
     assert "1.1 Column strips: right" in page.read_text()
-    assert (books / "gradebook.backup.db").exists()
+    assert list((books / "backups").iterdir())
     monkeypatch.undo()
     regrading.regrade_class(Course(graded.root), say())
     assert graded.scores()["wrong"]["1.1"] == 0
@@ -155,7 +155,7 @@ def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
     before, books = graded.scores(), graded.root / "grading"
     kept = {path: path.read_bytes() for path in books.glob("*/right/*/*.*")}
     assert len(kept) > 2
-    monkeypatch.setattr(regrading, "judge_apart", half_broken)
+    monkeypatch.setattr(judging_again, "judge_apart", half_broken)
     said = say()
     assert regrading.regrade_class(Course(graded.root), said) == 1
     words = said.file.getvalue()

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from autograder.instructor.classroom import grade_csvs as csvs
 from autograder.instructor.classroom import grade_table as table
-from autograder.instructor.classroom.submission_states import Row
+from autograder.instructor.classroom.roster import Person
+from autograder.instructor.classroom.submission_states import Mark, Row
 
 POINTS = {f"6.{i}": float(points) for i, points in enumerate((1, 1, 2, 1, 3, 2, 1, 3, 2), 1)}
 SHARES = (0, 1, 1 / 3, 2 / 3, 0.5, 1, 0.125)
@@ -25,8 +26,9 @@ NAMES = (
 
 def graded(student, scores):
     """A row, with the scores of the first exercises."""
-    pairs = {e: (score, points) for (e, points), score in zip(POINTS.items(), scores, strict=False)}
-    return Row(student, "06", "graded", pairs)
+    marks = {e: Mark(score, most) for (e, most), score in zip(POINTS.items(), scores, strict=False)}
+    score, most = sum(m.score for m in marks.values()), sum(m.points for m in marks.values())
+    return Row(student, "06", "graded", marks, score, most)
 
 
 def class_of(size):
@@ -36,8 +38,8 @@ def class_of(size):
         graded(name, [round(p * SHARES[(i * 3 + j) % 7], 4) for j, p in enumerate(POINTS.values())])
         for i, name in enumerate(names[:size])
     ]
-    rows[1] = Row(names[1], "06", "broken", {})
-    rows[-1] = Row(names[size - 1], "06", "failed", {})
+    rows[1] = Row(names[1], "06", "broken")
+    rows[-1] = Row(names[size - 1], "06", "failed")
     return rows
 
 
@@ -67,7 +69,7 @@ def test_whatever_the_width_numbers_are_whole_and_the_total_comes_first(size, wi
     for row, line in zip(by_student, body, strict=True):
         cells = line.split()[-1 - len(exercises) :]
         assert not [cell for cell in cells if "…" in cell]
-        wanted = f"{row.total[0]:.2f}" if row.graded else row.state
+        wanted = f"{row.total:.2f}" if row.graded else row.state
         assert cells[0] == wanted.removesuffix("0").removesuffix("0").removesuffix(".")
         assert all(re.fullmatch(r"✓|–|\d+(\.\d\d?)?", cell) for cell in cells[1:])
     said = " ".join(" ".join(lines).split())
@@ -106,7 +108,7 @@ def test_points_stand_in_the_heading_and_decimal_points_below_one_another():
 
 @pytest.mark.parametrize("width", [40, 120])
 def test_columns_stand_below_one_another_whatever_the_names(width):
-    lines = shown([graded(name, [1, 0.25]) for name in NAMES], width)[4:]
+    lines = shown([graded(name, [1, 0.25]) for name in NAMES], width)[4 : 4 + len(NAMES)]
     assert len({cell_len(line[: line.index("1.25")]) for line in lines}) == 1
 
 
@@ -133,30 +135,113 @@ def test_a_long_name_keeps_its_two_ends(name, width):
         assert short == name
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"firstname.lastname-{i:03}@students.example.edu" for i in range(60)],
+        [f"{chr(97 + i % 26)}{i}.anybody@students.example.edu" for i in range(60)],
+        [*(f"firstname.lastname-{i:03}@students.example.edu" for i in range(59)), "王小明" * 9],
+    ],
+)
+def test_sixty_students_are_told_apart_in_eighty_columns(names):
+    rows = [graded(name, [1, 1 / 3, 2, 0, 1.55, 2, 1, 0.25, 2]) for name in names]
+    lines = shown(rows, 80)[4:64]
+    assert len({line.split()[0] for line in lines}) == 60
+    assert not [line for line in lines if "edu" in line], "it is everybody's"
+
+
+def totals(*scores):
+    """A row for each total."""
+    return [graded(f"s{i:02}", [score]) for i, score in enumerate(scores)]
+
+
+def test_the_best_and_the_worst_are_marked():
+    lines = shown(totals(*range(20)), 80)
+    marked = [line.split()[:2] for line in lines if "▲" in line or "▼" in line]
+    assert marked[:4] == [["s00", "▼"], ["s01", "▼"], ["s18", "▲"], ["s19", "▲"]]
+    assert "▲ is of the best tenth, ▼ of the worst." in lines
+
+
+@pytest.mark.parametrize("scores", [(1, 2, 3, 4), (1, 1, 1, 1, 1), (0, 1, 1, 1, 1, 0.5)])
+def test_nobody_is_the_best_of_few_or_where_most_are_alike(scores):
+    lines = shown(totals(*scores), 80)
+    assert not [line for line in lines if line.startswith("s") and "▲" in line]
+
+
+def test_averages_stand_below_and_are_of_what_is_graded():
+    rows = [*totals(0, 0.25, 0.5, 1, 1), Row("z", "06", "broken")]
+    assert shown(rows, 80)[11].split() == ["average", "0.55", "0.55"]
+    assert "average" not in "\n".join(shown(rows[:3], 80))
+
+
+def test_the_table_can_be_sorted_by_totals_and_what_has_none_comes_last():
+    said = io.StringIO()
+    rows = [Row("a", "06", "broken"), *totals(0.5, 1, 0.25)]
+    table.show(Console(file=said, width=80), "06", rows, best_first=True)
+    names = [line.split()[0] for line in said.getvalue().splitlines()[4:]]
+    assert names == ["s01", "s00", "s02", "a"]
+
+
+def test_what_waits_for_somebody_is_marked_and_what_is_taken_off_has_a_column():
+    marks = {"essay": Mark(0, 3, None, None, 0, needs_a_look=True), "test": Mark(1, 2, 1)}
+    rows = [
+        Row("a", "06", "graded", marks, 1, 5),
+        Row("b", "06", "graded", {"essay": Mark(3.5, 3), "test": Mark(0.25, 2)}, 3.75, 5, 0.5),
+        Row("c", "06", "broken"),
+    ]
+    lines = shown(rows, 80)
+    assert lines[1].split() == ["student", "total", "late", "essay", "test"]
+    assert lines[2].split() == ["points", "5", "3", "2"]
+    assert lines[4].split() == ["a", "1?", "0?", "1"]
+    assert lines[5].split() == ["b", "3.25", "-0.5", "3.5", "0.25"]
+    assert lines[6].split() == ["c", "broken", "–", "–"]
+    assert lines[4].index("1?") == lines[5].index("3.25")
+    assert lines[4].index("0?") == lines[5].index("3.5")
+
+
 def test_a_long_table_has_its_headings_below_too():
     assert sum(line.startswith("student ") for line in shown(class_of(60), 80)) == 2
     assert sum(line.startswith("student ") for line in shown(class_of(5), 80)) == 1
 
 
 def test_the_csvs_are_exact_and_whole(tmp_path):
-    rows = [graded("a, b", [0.3333, 0.6667, 0.1]), Row("c", "06", "broken", {})]
+    rows = [graded("a, b", [0.3333, 0.6667, 0.1]), Row("c", "06", "broken")]
     csvs.write(tmp_path, rows)
     with (tmp_path / "grades.csv").open(newline="") as file:
         assert [*csv.reader(file)][1:] == [
-            ["a, b", "06", "graded", "1.1", "4.0"], ["c", "06", "broken", "", ""],
-        ]  # fmt: skip
+            ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", ""],
+            ["c", "06", "broken", "", "", "", "", "", "", ""],
+        ]
     with (tmp_path / "exercises.csv").open(newline="") as file:
         assert [*csv.reader(file)][1:3] == [
-            ["a, b", "06", "6.1", "0.3333", "1.0"], ["a, b", "06", "6.2", "0.6667", "1.0"],
+            ["a, b", "06", "6.1", "0.3333", "1.0", "", "0.0", "", "", ""],
+            ["a, b", "06", "6.2", "0.6667", "1.0", "", "0.0", "", "", ""],
         ]  # fmt: skip
+
+
+def test_a_row_for_a_student_has_the_roster_and_blanks_where_there_is_no_grade(tmp_path):
+    rows = [graded("zoe", [0.5, 1]), Row("bob", "06", "broken"), graded("amy", [1, 0.25])]
+    people = [Person("zoe", "Zoe Zed", "zoe@example.edu", "B"), Person("nora", "Nora")]
+    csvs.write(tmp_path, rows, people)
+    with (tmp_path / "students.csv").open(newline="") as file:
+        assert [*csv.reader(file)] == [
+            ["student", "name", "email", "section", "score", "points", "06", "06 6.1", "06 6.2"],
+            ["zoe", "Zoe Zed", "zoe@example.edu", "B", "1.5", "2.0", "1.5", "0.5", "1"],
+            ["nora", "Nora", "", "", "", "", "", "", ""],
+            ["amy", "", "", "", "1.25", "2.0", "1.25", "1", "0.25"],
+            ["bob", "", "", "", "", "", "", "", ""],
+        ]
 
 
 def test_no_cell_of_a_csv_is_a_formula_or_moves_the_cursor(tmp_path):
     names = ['=HYPERLINK("x")', "+1", "-1", "@a", "\tb", "\r=c", " =d", "e\x1b[2J", "f-1"]
+    names += ["ada;=1+2;x", 'ada; "@b"', "\uff1d1+1", " \uff0b1", "\uff0d1;\uff20a", "a;b-1"]
     csvs.write(tmp_path, [graded(name, [-1, 0.5]) for name in names])
     with (tmp_path / "grades.csv").open(newline="") as file:
         rows = [*csv.reader(file)][1:]
     assert [row[0] for row in rows] == [
         '\'=HYPERLINK("x")', "'+1", "'-1", "'@a", "'␉b", "'␍=c", "' =d", "e␛[2J", "f-1",
+        "ada;'=1+2;x", "ada;' \"@b\"", "'\uff1d1+1", "' \uff0b1", "'\uff0d1;'\uff20a", "a;b-1",
     ]  # fmt: skip
-    assert {row[3] for row in rows} == {"-0.5"}
+    with (tmp_path / "exercises.csv").open(newline="") as file:
+        assert [row[3] for row in csv.reader(file)][1:3] == ["-1", "0.5"]

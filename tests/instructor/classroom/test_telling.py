@@ -6,6 +6,7 @@ from rich.console import Console
 
 from autograder.instructor.classroom.progress_bar import following
 from autograder.instructor.classroom.ungraded import Failure, told
+from autograder.instructor.course.misplaced import misplaced
 
 CUT_OFF = "{}.ipynb cannot be read as a notebook: its JSON breaks off at line {}. Hand it in again."
 
@@ -71,3 +72,12 @@ def test_of_nothing_nothing_is_said():
     console = Console(file=said, force_terminal=True)
     assert not [*following(console, "Making", [], str)]
     assert not said.getvalue()
+
+
+def test_what_lies_elsewhere_is_a_whole_sentence(tmp_path):
+    (tmp_path / "hal.ipynb").touch()
+    (said,) = misplaced(tmp_path, ["01"])
+    assert said.startswith("hal.ipynb lies directly in grading/submitted/, and was left alone. A")
+    (tmp_path / "ida.ipynb").touch()
+    (said,) = misplaced(tmp_path, ["01"])
+    assert "hal.ipynb, ida.ipynb lie directly in grading/submitted/, and were left alone." in said

@@ -1,0 +1,64 @@
+"""Feedback pages that no longer show what the gradebook has, as after somebody graded by hand."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from nbgrader.api import Gradebook
+from rich.console import Console
+
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.ungraded import Failure
+from autograder.instructor.course import Course, printable, reason
+from autograder.instructor.gradebook import shown_grades
+from autograder.instructor.nbgrader_plugins import is_behind
+
+
+def outdated_pages(
+    course: Course, submissions: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Those submissions whose page shows other scores or comments than the gradebook has."""
+    about = course.api.coursedir
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        for assignment in dict.fromkeys(assignment for _, assignment in submissions):
+            now = shown_grades(gradebook, assignment)
+            for student in (s for s, a in submissions if a == assignment):
+                graded = course.autograded / student / assignment
+                page = course.feedback / student / assignment / f"{assignment}.html"
+                if page.exists() and is_behind(graded, now.get(student)):
+                    yield student, assignment
+
+
+def renew_pages(
+    course: Course,
+    console: Console,
+    without: Collection[tuple[str, str]] = (),
+    choice: Choice = EVERYTHING,
+) -> list[Failure]:
+    """Make such pages anew, and say whose; those that could not be made.
+
+    Args:
+        course: where.
+        console: what to write on.
+        without: submissions whose page says that they could not be graded.
+        choice: of whom, and of what.
+    """
+    renewed, failures = [], []
+    submissions = [pair for pair in choice.of(course.submissions()) if pair not in without]
+    for student, assignment in list(outdated_pages(course, submissions)):
+        if not (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
+            continue
+        done = course.api.generate_feedback(assignment, student, force=True)
+        if done["success"]:
+            renewed.append(f"{student} ({assignment})")
+        else:
+            why = f"no new feedback page. {reason(done)}"
+            failures.append(Failure(student, assignment, why, theirs=False))
+    if renewed:
+        said = ", ".join(renewed)
+        console.print(
+            printable(
+                f"Feedback pages that did not show what the gradebook has by now are new: {said}."
+            ),
+            markup=False,
+            highlight=False,
+        )
+    return failures

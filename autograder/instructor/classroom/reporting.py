@@ -1,0 +1,94 @@
+"""What is said of a class that was graded: a table, what failed, and where to find the rest."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from autograder.instructor import walls
+from autograder.instructor.classroom import grade_table
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.class_files import write_class_files
+from autograder.instructor.classroom.roll_call import missing, notes, settle, timed
+from autograder.instructor.classroom.submission_states import Mark, standing
+from autograder.instructor.classroom.ungraded import Failure, told
+from autograder.instructor.course import Course, printable
+from autograder.instructor.nbgrader_plugins import kept_notes
+
+
+def report(
+    course: Course,
+    console: Console,
+    failures: list[Failure],
+    choice: Choice = EVERYTHING,
+    best_first: bool = False,
+) -> None:
+    """Show the gradebook, say what failed, and write the CSVs.
+
+    Args:
+        course: where.
+        console: what to write on.
+        failures: the submissions that have no grade.
+        choice: what is shown; the CSVs and the report have all.
+        best_first: whether tables are sorted by totals, and not by students.
+
+    Raises:
+        ClassError: what is written of the class cannot be understood.
+    """
+    if not walls.works():
+        console.print(walls.UNPROTECTED, style="bold yellow")
+    facts, changed = settle(course)
+    failed = {(failure.student, failure.assignment) for failure in failures}
+    for student, assignment in sorted({*changed} - failed):  # whose pages say something of times
+        if (course.feedback / student / assignment).exists():
+            course.api.generate_feedback(assignment, student, force=True)
+    everybody = list(timed(facts, standing(course, failures)))
+    everybody += missing(facts, everybody, datetime.now(UTC))
+    everybody.sort(key=lambda row: (row.assignment, row.student))
+    rows = [row for row in everybody if choice.has(row.student, row.assignment)]
+    for assignment in dict.fromkeys(row.assignment for row in rows):
+        console.print()
+        mine = [row for row in rows if row.assignment == assignment]
+        grade_table.show(console, assignment, mine, best_first)
+    console.print()
+    if any(row.needs_a_look for row in rows):
+        console.print(f"{grade_table.LOOK} is where somebody has to look: Formgrader shows where.")
+    for note in notes(course, facts, rows):
+        console.print(Text(printable(note)))
+    for sentence, about in told([f for f in failures if choice.has(f.student, f.assignment)]):
+        console.print(Text(sentence))
+        if about:
+            console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
+    for row in rows:
+        for note in kept_notes(course.autograded / row.student / row.assignment, row.assignment):
+            if row.graded:
+                console.print(Text(printable(f"{row.student}, {row.assignment}: {note}")))
+        for name, mark in row.marks.items():
+            if mark.stands:
+                said = f"{row.student}, {row.assignment}: {name} {_standing(mark)}"
+                console.print(Text(printable(said)))
+    for sentence in course.misplaced():
+        console.print(sentence, markup=False)
+    console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
+    for what, path in write_class_files(course, everybody, failures):
+        console.print(f"{what}: {_shown(course, path)}")
+
+
+def _standing(mark: Mark) -> str:
+    """What is to be known of a score that was given by hand before it was graded again."""
+    given = (
+        f"has {mark.by_hand:g} of {mark.points:g} by hand, from before it was last graded. That "
+        f"counts until somebody looks at it"
+    )
+    if mark.found is None:
+        return f"{given}."
+    better = ", which is more" if mark.found > (mark.by_hand or 0) else ""
+    return f"{given}; without it, there would be {mark.found:g} now{better}."
+
+
+def _shown(course: Course, path: Path) -> Path:
+    """A path as whoever reads it would type it."""
+    here = Path.cwd()
+    return path.relative_to(here if path.is_relative_to(here) else course.root)

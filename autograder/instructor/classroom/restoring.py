@@ -1,0 +1,77 @@
+"""A gradebook as it was before grades changed in it: what copies there are, and one put back."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nbgrader.api import Gradebook
+from rich.console import Console
+
+from autograder.instructor.course import Course, GradebookError, printable
+from autograder.instructor.gradebook import back_up, backups, put_back, shown, shown_grades
+from autograder.instructor.nbgrader_plugins import is_behind
+
+
+def list_backups(course: Course, console: Console) -> int:
+    """Say which copies there are of the gradebook; the exit status."""
+    copies = backups(course.backups)
+    if not copies:
+        console.print("There is no copy of the gradebook yet: none of its grades has changed.")
+        return 0
+    console.print("The gradebook, as it was before its grades were changed, the last one first:")
+    for copy in copies:
+        when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone()
+        where = printable(str(copy.relative_to(course.root)))
+        console.print(f"  {where}  of {when:%A, %d %B %Y, %H:%M:%S %Z}", highlight=False)
+    console.print("To put one back: make restore FROM=<file>", highlight=False)
+    return 0
+
+
+def restore(course: Course, console: Console, file: Path) -> int:
+    """Have the gradebook be what a copy of it is; the exit status.
+
+    What it is now is copied first, so that this can be undone, too.
+
+    Raises:
+        GradebookError: the file is no gradebook, or the gradebook cannot be reached.
+    """
+    path = file if file.is_absolute() else course.root / file
+    if not path.is_file():
+        raise GradebookError(
+            f"There is no file {printable(str(file))}. make restore, without FROM=, names those "
+            f"that can be put back."
+        )
+    url = course.api.coursedir.db_url
+    with course.alone(url):
+        now = back_up(url, course.backups)
+        put_back(path, url)
+        again = _forget_what_is_not_there(course)
+    console.print(
+        printable(f"The gradebook {shown(url)} is now as it is in {file}."),
+        markup=False, soft_wrap=not sys.stdout.isatty(),
+    )  # fmt: skip
+    if now is not None:
+        where = now.relative_to(course.root)
+        console.print(f"What it was before is in {where}.", markup=False, highlight=False)
+    if again:
+        console.print(
+            f"{again} graded notebooks have other grades than that: make grade runs them again."
+            if again > 1
+            else "One graded notebook has other grades than that: make grade runs it again."
+        )
+    return 0
+
+
+def _forget_what_is_not_there(course: Course) -> int:
+    """Have those submissions graded again whose grades the gradebook has not; how many."""
+    about, count = course.api.coursedir, 0
+    submissions = course.submissions()
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        for assignment in dict.fromkeys(assignment for _, assignment in submissions):
+            there = shown_grades(gradebook, assignment)
+            for student in (s for s, a in submissions if a == assignment):
+                folder = course.autograded / student / assignment
+                if folder.is_dir() and is_behind(folder, there.get(student, "nothing")):
+                    course.forget(student, assignment, wholly=True)
+                    count += 1
+    return count

@@ -1,0 +1,286 @@
+"""Zip files that strangers filled, read within limits: nothing is written where its name says.
+
+What is taken lies in a folder of ours under a number; the names in an archive are only read.
+"""
+
+import errno
+import io
+import itertools
+import os
+import stat
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from autograder.instructor.collecting.platforms import uploader
+from autograder.instructor.course import EXCHANGED, MOST_BYTES, MOST_TOGETHER, is_taken
+
+Refuse = Callable[[str, str], None]
+"""What is told of a file that is not taken: its name, and why."""
+
+MOST_FILES: Final = 100_000
+"""How many files an archive may have, without those in archives within it."""
+
+MOST_WITHIN: Final = 1000
+"""How many files an archive in an archive may have."""
+
+MOST_IN_ALL: Final = 10 * 2**30
+"""How many bytes are taken of one archive."""
+
+MOST_OF_ONE: Final = 4 * MOST_TOGETHER
+"""After how many bytes of one student's nothing more of theirs is unpacked."""
+
+MOST_LISTED: Final = 2**25
+"""How many bytes the list of an archive's files may have."""
+
+CHUNK: Final = 2**20
+"""How much is read at once; the list of files in an archive within may have as much."""
+
+LONGEST: Final = 500
+"""The most characters of a name in an archive."""
+
+LONGEST_PART: Final = 255
+"""The most bytes of a file's or folder's name, on all usual systems."""
+
+ENCRYPTED: Final = 0x1
+"""The flag of a file in an archive that a password is needed for."""
+
+METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""How a file may be packed: of other methods `zipfile` unpacks gigabytes at once, in memory."""
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the system says where there is no more space, which is no student's fault."""
+
+LITTER: Final = frozenset({"__MACOSX", ".ipynb_checkpoints", "__pycache__"})
+"""Folders that systems make, and nobody hands in."""
+
+NOT_THEIRS: Final = "only whoever grades writes a file of this name."
+
+
+class ArchiveError(RuntimeError):
+    """An archive cannot be read at all, or is too large; the message says why."""
+
+
+class _TooMuchError(Exception):
+    """An archive is too large; the message says why."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file of an archive.
+
+    Attributes:
+        name: what it is called there; an archive in an archive is a folder.
+        path: where its contents lie now.
+        packed: how many parts of the name, from its first on, are those of an archive in the
+            archive; 0 where it is in none.
+    """
+
+    name: PurePosixPath
+    path: Path
+    packed: int = 0
+
+
+class _Narrow(io.BufferedReader):
+    """A file of which nobody reads more than so much at once, such as a list of a million files."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        super().__init__(io.FileIO(path))
+        self.most = most
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read so many bytes, unless that is too much at once."""
+        if size is not None and size > self.most:
+            raise _TooMuchError("the list of its files is too long.")
+        return super().read(size)
+
+
+class Archive:
+    """Takes the files of an archive that may be part of a submission.
+
+    Args:
+        folder: where to put them.
+        refuse: what to do with the name of a file that is not taken, and the reason.
+    """
+
+    def __init__(self, folder: Path, refuse: Refuse) -> None:
+        self.folder, self.refuse = folder, refuse
+        self.numbers = itertools.count(1)
+        self.read, self.left = 0, MOST_IN_ALL
+        self.of_each: Counter[str] = Counter()
+
+    def take(self, path: Path) -> list[Found]:
+        """Take the files of an archive, and of the archives in it.
+
+        Raises:
+            ArchiveError: it is none, or too large.
+            OSError: it cannot be opened, or there is no space for what is packed in it.
+        """
+        try:
+            with _Narrow(path, MOST_LISTED) as file, zipfile.ZipFile(file) as archive:
+                if len(archive.infolist()) > MOST_FILES:
+                    raise ArchiveError(f"There are more than {MOST_FILES:,} files in it.")
+                return list(self._outer(archive))
+        except (ArchiveError, OSError):
+            raise
+        except _TooMuchError as error:
+            raise ArchiveError(f"{path.name} is too large: {error}") from None
+        except Exception as error:
+            raise ArchiveError(f"{path.name} cannot be read as a zip file: {error}.") from None
+
+    def _outer(self, archive: zipfile.ZipFile) -> Iterator[Found]:
+        for about, name in _wanted(archive, PurePosixPath(), self.refuse, nested=False):
+            whose, before = uploader(name), self.read
+            if self.of_each[whose] > MOST_OF_ONE:
+                self.refuse(
+                    str(name),
+                    f"there are more than {MOST_OF_ONE // 2**20} MB of the same student before it.",
+                )
+                continue
+            copy = self._copied(archive, about, name, self.refuse)
+            files = [Found(name, copy)] if copy else []
+            if copy and name.suffix.lower() == ".zip":
+                files = self._inner(copy, name)
+                copy.unlink()
+            self.of_each[whose] += self.read - before
+            self.left -= sum(file.path.stat().st_size for file in files)
+            if self.left < 0:
+                most = self.of_each.most_common(1)[0][0]
+                raise ArchiveError(
+                    f"What is packed in it has more than {MOST_IN_ALL // 2**30} GB, and most of it "
+                    f"is of {most}. Take it apart."
+                )
+            yield from files
+
+    def _inner(self, path: Path, name: PurePosixPath) -> list[Found]:
+        """The files of an archive in the archive; none where anything is wrong with all of it."""
+        refused: list[tuple[str, str]] = []
+        found: list[Found] = []
+        within, before = name.with_suffix(""), self.read
+
+        def refuse(name: str, why: str) -> None:
+            refused.append((name, why))
+
+        try:
+            with _Narrow(path, CHUNK) as file, zipfile.ZipFile(file) as archive:
+                if len(archive.infolist()) > MOST_WITHIN:
+                    raise _TooMuchError(f"there are more than {MOST_WITHIN:,} files in it.")
+                for about, inside in _wanted(archive, within, refuse, nested=True):
+                    copy = self._copied(archive, about, inside, refuse)
+                    if copy:
+                        found.append(Found(inside, copy, len(within.parts)))
+                    if self.read - before > MOST_TOGETHER:
+                        raise _TooMuchError(
+                            f"what is packed in it has more than {MOST_TOGETHER // 2**20} MB."
+                        )
+        except Exception as error:  # whatever `zipfile` makes of it, it is one student's
+            if _is_full(error):
+                raise
+            for each in found:
+                each.path.unlink()
+            too_much = isinstance(error, _TooMuchError)
+            self.refuse(str(name), str(error) if too_much else "it cannot be read as a zip file.")
+            return []
+        for one in refused:
+            self.refuse(*one)
+        return found
+
+    def _copied(
+        self, archive: zipfile.ZipFile, about: zipfile.ZipInfo, name: PurePosixPath, refuse: Refuse
+    ) -> Path | None:
+        """A file's contents, under a number; None where they are refused. No size is believed."""
+        most = MOST_BYTES if name.suffix == ".ipynb" else MOST_TOGETHER
+        copy = self.folder / f"{next(self.numbers):06}{name.suffix}"
+        size = 0
+        try:
+            with archive.open(about) as packed, copy.open("wb") as file:
+                while size <= most and (chunk := packed.read(CHUNK)):
+                    size += len(chunk)
+                    self.read += len(chunk)
+                    file.write(chunk)
+        except Exception as error:  # a damaged file raises what its method does
+            copy.unlink(missing_ok=True)
+            if _is_full(error):
+                raise
+            refuse(str(name), "it is damaged.")
+            return None
+        if size > most:
+            copy.unlink()
+            refuse(str(name), f"it has more than {most // 2**20} MB.")
+            return None
+        return copy
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def _wanted(
+    archive: zipfile.ZipFile, within: PurePosixPath, refuse: Refuse, nested: bool
+) -> Iterator[tuple[zipfile.ZipInfo, PurePosixPath]]:
+    """The files that may be opened, and may be part of a submission, with their whole names."""
+    for about in archive.infolist():
+        if about.filename.endswith("/") or _is_litter(about.filename):
+            continue
+        why = _unsafe(about) or _not_wanted(about.filename, nested)
+        if why:
+            refuse(f"{within / about.filename[:LONGEST]}", why)
+        else:
+            yield about, within / PurePosixPath(about.filename)
+
+
+def _is_litter(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return bool(LITTER & set(parts)) or (bool(parts) and parts[-1].startswith("."))
+
+
+def _unsafe(about: zipfile.ZipInfo) -> str:
+    """Why a file is not to be opened, whatever it is for; empty where it may be."""
+    # what stands there; `zipfile` ends a name at its first null character, and turns strokes round
+    name = about.orig_filename
+    if not _has_one_name(about):
+        return "it has two names, which differ."
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if "\x00" in name or ".." in parts or name.startswith(("/", "\\")) or name[1:2] == ":":
+        return "its name leads out of the archive."
+    if len(name) > LONGEST or not parts:
+        return "its name is too long, or there is none."
+    if any(len(part.encode(errors="replace")) > LONGEST_PART for part in parts):
+        return "its name is too long for a file or folder."
+    mode = about.external_attr >> 16
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        return "it is a link, or no file."
+    if about.flag_bits & ENCRYPTED:
+        return "a password is needed to read it."
+    if about.compress_type not in METHODS:
+        return "it is packed in an unusual way. Deflate is the usual one."
+    return ""
+
+
+def _has_one_name(about: zipfile.ZipInfo) -> bool:
+    """Whether a file is called as in the list of files, whatever an extra field says.
+
+    Newer versions of `zipfile` believe the field. It may repeat a name that is not ASCII.
+    """
+    name = about.orig_filename.partition("\x00")[0].replace(os.sep, "/")
+    if about.filename == name:
+        return True
+    try:
+        return name.encode("cp437").decode() == about.filename
+    except UnicodeError:
+        return False
+
+
+def _not_wanted(name: str, nested: bool) -> str:
+    """Why a file is no part of a submission; empty where it may be one."""
+    path = PurePosixPath(name)
+    if path.suffix.lower() == ".zip":
+        return "it is an archive in an archive in an archive." if nested else ""
+    if path.name.casefold() in EXCHANGED:
+        return NOT_THEIRS
+    if path.suffix == ".ipynb" or is_taken(Path(path.name)):
+        return ""
+    return "it is no notebook, and no data that one may need."

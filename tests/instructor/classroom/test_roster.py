@@ -1,0 +1,116 @@
+"""Who is in a class: a roster as people and spreadsheets write it, and what is refused of one."""
+
+import os
+import re
+import sysconfig
+
+import pytest
+from nbgrader.api import Gradebook
+
+from autograder.instructor.classroom import Person, RosterError, read_roster
+from autograder.instructor.classroom.roster import enter_roster
+from autograder.instructor.course import Course
+
+ADA = Person("ada", "Ada Lovelace", "ada@example.org", "A", {"canvas_id": "1815"})
+BO = Person("bo", "Yun, Bo", "", "", {"canvas_id": ""})
+
+PLAIN = """id,name,email,section,canvas_id
+ada,Ada Lovelace,ada@example.org,A,1815
+
+bo,"Yun, Bo",,
+"""
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A course that has nothing but a folder for its grades."""
+    (tmp_path / "grading").mkdir()
+    return Course(tmp_path)
+
+
+def write(course, data):
+    path = course.grading / "roster.csv"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def test_without_a_roster_nobody_is_known(course):
+    assert read_roster(course) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PLAIN,
+        PLAIN.replace("\n", "\r\n").encode("utf-8-sig"),
+        "sep=;\nStudent ID;Name;Email;Section;Canvas ID;;\n"
+        "ada;Ada Lovelace;ada@example.org;A;1815;;\n"
+        'bo;"Yun, Bo";;;;;\n',
+        PLAIN.replace('"Yun, Bo"', "Yun+ Bo").replace(",", "\t").replace("+", ","),
+    ],
+    ids=["plain", "with a mark before it", "semicolons", "tabs"],
+)  # fmt: skip
+def test_it_is_read_as_spreadsheets_write_it(course, data):
+    write(course, data)
+    assert read_roster(course) == [ADA, BO]
+
+
+def test_two_columns_of_names_are_a_name(course):
+    write(course, "id,first_name,last_name\nada,Ada,Lovelace\n")
+    (ada,) = read_roster(course)
+    assert ada.name == "Ada Lovelace"
+
+
+REFUSED = {
+    "": "does not begin with the names of its columns",
+    "name,email\nAda,a@b\n": "has no column `id`. Its first line should name its columns, and has: "
+    "`name`, `email`",
+    "ada,Ada Lovelace\n": "has no column `id`",
+    "id,name,name\nada,A,B\n": "has several columns called `name`",
+    "id,name\nada,A\nbo,B\nada,C\n": "line 4: the id ada stands in line 2, too",
+    "id,name\nada,A\n,Bo\n": "line 3: there is no id",
+    "id,name\nada,Lovelace, Ada\n": "line 2: there are 3 cells, and 2 columns",
+    'id,name\nada,"Ada\nbo,B\n': "cannot be read from line",
+    "id\n../bo\n": "line 2: the id ../bo cannot be the name of a folder",
+    "id\na/b\n": "line 2: the id a/b cannot be the name of a folder",
+    "id\nb[o]\n": "line 2: the id b[o] cannot be the name of a folder",
+    "id\nb\x1b[2J\n": "line 2: the id b␛[2J cannot",
+    "id\n1.23457E+11\n": "is a number that a spreadsheet has shortened",
+    "id,name\nada,A\u202eB\n": "line 2: a cell has line breaks or other characters",
+    f"id\n{'a' * 129}\n": "line 2: the id has more than 128 characters",
+    "id,name\nada,Müller\n".encode("latin-1"): "is not in UTF-8 (line 2 is the first that is not)",
+    "id,name\nada,Ada\n".encode("utf-16"): "is not in UTF-8",
+    b"PK\x03\x04\0\0id,name\n": "Save it as a CSV, not as a workbook",
+    b"id\n" + b"a\n" * 2**21: "is no table of a class",
+}
+
+
+@pytest.mark.parametrize("data", REFUSED)
+def test_what_cannot_be_right_is_refused_in_a_sentence(course, data):
+    write(course, data)
+    with pytest.raises(RosterError, match=re.escape(REFUSED[data])) as error:
+        read_roster(course)
+    assert str(error.value).startswith("grading/roster.csv")
+    assert str(error.value).isprintable()
+
+
+def test_not_all_of_many_wrong_lines_are_said(course):
+    write(course, "id\n" + "a/b\n" * 9)
+    with pytest.raises(RosterError, match=r"line 6: .* 4 more lines are like these\."):
+        read_roster(course)
+
+
+def test_it_is_entered_into_nbgraders_table_and_nobody_is_removed(course, monkeypatch):
+    monkeypatch.setenv("PATH", sysconfig.get_path("scripts"), prepend=os.pathsep)  # for `alembic`
+    write(course, PLAIN)
+    with Gradebook(f"sqlite:///{course.grading / 'gradebook.db'}") as gradebook:
+        gradebook.add_student("cy", first_name="Cy")
+        gradebook.add_student("bo", email="kept@example.org")
+        for _ in range(2):
+            enter_roster(gradebook, read_roster(course))
+        students = {s.id: (s.first_name, s.last_name, s.email) for s in gradebook.students}
+        assert students == {
+            "ada": ("Ada", "Lovelace", "ada@example.org"),
+            "bo": ("Bo", "Yun", "kept@example.org"),
+            "cy": ("Cy", None, None),
+        }
+        assert gradebook.find_student("ada").lms_user_id == "1815"

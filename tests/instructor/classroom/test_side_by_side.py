@@ -1,0 +1,220 @@
+"""Many workers: a class is never lost, whoever dies, and no stranger's scheduler is spoken to."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import CancelledError
+from contextlib import nullcontext
+from typing import Any
+
+import dask
+import psutil
+import pytest
+from distributed import KilledWorker, LocalCluster, Security
+
+from autograder.instructor.__main__ import main
+from autograder.instructor.classroom import schedulers, side_by_side
+from autograder.instructor.classroom.side_by_side import Workers, graded
+from autograder.instructor.worker import Outcome
+from tests.conftest import ROOT
+from tests.instructor.tiny_class import ASSIGNMENT, log, scores, tiny_class, wanted
+
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+STUDENTS = 6
+GRADING = side_by_side._Grading
+
+
+def grade(root):
+    """`make grade WORKERS=2`, under way."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "autograder.instructor", "--root", str(root), "grade",
+         "--workers", "2"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+
+
+def steps(root, step):
+    return [line["student"] for line in log(root) if line["step"] == step]
+
+
+def wait_for(process, happened):
+    while not happened():
+        assert process.poll() is None, process.stdout.read().decode()
+        time.sleep(0.05)
+
+
+def test_a_class_is_graded_whole_though_all_are_killed_and_then_a_worker(tmp_path):
+    root = tiny_class(tmp_path, STUDENTS)
+    first = grade(root)
+    wait_for(first, lambda: steps(root, "entered"))
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    first.stdout.close()
+    before = steps(root, "entered")
+    second = grade(root)
+    wait_for(second, lambda: len(steps(root, "entered")) > len(before))
+    workers = [p for p in psutil.Process(second.pid).children(recursive=True) if is_worker(p)]
+    assert len(workers) == 2
+    workers[0].kill()
+    said = second.communicate(timeout=400)[0].decode()
+    assert second.returncode == 0, said
+    assert scores(root) == wanted(STUDENTS)
+    whole = log(root)
+    since = max(at for at, line in enumerate(whole) if line["step"] == "began")
+    assert not set(before) & {line.get("student") for line in whole[since:]}
+    left = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
+    assert not [command for command in left if str(root) in command]
+
+
+def is_worker(process):
+    """Whether a process is one of Dask's workers: it is spawned, and keeps no books of others."""
+    command = " ".join(process.cmdline())
+    return "multiprocessing.spawn" in command and "spawn_main" in command
+
+
+class Scheduler:
+    """A scheduler's client: what becomes of each submission, in the order of trying."""
+
+    def __init__(self, *ends):
+        self.ends, self.status, self.tried = list(ends), "running", []
+
+    def nthreads(self):
+        return {"tls://10.0.0.2:1": 1}
+
+    def as_current(self):
+        return nullcontext()
+
+    def submit(self, _, packed, **__):
+        self.tried.append(pickle.loads(packed)[1])
+        end = self.ends.pop(0)
+        if end == "lost":
+            self.status = "connecting"
+        return Submitted(end)
+
+
+class Submitted:
+    """A future whose end is known."""
+
+    def __init__(self, end):
+        self.end = end
+
+    def done(self):
+        return True
+
+    def release(self):
+        pass
+
+    def result(self):
+        if self.end == "lost":
+            raise CancelledError
+        if isinstance(self.end, Exception):
+            raise self.end
+        return self.end
+
+
+def of(monkeypatch, *ends):
+    """What becomes of three submissions, and in which order they were tried."""
+    client: Any = Scheduler(*ends)
+    monkeypatch.setattr(side_by_side, "wait", lambda *_, **__: None)
+    monkeypatch.setattr(side_by_side, "standing", lambda _: nullcontext())
+    monkeypatch.setattr(side_by_side, "_Grading", lambda _, *rest: GRADING(client, *rest))
+    pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd")]
+    found = graded(pairs, lambda *pair: pair, Workers("tls://10.0.0.1:1"), lambda _: None)
+    return {pair[0]: outcome for pair, outcome in found}, client.tried
+
+
+GOOD = Outcome(None)
+
+
+def test_what_workers_die_of_is_tried_again_alone_and_then_it_is_our_failure(monkeypatch):
+    nobody: Any = None
+    killed = KilledWorker("x", nobody, 3)
+    found, tried = of(monkeypatch, killed, GOOD, GOOD, killed)
+    assert tried == ["ann", "bob", "cyd", "ann"]
+    assert found["bob"] == found["cyd"] == GOOD
+    assert "Workers died" in found["ann"].why
+    assert not found["ann"].theirs
+    found, _ = of(monkeypatch, killed, GOOD, GOOD, GOOD)
+    assert set(found.values()) == {GOOD}
+
+
+def test_a_scheduler_that_is_lost_is_our_failure_for_all_that_are_left(monkeypatch):
+    found, _ = of(monkeypatch, GOOD, "lost", GOOD)
+    assert "What was graded is kept; grade again" in found["cyd"].why
+    assert not any(outcome.theirs for outcome in found.values())
+    assert len(found) == 3
+
+
+def test_an_error_in_dask_is_one_submissions_failure(monkeypatch):
+    found, _ = of(monkeypatch, ModuleNotFoundError("No module named 'autograder'"), GOOD, GOOD)
+    assert "grading failed. ModuleNotFoundError: No module named 'autograder'" in found["ann"].why
+    assert found["bob"] == found["cyd"] == GOOD
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("tcp://10.0.0.1:8786", "is on another machine and without TLS"),
+        ("tcp://grader.example:8786", "is on another machine and without TLS"),
+        ("tls://10.0.0.1:8786", "No certificates are named here"),
+        ("10.0.0.1:8786", "is no address of a scheduler"),
+        ("ws://127.0.0.1:8786", "is no address of a scheduler"),
+        ("tcp://", "is no address of a scheduler"),
+    ],
+)
+def test_who_can_be_listened_to_is_not_spoken_to(address, told):
+    with pytest.raises(schedulers.SchedulerError, match=told), schedulers.standing(address):
+        pass
+
+
+@pytest.mark.parametrize(
+    "address", ["", "tls://127.0.0.1:8786", "tcp://10.0.0.1:8786", "127.0.0.1:8786"]
+)
+def test_where_nobody_else_can_come_in_nothing_is_said_of_it(address):
+    assert schedulers.warning_of(address) == ""
+
+
+def test_it_is_said_that_others_on_this_machine_can_reach_a_scheduler(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(schedulers, "PATIENCE", 0.5)
+    root = tiny_class(tmp_path / "course", 1)
+    assert main(["--root", str(root), "grade", "--scheduler", "tcp://127.0.0.1:1"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "whoever has an account on this machine can reach it" in said
+    assert said.index("whoever has an account") < said.index("does not answer as it should")
+
+
+def certificates(folder, security):
+    """Dask's settings that name some certificates."""
+    files = security.get_tls_config_for_role("client")
+    for name in ("ca_file", "cert", "key"):
+        (folder / name).write_text(files[name])
+    own = {"cert": str(folder / "cert"), "key": str(folder / "key")}
+    return {
+        "distributed.comm.tls.ca-file": str(folder / "ca_file"),
+        **{f"distributed.comm.tls.client.{name}": file for name, file in own.items()},
+    }
+
+
+def test_a_wrong_certificate_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(schedulers, "PATIENCE", 3)
+    right, wrong = Security.temporary(), Security.temporary()
+    root = tiny_class(tmp_path / "course", 1)
+    with LocalCluster(
+        n_workers=0, processes=False, host="127.0.0.1", protocol="tls://", security=right,
+        dashboard_address=None, silence_logs=50,
+    ) as cluster:  # fmt: skip
+        command = ["--root", str(root), "grade", "--scheduler", cluster.scheduler_address]
+        with dask.config.set(certificates(tmp_path, wrong)):
+            assert main(command) == 1
+            said = " ".join(capsys.readouterr().out.split())
+            assert "does not answer as it should" in said
+            assert "CERTIFICATE_VERIFY_FAILED" in said
+        with dask.config.set(certificates(tmp_path, right)):
+            assert main(command) == 1
+            assert "has no workers" in " ".join(capsys.readouterr().out.split())
+    assert not steps(root, "entered")

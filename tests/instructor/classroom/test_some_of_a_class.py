@@ -1,0 +1,161 @@
+"""One assignment, or one student; nothing handed in; who grades as root."""
+
+import os
+import shutil
+
+import pytest
+
+from autograder.instructor.__main__ import main
+from autograder.instructor.course import Course
+from autograder.instructor.nbgrader_plugins import CarefulAutograde
+from autograder.instructor.worker import facts_of
+from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
+from tests.instructor.room import Classroom
+
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory):
+    """A class of two: `bob`'s second attempt, and the other assignment, are not graded."""
+    room = plain_course(tmp_path_factory.mktemp("course") / "before")
+    for student in ("ann", "bob"):
+        hand_in(room, student)
+        hand_in(room, student, SECOND)
+    assert main(["--root", str(room.root), "grade", "--assignment", FIRST]) == 0
+    hand_in(room, "bob", total="4")
+    return room
+
+
+@pytest.fixture
+def room(before, tmp_path):
+    """A copy of it."""
+    shutil.copytree(before.root, tmp_path / "course")
+    return Classroom(tmp_path / "course", FIRST)
+
+
+@pytest.fixture
+def command(room, capsys):
+    """A command: its exit status, and what it says in one line."""
+
+    def run(*arguments):
+        status = main(["--root", str(room.root), *arguments])
+        return status, " ".join(capsys.readouterr().out.split())
+
+    return run
+
+
+def states(room):
+    """How each submission stands in the CSV."""
+    return {pair: (row["state"], row["score"]) for pair, row in grades(room).items()}
+
+
+def test_one_assignment_alone_is_released_and_graded(room):
+    assert states(room) == {
+        ("ann", FIRST): ("graded", "10.0"),
+        ("bob", FIRST): ("graded", "10.0"),
+        ("ann", SECOND): ("waiting", ""),
+        ("bob", SECOND): ("waiting", ""),
+    }
+    assert not (room.root / "course" / SECOND).exists()
+
+
+def test_one_student_alone_is_graded_and_shown_and_the_csv_keeps_all(room, command):
+    hand_in(room, "ann", total="5")
+    status, said = command("grade", "--assignment", FIRST, "--student", "bob")
+    assert status == 0
+    assert "bob 0 0" in said
+    assert "ann" not in said
+    assert states(room)["bob", FIRST] == ("graded", "0.0")
+    assert states(room)["ann", FIRST] == ("graded", "10.0")
+    assert states(room)["ann", SECOND] == ("waiting", "")
+
+
+def test_a_report_says_what_has_not_been_graded_yet(command):
+    status, said = command("report")
+    assert status == 0
+    assert "so what is shown is of before: bob (01_sums). make grade grades them." in said
+    assert "Not graded yet: ann (02_products), bob (02_products). make grade grades them." in said
+    assert "bob" not in command("report", "--student", "ann")[1]
+
+
+def test_regrading_one_assignment_leaves_others(command):
+    assert "0 submissions were judged again" in command("regrade", "--assignment", SECOND)[1]
+
+
+def test_feedback_is_made_again_for_whom_it_is_asked(room, command):
+    pages = room.root / "grading" / "feedback"
+    shutil.rmtree(pages)
+    status, said = command("feedback", "--student", "ann")
+    assert status == 0
+    assert said == "1 feedback page stands in grading/feedback/<student>/<assignment>/."
+    assert [page.parent.parent.name for page in pages.rglob("*.html")] == ["ann"]
+    assert "Nothing of that has been graded yet" in command("feedback", "--assignment", SECOND)[1]
+
+
+def test_feedback_that_cannot_be_released_is_said(room, command):
+    config = room.root / "nbgrader_config.py"
+    config.write_text(config.read_text() + "\nc.Exchange.root = '/nowhere'\n")
+    status, said = command("feedback", "--release")
+    assert status == 1
+    assert "Nothing is in the exchange. There is no exchange: /nowhere is not there" in said
+
+
+@pytest.mark.parametrize("name", ["grade", "regrade", "release", "feedback", "report"])
+def test_unknown_names_are_a_sentence_with_those_that_are_near(room, command, name):
+    status, said = command(name, "--assignment", "01_sum")
+    assert status == 1
+    assert said.endswith("There is no assignment 01_sum. Is it 01_sums?")
+    assert command(name, "--assignment", "zzz")[1].endswith("There are 01_sums, 02_products.")
+    status, said = command(name, "--student", "anne\x1b[2J")
+    assert status == 1
+    assert said.endswith("There is no student anne␛[2J. Is it ann?")
+
+
+def test_who_is_in_the_roster_alone_is_known(room, command):
+    (room.root / "grading" / "roster.csv").write_text("id,name\neve,Eve\n")
+    assert "eve missing" in command("report", "--student", "eve")[1]
+
+
+def test_a_release_is_of_one_assignment_and_for_everybody(room, command):
+    status, said = command("release", "--assignment", SECOND)
+    assert (status, said) == (0, "course/02_products/02_products.ipynb")
+    assert "leave the student out" in command("release", "--student", "ann")[1]
+
+
+@pytest.mark.parametrize("name", ["grade", "report"])
+def test_with_nothing_handed_in_nothing_is_made(tmp_path, capsys, name):
+    room = plain_course(tmp_path)
+    assert main(["--root", str(room.root), name]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Nothing has been handed in yet." in said
+    assert "make demo has five made-up students hand in" in said
+    assert "Feedback pages" not in said
+    assert not (room.root / "grading" / "submitted").exists()
+    assert not (room.root / "course").exists()
+
+
+@pytest.mark.parametrize(("user", "times"), [(0, 1), (1000, 0)])
+def test_root_is_warned_once(tmp_path, capsys, monkeypatch, user, times):
+    room = plain_course(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    main(["--root", str(room.root), "grade"])
+    assert capsys.readouterr().out.count("You are root") == times
+
+
+def test_a_folder_that_is_somebodys_is_not_made_a_demonstration(tmp_path, capsys):
+    room = plain_course(tmp_path)
+    (room.root / "demo" / "grading" / "submitted" / "ann").mkdir(parents=True)
+    (room.root / "demo" / "talk.odp").touch()
+    assert main(["--root", str(room.root), "demo"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "something else in it: grading/submitted/ann, talk.odp. Move that elsewhere" in said
+    assert not (room.root / "demo" / "solutions").exists()
+
+
+def test_workers_are_not_told_where_the_gradebook_is(room):
+    api = Course(room.root).api
+    facts = facts_of(CarefulAutograde(coursedir=api.coursedir, parent=api), FIRST)
+    assert "db_url" not in facts.config.CourseDirectory
+    assert facts.config.CourseDirectory.root == str(room.root)
+    assert api.config.CourseDirectory.db_url.endswith("gradebook.db")

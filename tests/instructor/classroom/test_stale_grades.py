@@ -1,0 +1,322 @@
+"""A grade is made anew where what it rests on has changed, and only there."""
+
+import shutil
+from types import SimpleNamespace
+
+import msgspec
+import nbformat
+import pytest
+from nbgrader.api import Gradebook
+
+from autograder.instructor.__main__ import main
+from autograder.instructor.calibration import basis
+from autograder.instructor.classroom import judging_again
+from autograder.instructor.nbgrader_plugins import CaptureEvidence
+from autograder.instructor.walls import JudgeFailedError
+from tests.conftest import ROOT
+from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit
+
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+CHECK = "ex-1-1-check"
+KEPT = "judged again from the evidence that was kept"
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory):
+    """A class of two, graded; its notebook has one exercise and an assert, to be quick."""
+    room = Classroom.at(tmp_path_factory.mktemp("course") / "before", until="1.1")
+    room.forget_the_others()
+    source(room, add_an_assert)
+    assert main(["--root", str(room.root), "release"]) == 0
+    room.hand_in("right", {"1.1": RIGHT["1.1"]})
+    room.hand_in("wrong", {"1.1": "columns = x"})
+    assert main(["--root", str(room.root), "grade"]) == 0
+    return room
+
+
+@pytest.fixture
+def room(before, tmp_path):
+    """A copy of it."""
+    shutil.copytree(before.root, tmp_path / "course")
+    return Classroom(tmp_path / "course")
+
+
+@pytest.fixture
+def type_in(room, monkeypatch, capsys):
+    """A command of an instructor's: what it says, and whose notebooks it runs."""
+    ran = []
+    preprocess = CaptureEvidence.preprocess
+
+    def run(self, nb, resources, **kwargs):
+        student = resources["nbgrader"]["student"]
+        ran.extend([student] * (student in ("right", "wrong")))  # and none of the course's own
+        return preprocess(self, nb, resources, **kwargs)
+
+    monkeypatch.setattr(CaptureEvidence, "preprocess", run)
+
+    def command(*words):
+        ran.clear()
+        status = main(["--root", str(room.root), *words])
+        said = " ".join(capsys.readouterr().out.split())
+        return SimpleNamespace(status=status, said=said, ran=sorted(ran))
+
+    return command
+
+
+def stop(*_, **__):
+    """What happens where somebody presses Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def source(room, change):
+    """Change the cells of the source notebook, by name."""
+
+    def change_cells(data):
+        cells = {c["metadata"].get("nbgrader", {}).get("grade_id"): c for c in data["cells"]}
+        change(data["cells"], cells)
+
+    edit(room.root / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", change_cells)
+
+
+def add_an_assert(cells, _):
+    about = {"grade_id": "shape", "grade": True, "locked": True, "points": 1, "solution": False}
+    metadata = {"nbgrader": {**about, "schema_version": 3, "task": False}}
+    test = nbformat.v4.new_code_cell("assert x.shape == (16, 16)", metadata=metadata, id="shape")
+    cells.append(test)
+
+
+def give(points, name=CHECK):
+    """A change of the points of a cell."""
+
+    def change(_, cells):
+        cells[name]["metadata"]["nbgrader"]["points"] = points
+
+    return change
+
+
+def exercises(room):
+    """Each line of the CSV: who, in which exercise, has how many of how many points."""
+    lines = (room.root / "grading" / "exercises.csv").read_text().splitlines()[1:]
+    return [tuple(line.split(",")[i] for i in (0, 2, 3, 4)) for line in lines]
+
+
+def scores(room):
+    """What the gradebook has: the exercise's score, and the most there is, for each student."""
+    with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
+        return {
+            name: (grade.score, grade.max_score, grade.needs_manual_grade)
+            for name in ("right", "wrong")
+            for grade in [gradebook.find_grade(CHECK, ASSIGNMENT, ASSIGNMENT, name)]
+        }
+
+
+def page(room, student):
+    path = room.root / "grading" / "feedback" / student / ASSIGNMENT / f"{ASSIGNMENT}.html"
+    return path.read_text()
+
+
+def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_set_back(
+    room, type_in, monkeypatch
+):
+    for points in (6, 3):
+        source(room, give(points))
+        with monkeypatch.context() as patch:
+            patch.delattr(judging_again, "judge_apart")  # nobody would say anything else of it
+            done = type_in("grade")
+        assert (done.status, done.ran) == (0, [])
+        assert f"Since {ASSIGNMENT} was graded, points have changed. 2 of its" in done.said
+        assert "submissions are given the new points, by the verdicts that were kept." in done.said
+        assert "does it get what it should?" not in done.said  # no solution is another
+        assert ("right", "1.1", f"{points}.0", f"{points}.0") in exercises(room)
+        assert scores(room) == {"right": (points, points, False), "wrong": (0, points, False)}
+        assert f">{points} / {points}</span>" in page(room, "right")
+        assert f">0 / {points}</span>" in page(room, "wrong")
+        assert type_in("regrade").said.count("; 0 have changed.") == 1
+    done = type_in("grade")
+    assert "Since" not in done.said
+    assert not done.ran
+
+
+def test_points_that_plain_nbgrader_was_told_count_when_judged_again(room, type_in):
+    source(room, give(6))
+    room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
+    assert scores(room)["right"] == (1, 6, False)
+    done = type_in("regrade")
+    assert "2 submissions were judged again; 2 have changed." in done.said
+    assert scores(room)["right"] == (6, 6, False)
+    assert not type_in("grade").ran
+
+
+def test_points_of_a_cell_that_is_not_judged_here_are_given_by_running_it(room, type_in):
+    source(room, give(4, "shape"))
+    done = type_in("grade")
+    assert done.ran == ["right", "wrong"]
+    assert "cells of the notebook or files beside it have changed. 2 of its" in done.said
+    assert "are run again." in done.said
+    assert "<strong>5</strong> of 5 points" in page(room, "right")
+
+
+PARTS = {
+    "judge/scoring.py": [],
+    "exercises/exercise.py": [],
+    "exercises/notebooks/nb01_sharding_basics.py": [],
+    "exercises/notebooks/nb02_computation_follows_data.py": None,
+    "instructor/classroom/grade_table.py": None,
+    "evidence/capturing.py": ["right", "wrong"],
+    "instructor/nbgrader_plugins/capture_evidence.py": ["right", "wrong"],
+}
+"""Who is run again where a module of the package changes; None where nobody is judged, either."""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    return shutil.copytree(ROOT / "autograder", tmp_path_factory.mktemp("package") / "autograder")
+
+
+@pytest.fixture
+def another_judge(package, monkeypatch):
+    """A judge that is another one from here on, and says the same."""
+    monkeypatch.setattr(basis, "_folder", lambda: package)
+    module = package / "judge" / "scoring.py"
+    text = module.read_text()
+    module.write_text(f"{text}\n# Another.\n")
+    yield
+    module.write_text(text)
+
+
+def test_another_place_of_the_same_package_changes_nothing(room, type_in, package, monkeypatch):
+    monkeypatch.setattr(basis, "_folder", lambda: package)
+    assert "Since" not in type_in("grade").said
+
+
+@pytest.mark.parametrize("module", PARTS)
+def test_another_package_is_judged_by_or_run_with(room, type_in, package, module, monkeypatch):
+    monkeypatch.setattr(basis, "_folder", lambda: package)
+    text = (package / module).read_text()
+    (package / module).write_text(f"{text}\n# Another.\n")
+    done = type_in("grade")
+    (package / module).write_text(text)
+    assert done.status == 0
+    assert done.ran == (PARTS[module] or [])
+    assert (KEPT in done.said) == (PARTS[module] == [])
+
+
+def test_another_jax_is_run_with(room, type_in, monkeypatch):
+    monkeypatch.setattr(basis, "_jax", lambda: "99")
+    done = type_in("grade")
+    assert done.ran == ["right", "wrong"]
+    assert "JAX has changed" in done.said
+    assert not type_in("grade").ran
+
+
+def test_what_looks_at_something_else_is_run_again_and_not_judged(room, type_in, monkeypatch):
+    """As where an exercise asks for arrays of other sizes: the kept evidence is of none of them."""
+    of_grades = basis.of_grades
+
+    def others(coursedir, assignment):
+        return msgspec.structs.replace(of_grades(coursedir, assignment), plans="others")
+
+    monkeypatch.setattr("autograder.instructor.classroom.what_changed.of_grades", others)
+    done = type_in("regrade")
+    assert done.status == 0
+    assert "0 submissions were judged again; 0 have changed." in done.said
+    assert "2 are as they were, because their exercises look at something else now" in done.said
+    assert type_in("grade").ran == ["right", "wrong"]
+    assert "2 submissions were judged again; 0 have changed." in type_in("regrade").said
+
+
+def test_who_could_not_be_judged_again_is_failed_and_tried_the_next_time(
+    room, type_in, another_judge, monkeypatch
+):
+    source(room, give(6))
+    with monkeypatch.context() as patch:
+
+        def fail(*_):
+            raise JudgeFailedError("The machine is too busy.")
+
+        patch.setattr(judging_again, "judge_apart", fail)
+        done = type_in("grade")
+    assert (done.status, done.ran) == (1, [])
+    assert "The old grade stays. JudgeFailedError: The machine is too busy." in done.said
+    assert exercises(room) == []
+    assert type_in("grade").status == 0
+    assert ("right", "1.1", "6.0", "6.0") in exercises(room)
+
+
+def test_what_was_killed_before_its_page_was_made_has_one_the_next_time(
+    room, type_in, another_judge, monkeypatch
+):
+    source(room, give(6))
+    with monkeypatch.context() as patch:
+        patch.setattr(judging_again, "_finish", stop)
+        assert type_in("grade").status == 130
+    assert ">1 / 1</span>" in page(room, "right")
+    assert type_in("grade").status == 0
+    assert ">6 / 6</span>" in page(room, "right")
+
+
+def test_what_was_stopped_is_not_taken_for_what_there_was_before(room, type_in, monkeypatch):
+    source(room, give(6))
+    with monkeypatch.context() as patch:
+        patch.setattr(judging_again, "_finish", stop)
+        assert type_in("grade").status == 130
+    source(room, give(1))
+    said = type_in("report").said
+    assert "Grading these anew was stopped, or failed, so what is shown is of before: right" in said
+    assert type_in("grade").status == 0
+    assert scores(room)["right"] == (1, 1, False)
+
+
+def test_what_comes_while_another_is_judged_again_is_graded_too(room, type_in, monkeypatch):
+    source(room, give(6))
+    folder, finish = room.root / "grading" / "submitted", judging_again._finish
+
+    def somebody_hands_in(course, one):
+        if one.student == "wrong":
+            shutil.copytree(folder / "right", folder / "wrong", dirs_exist_ok=True)
+        return finish(course, one)
+
+    monkeypatch.setattr(judging_again, "_finish", somebody_hands_in)
+    type_in("grade")
+    type_in("grade")
+    assert scores(room)["wrong"] == (6, 6, False)
+
+
+def test_what_could_not_be_judged_again_is_told_of_by_a_report(room, type_in, monkeypatch):
+    source(room, give(6))
+    with monkeypatch.context() as patch:
+
+        def fail(*_):
+            raise JudgeFailedError("The machine is too busy.")
+
+        patch.setattr(judging_again, "_enter", fail)
+        assert type_in("grade").status == 1
+    said = type_in("report").said
+    assert "so what is shown is of before: right (01_sharding_basics), wrong (" in said
+
+
+def test_all_that_was_to_be_graded_anew_is_graded_by_whoever_goes_on(room, type_in, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(CaptureEvidence, "preprocess", stop)
+        assert type_in("grade", "--again").status == 130
+    assert type_in("grade").ran == ["right", "wrong"]
+    assert type_in("grade").ran == []
+
+
+def test_evidence_that_is_gone_is_made_anew(room, type_in):
+    source(room, give(6))
+    for path in (room.root / "grading" / "autograded").glob("right/*/*.evidence.json"):
+        path.unlink()
+    assert type_in("grade").ran == ["right"]
+    assert scores(room)["right"] == (6, 6, False)
+
+
+def test_a_score_of_somebodys_own_stands_and_is_to_be_looked_at(room, type_in):
+    with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
+        for student in ("right", "wrong"):
+            grade = gradebook.find_grade(CHECK, ASSIGNMENT, ASSIGNMENT, student)
+            grade.manual_score, grade.needs_manual_grade = 0.5, False
+        gradebook.db.commit()
+    source(room, give(6))
+    type_in("grade")
+    assert scores(room) == {"right": (0.5, 6, True), "wrong": (0.5, 6, True)}

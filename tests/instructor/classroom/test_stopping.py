@@ -1,0 +1,254 @@
+"""Ctrl-C: it stops, keeps what there was and what was done, says so, and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties
+
+from autograder.devices import environment
+from autograder.instructor.__main__ import main
+from autograder.instructor.classroom.schedulers import on_this_machine
+from autograder.instructor.course import Course, stoppable
+from tests.conftest import ROOT
+from tests.instructor.classroom.plain_course import FIRST, hand_in, plain_course
+from tests.instructor.room import Classroom
+from tests.instructor.tiny_class import ASSIGNMENT as TINY
+from tests.instructor.tiny_class import hand_in as hand_in_tiny
+from tests.instructor.tiny_class import scores, tiny_class
+
+pytestmark = pytest.mark.instructor
+
+ENDLESS = "__import__('time').sleep(25)"
+"""What is at work when Ctrl-C comes."""
+
+GRADE = ("-m", "autograder.instructor", "grade")
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """What is stopped is on its way out; whoever runs the tests is not."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture(scope="module")
+def class_at_work(tmp_path_factory):
+    """Ada is graded; then she hands in again what takes long, and so does Bob."""
+    room = plain_course(tmp_path_factory.mktemp("stopped"))
+    hand_in(room, "ada")
+    status, said = room.run(*GRADE[1:])
+    assert status == 0, said
+    hand_in(room, "ada", total=ENDLESS)
+    hand_in(room, "bob", total=ENDLESS)
+    return room
+
+
+def running_in(room: Classroom, what: str = "") -> list[int]:
+    """Processes that have the class's folder among their arguments, variables or folders."""
+    others = (process for process in psutil.process_iter() if process.pid != os.getpid())
+    return [process.pid for process in others if _is_of(process, str(room.root), what)]
+
+
+def _is_of(process: psutil.Process, folder: str, what: str) -> bool:
+    try:
+        command = process.cmdline()
+        told = [*command, *process.environ().values(), process.cwd()]
+    except psutil.Error:  # it has ended, or is somebody else's
+        return False
+    return any(folder in each for each in told) and what in " ".join(command)
+
+
+def wait_for(what: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until something is true."""
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "it did not come to that"
+        time.sleep(0.1)
+
+
+def stopped(room: Classroom, command: Sequence[str], times: int = 1) -> tuple[int, str]:
+    """Press Ctrl-C while a notebook runs; the exit status as a shell has it, and what was said."""
+    variables = {name: os.environ[name] for name in os.environ if name not in environment()}
+    (room.root / "tmp").mkdir(exist_ok=True)
+    if (
+        signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    ):  # as what runs in a shell's background has
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    variables |= {"TMPDIR": str(room.root / "tmp"), "SHARDLINGS_STATE": str(room.root / "state")}
+    with subprocess.Popen(
+        command,
+        cwd=room.root,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # as a terminal's foreground group, to which it sends the signal
+    ) as process:
+        try:
+            wait_for(lambda: running_in(room, "ipykernel_launcher") or process.poll() is not None)
+            time.sleep(1.5)
+            for _ in range(times):
+                os.killpg(process.pid, signal.SIGINT)
+                time.sleep(0.3)
+            said, _ = process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    status = process.returncode
+    return 128 - status if status < 0 else status, said
+
+
+def files(room: Classroom) -> dict[Path, bytes]:
+    """What was graded and shown, by file."""
+    folders = (room.root / "grading" / name for name in ("autograded", "feedback"))
+    return {p: p.read_bytes() for folder in folders for p in folder.rglob("*") if p.is_file()}
+
+
+MAKE = ("make", "-f", str(ROOT / "Makefile"), "-o", ".venv/installed",
+        f"BIN={Path(sys.executable).parent}")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "times"),
+    [
+        ((*MAKE, "grade"), 1),
+        ((sys.executable, *GRADE), 2),
+        ((sys.executable, "-m", "nbgrader", "autograde", FIRST, "--force"), 2),
+    ],
+    ids=["make grade", "twice", "nbgrader autograde"],
+)
+def test_ctrl_c_stops_and_keeps_what_there_was(class_at_work, command, times):
+    before = files(class_at_work)
+    status, said = stopped(class_at_work, command, times)
+    assert status == 130, said
+    assert "Traceback" not in said
+    assert "Stopped" in said
+    assert "is kept" in said
+    with Gradebook(Course(class_at_work.root).api.coursedir.db_url) as book:
+        theirs = {s.student.id: s.score for s in book.assignment_submissions(FIRST)}
+    assert theirs["ada"] == 10
+    assert not theirs.get("bob")
+    assert files(class_at_work) == before
+    wait_for(lambda: not running_in(class_at_work), seconds=5)
+
+
+def test_a_worker_leaves_ctrl_c_to_who_started_it(capfd):
+    with on_this_machine(1) as client:
+        before = client.run(os.getpid)
+        for process in before.values():
+            os.kill(process, signal.SIGINT)
+        time.sleep(1)
+        assert client.run(os.getpid) == before
+    assert not capfd.readouterr().err
+
+
+def test_what_ran_before_goes_on():
+    """As the server does from which `multiprocessing` forks, where others still need it."""
+    endless = (sys.executable, "-c", ENDLESS)
+
+    @stoppable()
+    def start_and_stop():
+        started.append(subprocess.Popen(endless))
+        raise KeyboardInterrupt
+
+    started: list[subprocess.Popen[bytes]] = []
+    with subprocess.Popen(endless) as before:
+        with pytest.raises(SystemExit) as end:
+            start_and_stop()
+        assert end.value.code == 130
+        assert not psutil.pid_exists(started[0].pid)
+        started[0].wait()  # it has been waited for already, of which only this tells `subprocess`
+        assert before.poll() is None
+        before.kill()
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A class of three, of which nothing is graded."""
+    root = tiny_class(tmp_path, 0)
+    for number, student in enumerate(("ann", "bob", "cy")):
+        hand_in_tiny(root, student, f"double = 2  # {number}")
+    return root
+
+
+def entering_is_stopped(monkeypatch, stop):
+    """Have something done once a submission's scores are in the gradebook."""
+    preprocess, still = AssignLatePenalties.preprocess, [stop]
+
+    def once(self, *about):
+        if still:
+            still.pop()()
+        return preprocess(self, *about)
+
+    monkeypatch.setattr(AssignLatePenalties, "preprocess", once)
+
+
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_ctrl_c_stops_also_while_a_grade_is_entered(tiny, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        entering_is_stopped(patch, lambda: os.kill(os.getpid(), signal.SIGINT))
+        assert main(["--root", str(tiny), "grade"]) == 130
+    said = capsys.readouterr().out
+    assert "Stopped" in said
+    assert "failed" not in said
+    assert main(["--root", str(tiny), "grade"]) == 0
+    assert set(scores(tiny).values()) == {2}
+
+
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
+def test_scores_that_were_entered_when_it_stopped_are_not_taken_for_those_of_before(
+    tiny, monkeypatch
+):
+    handed_in = tiny / "grading" / "submitted" / "ann" / TINY / f"{TINY}.ipynb"
+    assert main(["--root", str(tiny), "grade"]) == 0
+    right = handed_in.read_text()
+    handed_in.write_text(right.replace("double = 2", "double = 1"))
+    with monkeypatch.context() as patch:
+
+        def stop():
+            raise KeyboardInterrupt
+
+        entering_is_stopped(patch, stop)
+        assert main(["--root", str(tiny), "grade"]) == 130
+    handed_in.write_text(right)
+    assert main(["--root", str(tiny), "grade"]) == 0
+    assert scores(tiny)["ann"] == 2
+
+
+STARTS_LATER = """
+import pathlib, subprocess, sys, time
+folder = pathlib.Path(sys.argv[1])
+while not (folder / "now").exists():
+    time.sleep(0.05)
+child = subprocess.Popen([sys.executable, "-c", sys.argv[2]])
+(folder / "new").write_text(str(child.pid))
+(folder / "new").rename(folder / "started")
+child.wait()
+"""
+
+
+def test_what_those_start_that_ran_before_goes_on(tmp_path):
+    @stoppable()
+    def stop_once_it_has_started():
+        (tmp_path / "now").touch()
+        wait_for((tmp_path / "started").exists)
+        raise KeyboardInterrupt
+
+    command = (sys.executable, "-c", STARTS_LATER, str(tmp_path), ENDLESS)
+    with subprocess.Popen(command) as before:
+        with pytest.raises(SystemExit):
+            stop_once_it_has_started()
+        child = psutil.Process(int((tmp_path / "started").read_text()))
+        assert child.is_running()
+        child.kill()
+        assert before.wait(10) == 0
