@@ -1,0 +1,105 @@
+"""How Sphinx makes the course's pages. `make site` calls it, from the repository's root."""
+
+import atexit
+import hashlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # for the extensions in this folder
+
+import jax  # noqa: E402
+from sphinx.application import Sphinx  # noqa: E402
+
+from autograder.devices import environment  # noqa: E402
+from website.notebooks import ADDRESS, LAUNCHERS  # noqa: E402
+
+
+def content(*folders: str) -> str:
+    """A digest of the code in folders, and of what it runs on."""
+    digest = hashlib.sha256(f"{jax.__version__} {platform.python_version()}".encode())
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        if "instructor" not in path.parts:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def setup(app: Sphinx) -> None:
+    """Have pages read anew where the code has changed that makes them."""
+    app.add_config_value("made_by", content("autograder", "website"), "env")
+
+
+# The kernels that run the notebooks: eight devices, and nothing of whoever builds the site, neither
+# their progress nor their settings. What XLA and the kernel have to remark is not for the terminal.
+state = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, state, ignore_errors=True)
+os.environ.update(
+    environment(), SHARDLINGS_STATE=str(state), IPYTHONDIR=str(state), TF_CPP_MIN_LOG_LEVEL="2"
+)
+(state / "profile_default").mkdir()
+(state / "profile_default" / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40")
+
+project = "Shardlings"
+author = "the authors of Shardlings"
+copyright = "the authors of Shardlings, Apache-2.0"
+release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.extlinks",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    "website.diagrams",
+    "website.formulas",
+    "website.links",
+]
+exclude_patterns = ["README.md"]
+extlinks = LAUNCHERS
+default_role = "code"  # what stands between single backticks in docstrings
+highlight_language = "text"
+
+# The notebooks, as they run. A run is kept for as long as nothing changes that it rests on.
+nb_custom_formats = {".ipynb": "website.notebooks.read"}
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(ROOT / "build" / "site" / "runs" / content("autograder"))
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_code_prompt_show = "Show the set-up"
+nb_code_prompt_hide = "Hide the set-up"
+nb_merge_streams = True
+
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
+myst_fence_as_directive = ["mermaid"]
+myst_heading_anchors = 4
+
+html_theme = "pydata_sphinx_theme"
+html_title = "Shardlings"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_use_index = False
+html_show_sphinx = False
+html_math_renderer = "mathml"
+html_theme_options = {
+    "logo": {"text": "Shardlings"},
+    "github_url": ADDRESS,
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
+    "use_edit_page_button": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+alone = ("index", "docs/cheat_sheet", "docs/what_moved", "api", "instructors")  # nothing below them
+html_sidebars: dict[str, list[str]] = {page: [] for page in alone}
