@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from sqlalchemy.exc import SAWarning
 
-from autograder.instructor.classroom import grade_class, regrade_class
+from autograder.instructor.classroom import demonstrate, regrade_class
 from autograder.instructor.course import Course
 
 ROOT = Path(__file__).parent.parent
@@ -31,9 +31,9 @@ def main() -> int:
             shutil.copytree(ROOT / name, root / name)
         for name in ("nbgrader_config.py", "pyproject.toml"):
             shutil.copy(ROOT / name, root / name)
-        course, quiet = Course(root), Console(file=io.StringIO())
+        course, quiet = Course(root / "demo"), Console(file=io.StringIO())
         start = time.perf_counter()
-        grade_class(course, quiet)
+        demonstrate(Course(root), quiet)
         graded = time.perf_counter()
         regrade_class(course, quiet)
         again = time.perf_counter() - graded
