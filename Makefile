@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python 3.11 or newer, make and a package index:
-# `make grade` and `make test`.
+# `make demo` and `make test`.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -9,17 +9,52 @@ LOCK := requirements/lock.txt
 # The tests of a file, which often share a graded class, go to one process; the slow files come first.
 SIDE_BY_SIDE := -n logical --dist loadscope --no-loadscope-reorder
 
+# A gradebook on a server, for all commands: make grade DB=postgresql://…
+ifdef DB
+export SHARDLINGS_DB := $(value DB)
+endif
+
+# What is given may be a name that a stranger chose: neither make nor the shell is to read it as more
+# than a text. So it goes through the environment, from which $(call given,FILE) takes it, and
+# $(call option,--student,STUDENT).
+GIVEN := ASSIGNMENT STUDENT SCHEDULER WORKERS SORT FROM ID NOTEBOOK FILE
+$(foreach name,$(GIVEN),$(eval export GIVEN_$(name) := $$(value $(name))))
+unexport DB $(GIVEN)
+given = $(if $(value $(1)),"$$GIVEN_$(1)")
+option = $(if $(value $(2)),$(1)="$$GIVEN_$(2)")
+
+# What to grade, judge again, show, make pages of or release, where it is not everything.
+SOME = $(call option,--assignment,ASSIGNMENT) $(call option,--student,STUDENT)
+
 .DEFAULT_GOAL := help
-.PHONY: help grade regrade exercise try test test-oldest test-newest test-colab lab release sync format lock benchmarks clean
+.PHONY: help collect grade regrade restore report feedback demo leaderboard exercise try test test-oldest test-newest test-colab lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 grade: .venv/installed ## Grade what is new in grading/submitted/ (AGAIN=1: everything)
-	@$(BIN)/python -m autograder.instructor grade $(if $(AGAIN),--again) $(if $(DEMO),--demo $(DEMO))
+	@$(BIN)/python -m autograder.instructor grade $(if $(AGAIN),--again) $(call option,--scheduler,SCHEDULER) $(call option,--workers,WORKERS) $(SOME)
 
 regrade: .venv/installed ## Judge a class again from the evidence that was kept, after exercises changed
-	@$(BIN)/python -m autograder.instructor regrade
+	@$(BIN)/python -m autograder.instructor regrade $(SOME)
+
+report: .venv/installed ## Show a class as it stands, and write its CSVs and report again (SORT=total: best first)
+	@$(BIN)/python -m autograder.instructor report $(SOME) $(call option,--sort,SORT)
+
+feedback: .venv/installed ## Make the feedback pages again (RELEASE=1: and put them into nbgrader's exchange)
+	@$(BIN)/python -m autograder.instructor feedback $(if $(RELEASE),--release) $(SOME)
+
+demo: .venv/installed ## Grade five made-up students, in demo/ (ALL=1: over every notebook)
+	@$(BIN)/python -m autograder.instructor demo $(if $(ALL),--all)
+
+collect: .venv/installed ## Take in a learning platform's zip file: FROM=… (ASSIGNMENT=… if names do not say)
+	@$(BIN)/python -m autograder.instructor collect "$$GIVEN_FROM" $(call option,--assignment,ASSIGNMENT)
+
+restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backups/… (without: what there is)
+	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)
+
+leaderboard: .venv/installed ## Show a class's capstones side by side (ANONYMOUS=1: numbers in place of names)
+	@$(BIN)/python -m autograder.instructor leaderboard $(call option,--exercise,ID) $(if $(ANONYMOUS),--anonymous)
 
 test: .venv/installed ## Lint, format, types, and every test, on the newest supported JAX
 	$(BIN)/ruff check .
@@ -40,14 +75,20 @@ test-colab: .venv-colab/installed ## Every notebook on the newest JAX, where its
 lab: .venv/installed ## Open the course in JupyterLab
 	$(BIN)/jupyter lab course
 
+site: .venv/installed ## Build the course on the web, into site/
+	$(BIN)/python -m website
+
+links: .venv/installed ## Try each link of the site that leads elsewhere
+	$(BIN)/python -m website --builder linkcheck
+
 release: .venv/installed ## Make course/ from solutions/
-	@$(BIN)/python -m autograder.instructor release
+	@$(BIN)/python -m autograder.instructor release $(SOME)
 
 exercise: .venv/installed ## Write the stubs of a new exercise: ID=1.9, and NOTEBOOK=… where it is the first
-	@$(BIN)/python -m autograder.instructor exercise $(ID) $(if $(NOTEBOOK),--notebook $(NOTEBOOK))
+	@$(BIN)/python -m autograder.instructor exercise $(call given,ID) $(call option,--notebook,NOTEBOOK)
 
 try: .venv/installed ## Show the verdict on each answer in a file: FILE=answer.py, and ID=1.9 if it does not say
-	@$(BIN)/python -m autograder.instructor try $(FILE) $(if $(ID),--exercise $(ID))
+	@$(BIN)/python -m autograder.instructor try $(call given,FILE) $(call option,--exercise,ID)
 
 sync: .venv/installed ## Bring each solution notebook and its text twin in step
 	$(BIN)/jupytext --sync solutions/*/*.ipynb

@@ -1,14 +1,18 @@
 """Every process that runs JAX has its eight devices, and a pool that cannot deadlock."""
 
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from autograder.devices import emulate_devices, environment
 
 os.environ.update(environment())  # for the processes that tests start
+os.environ["SHARDLINGS_WORKERS"] = "1"  # but where it is about several, tests have one each
 emulate_devices(8)
 
 # Machines are noisy, and a first compile is slow: nothing here is timed.
@@ -16,6 +20,23 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 ROOT = Path(__file__).parent.parent
+
+SHARE = int(os.environ.get("SHARDLINGS_EVERY", 1))
+"""Where time is short, one of so many is tried of what there are very many of."""
+
+
+class ByNotebook(LoadScopeScheduling):
+    """One process has all tests of a module; of the bank it has a notebook's, each minutes long."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, test = nodeid.rpartition("::")
+        notebook = re.search(r"\[\d\d_\w+\]$", test)
+        return module + notebook[0] if notebook and "test_bank" in module else module
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Have tests go to processes in this way."""
+    return ByNotebook(config, log)
 
 
 @pytest.fixture
@@ -31,5 +52,5 @@ def _own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("SHARDLINGS_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(progress, "_in_memory", {})
-    # nbgrader leaves it set where a preprocessor raised
-    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+    # nbgrader leaves it set where a preprocessor raised, and so would a patch of ours
+    os.environ.pop("NBGRADER_EXECUTION", None)

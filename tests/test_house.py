@@ -170,9 +170,21 @@ def test_importing_starts_no_backend_and_no_server():
     assert done.stdout == "[]\n3\n"
 
 
+@pytest.mark.instructor
+def test_no_command_waits_for_parsers_that_nothing_needs():
+    """`lark` makes them for `jsonschema`, and takes a second."""
+    code = (
+        "import sys, autograder.instructor, nbformat\n"
+        "print({'jsonschema', 'lark'} & set(sys.modules))\n"
+    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "{'jsonschema'}\n"
+
+
 def test_the_names_that_a_notebook_imports():
     assert set(autograder.__all__) == {
-        "check", "communication", "emulate_devices", "hint", "progress", "show", "target",
+        "check", "communication", "emulate_devices", "hint", "on_processes", "progress", "show",
+        "target",
     }  # fmt: skip
     for name in autograder.__all__:
         words = getattr(autograder, name).__doc__

@@ -115,3 +115,48 @@ def test_an_environment_may_be_within_another_system(make, tmp_path):
     assert diary[-2:] == ["within", "by-uv"]
     steps = [entry for entry in diary if entry != "within"]
     assert all(diary[diary.index(step) - 1] == "within" for step in steps)
+
+
+NAMES = {
+    "backticks": "a`touch hit`b",
+    "quotes": "a'; touch hit; '\"; touch hit; \"",
+    "of make": "a$(shell touch hit)${USER}$$b",
+    "an option": "--again",
+    "not English": "Zoë Núñez, a\\b",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("by_environment", [False, True])
+@pytest.mark.parametrize(
+    ("target", "variable", "option"),
+    [
+        ("grade", "STUDENT", "--student="),
+        ("grade", "ASSIGNMENT", "--assignment="),
+        ("grade", "SCHEDULER", "--scheduler="),
+        ("report", "SORT", "--sort="),
+        ("collect", "FROM", ""),
+        ("restore", "FROM", ""),
+        ("try", "FILE", ""),
+        ("leaderboard", "ID", "--exercise="),
+        ("exercise", "NOTEBOOK", "--notebook="),
+    ],
+)
+def test_what_make_is_given_is_a_text_and_nothing_else(
+    tmp_path, target, variable, option, name, by_environment
+):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    python.chmod(0o755)
+    said = [] if by_environment else [f"{variable}={name}"]
+    done = subprocess.run(
+        ["make", "-C", str(tmp_path), "-s", "-o", ".venv/installed", "BIN=bin", target, *said],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "USER": "me", **({variable: name} if by_environment else {})},
+    )
+    assert done.stdout.splitlines()[-1] == f"{option}{name}"
+    assert not (tmp_path / "hit").exists()
