@@ -11,7 +11,8 @@ from autograder.instructor import walls
 from autograder.instructor.classroom import grade_table
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_files import write_class_files
-from autograder.instructor.classroom.roll_call import missing, notes, settle, timed
+from autograder.instructor.classroom.remarks import remarks
+from autograder.instructor.classroom.roll_call import missing, settle, timed
 from autograder.instructor.classroom.submission_states import Mark, standing
 from autograder.instructor.classroom.ungraded import Failure, told
 from autograder.instructor.course import Course, printable
@@ -55,8 +56,8 @@ def report(
     console.print()
     if any(row.needs_a_look for row in rows):
         console.print(f"{grade_table.LOOK} is where somebody has to look: Formgrader shows where.")
-    for note in notes(course, facts, rows):
-        console.print(Text(printable(note)))
+    for remark in remarks(course, facts, rows):
+        console.print(Text(printable(remark)))
     for sentence, about in told([f for f in failures if choice.has(f.student, f.assignment)]):
         console.print(Text(sentence))
         if about:
