@@ -4,7 +4,7 @@ nbgrader keeps one submission of each student, and so does `grading/submitted/`:
 before it, what is kept is what they had earned.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -62,6 +62,22 @@ def keep_attempts(course: Course, rows: Sequence[Row]) -> Attempts:
         fresh.write_bytes(msgspec.json.format(now))
         fresh.replace(path)
     return attempts
+
+
+def scored_otherwise(course: Course, rows: Sequence[Row]) -> Iterator[tuple[Row, float]]:
+    """Those of which the same submission has another score than what is kept, and that score.
+
+    Args:
+        course: where.
+        rows: how its submissions stand, before they are kept.
+    """
+    attempts, bases = _read(course), Bases(course)
+    for row in rows:
+        basis = bases.then(row.student, row.assignment) if row.graded else None
+        for last in attempts.get(row.student, {}).get(row.assignment, [])[-1:]:
+            same = basis is not None and basis.submission == last.submission
+            if same and last.score != row.total:
+                yield row, last.score
 
 
 def _read(course: Course) -> Attempts:

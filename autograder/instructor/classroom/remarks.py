@@ -4,7 +4,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from autograder.instructor.classroom.attempts import has_the_time_of_before, keep_attempts
+from autograder.instructor.classroom.attempts import (
+    has_the_time_of_before,
+    keep_attempts,
+    scored_otherwise,
+)
 from autograder.instructor.classroom.roll_call import Facts
 from autograder.instructor.classroom.roster import COLUMNS, ROSTER
 from autograder.instructor.classroom.submission_states import Row
@@ -30,6 +34,12 @@ def remarks(course: Course, facts: Facts, rows: Sequence[Row]) -> Iterator[str]:
         )
     if late := [row for row in handed_in if row.seconds_late > 0]:
         yield f"Late: {_listed(late, [_how_late(facts, row) for row in late])}."
+    if changed := list(scored_otherwise(course, handed_in)):
+        moved = [f"{row.total:g} points, {before:g} before" for row, before in changed]
+        yield (
+            f"These have another score than the last time, though nothing else was handed in: "
+            f"{_listed([row for row, _ in changed], moved)}."
+        )
     yield from _again(course, facts, handed_in)
     if since := list(_not_graded(course, handed_in)):
         yield (

@@ -141,7 +141,8 @@ def test_another_due_date_or_rule_counts_at_once_and_reaches_the_page(room, repo
     page.unlink()
     others.unlink()
     write(room, "class.toml", RULES.replace("= 14", "= 2"))
-    report()
+    said = report()
+    assert "though nothing else was handed in: ann (01_sums, 0 points, 7 before). " in said
     assert scores(room)["ann"] == ("0.0", "10.0")
     said = " ".join(page.read_text().split())
     assert ">15 October 2026, 08:00 CEST</time>" in said
@@ -186,6 +187,7 @@ def test_another_attempt_counts_and_what_the_one_before_had_is_said(room, report
     assert "the last one counts: ann (01_sums, 2 times, 7 points before)." in said
     assert "no other time since these handed in something else, so the time of before" in said
     assert "counts: ann (01_sums). " in said
+    assert "nothing else was handed in" not in said
     write(room, "handed_in.csv", TIMES + "ann,01_sums,2026-10-16 08:00\n")
     said = report()
     assert "the last one counts: ann (01_sums, 3 times, 7 points before)." in said

@@ -118,7 +118,7 @@ def page(room, student):
 def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_set_back(
     room, type_in, monkeypatch
 ):
-    for points in (6, 3):
+    for points, before in ((6, 1), (3, 6)):
         source(room, give(points))
         with monkeypatch.context() as patch:
             patch.delattr(judging_again, "judge_apart")  # nobody would say anything else of it
@@ -128,6 +128,9 @@ def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_se
         assert "submissions are given the new points, by the verdicts that were kept." in done.said
         assert "does it get what it should?" not in done.said  # no solution is another
         assert ("right", "1.1", f"{points}.0", f"{points}.0") in exercises(room)
+        others = f"({ASSIGNMENT}, {points + 1} points, {before + 1} before)"  # with the assert's
+        assert f"though nothing else was handed in: right {others}. " in done.said
+        assert "another score" not in type_in("report").said
         assert scores(room) == {"right": (points, points, False), "wrong": (0, points, False)}
         assert f">{points} / {points}</span>" in page(room, "right")
         assert f">0 / {points}</span>" in page(room, "wrong")
