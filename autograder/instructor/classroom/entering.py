@@ -28,7 +28,9 @@ def entered(
     if found.work is None:
         course.forget(student, assignment)  # so that it is tried again
         return Failure(student, assignment, found.why, theirs=found.theirs)
-    done = enter_work(course.api, student, assignment, found.work)
+    done = enter_work(
+        course.api, student, assignment, found.work, basis.submission if basis else ""
+    )
     if not done["success"]:
         return Failure(student, assignment, f"grading failed. {reason(done)}", theirs=False)
     feedback = course.api.generate_feedback(assignment, student, force=True)

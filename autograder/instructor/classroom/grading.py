@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from datetime import UTC
 from typing import Final
 
 from rich.console import Console
@@ -11,7 +10,6 @@ from rich.console import Console
 from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_grading import grade_submissions
-from autograder.instructor.classroom.outdated_pages import renew_pages
 from autograder.instructor.classroom.progress_bar import following
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roll_call import check_class_files, enter_people
@@ -24,8 +22,8 @@ from autograder.instructor.course import (
     cannot_be_read,
     cannot_be_taken,
     printable,
-    read_class_file,
     readable,
+    zone_of,
 )
 from autograder.instructor.nbgrader_plugins import outdate
 from autograder.instructor.pages import About, ungraded_page, write_page
@@ -74,13 +72,10 @@ def grade_class(
         enter_people(course)
         found = _grade_all(course, console, again, unreleased, choice, workers)
         failures = sorted(found, key=lambda f: (f.student, f.assignment))  # not as they came up
-        failures += renew_pages(
-            course, console, {(f.student, f.assignment) for f in failures}, choice
-        )
         for failure in failures:
             if failure.theirs:
                 _tell(course, failure)
-        report(course, console, failures, choice)
+        failures = report(course, console, failures, choice)
         for why in unreleased.values():
             console.print(printable(why), markup=False, highlight=False)
     return 0 if not unreleased and all(failure.theirs for failure in failures) else 1
@@ -177,8 +172,12 @@ def _refusal(course: Course, console: Console, assignment: str) -> str:
 
 def _tell(course: Course, failure: Failure) -> None:
     """A feedback page for what could not be graded, where the student looks for one."""
-    zone = read_class_file(course.grading, course.assignments()).zone or UTC
-    about = About(readable(failure.student), failure.assignment, failure.assignment, zone=zone)
+    about = About(
+        readable(failure.student),
+        failure.assignment,
+        failure.assignment,
+        zone=zone_of(course.grading, course.assignments()),
+    )
     page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
     folder = course.feedback / failure.student / failure.assignment
     write_page(folder / f"{failure.assignment}.html", page)

@@ -89,6 +89,26 @@ def evidence_of(course: Course, student: str, assignment: str) -> list[Path]:
     return [path for name in sorted(own) if (path := folder / f"{name}{KEPT}").is_file()]
 
 
+def whole_evidence(course: Course, student: str, assignment: str) -> tuple[Graded, ...]:
+    """What was kept of each notebook of a graded submission: all is judged again, or nothing.
+
+    Raises:
+        UnreadableEvidenceError: some of it is missing, or cannot be read.
+    """
+    found = []
+    for path in evidence_of(course, student, assignment):
+        try:
+            found.append(evidence_in(path))
+        except UnreadableEvidenceError as error:
+            raise UnreadableEvidenceError(f"{path.name} cannot be read: {error}") from None
+    folder = course.autograded / student / assignment
+    own = {path.name for path in (course.solutions / assignment).glob("*.ipynb")}
+    graded = {path.name for path in folder.glob("*.ipynb")} & own
+    if without := sorted(graded - {one.notebook.name for one in found}):
+        raise UnreadableEvidenceError(f"there is no evidence of {', '.join(without)}.")
+    return tuple(found)
+
+
 def evidence_in(path: Path) -> Graded:
     """The graded notebook beside which a file of evidence lies, with what is in that.
 
@@ -239,7 +259,10 @@ def _finish(course: Course, one: Graded) -> str:
         "notebook": one.notebook.stem,
         "db_url": course.api.coursedir.db_url,
     }
-    late = AssignLatePenalties(config=course.api.config)
-    late.preprocess(nbformat.v4.new_notebook(), {"nbgrader": about})
+    try:
+        late = AssignLatePenalties(config=course.api.config)
+        late.preprocess(nbformat.v4.new_notebook(), {"nbgrader": about})
+    except Exception as error:  # one submission's failure is its own
+        return f"no feedback page. {type(error).__name__}: {error}"
     done = course.api.generate_feedback(one.assignment, one.student, force=True)
     return "" if done["success"] else f"no feedback page. {reason(done)}"

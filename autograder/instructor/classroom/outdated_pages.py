@@ -1,25 +1,33 @@
 """Feedback pages that no longer show what the gradebook has, as after somebody graded by hand."""
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from nbgrader.api import Gradebook
 from rich.console import Console
 
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.ungraded import Failure
-from autograder.instructor.course import Course, printable, reason
+from autograder.instructor.course import Course, printable, reason, zone_of
 from autograder.instructor.gradebook import shown_grades
 from autograder.instructor.nbgrader_plugins import is_behind
+
+MOST_NAMED: Final = 20
+"""How many pages a sentence names."""
 
 
 def outdated_pages(
     course: Course, submissions: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Those submissions whose page shows other scores or comments than the gradebook has."""
-    about = course.api.coursedir
+    """Those submissions whose page shows other scores, comments or times than the gradebook has.
+
+    Raises:
+        ClassError: the class's file, which says in which zone times are, cannot be understood.
+    """
+    about, zone = course.api.coursedir, str(zone_of(course.grading, course.assignments()))
     with Gradebook(about.db_url, about.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            now = shown_grades(gradebook, assignment)
+            now = shown_grades(gradebook, assignment, zone)
             for student in (s for s, a in submissions if a == assignment):
                 graded = course.autograded / student / assignment
                 page = course.feedback / student / assignment / f"{assignment}.html"
@@ -53,7 +61,8 @@ def renew_pages(
             why = f"no new feedback page. {reason(done)}"
             failures.append(Failure(student, assignment, why, theirs=False))
     if renewed:
-        said = ", ".join(renewed)
+        more = len(renewed) - MOST_NAMED
+        said = ", ".join(renewed[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
         console.print(
             printable(
                 f"Feedback pages that did not show what the gradebook has by now are new: {said}."

@@ -1,7 +1,6 @@
 """Judge a class again, from the evidence that was kept: nobody's code is run in a kernel again."""
 
 from collections.abc import Iterator
-from itertools import chain
 
 from rich.console import Console
 
@@ -10,11 +9,9 @@ from autograder.instructor.classroom.grading import broken
 from autograder.instructor.classroom.judging_again import (
     Graded,
     UnreadableEvidenceError,
-    evidence_in,
-    evidence_of,
     judge_again,
+    whole_evidence,
 )
-from autograder.instructor.classroom.outdated_pages import renew_pages
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roll_call import check_class_files
 from autograder.instructor.classroom.what_changed import Bases
@@ -50,8 +47,7 @@ def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
             failed += not again.is_new
             console.print(printable(f"{one.student}, {one.assignment}: {again.why}"), markup=False)
     unusable = broken(course)
-    unusable += renew_pages(course, console, {(f.student, f.assignment) for f in unusable}, choice)
-    report(course, console, unusable, choice)
+    unusable = report(course, console, unusable, choice)
     many = "1 submission was" if len(graded) == 1 else f"{len(graded)} submissions were"
     console.print(f"{many} judged again; {changed} {'has' if changed == 1 else 'have'} changed.")
     if failed:
@@ -65,12 +61,11 @@ def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
 
 
 def kept(course: Course, console: Console) -> Iterator[Graded]:
-    """Every graded notebook whose evidence is there."""
-    folders = sorted(course.autograded.glob("*/*"))
-    files = (evidence_of(course, folder.parent.name, folder.name) for folder in folders)
-    for path in chain.from_iterable(files):
+    """Every graded notebook, where the evidence of all of its submission is there."""
+    for folder in sorted(course.autograded.glob("*/*")):
+        student, assignment = folder.parent.name, folder.name
         try:
-            yield evidence_in(path)
+            yield from whole_evidence(course, student, assignment)
         except UnreadableEvidenceError as error:
-            said = f"{path.relative_to(course.root)} cannot be read: {error}"
+            said = f"{student}, {assignment} is not judged again: {error}"
             console.print(printable(said), markup=False)

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from nbgrader.api import Gradebook
+
 from autograder.instructor.classroom.attempts import (
     has_the_time_of_before,
     keep_attempts,
@@ -54,6 +56,7 @@ def remarks(course: Course, facts: Facts, rows: Sequence[Row]) -> Iterator[str]:
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
     if broken := [row for row in handed_in if row.state == "broken"]:
         yield from _before(course, broken)
+    yield from _gone(course, rows)
     yield from _strangers(facts, handed_in)
     yield from _columns(facts)
     yield from _unknown_times(course, facts, rows)
@@ -106,6 +109,21 @@ def _before(course: Course, broken: Sequence[Row]) -> Iterator[str]:
             f"What these handed in last cannot be graded, so it has no score; what was graded "
             f"before had: {_listed(rows, points)}."
         )
+
+
+def _gone(course: Course, rows: Sequence[Row]) -> Iterator[str]:
+    """Whose grade is in the gradebook, and whose files are not there any more."""
+    about, there = course.api.coursedir, set(course.submissions())
+    for assignment in dict.fromkeys(row.assignment for row in rows):
+        with Gradebook(about.db_url, about.course_id) as gradebook:
+            graded = gradebook.assignment_submissions(assignment)
+            gone = sorted(s.student_id for s in graded if (s.student_id, assignment) not in there)
+        if gone:
+            yield (
+                f"Of these the gradebook has a grade of {assignment}, and there is nothing in "
+                f"grading/submitted/ any more, so they are in no table: "
+                f"{_cut(gone)}."
+            )
 
 
 def _columns(facts: Facts) -> Iterator[str]:
@@ -182,5 +200,10 @@ def _listed(rows: Sequence[Row], about: Sequence[str] = ()) -> str:
         f"{row.student} ({', '.join([row.assignment, *more])})"
         for row, *more in zip(rows, *([about] if about else []), strict=True)
     ]
+    return _cut(said)
+
+
+def _cut(said: Sequence[str]) -> str:
+    """The first of many, and how many more there are."""
     others = len(said) - MOST_LISTED
     return ", ".join(said[:MOST_LISTED]) + (f" and {others} more" if others > 0 else "")

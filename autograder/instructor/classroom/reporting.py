@@ -11,6 +11,7 @@ from autograder.instructor import walls
 from autograder.instructor.classroom import grade_table
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_files import write_class_files
+from autograder.instructor.classroom.outdated_pages import renew_pages
 from autograder.instructor.classroom.remarks import remarks
 from autograder.instructor.classroom.roll_call import missing, settle, timed
 from autograder.instructor.classroom.submission_states import Mark, standing
@@ -25,8 +26,8 @@ def report(
     failures: list[Failure],
     choice: Choice = EVERYTHING,
     best_first: bool = False,
-) -> None:
-    """Show the gradebook, say what failed, and write the CSVs.
+) -> list[Failure]:
+    """Show the gradebook, renew pages that show something else, say what failed, write the CSVs.
 
     Args:
         course: where.
@@ -35,16 +36,17 @@ def report(
         choice: what is shown; the CSVs and the report have all.
         best_first: whether tables are sorted by totals, and not by students.
 
+    Returns:
+        The failures, with those of pages that could not be renewed.
+
     Raises:
         ClassError: what is written of the class cannot be understood.
     """
     if not walls.works():
         console.print(walls.UNPROTECTED, style="bold yellow")
-    facts, changed = settle(course)
+    facts = settle(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
-    for student, assignment in sorted({*changed} - failed):  # whose pages say something of times
-        if (course.feedback / student / assignment).exists():
-            course.api.generate_feedback(assignment, student, force=True)
+    failures = [*failures, *renew_pages(course, console, failed, choice)]
     everybody = list(timed(facts, standing(course, failures)))
     everybody += missing(facts, everybody, datetime.now(UTC))
     everybody.sort(key=lambda row: (row.assignment, row.student))
@@ -75,10 +77,16 @@ def report(
     console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
     for what, path in write_class_files(course, everybody, failures):
         console.print(f"{what}: {_shown(course, path)}")
+    return failures
 
 
 def _standing(mark: Mark) -> str:
-    """What is to be known of a score that was given by hand before it was graded again."""
+    """What is to be known of what was given by hand before it was graded again."""
+    if mark.by_hand is None:
+        return (
+            f"has extra credit of {mark.extra:g}, from before it was last graded. It counts until "
+            f"somebody looks at it."
+        )
     given = (
         f"has {mark.by_hand:g} of {mark.points:g} by hand, from before it was last graded. That "
         f"counts until somebody looks at it"

@@ -7,8 +7,15 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder.instructor.course import Course, GradebookError, printable
-from autograder.instructor.gradebook import back_up, backups, put_back, shown, shown_grades
+from autograder.instructor.course import Course, GradebookError, printable, zone_of
+from autograder.instructor.gradebook import (
+    back_up,
+    backups,
+    put_back,
+    readable_copy,
+    shown,
+    shown_grades,
+)
 from autograder.instructor.nbgrader_plugins import is_behind
 
 
@@ -42,10 +49,11 @@ def restore(course: Course, console: Console, file: Path) -> int:
             f"that can be put back."
         )
     url = course.api.coursedir.db_url
-    with course.alone(url):
+    with course.alone(url), readable_copy(path) as copy:
         now = back_up(url, course.backups)
+        # first, so that whatever is stopped from here on leaves no grade that nobody makes anew
+        again = _forget_what_is_not_in(copy, course)
         put_back(path, url)
-        again = _forget_what_is_not_there(course)
     console.print(
         printable(f"The gradebook {shown(url)} is now as it is in {file}."),
         markup=False, soft_wrap=not sys.stdout.isatty(),
@@ -62,13 +70,13 @@ def restore(course: Course, console: Console, file: Path) -> int:
     return 0
 
 
-def _forget_what_is_not_there(course: Course) -> int:
-    """Have those submissions graded again whose grades the gradebook has not; how many."""
-    about, count = course.api.coursedir, 0
-    submissions = course.submissions()
-    with Gradebook(about.db_url, about.course_id) as gradebook:
+def _forget_what_is_not_in(copy: str, course: Course) -> int:
+    """Have those submissions graded again whose grades a gradebook has not; how many."""
+    count, submissions = 0, course.submissions()
+    zone = str(zone_of(course.grading, course.assignments()))
+    with Gradebook(copy, course.api.coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            there = shown_grades(gradebook, assignment)
+            there = shown_grades(gradebook, assignment, zone)
             for student in (s for s, a in submissions if a == assignment):
                 folder = course.autograded / student / assignment
                 if folder.is_dir() and is_behind(folder, there.get(student, "nothing")):

@@ -55,22 +55,19 @@ def enter_people(course: Course) -> list[Person]:
     return people
 
 
-def settle(course: Course) -> tuple[Facts, list[tuple[str, str]]]:
+def settle(course: Course) -> Facts:
     """Enter the roster and all times into the gradebook, and find penalties for being late anew.
-
-    Returns:
-        The class, and the students and assignments of which a page says something else of times.
 
     Raises:
         ClassError: what is written of the class cannot be understood.
     """
     people, about = enter_people(course), course.api.coursedir
-    changed = settle_lateness(course)
+    settle_lateness(course)
     times = times_of(course)
     with Gradebook(about.db_url, about.course_id) as gradebook:
         due = {each.name: each.duedate.replace(tzinfo=UTC)
                for each in gradebook.assignments if each.duedate is not None}  # fmt: skip
-    return Facts(people, times, {**due, **(times.rules.due or {})}), changed
+    return Facts(people, times, {**due, **(times.rules.due or {})})
 
 
 def timed(facts: Facts, rows: Sequence[Row]) -> Iterator[Row]:

@@ -10,9 +10,8 @@ from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.judging_again import (
     Graded,
     UnreadableEvidenceError,
-    evidence_in,
-    evidence_of,
     judge_again,
+    whole_evidence,
 )
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.classroom.what_changed import Bases, only_judging, told
@@ -53,14 +52,9 @@ def stale_grades(course: Course, bases: Bases, choice: Choice = EVERYTHING) -> I
 
 def _evidence(course: Course, student: str, assignment: str) -> tuple[Graded, ...]:
     try:
-        found = tuple(map(evidence_in, evidence_of(course, student, assignment)))
+        return whole_evidence(course, student, assignment)
     except UnreadableEvidenceError:
         return ()
-    # of a submission, all is judged again or nothing
-    folder = course.autograded / student / assignment
-    own = {path.name for path in (course.solutions / assignment).glob("*.ipynb")}
-    graded = {path.name for path in folder.glob("*.ipynb")} & own
-    return found if graded <= {one.notebook.name for one in found} else ()
 
 
 def say_why(console: Console, stale: Sequence[Stale]) -> None:

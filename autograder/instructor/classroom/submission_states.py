@@ -36,8 +36,8 @@ class Mark:
 
     @property
     def stands(self) -> bool:
-        """Whether a score that was given by hand hides what was found since."""
-        return self.needs_a_look and self.by_hand is not None
+        """Whether something that was given by hand may be for what was there before."""
+        return self.needs_a_look and (self.by_hand is not None or self.extra != 0)
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,8 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
         try:
             submission = gradebook.find_submission(assignment, student)
         except MissingEntry:
+            submission = None
+        if submission is None or _is_unfinished(course, submission):
             yield Row(readable(student), assignment, "waiting")
             continue
         yield Row(
@@ -121,6 +123,15 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
             _aware(submission.duedate if submission.assignment.duedate else None),
             submission.total_seconds_late,
         )
+
+
+def _is_unfinished(course: Course, submission: Any) -> bool:
+    """Whether grading was stopped when nbgrader had entered a submission, and not its scores."""
+    student, assignment = submission.student_id, submission.assignment.name
+    if (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
+        return False
+    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+    return any(grade.auto_score is None and grade.manual_score is None for grade in grades)
 
 
 def _aware(when: datetime | None) -> datetime | None:

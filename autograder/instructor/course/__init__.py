@@ -11,6 +11,7 @@ from autograder.instructor.course.class_file import (
     in_words,
     near,
     read_class_file,
+    zone_of,
 )
 from autograder.instructor.course.files_beside import EXCHANGED, is_taken, left_out
 from autograder.instructor.course.handed_in_times import TIMES, read_times
@@ -65,6 +66,7 @@ __all__ = [
     "printable",
     "read_apart",
     "read_class_file",
+    "zone_of",
     "read_table",
     "read_times",
     "readable",

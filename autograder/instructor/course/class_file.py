@@ -148,6 +148,15 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
     return ClassRules(zone, due, written.late, extensions)
 
 
+def zone_of(grading: Path, assignments: Collection[str]) -> tzinfo:
+    """The time zone in which times of a class are shown: that of its file, or UTC.
+
+    Raises:
+        ClassError: the file cannot be understood.
+    """
+    return read_class_file(grading, assignments).zone or UTC
+
+
 def _meant(said: str) -> str:
     """What is wrong with a setting, and what it should be, by msgspec's word for it."""
     said, _, where = said.partition(" - at `$")

@@ -12,7 +12,7 @@ from autograder.instructor.gradebook.address import (
     take_address,
 )
 from autograder.instructor.gradebook.backups import back_up, backed_up, backups
-from autograder.instructor.gradebook.copies import put_back
+from autograder.instructor.gradebook.copies import put_back, readable_copy
 from autograder.instructor.gradebook.holding import BusyError, held_anywhere, held_here
 from autograder.instructor.gradebook.shown_grades import shown_grades
 
@@ -27,6 +27,7 @@ __all__ = [
     "held_here",
     "is_server",
     "put_back",
+    "readable_copy",
     "shown",
     "shown_grades",
     "take_address",

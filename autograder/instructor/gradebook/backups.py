@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from sqlalchemy import event
 from sqlalchemy.engine import Engine, make_url
+from sqlalchemy.exc import SQLAlchemyError
 
+from autograder.instructor.gradebook.address import GradebookError
 from autograder.instructor.gradebook.copies import has_grades, write_copy
 
 LAST: Final = 10
@@ -49,14 +51,29 @@ def backed_up(url: str, folder: Path) -> Iterator[None]:
     Args:
         url: the gradebook.
         folder: where its copies are.
+
+    Raises:
+        GradebookError: within, instead of each such change, as long as no copy can be made.
     """
-    wanted, done = make_url(url), False
+    wanted, is_copied, is_at_it = make_url(url), False, False
 
     def before(connection: Any, _: Any, statement: str, *__: Any) -> None:
-        nonlocal done
-        if not done and CHANGES_GRADES.match(statement) and connection.engine.url == wanted:
-            done = True  # before it is so, because the copy is made through an engine, too
+        nonlocal is_copied, is_at_it
+        if is_copied or is_at_it:  # the copy is made through an engine, too
+            return
+        if not CHANGES_GRADES.match(statement) or connection.engine.url != wanted:
+            return
+        is_at_it = True
+        try:
             back_up(url, folder)
+            is_copied = True
+        except (OSError, sqlite3.Error, SQLAlchemyError) as error:
+            raise GradebookError(
+                f"No grade is changed, because the gradebook cannot be copied to {folder} first: "
+                f"{error}"
+            ) from None
+        finally:
+            is_at_it = False
 
     event.listen(Engine, "before_cursor_execute", before)
     try:

@@ -5,8 +5,11 @@ nbgrader, and nothing is needed to put it back that a gradebook does not need an
 """
 
 import os
+import shutil
 import sqlite3
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +50,19 @@ def write_copy(url: str, path: Path) -> None:
         with closing(sqlite3.connect(_file(url))) as kept, closing(sqlite3.connect(part)) as copy:
             kept.backup(copy)
     os.replace(part, path)
+
+
+@contextmanager
+def readable_copy(path: Path) -> Iterator[str]:
+    """The address at which nbgrader can look into a copy; it may write to what it looks into.
+
+    Raises:
+        GradebookError: the file is no gradebook.
+    """
+    _see_that_it_is_one(path)
+    with tempfile.TemporaryDirectory(prefix="shardlings-") as folder:
+        shutil.copyfile(path, Path(folder, "gradebook.db"))
+        yield f"sqlite:///{folder}/gradebook.db"
 
 
 def put_back(path: Path, url: str) -> None:

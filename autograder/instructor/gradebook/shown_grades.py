@@ -15,32 +15,41 @@ from nbgrader.api import (
     SubmittedAssignment,
     SubmittedNotebook,
 )
-from sqlalchemy import select
+from sqlalchemy import case, select
 
 ANYBODY: Final = "*"
 
 GRADES: Final = (
     Grade.auto_score, Grade.manual_score, Grade.extra_credit, Grade.needs_manual_grade,
-    SubmittedNotebook.late_submission_penalty,
+    SubmittedNotebook.late_submission_penalty, SubmittedAssignment.timestamp,
 )  # fmt: skip
+DUE: Final = [
+    case((SubmittedNotebook.late_submission_penalty != 0, when), else_=None)
+    for when in (Assignment.duedate, SubmittedAssignment.extension)
+]
+"""When it was due, of which a page speaks where something is taken off for being late."""
 NAME: Final = Student.first_name, Student.last_name
 COMMENTS: Final = (Comment.auto_comment, Comment.manual_comment)
 
 
 def shown_grades(
-    gradebook: Gradebook, assignment: str, student: str = ANYBODY
+    gradebook: Gradebook, assignment: str, zone: str, student: str = ANYBODY
 ) -> Mapping[str, str]:
-    """Of each student, a digest of scores, comments and name, another where any of them is.
+    """Of each student, a digest of scores, comments, times and name: another where any of them is.
 
     It is asked of a whole class at once, because a question for each student takes a while.
 
     Args:
         gradebook: where they are.
         assignment: of which assignment.
+        zone: the time zone in which pages show times.
         student: of whom.
     """
     rows: dict[str, list[list[Any]]] = {}
-    for kind, columns in ((Grade, (*GRADES, *NAME)), (Comment, COMMENTS)):
+    for kind, columns in (
+        (Grade, (*GRADES, *DUE, *NAME)),
+        (Comment, COMMENTS),
+    ):
         wanted: Any = (
             select(SubmittedAssignment.student_id, BaseCell.name, *columns)
             .select_from(kind)
@@ -54,7 +63,8 @@ def shown_grades(
         if student != ANYBODY:
             wanted = wanted.where(SubmittedAssignment.student_id == student)
         for whose, *row in gradebook.db.execute(wanted):
-            rows.setdefault(whose, []).append([kind.__name__, *row])
+            theirs = rows.setdefault(whose, [["Zone", zone]])
+            theirs.append([kind.__name__, *row])
     return {whose: _digest(theirs) for whose, theirs in rows.items()}
 
 

@@ -14,7 +14,7 @@ from nbgrader.utils import find_all_files
 from traitlets import Bool
 
 from autograder.instructor import walls
-from autograder.instructor.calibration import CalibrationError, calibrate
+from autograder.instructor.calibration import CalibrationError, calibrate, fingerprint
 from autograder.instructor.course import (
     BusyError,
     ClassError,
@@ -24,8 +24,14 @@ from autograder.instructor.course import (
     cannot_be_copied,
 )
 from autograder.instructor.nbgrader_plugins.checked_submission import CheckedSubmission
-from autograder.instructor.nbgrader_plugins.lateness import enter_times
-from autograder.instructor.nbgrader_plugins.looked_at import LookedAt, has_same_files, is_same
+from autograder.instructor.nbgrader_plugins.lateness import check_times, enter_times
+from autograder.instructor.nbgrader_plugins.looked_at import (
+    LookedAt,
+    ask_again,
+    has_same_files,
+    is_same,
+    noted,
+)
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 from autograder.instructor.nbgrader_plugins.stopped_autograde import Kept
 
@@ -65,8 +71,14 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         """Grade what was found.
 
         Raises:
-            NbGraderException: grading does not get the assignment's own notebooks right.
+            NbGraderException: grading does not get the assignment's own notebooks right, or what
+                the class's files say cannot be understood.
         """
+        try:
+            check_times(self.coursedir, self.believe_timestamps)
+        except ClassError as error:
+            self.log.error(str(error))
+            raise NbGraderException(str(error)) from None
         for assignment in sorted(self._found()):
             self.log.info("Calibrating %s, unless that was done before", assignment)
             try:
@@ -74,17 +86,22 @@ class CarefulAutograde(Autograde, CheckedSubmission):
             except CalibrationError as error:
                 self.log.error(str(error))
                 raise NbGraderException(str(error)) from None
-        self.before: list[Kept] = []  # of the submission that is at work
+        self.before: Kept | None = None  # of the submission that is at work
         try:
             super().convert_notebooks()
-        except KeyboardInterrupt:
-            for kept in self.before:
-                kept.put_back()
-            if self.before and self.has_told_the_gradebook:
+        finally:
+            self._put_back()
+
+    def _put_back(self) -> None:
+        """Have the files of a submission whose grading was not finished be those of before.
+
+        nbgrader removes what there is of it, whatever has gone wrong.
+        """
+        if self.before is not None:
+            self.before.put_back()
+            self.before = None
+            if self.has_told_the_gradebook:
                 Course(Path(self.coursedir.root)).forget(*self.at_work)
-            raise
-        for kept in self.before:
-            kept.forget()
 
     def _found(self) -> set[str]:
         """The assignments of which there are submissions to grade."""
@@ -99,6 +116,7 @@ class CarefulAutograde(Autograde, CheckedSubmission):
             NbGraderException: its files cannot be taken. nbgrader removes what there is of its
                 results, and goes on with the next.
         """
+        self._put_back()  # of the one before this one
         why = cannot_be_copied(Path(self._format_source(assignment_id, student_id)))
         if why and Path(self._format_dest(assignment_id, student_id)).exists():
             self.log.error("%s, %s is left as it was graded: %s", student_id, assignment_id, why)
@@ -106,18 +124,29 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         if why:
             raise NbGraderException(why)
         self.at_work = student_id, assignment_id
-        graded = Path(self._format_dest(assignment_id, student_id))
-        self.before = [Kept(graded, Path(self.coursedir.root, "grading", ".kept"))]
         course = Course(Path(self.coursedir.root))
-        handed_in = Path(self._format_source(assignment_id, student_id))
         self.has_told_the_gradebook = False  # of what is being made
-        self.is_same = is_same(course.remembered(student_id, assignment_id), handed_in)
+        self.handed_in = self.submission_of(assignment_id, student_id)
+        self.is_same = is_same(course.remembered(student_id, assignment_id), self.handed_in)
+        graded = Path(self._format_dest(assignment_id, student_id))
+        self.before = Kept(graded, Path(self.coursedir.root, "grading", ".kept"))
+        self.before.set_aside()
         if self.force:  # killed from here on, the earlier grade is known to be none
             course.forget(student_id, assignment_id)
         is_to_be = bool(super().init_destination(assignment_id, student_id))
         if is_to_be:  # without force, it is for another time of handing in
             course.forget(student_id, assignment_id)
+        else:
+            self.before.forget()
+            self.before = None
         return is_to_be
+
+    def submission_of(self, assignment: str, student: str) -> str:
+        """What was handed in, in a few letters; nothing where that may not be read."""
+        try:
+            return fingerprint.of_submission(Path(self._format_source(assignment, student)))
+        except OSError:
+            return ""
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
         """Copy what is taken of a submission, and enter it into the gradebook.
@@ -147,6 +176,7 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         try:
             made = self.made_of(about["student"], about["assignment"], about["notebook"])
         except UnreadableError as error:
+            self._drop_what_was_before()  # which was made of something else
             raise NbGraderException(str(error)) from None
         name, graded = f"{about['notebook']}.ipynb", Path(resources["metadata"]["path"])
         source = self.coursedir.format_path(
@@ -154,12 +184,26 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         )
         beside = find_all_files(source, [*self.coursedir.ignore, "*.ipynb"])
         names = [os.path.relpath(file, source) for file in beside]
-        before = self.before[0].aside
+        before = Path() if self.before is None else self.before.aside
         is_same = self.is_same and has_same_files(before, graded, names)
         looked_at = LookedAt.of(about, before / name, is_same)
         self.has_told_the_gradebook = True
         self.enter(made, about["notebook"], resources)
         looked_at.keep(about, graded / name)
+
+    def set_permissions(self, assignment_id: str, student_id: str) -> None:
+        """Note what was handed in: this is the last that nbgrader does of a submission."""
+        super().set_permissions(assignment_id, student_id)
+        if not self.is_same:
+            ask_again(self.coursedir, assignment_id, student_id)
+        course = Course(Path(self.coursedir.root))
+        course.remember(student_id, assignment_id, noted(self.handed_in))
+        self._drop_what_was_before()
+
+    def _drop_what_was_before(self) -> None:
+        if self.before is not None:
+            self.before.forget()
+            self.before = None
 
 
 def install() -> None:

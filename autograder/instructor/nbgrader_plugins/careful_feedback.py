@@ -22,7 +22,7 @@ from autograder.instructor.course import (
     Course,
     in_words,
     kept_verdicts,
-    read_class_file,
+    zone_of,
 )
 from autograder.instructor.nbgrader_plugins.current_feedback import CurrentFeedback
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
@@ -42,7 +42,7 @@ class CarefulFeedback(CurrentFeedback):
         keep_printable(self.log)
         course = Course(Path(self.coursedir.root))
         try:
-            self.zone = read_class_file(course.grading, course.assignments()).zone or UTC
+            self.zone = zone_of(course.grading, course.assignments())
         except ClassError as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None

@@ -1,5 +1,6 @@
 """What feedback pages show of the gradebook, noted, so that those that no longer do are renewed."""
 
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +16,14 @@ SHOWN: Final = "grades.shown"
 class CurrentFeedback(GenerateFeedback):
     """Notes beside a graded notebook which scores and comments its page shows."""
 
+    zone: tzinfo
+
     def look_up(self, assignment_id: str, student_id: str) -> None:
         """Look up what a page is going to show."""
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             # before the page is made: what is changed meanwhile will be seen the next time
-            self.shows = shown_grades(gradebook, assignment_id, student_id).get(student_id, "")
+            now = shown_grades(gradebook, assignment_id, str(self.zone), student_id)
+        self.shows = now.get(student_id, "")
 
     def set_permissions(self, assignment_id: str, student_id: str) -> None:
         """Note what was shown: this is the last that nbgrader does of a page."""

@@ -99,6 +99,19 @@ def times_of(course: Course) -> Times:
     return Times(course, course.api.config.CarefulAutograde.get("believe_timestamps", False))
 
 
+def check_times(about: Any, believed: bool) -> None:
+    """See to it that the class's files can be understood, before anything is done for them.
+
+    Args:
+        about: nbgrader's `CourseDirectory` of the course.
+        believed: whether a `timestamp.txt` beside a submission is believed, too.
+
+    Raises:
+        ClassError: they cannot.
+    """
+    Times(Course(Path(about.root)), believed)
+
+
 def enter_times(about: Any, believed: bool, assignment: str, student: str) -> None:
     """Tell the gradebook of one submission when it was due, and made.
 
@@ -117,14 +130,11 @@ def enter_times(about: Any, believed: bool, assignment: str, student: str) -> No
         gradebook.db.commit()
 
 
-def settle_lateness(course: Course) -> list[tuple[str, str]]:
+def settle_lateness(course: Course) -> None:
     """Bring times and penalties of all that is in the gradebook in step with the class's files.
 
     Nothing is graded for it. Penalties are nbgrader's own business, and made anew also where a
     score has become another since, by hand say.
-
-    Returns:
-        Students and assignments of which a page says something else of times than before.
 
     Raises:
         ClassError: what the class's files say cannot be understood.
@@ -132,32 +142,13 @@ def settle_lateness(course: Course) -> list[tuple[str, str]]:
     times, about = times_of(course), course.api.coursedir
     late: list[tuple[str, str]] = []
     with Gradebook(about.db_url, about.course_id) as gradebook:
-        submissions = [each for a in gradebook.assignments for each in a.submissions]
-        before = {_pair(each): _said_of_times(each) for each in submissions}
-        for each in submissions:
+        for each in (each for a in gradebook.assignments for each in a.submissions):
             times.enter(each)
             if each.total_seconds_late > 0 or each.late_submission_penalty:
-                late.append(_pair(each))
+                late.append((each.student_id, each.assignment.name))
         gradebook.db.commit()
-        changed = {_pair(each) for each in submissions if each.timestamp != before[_pair(each)][0]}
     for pair in late:
         _assign(course, *pair)
-    with Gradebook(about.db_url, about.course_id) as gradebook:
-        for student, assignment in late:
-            now = gradebook.find_submission(assignment, student)
-            if _said_of_times(now) != before[student, assignment]:
-                changed.add((student, assignment))
-    return sorted(changed)
-
-
-def _pair(submission: Any) -> tuple[str, str]:
-    return submission.student_id, submission.assignment.name
-
-
-def _said_of_times(submission: Any) -> tuple[datetime | None, float, datetime | None]:
-    """What a page says: when it came, and where that takes something off, what, and since when."""
-    penalty = submission.late_submission_penalty
-    return submission.timestamp, penalty, submission.duedate if penalty else None
 
 
 def _assign(course: Course, student: str, assignment: str) -> None:

@@ -8,13 +8,12 @@ essays, and then adds an exercise, has read them.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 
-from autograder.instructor.calibration import Basis, fingerprint
 from autograder.instructor.course import ANEW
 
 
@@ -85,18 +84,45 @@ class LookedAt:
             book.db.commit()
 
 
-def is_same(remembered: str, folder: Path) -> bool:
-    """Whether a grade was made of what lies in a folder now.
+class _HandedIn(msgspec.Struct, frozen=True):
+    """Of what a grade rests on, what was handed in: as `Basis` has it."""
+
+    submission: str
+    form: Literal[2]
+
+
+def is_same(remembered: str, submission: str) -> bool:
+    """Whether a grade was made of a submission.
 
     Args:
         remembered: what the grade rests on, as it was written down.
-        folder: where a submission lies.
+        submission: the one that is asked about, in a few letters; nothing where it is not known.
     """
     try:
-        then = msgspec.json.decode(remembered.removeprefix(ANEW), type=Basis)
-        return then.submission == fingerprint.of_submission(folder)
-    except (msgspec.MsgspecError, OSError):
+        then = msgspec.json.decode(remembered.removeprefix(ANEW), type=_HandedIn)
+    except msgspec.MsgspecError:
         return False
+    return then.submission == submission != ""
+
+
+def noted(submission: str) -> str:
+    """What is written down of a grade that has no page yet: what was handed in, and no more."""
+    return ANEW + msgspec.json.encode(_HandedIn(submission, 2)).decode()
+
+
+def ask_again(coursedir: Any, assignment: str, student: str) -> None:
+    """Have somebody look at what was given by hand for something else than is handed in now.
+
+    nbgrader asks by itself where a notebook was handed in and a cell has a score by hand. It keeps
+    to itself what stands of a notebook that was left out this time, extra credit, and comments.
+    """
+    with Gradebook(coursedir.db_url, coursedir.course_id) as book:
+        for notebook in book.find_submission(assignment, student).notebooks:
+            told = {each.name for each in notebook.comments if each.manual_comment}
+            for grade in notebook.grades:
+                by_hand = grade.manual_score is not None or grade.extra_credit
+                grade.needs_manual_grade |= bool(by_hand) or grade.name in told
+        book.db.commit()
 
 
 def has_same_files(before: Path, now: Path, names: Iterable[str]) -> bool:

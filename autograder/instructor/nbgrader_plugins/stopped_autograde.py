@@ -82,8 +82,21 @@ class Kept:
     def __init__(self, folder: Path, aside: Path) -> None:
         self.folder, self.aside = folder, aside
         shutil.rmtree(aside, ignore_errors=True)
-        if folder.is_dir():
-            shutil.copytree(folder, aside, symlinks=True)
+
+    def set_aside(self) -> None:
+        """Copy the folder.
+
+        Raises:
+            OSError: it cannot be copied. It is moved then, since nbgrader removes what it finds.
+        """
+        if not self.folder.is_dir():
+            return
+        try:
+            shutil.copytree(self.folder, self.aside, symlinks=True)
+        except OSError:
+            shutil.rmtree(self.aside, ignore_errors=True)
+            self.folder.rename(self.aside)
+            raise
 
     def put_back(self) -> None:
         """Have the folder be as it was."""

@@ -1,0 +1,296 @@
+"""Whatever fails or is stopped, nothing that was there is lost, and nothing old counts as new."""
+
+import errno
+import shutil
+from pathlib import Path
+
+import msgspec
+import nbformat
+import pytest
+from nbgrader.api import Gradebook
+from nbgrader.utils import temp_attrs
+from sqlalchemy.exc import OperationalError
+
+from autograder.instructor import gradebook
+from autograder.instructor.__main__ import main
+from autograder.instructor.classroom import restoring
+from autograder.instructor.classroom.what_changed import Bases
+from autograder.instructor.course import Course
+from autograder.instructor.nbgrader_plugins import CarefulAutograde
+from autograder.instructor.nbgrader_plugins.save_together import SaveTogether
+from autograder.instructor.nbgrader_plugins.stopped_autograde import Kept
+from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, notebook, scores, tiny_class
+
+pytestmark = [
+    pytest.mark.instructor,
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory):
+    """Ann and Bob are graded, each with two points of two."""
+    root = tiny_class(tmp_path_factory.mktemp("class") / "before", 0)
+    for student in ("ann", "bob"):
+        hand_in(root, student, f"double = 2  # of {student}")
+    assert main(["--root", str(root), "grade"]) == 0
+    return root
+
+
+@pytest.fixture
+def graded(before, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(before, tmp_path / "course")
+
+
+@pytest.fixture
+def make(capsys):
+    """An instructor's command: its exit status, and what it says."""
+
+    def make(root, *words):
+        capsys.readouterr()
+        status = main(["--root", str(root), *words])
+        return status, " ".join(capsys.readouterr().out.split())
+
+    return make
+
+
+def change(root, student, answer):
+    """Have somebody hand in something else."""
+    path = root / "grading" / "submitted" / student / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    nbformat.write(notebook(answer), path)
+
+
+def by_hand(root, student, **given):
+    """Give something by hand, as Formgrader does."""
+    with Gradebook(f"sqlite:///{root / 'grading' / 'gradebook.db'}") as book:
+        grade = book.find_grade("test", ASSIGNMENT, ASSIGNMENT, student)
+        for name, value in given.items():
+            setattr(grade, name, value)
+        grade.needs_manual_grade = False
+        book.db.commit()
+
+
+def waits_for_a_look(root, student):
+    with Gradebook(f"sqlite:///{root / 'grading' / 'gradebook.db'}") as book:
+        grade = book.find_grade("test", ASSIGNMENT, ASSIGNMENT, student)
+        return bool(grade.needs_manual_grade)
+
+
+def row(root, student):
+    lines = (root / "grading" / "grades.csv").read_text().splitlines()
+    return next(line for line in lines if line.startswith(f"{student},"))
+
+
+def files_of(root, student):
+    """What was graded and shown of somebody, but for the note of what it rests on."""
+    folders = [root / "grading" / name / student for name in ("autograded", "feedback")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return {p.name: p.read_bytes() for p in files if p.suffix != ".graded"}
+
+
+def no_server(*_):
+    raise OperationalError("UPDATE", {}, Exception("server closed the connection"))
+
+
+def stop(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("error", "status"), [(stop, 130), (no_server, 1)])
+def test_what_was_never_graded_is_no_zero(tmp_path, make, monkeypatch, error, status):
+    root = tiny_class(tmp_path, 0)
+    hand_in(root, "ann", "double = 2")
+    with monkeypatch.context() as patch:
+        patch.setattr(SaveTogether, "preprocess", error)
+        assert make(root, "grade")[0] == status
+    _, said = make(root, "report")
+    assert "Not graded yet: ann (tiny). make grade grades them." in said
+    assert row(root, "ann").startswith("ann,tiny,waiting,,")
+
+
+def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
+    by_hand(graded, "ann", manual_score=1.5)
+    make(graded, "grade")
+    there = files_of(graded, "ann")
+    with monkeypatch.context() as patch:
+        patch.setattr(SaveTogether, "preprocess", no_server)
+        assert make(graded, "grade", "--again")[0] == 1
+    assert files_of(graded, "ann") == there
+    _, said = make(graded, "report")
+    assert "Grading these anew was stopped, or failed, so what is shown is of before: ann" in said
+    assert make(graded, "grade")[0] == 0
+    assert not waits_for_a_look(graded, "ann"), "it was looked at, and is the same"
+
+
+def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(graded, make, monkeypatch):
+    change(graded, "ann", "double = 3")
+    there, copytree = files_of(graded, "ann"), shutil.copytree
+
+    def no_space(folder, *about, **more):
+        if "autograded" in Path(folder).parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return copytree(folder, *about, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copytree", no_space)
+        status, said = make(graded, "grade")
+    assert status == 1
+    assert "No space left on device" in said
+    assert files_of(graded, "ann") == there
+    _, said = make(graded, "report")
+    assert "so what is shown is of before: ann (tiny)" in said
+    assert make(graded, "grade")[0] == 0
+    assert scores(graded)["ann"] == 0
+
+
+def test_a_class_file_that_is_wrong_costs_no_graded_notebook(graded, monkeypatch):
+    there = files_of(graded, "ann")
+    (graded / "grading" / "class.toml").write_text(f"[due]\n{ASSIGNMENT} = 2026-10-12T23:59:00\n")
+    course = Course(graded)
+    with temp_attrs(course.api.coursedir, assignment_id=ASSIGNMENT, student_id="*"):
+        grading = CarefulAutograde(coursedir=course.api.coursedir, parent=course.api, force=True)
+        with pytest.raises(Exception, match="not in which time zone"):
+            grading.start()
+    assert files_of(graded, "ann") == there
+
+
+def test_nobody_gets_the_files_of_whoever_was_graded_next(graded, monkeypatch):
+    set_aside = Kept.set_aside
+
+    def stopped(self):
+        set_aside(self)
+        if "bob" in self.folder.parts:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Kept, "set_aside", stopped)
+    course = Course(graded)
+    with temp_attrs(course.api.coursedir, assignment_id=ASSIGNMENT, student_id="*"):
+        grading = CarefulAutograde(coursedir=course.api.coursedir, parent=course.api, force=True)
+        with pytest.raises(KeyboardInterrupt):
+            grading.start()
+    for student in ("ann", "bob"):
+        assert f"of {student}".encode() in files_of(graded, student)[f"{ASSIGNMENT}.ipynb"]
+
+
+def test_a_restore_that_is_stopped_leaves_no_grade_on_what_it_does_not_rest_on(
+    graded, make, monkeypatch
+):
+    change(graded, "ann", "double = 3")
+    assert make(graded, "grade")[0] == 0
+    [copy] = gradebook.backups(graded / "grading" / "backups")
+
+    def stopped_after(path, url):
+        gradebook.put_back(path, url)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restoring, "put_back", stopped_after)
+        assert make(graded, "restore", str(copy))[0] == 130
+    assert scores(graded)["ann"] == 2, "which is of what was handed in before"
+    assert make(graded, "grade")[0] == 0
+    assert scores(graded)["ann"] == 0
+
+
+def test_no_grade_changes_that_was_not_copied_before(graded, make):
+    copies = graded / "grading" / "backups"
+    shutil.rmtree(copies, ignore_errors=True)
+    copies.touch()
+    for student in ("ann", "bob"):
+        change(graded, student, "double = 3")
+    status, said = make(graded, "grade")
+    assert status == 1
+    assert "because the gradebook cannot be copied to" in said
+    assert scores(graded) == {"ann": 2, "bob": 2}
+
+
+def test_pages_follow_the_time_zone_and_times_that_were_entered_when_it_stopped(
+    graded, make, monkeypatch
+):
+    page = graded / "grading" / "feedback" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.html"
+    times = graded / "grading" / "handed_in.csv"
+    times.write_text("student,assignment,time\nann,tiny,2026-10-12 22:30 UTC\n")
+    make(graded, "report")
+    assert "12 October 2026, 22:30 UTC" in page.read_text()
+    (graded / "grading" / "class.toml").write_text('timezone = "Europe/Berlin"\n')
+    make(graded, "report")
+    assert "13 October 2026, 00:30 CEST" in page.read_text()
+    times.write_text("student,assignment,time\nann,tiny,2026-10-14 22:30 UTC\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("autograder.instructor.classroom.reporting.renew_pages", stop)
+        assert make(graded, "report")[0] == 130
+    make(graded, "report")
+    assert "15 October 2026, 00:30 CEST" in page.read_text()
+
+
+def test_extra_credit_for_what_was_handed_in_before_is_asked_about(graded, make):
+    by_hand(graded, "ann", extra_credit=1)
+    assert make(graded, "grade", "--again")[0] == 0
+    assert not waits_for_a_look(graded, "ann"), "it is for what it was given for"
+    change(graded, "ann", "double = 3")
+    _, said = make(graded, "grade")
+    assert "ann, tiny: test has extra credit of 1, from before it was last graded." in said
+    assert waits_for_a_look(graded, "ann")
+
+
+def test_what_nbgrader_has_graded_is_not_asked_about_when_it_is_graded_again(graded, make):
+    course = Course(graded)
+    assert course.api.autograde(ASSIGNMENT, "ann", force=True)["success"]
+    by_hand(graded, "ann", manual_score=1.5)
+    assert make(graded, "grade")[0] == 0
+    assert not waits_for_a_look(graded, "ann")
+
+
+def second(answer):
+    """Another notebook of the same assignment."""
+    other = notebook(answer)
+    for cell, name in zip(other.cells, ("double2", "test2"), strict=True):
+        kinds = cell.metadata.nbgrader
+        cell.metadata = about(name, **{k: v for k, v in kinds.items() if k != "grade_id"})
+    return other
+
+
+@pytest.fixture
+def of_two(tmp_path, make):
+    """A class whose assignment has two notebooks; Ann's are graded."""
+    root = tiny_class(tmp_path, 0)
+    source = second("### BEGIN SOLUTION\ndouble = 2\n### END SOLUTION")
+    nbformat.write(source, root / "solutions" / ASSIGNMENT / "second.ipynb")
+    hand_in(root, "ann", "double = 2")
+    handed_in = root / "grading" / "submitted" / "ann" / ASSIGNMENT
+    nbformat.write(second("double = 2"), handed_in / "second.ipynb")
+    assert make(root, "grade")[0] == 0
+    return root
+
+
+def test_a_score_by_hand_of_a_notebook_that_is_left_out_is_asked_about(of_two, make):
+    with Gradebook(f"sqlite:///{of_two / 'grading' / 'gradebook.db'}") as book:
+        grade = book.find_grade("test2", "second", ASSIGNMENT, "ann")
+        grade.manual_score, grade.needs_manual_grade = 1.5, False
+        book.db.commit()
+    (of_two / "grading" / "submitted" / "ann" / ASSIGNMENT / "second.ipynb").unlink()
+    _, said = make(of_two, "grade")
+    assert "second/test2 has 1.5 of 2 by hand, from before it was last graded." in said
+
+
+def test_a_submission_is_not_taken_for_judged_again_where_some_of_it_could_not_be(of_two, make):
+    folder = of_two / "grading" / "autograded" / "ann" / ASSIGNMENT
+    for name in (ASSIGNMENT, "second"):
+        evidence = folder / f"{name}.evidence.json"
+        evidence.unlink(missing_ok=True)
+        evidence.write_text("[]")
+    bases = Bases(Course(of_two))
+    then = bases.then("ann", ASSIGNMENT)
+    assert then is not None
+    bases.remember("ann", ASSIGNMENT, msgspec.structs.replace(then, judge="another"))
+    evidence.write_text("{ damaged")
+    _, said = make(of_two, "regrade")
+    assert "ann, tiny is not judged again: second.evidence.json cannot be read" in said
+    assert Bases(Course(of_two)).changed("ann", ASSIGNMENT) == {"judge"}
+
+
+def test_who_is_graded_and_has_nothing_there_any_more_is_named(graded, make):
+    shutil.rmtree(graded / "grading" / "submitted" / "bob")
+    _, said = make(graded, "report")
+    assert "Of these the gradebook has a grade of tiny, and there is nothing in" in said
+    assert "so they are in no table: bob." in said
