@@ -2,10 +2,11 @@
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from rich.console import Console
 from sqlalchemy.exc import SAWarning
@@ -57,6 +58,8 @@ TROUBLES: Final = (
 )  # fmt: skip
 """Errors whose message says all that their reader needs."""
 
+ORDERS: Final = ("student", "total")
+
 RUNS_STRANGERS_CODE: Final = ("grade", "regrade", "demo")
 
 
@@ -77,11 +80,20 @@ def main(arguments: list[str] | None = None) -> int:
         return int(end.code)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong, and no more: who types `make report SORT=…` has typed no `--sort`."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with a sentence."""
+        said = re.sub(r"^argument (--)?(\w+): ", lambda found: f"{found[2].upper()}: ", message)
+        self.exit(2, f"{said}. ({self.prog} --help lists what there is.)\n")
+
+
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m autograder.instructor", description=__doc__)
+    parser = _Parser(prog="python -m autograder.instructor", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the course's folder")
     commands = parser.add_subparsers(dest="command", required=True)
-    some = argparse.ArgumentParser(add_help=False)
+    some = _Parser(add_help=False)
     some.add_argument("--assignment", default="", help="one of them, if not all")
     some.add_argument("--student", default="", help="one of them, if not all")
     commands.add_parser("release", parents=[some], help="make course/ from solutions/")
@@ -89,12 +101,12 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     grade.add_argument("--again", action="store_true", help="grade everything again")
     grade.add_argument("--scheduler", default="", help="the address of a Dask scheduler to use")
     grade.add_argument(
-        "--workers", type=int, default=0, help="how many at once on this machine, if not all cores"
+        "--workers", type=_workers, default=0, help="how many at once, if not one for each core"
     )
     commands.add_parser("regrade", parents=[some], help="judge again, from kept evidence")
     shown = commands.add_parser("report", parents=[some], help="show the class; nothing is graded")
     shown.add_argument(
-        "--sort", choices=("student", "total"), default="student", help="what tables are sorted by"
+        "--sort", type=_sort, default="student", help=f"what by: {' or '.join(ORDERS)}"
     )
     feedback = commands.add_parser("feedback", parents=[some], help="make feedback pages again")
     feedback.add_argument("--release", action="store_true", help="by nbgrader's exchange, too")
@@ -118,6 +130,20 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     if not (chosen.root / "nbgrader_config.py").exists():
         parser.error(f"{chosen.root} has no nbgrader_config.py; give the course's folder as --root")
     return chosen
+
+
+def _workers(said: str) -> int:
+    if not (said.isascii() and said.isdigit() and int(said) > 0):
+        raise argparse.ArgumentTypeError(f"a number of workers is 1 or more, and {said!r} is none")
+    return int(said)
+
+
+def _sort(said: str) -> str:
+    if said not in ORDERS:
+        raise argparse.ArgumentTypeError(
+            f"tables are sorted by {' or by '.join(ORDERS)}, and not by {said!r}"
+        )
+    return said
 
 
 def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:

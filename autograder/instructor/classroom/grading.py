@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from autograder.instructor.classroom.class_grading import grade_submissions
 from autograder.instructor.classroom.progress_bar import following
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roll_call import check_class_files, enter_people
+from autograder.instructor.classroom.schedulers import check_address
 from autograder.instructor.classroom.side_by_side import Workers
 from autograder.instructor.classroom.stale_grades import judge_stale, say_why, stale_grades
 from autograder.instructor.classroom.ungraded import Failure
@@ -62,7 +64,10 @@ def grade_class(
 
     Raises:
         ClassError: what is written of the class cannot be understood.
+        SchedulerError: there can be no such scheduler, or none answers.
     """
+    if workers.scheduler:
+        check_address(workers.scheduler)
     with course.alone():
         check_class_files(course)
         if not any(course.submitted.glob("[!.]*")):
@@ -72,6 +77,7 @@ def grade_class(
         enter_people(course)
         found = _grade_all(course, console, again, unreleased, choice, workers)
         failures = sorted(found, key=lambda f: (f.student, f.assignment))  # not as they came up
+        failures = [_with_what_stands(course, failure) for failure in failures]
         for failure in failures:
             if failure.theirs:
                 _tell(course, failure)
@@ -79,6 +85,13 @@ def grade_class(
         for why in unreleased.values():
             console.print(printable(why), markup=False, highlight=False)
     return 0 if not unreleased and all(failure.theirs for failure in failures) else 1
+
+
+def _with_what_stands(course: Course, failure: Failure) -> Failure:
+    """The same, with whether the grade of before is one of what is handed in now."""
+    is_ours = not failure.theirs
+    was_graded = is_ours and Bases(course).was_graded(failure.student, failure.assignment)
+    return replace(failure, was_graded=was_graded)
 
 
 def _make_ready(course: Course, console: Console, choice: Choice) -> dict[str, str]:

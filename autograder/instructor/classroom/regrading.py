@@ -1,6 +1,7 @@
 """Judge a class again, from the evidence that was kept: nobody's code is run in a kernel again."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from rich.console import Console
 
@@ -17,6 +18,8 @@ from autograder.instructor.classroom.roll_call import check_class_files
 from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import Course, printable
 
+NOTHING_GRADED: Final = "Nothing has been graded yet, so there is nothing to judge again."
+
 
 def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING) -> int:
     """Judge kept evidence anew, and write what has changed.
@@ -32,6 +35,9 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
     """
     with course.alone():
         check_class_files(course)
+        if not any(course.autograded.glob("*/*/")):
+            console.print(NOTHING_GRADED, highlight=False)
+            return 0
         return _regrade_all(course, console, choice)
 
 

@@ -25,9 +25,10 @@ def list_backups(course: Course, console: Console) -> int:
     if not copies:
         console.print("There is no copy of the gradebook yet: none of its grades has changed.")
         return 0
+    zone = zone_of(course.grading, course.assignments())
     console.print("The gradebook, as it was before its grades were changed, the last one first:")
     for copy in copies:
-        when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone()
+        when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone(zone)
         where = printable(str(copy.relative_to(course.root)))
         console.print(f"  {where}  of {when:%A, %d %B %Y, %H:%M:%S %Z}", highlight=False)
     console.print("To put one back: make restore FROM=<file>", highlight=False)
@@ -43,6 +44,8 @@ def restore(course: Course, console: Console, file: Path) -> int:
         GradebookError: the file is no gradebook, or the gradebook cannot be reached.
     """
     path = file if file.is_absolute() else course.root / file
+    if not path.is_file() and file.name == str(file):  # as `make restore` lists them, or shorter
+        path = course.backups / file
     if not path.is_file():
         raise GradebookError(
             f"There is no file {printable(str(file))}. make restore, without FROM=, names those "
@@ -63,16 +66,16 @@ def restore(course: Course, console: Console, file: Path) -> int:
         console.print(f"What it was before is in {where}.", markup=False, highlight=False)
     if again:
         console.print(
-            f"{again} graded notebooks have other grades than that: make grade runs them again."
+            f"{again} submissions were graded otherwise than that: make grade runs them again."
             if again > 1
-            else "One graded notebook has other grades than that: make grade runs it again."
+            else "One submission was graded otherwise than that: make grade runs it again."
         )
     return 0
 
 
 def _forget_what_is_not_in(copy: str, course: Course) -> int:
-    """Have those submissions graded again whose grades a gradebook has not; how many."""
-    count, submissions = 0, course.submissions()
+    """Have those submissions graded again whose grades a gradebook has not; how many now are."""
+    submissions = course.submissions()
     zone = str(zone_of(course.grading, course.assignments()))
     with Gradebook(copy, course.api.coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
@@ -81,5 +84,4 @@ def _forget_what_is_not_in(copy: str, course: Course) -> int:
                 folder = course.autograded / student / assignment
                 if folder.is_dir() and is_behind(folder, there.get(student, "nothing")):
                     course.forget(student, assignment, wholly=True)
-                    count += 1
-    return count
+    return sum(course.has_forgotten(*pair) for pair in submissions)

@@ -63,7 +63,7 @@ def standing(address: str) -> Iterator[Client]:
     Raises:
         SchedulerError: it may not be spoken to, does not answer, or has no workers.
     """
-    _see_that_it_may_be_reached(address)
+    check_address(address)
     security = Security(require_encryption=address.startswith("tls://"))
     try:
         client = Client(address, security=security, timeout=PATIENCE, set_as_default=False)
@@ -115,7 +115,7 @@ def warning_of(address: str) -> str:
     return f"{OPEN.format(address=address)}{HOW}." if is_open else ""
 
 
-def _see_that_it_may_be_reached(address: str) -> None:
+def check_address(address: str) -> None:
     """See that an address is one that nobody can listen to, or pretend to be.
 
     Raises:

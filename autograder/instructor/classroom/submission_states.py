@@ -98,7 +98,7 @@ def standing(course: Course, failures: Sequence[Failure]) -> list[Row]:
 
 
 def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> Iterator[Row]:
-    failed = {(f.student, f.assignment): f for f in failures}
+    failed = {(f.student, f.assignment): f for f in failures if not f.was_graded}
     for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
         failure = failed.get((student, assignment))
         if failure is not None:

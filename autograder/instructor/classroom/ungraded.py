@@ -9,17 +9,19 @@ from autograder.instructor.course import printable
 
 @dataclass(frozen=True)
 class Failure:
-    """A submission that has no grade.
+    """A submission that could not be graded.
 
     Attributes:
         why: in a sentence.
         theirs: whether it is the submission that is broken, and not the grading.
+        was_graded: whether the same was handed in before, and has the grade that it was given then.
     """
 
     student: str
     assignment: str
     why: str
     theirs: bool
+    was_graded: bool = False
 
 
 def told(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ import msgspec
 
 from autograder.instructor.calibration import JUDGED, Basis, fingerprint, of_grades
 from autograder.instructor.course import Course
+from autograder.instructor.nbgrader_plugins import is_same
 
 ALL: Final = frozenset(Basis.__struct_fields__)
 
@@ -65,6 +66,15 @@ class Bases:
         """Whether it is what was handed in now that has a grade."""
         then = self.then(student, assignment)
         return then is not None and self.is_of_now(student, assignment, then.submission)
+
+    def was_graded(self, student: str, assignment: str) -> bool:
+        """Whether what is handed in now was graded once, though that is to be done anew."""
+        graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
+        try:
+            now = self._handed_in(student, assignment)
+        except OSError:
+            return False
+        return graded.exists() and is_same(self.course.remembered(student, assignment), now)
 
     def is_of_now(self, student: str, assignment: str, submission: str) -> bool:
         """Whether what was handed in now is a submission that is known in a few letters."""

@@ -129,7 +129,8 @@ class Archive:
         except _TooMuchError as error:
             raise ArchiveError(f"{path.name} is too large: {error}") from None
         except Exception as error:
-            raise ArchiveError(f"{path.name} cannot be read as a zip file: {error}.") from None
+            why = str(error).rstrip(".")
+            raise ArchiveError(f"{path.name} cannot be read as a zip file: {why}.") from None
 
     def _outer(self, archive: zipfile.ZipFile) -> Iterator[Found]:
         for about, name in _wanted(archive, PurePosixPath(), self.refuse, nested=False):

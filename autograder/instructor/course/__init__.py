@@ -14,7 +14,7 @@ from autograder.instructor.course.class_file import (
     zone_of,
 )
 from autograder.instructor.course.files_beside import EXCHANGED, is_taken, left_out
-from autograder.instructor.course.handed_in_times import TIMES, read_times
+from autograder.instructor.course.handed_in_times import TIMES, read_times, written_when
 from autograder.instructor.course.course import ANEW, NAMESPACE, Course, ReleaseError, reason
 from autograder.instructor.course.handed_in import MOST_TOGETHER, cannot_be_copied, cannot_be_taken
 from autograder.instructor.course.names import printable, readable, without_controls
@@ -69,6 +69,7 @@ __all__ = [
     "zone_of",
     "read_table",
     "read_times",
+    "written_when",
     "readable",
     "reason",
     "stoppable",

@@ -140,8 +140,9 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
         raise ClassError(f"grading/{NAME}: {printable(_meant(str(error)))}") from None
     except tomllib.TOMLDecodeError as error:
         raise ClassError(
-            f"grading/{NAME} cannot be read as TOML: {printable(str(error))}. The README has an "
-            f"example of such a file."
+            f"grading/{NAME} cannot be read as TOML: {printable(str(error))}. A time is written as "
+            f"2026-10-12T23:59:00, and a whole day as 2026-10-12. The README has an example of "
+            f"such a file."
         ) from None
     except (ClassError, OSError, UnicodeDecodeError, ValueError) as error:
         raise ClassError(f"grading/{NAME}: {printable(str(error))}") from None

@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Final
 
-from autograder.instructor.course.class_file import ClassError, moment
+from autograder.instructor.course.class_file import NAME, ClassError, moment
 from autograder.instructor.course.written_tables import WrittenTableError, read_table
 
 TIMES: Final = "handed_in.csv"
@@ -19,6 +19,12 @@ UTC: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
 """How a time says that it is in UTC."""
 
 COLUMNS: Final = ("student", "assignment", "time")
+
+
+def written_when(grading: Path) -> tuple[int, ...]:
+    """When what an instructor wrote of times was last written, to see that it is as it was."""
+    files = (grading / name for name in (NAME, TIMES))
+    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
 
 
 def read_times(

@@ -27,8 +27,8 @@ STATUSES: Final = frozenset(128 + number for number in SIGNALS)
 
 STOPPED: Final = (
     "Stopped. What was graded is kept, and what was at work has its files of before, and is graded "
-    "the next time. Run the same command again to go on from there; with AGAIN=1, --again or "
-    "--force, it would begin anew."
+    "the next time. To go on from there, run the same command again, without AGAIN=1, --again or "
+    "--force, with which it would begin anew."
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from nbgrader.plugins import ExportPlugin
 
 from autograder.instructor.classroom import Person, Row, class_as_it_stands
-from autograder.instructor.course import Course, WrittenTableError, printable
+from autograder.instructor.course import Course, WrittenTableError, near, printable
 
 MOST_NAMED = 10
 """How many students are named who cannot be exported; how many more is said."""
@@ -32,24 +32,31 @@ class ClassExporter(ExportPlugin):
         except WrittenTableError as error:
             self.parent.fail(printable(str(error)))
         students, assignments = _chosen(self.student), _chosen(self.assignment)
+        everybody = rows
         rows = [
             row
-            for row in rows
+            for row in everybody
             if (not students or row.student in students)
             and (not assignments or row.assignment in assignments)
         ]
-        people = [person for person in people if not students or person.id in students]
         unknown = assignments - {row.assignment for row in rows}
         if unknown:
             self.parent.fail(
                 f"Nobody has handed in {', '.join(map(printable, sorted(unknown)))}, so there is "
                 f"nothing to export of it."
             )
+        known = {row.student for row in everybody} | {person.id for person in people}
+        if strangers := sorted(students - known):
+            self.parent.fail(
+                f"There is no student {', '.join(map(printable, strangers))}."
+                f"{near(strangers[0], known)}"
+            )
         ungraded = [f"{r.student} ({r.assignment})" for r in rows if not r.graded]
         self.say_of("no grade, so nothing of that is exported", ungraded)
         waiting = [f"{r.student} ({r.assignment})" for r in rows if r.needs_a_look]
         self.say_of("a score that waits for somebody's look, and is exported as it is", waiting)
         to.parent.mkdir(parents=True, exist_ok=True)
+        people = [person for person in people if not students or person.id in students]
         self.write(course, [row for row in rows if row.graded], people, to)
         self.log.info("Exported to %s", to)
 

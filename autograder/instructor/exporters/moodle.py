@@ -76,7 +76,7 @@ class Moodle(ClassExporter):
                 if page.is_symlink() or not page.is_file():
                     missing.append(row.student)
                     continue
-                folder = f"{_named(known[row.student])}_{ids[row.student]}_assignfeedback_file"
+                folder = f"{_named(known[row.student])}_{ids[row.student]}_assignfeedback_file_"
                 zipped.write(page, f"{folder}/{name}")
         return missing
 

@@ -102,7 +102,8 @@ def reached(url: str) -> Any:
         ) from None
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
+        said = cause[-1].rstrip(".?! ") if cause else "no answer"
         raise GradebookError(
-            f"The gradebook {shown(url)} cannot be reached: {cause[-1] if cause else 'no answer'}. "
+            f"The gradebook {shown(url)} cannot be reached: {said}. "
             f"See that the server runs, and that DB= names it, the database and who you are there."
         ) from None

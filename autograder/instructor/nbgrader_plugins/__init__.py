@@ -27,6 +27,7 @@ from autograder.instructor.nbgrader_plugins.lateness import (
     settle_lateness,
     times_of,
 )
+from autograder.instructor.nbgrader_plugins.looked_at import is_same
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 from autograder.instructor.nbgrader_plugins.publish import Publish
 from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
@@ -48,6 +49,7 @@ __all__ = [
     "enter_times",
     "enter_work",
     "is_behind",
+    "is_same",
     "keep_printable",
     "kept_notes",
     "no_exchange",

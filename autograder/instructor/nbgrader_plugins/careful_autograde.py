@@ -197,7 +197,9 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         if not self.is_same:
             ask_again(self.coursedir, assignment_id, student_id)
         course = Course(Path(self.coursedir.root))
-        course.remember(student_id, assignment_id, noted(self.handed_in))
+        graded = Path(self._format_dest(assignment_id, student_id)).resolve()
+        if graded == course.autograded / student_id / assignment_id:  # and not a test of itself
+            course.remember(student_id, assignment_id, noted(self.handed_in))
         self._drop_what_was_before()
 
     def _drop_what_was_before(self) -> None:

@@ -33,6 +33,7 @@ from autograder.instructor.nbgrader_plugins import (
     careful_feedback,
     careful_release,
     formgrader_pages,
+    lateness,
     stopped_autograde,
     timestamps,
 )
@@ -62,6 +63,7 @@ def configure(c: Any, root: Path) -> None:
     careful_release.install()
     careful_feedback.install()
     timestamps.install()
+    lateness.install()
     formgrader_pages.install()
     stopped_autograde.install()
     with contextlib.suppress(OSError):  # who may not write here only reads

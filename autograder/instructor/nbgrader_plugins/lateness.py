@@ -4,16 +4,24 @@ nbgrader has due dates, extensions, times and penalties, and nothing that reads 
 time is believed only where no student can have written it.
 """
 
+import functools
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbgrader.api import Gradebook
+from nbgrader.apps import api
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
 
-from autograder.instructor.course import Course, read_class_file, read_times
+from autograder.instructor.course import (
+    ClassError,
+    Course,
+    read_class_file,
+    read_times,
+    written_when,
+)
 from autograder.instructor.nbgrader_plugins.timestamps import written_time
 
 
@@ -97,6 +105,31 @@ def times_of(course: Course) -> Times:
         ClassError: what the class's files say cannot be understood.
     """
     return Times(course, course.api.config.CarefulAutograde.get("believe_timestamps", False))
+
+
+def _submitted(self: Any, assignment_id: str, student_id: str) -> datetime | None:
+    """In place of nbgrader's: what Formgrader compares with the time in the gradebook.
+
+    Where the two are not the same, it takes what was handed in for not graded.
+    """
+    course = Course(Path(self.coursedir.root))
+    believed = self.config.CarefulAutograde.get("believe_timestamps", False)
+    try:
+        return _times(course.root, believed, written_when(course.grading)).handed_in(
+            student_id, assignment_id
+        )
+    except ClassError:  # the commands say what is wrong
+        return None
+
+
+@functools.lru_cache(maxsize=1)  # Formgrader asks for each student
+def _times(root: Path, believed: bool, _: object) -> Times:
+    return Times(Course(root), believed)
+
+
+def install() -> None:
+    """Have Formgrader compare the times that the gradebook has."""
+    api.NbGraderAPI.get_submitted_timestamp = _submitted
 
 
 def check_times(about: Any, believed: bool) -> None:

@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from nbgrader.apps import api
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import parse_utc
 
@@ -34,16 +33,6 @@ def _existing(_: Any, dest_path: str) -> datetime | None:
     return written_time(Path(dest_path))
 
 
-def _submitted(self: Any, assignment_id: str, student_id: str) -> datetime | None:
-    """In place of nbgrader's: what Formgrader compares with the time in the gradebook."""
-    if not self.config.CarefulAutograde.get("believe_timestamps", False):
-        return None
-    about = self.coursedir
-    folder = about.format_path(about.submitted_directory, student_id, assignment_id)
-    return written_time(Path(about.root, folder))
-
-
 def install() -> None:
     """Have nbgrader read times so."""
     CourseDirectory.get_existing_timestamp = _existing
-    api.NbGraderAPI.get_submitted_timestamp = _submitted

@@ -9,7 +9,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.course import ClassError, read_class_file, read_times
+from autograder.instructor.course import ClassError, Course, read_class_file, read_times
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom
 
@@ -133,6 +133,13 @@ def test_what_is_due_is_missing_even_where_nobody_has_handed_it_in(room, report)
     report()
     assert ("ann", SECOND) not in grades(room)
     assert grades(room)["eve", FIRST]["state"] == "awaited"
+
+
+def test_formgrader_lists_what_is_graded_as_graded_whatever_times_are_written(room):
+    api = Course(room.root).api
+    assert {"ann", "bob", "cy"} <= api.get_autograded_students(FIRST)
+    [ann] = [each for each in api.get_submissions(FIRST) if each["student"] == "ann"]
+    assert (ann["autograded"], ann["score"], ann["timestamp"]) == (True, 10, "2026-10-15T06:00:00")
 
 
 def test_another_due_date_or_rule_counts_at_once_and_reaches_the_page(room, report):

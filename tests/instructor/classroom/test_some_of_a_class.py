@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import CarefulAutograde
 from autograder.instructor.worker import facts_of
+from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom
 
@@ -110,6 +114,52 @@ def test_unknown_names_are_a_sentence_with_those_that_are_near(room, command, na
     status, said = command(name, "--student", "anne\x1b[2J")
     assert status == 1
     assert said.endswith("There is no student anne␛[2J. Is it ann?")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("report", "SORT=totl"), "SORT: tables are sorted by student or by total, and not by 't"),
+        (("grade", "WORKERS=two"), "WORKERS: a number of workers is 1 or more, and 'two' is none"),
+        (("grade", "WORKERS=0"), "WORKERS: a number of workers is 1 or more, and '0' is none"),
+        (("grade", "STUDNET=ann"), "STUDNET= is not known. There are ASSIGNMENT= STUDENT= "),
+    ],
+)
+def test_what_is_misspelt_is_a_sentence_and_nothing_is_done(room, typed, said):
+    make = ("make", "-f", str(ROOT / "Makefile"), "-o", ".venv/installed")
+    done = subprocess.run(
+        [*make, f"BIN={Path(sys.executable).parent}", *typed],
+        cwd=room.root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "usage" not in done.stderr
+    assert states(room)["ann", SECOND] == ("waiting", "")
+
+
+def test_a_scheduler_that_is_none_is_refused_before_anything_is_to_be_graded_anew(room, command):
+    status, said = command("grade", "--again", "--scheduler", "foo")
+    assert (status, "foo is no address of a scheduler." in said) == (1, True)
+    assert not Course(room.root).has_forgotten("ann", FIRST)
+
+
+def test_with_nothing_graded_nothing_is_judged_again(tmp_path, capsys):
+    plain_course(tmp_path)
+    assert main(["--root", str(tmp_path), "regrade"]) == 0
+    assert "Nothing has been graded yet, so there is" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_grade_of_what_is_handed_in_stands_where_the_course_itself_is_not_graded_right(
+    room, command
+):
+    source = room.root / "solutions" / FIRST / f"{FIRST}.ipynb"
+    source.write_text(source.read_text().replace("assert total == 3", "assert total == 5"))
+    status, said = command("grade", "--assignment", FIRST)
+    assert status == 1
+    assert "grading does not get the course's own notebooks right here" in said
+    assert states(room)["ann", FIRST] == ("graded", "10.0")
+    assert states(room)["bob", FIRST] == ("failed", ""), "who handed in something else"
+    assert "so what is shown is of before: ann (01_sums)" in said
 
 
 def test_who_is_in_the_roster_alone_is_known(room, command):
