@@ -36,8 +36,8 @@ class Owners:
         self.numbers: dict[tuple[str, str], set[str]] = {}
         self.by_name: dict[str, set[str]] = {}
         for person in people:
-            for platform, columns in NUMBERS.items():
-                for number in filter(None, (person.others.get(c, "").strip() for c in columns)):
+            for platform in NUMBERS:
+                for number in _numbers(person, platform):
                     self.by_number.setdefault((platform, number), set()).add(person.id)
                     self.numbers.setdefault((platform, person.id), set()).add(number)
             for name in _names(person):
@@ -88,6 +88,16 @@ class Owners:
                 f"{printable(' or '.join(sorted(others)))} by the roster."
             )
         return student
+
+
+def _numbers(person: Person, platform: str) -> Iterator[str]:
+    """A platform's numbers of somebody; Moodle has one for each assignment."""
+    for column, said in person.others.items():
+        is_one = column in NUMBERS[platform] or (
+            platform == "Moodle" and column.startswith("moodle_id_")
+        )
+        if is_one and said.strip():
+            yield said.strip()
 
 
 def _own_name(owned: Owned) -> str:

@@ -29,8 +29,10 @@ LONGEST: Final = 60
 class Moodle(ClassExporter):
     """For each assignment, a worksheet, and a zip of the feedback pages.
 
-    Moodle finds students by the participant numbers in the column `moodle_id` of the roster: each
-    assignment in Moodle has its own, which stand in the worksheet that can be downloaded there.
+    Moodle finds students by participant numbers, which stand in the worksheet that can be
+    downloaded there. Each assignment has its own: those of `06_shard_map_matmul` are in the
+    roster's column `moodle_id_06_shard_map_matmul`. A column `moodle_id` serves where there is
+    none.
     """
 
     default: ClassVar = "grading/exports/moodle"
@@ -39,25 +41,32 @@ class Moodle(ClassExporter):
         self, course: Course, rows: Sequence[Row], people: Sequence[Person], to: Path
     ) -> None:
         """Write the files of each assignment."""
-        ids = self.ids(people, "moodle_id")
-        if not ids:
+        assignments = dict.fromkeys(row.assignment for row in rows)
+        ids_of = {assignment: self._ids(people, assignment) for assignment in assignments}
+        if not any(ids_of.values()):
             self.parent.fail(
                 "Moodle knows students by their participant numbers, and grading/roster.csv has no "
                 "column moodle_id with any. The worksheet that Moodle lets you download has them "
                 "(“Participant 123”)."
             )
-        without = dict.fromkeys(row.student for row in rows if row.student not in ids)
-        self.say_of(
-            "no moodle_id in grading/roster.csv, so nothing of that is exported", [*without]
-        )
         known = {person.id: person for person in people}
-        rows = [row for row in rows if row.student in ids]
         to.mkdir(parents=True, exist_ok=True)
-        for assignment in dict.fromkeys(row.assignment for row in rows):
-            mine = [row for row in rows if row.assignment == assignment]
+        for assignment, ids in ids_of.items():
+            theirs = [row for row in rows if row.assignment == assignment]
+            self.say_of(
+                f"no moodle_id in grading/roster.csv, so nothing of {assignment} is exported",
+                [row.student for row in theirs if row.student not in ids],
+            )
+            mine = [row for row in theirs if row.student in ids]
+            if not mine:
+                continue
             write_csv(to / f"{assignment}.csv", HEADING, _worksheet(mine, known, ids))
             pages = self._write_pages(course, mine, known, ids, to / f"{assignment}-feedback.zip")
             self.say_of(f"no feedback page of {assignment} yet", pages)
+
+    def _ids(self, people: Sequence[Person], assignment: str) -> Mapping[str, str]:
+        """The participant numbers that people have in an assignment."""
+        return self.ids(people, f"moodle_id_{assignment}") or self.ids(people, "moodle_id")
 
     def _write_pages(
         self,

@@ -143,11 +143,22 @@ def test_moodle_gets_a_worksheet_and_feedback_in_folders_that_it_takes_apart(roo
     for name, page in pages.items():
         folder, file = name.split("/")  # one folder, whatever somebody is called
         _, number, *plugin = folder.split("_")
-        assert plugin == ["assignfeedback", "file"]
+        assert plugin == ["assignfeedback", "file", ""], "before 4.1, Moodle wants the last _"
         assert page.endswith({"7001": "ada", "7002": "=bob"}[number])
         assert file == f"{A}.html"
-    assert "1 has no moodle_id in grading/roster.csv, so nothing of that is exported: cyd" in said
+    assert f"1 has no moodle_id in grading/roster.csv, so nothing of {A} is exported: cyd" in said
     assert not (room.root / "grading" / "exports" / "moodle" / f"{B}.csv").exists()
+
+
+def test_moodles_numbers_may_be_others_in_each_assignment(room, export):
+    roster = room.root / "grading" / "roster.csv"
+    before = roster.read_text()
+    roster.write_text(f"id,moodle_id,moodle_id_{B}\nada,7001,9001\n=bob,7002,\n")
+    said = export("Moodle", "--to", "m")
+    roster.write_text(before)
+    numbers = {a: [line[0] for line in table(room.root / "m" / f"{a}.csv")[1:]] for a in (A, B)}
+    assert numbers == {A: ["Participant 7002", "Participant 7001"], B: ["Participant 9001"]}
+    assert f"1 has no moodle_id in grading/roster.csv, so nothing of {B} is exported: =bob" in said
 
 
 def test_gradescope_gets_results_for_each_submission(room, export):
