@@ -3,7 +3,7 @@
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -12,7 +12,7 @@ from nbgrader.api import Gradebook
 from nbgrader.utils import find_all_files
 
 import autograder
-from autograder.exercises import BY_GRADE_ID, NOTEBOOKS, folders_of_courses
+from autograder.exercises import BY_GRADE_ID, Exercise, folders_of_courses
 from autograder.instructor.calibration.fingerprint import of_files
 
 JUDGED: Final = frozenset({"exercises", "judge", "points"})
@@ -75,14 +75,16 @@ def of_grades(coursedir: Any, assignment: str) -> Basis:
         }
     source = coursedir.format_path(coursedir.source_directory, ".", assignment)
     beside = map(Path, find_all_files(source, [*coursedir.ignore, "*.ipynb"]))
-    plans = [exercise.plan(0) for exercise in NOTEBOOKS.get(assignment, ())]
+    # an assignment of the instructor's own may have an exercise of any notebook in it
+    exercises = [exercise for name, exercise in BY_GRADE_ID.items() if name in points]
+    plans = [exercise.plan(0) for exercise in exercises]
     return Basis(
         submission="",
         cells=_digest([cells, of_files(beside, Path(source))]),
         plans=_digest([msgspec.json.encode(plan).decode() for plan in plans]),
         package=_package(),
         jax=_jax(),
-        exercises=_exercises(assignment),
+        exercises=_exercises(exercises),
         judge=of_files((_folder() / "judge").rglob("*.py"), _folder()),
         points=points,
         form=2,
@@ -113,12 +115,11 @@ def _jax() -> str:
     return " ".join(importlib.metadata.version(name) for name in ("jax", "jaxlib"))
 
 
-def _exercises(assignment: str) -> str:
-    """An assignment's own exercises, what exercises are made of, and other courses' packages."""
-    folder, own = (
-        _folder() / "exercises",
-        f"nb{assignment.partition('_')[0]}_",
-    )  # 11 has two modules
+def _exercises(exercises: Iterable[Exercise]) -> str:
+    """The modules of some exercises, what exercises are made of, and other courses' packages."""
+    folder = _folder() / "exercises"
+    # a module is called by its notebook's number; 11 has two
+    own = tuple({f"nb{exercise.id.partition('.')[0].zfill(2)}_" for exercise in exercises})
     files = (
         p for p in folder.rglob("*.py") if p.parent.name != "notebooks" or p.stem.startswith(own)
     )
