@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
+from nbgrader.api import Gradebook, MissingEntry
 from rich.console import Console
 
 from autograder.instructor.calibration import CalibrationError, calibrate
@@ -189,12 +190,24 @@ def _tell(course: Course, failure: Failure) -> None:
         readable(failure.student),
         failure.assignment,
         failure.assignment,
+        _name(course, readable(failure.student)),
         zone=zone_of(course.grading, course.assignments()),
     )
     page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
     folder = course.feedback / failure.student / failure.assignment
     write_page(folder / f"{failure.assignment}.html", page)
     outdate(course.autograded / failure.student / failure.assignment)
+
+
+def _name(course: Course, student: str) -> str:
+    """What a student is called, where somebody has entered it."""
+    about = course.api.coursedir
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        try:
+            known = gradebook.find_student(student)
+        except MissingEntry:  # who has handed in nothing that could be graded
+            return ""
+        return " ".join(filter(None, (known.first_name, known.last_name)))
 
 
 def broken(course: Course, pairs: Iterable[tuple[str, str]] | None = None) -> list[Failure]:

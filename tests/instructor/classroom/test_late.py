@@ -246,6 +246,10 @@ def test_names_are_on_the_first_page_and_on_the_next_when_they_change(room, repo
     write(room, "roster.csv", "id,name\neve,Eve-Lynn E\n")
     assert main(["--root", str(room.root), "feedback"]) == 0
     assert "Eve-Lynn E" in page.read_text()
+    (room.root / "grading" / "submitted" / "eve" / FIRST / f"{FIRST}.ipynb").write_text("{")
+    assert main(["--root", str(room.root), "grade"]) == 0
+    assert "could not be graded" in page.read_text()
+    assert "Eve-Lynn E" in page.read_text()
 
 
 def test_times_are_known_also_of_what_has_no_grade(room, report):
