@@ -139,6 +139,11 @@ MEANINGS: Final = (
         "dimension each entry of the spec is for.",
     ),
     (
+        r"Expected shard shape .* doesn't match the single device array shape",
+        "block-shape",
+        "A device was given a block of another shape than the layout cuts for it.",
+    ),
+    (
         r"does not match the specs of the input",
         "other-specs",
         "With Explicit axes, in_specs must match the argument's layout. To change the layout, use "

@@ -122,6 +122,8 @@ def _raised(error: BaseException, job: Job) -> tuple[str, str]:
     """A diagnosis of an error, and what is said of it."""
     if isinstance(error, NotHereError):
         return "not-here", f"Your function raised {their_error(error, job.function)}."
+    if isinstance(error, FileNotFoundError):
+        return "file-not-found", f"Your function raised {their_error(error, job.function)}."
     words = first_line(error)
     why = "not-addressable" if "non-addressable" in words else "raised"
     if why == "raised" and _speaks(error):
