@@ -129,8 +129,8 @@ MEANINGS: Final = (
     (
         r"cannot reshape array",
         "does-not-reshape",
-        "A reshape keeps the number of elements. In the body of a shard_map, that is the number of "
-        "one device's block.",
+        "A reshape keeps the number of elements. Take every size from the array itself, which, if "
+        "this is the body of a shard_map, is one device's block.",
     ),
     (
         r"not evenly divisible|does not evenly divide",

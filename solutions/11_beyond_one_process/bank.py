@@ -825,6 +825,83 @@ def train_step(params, x, y):
 
 design = (layouts, train_step)
 
+# %% a mean over the features, too exercise="11.7" score=0 diagnoses=["nearly-unchanged"] near=["unchanged", "off-by-a-factor"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    def objective(params):
+        return model_loss(params, x, y) / x.shape[-1]
+
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(objective)(params))
+
+
+design = (layouts, train_step)
+
+# %% in bfloat16 exercise="11.7" score=0 diagnoses=["coarser-type"] near=["values", "nearly-unchanged"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    few, x, y = jax.tree.map(lambda a: a.astype(jnp.bfloat16), (params, x, y))
+    down = jax.grad(model_loss)(few, x, y)
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d.astype(w.dtype), params, down)
+
+
+design = (layouts, train_step)
+
+# %% the sizes of SMALL written in exercise="11.7" score=0 diagnoses=["does-not-reshape"] near=["another-program", "only-the-first"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    return plain_step(params, x.reshape(8, 32, 96), y)
+
+
+design = (layouts, train_step)
+
+# %% computed again for the gradient, to save memory exercise="11.7" score=0.033 diagnoses=["works-too-much"] near=["waits-for-data"]
+specs = {
+    "qkv": P(None, "x"),
+    "out": P(None, None, "x"),
+    "up": P("x"),
+    "down": P("x"),
+    "batch": P("x"),
+}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    dimensions = {"qkv": 1, "out": 2, "up": 0, "down": 0}
+
+    @jax.checkpoint
+    def block(x, layer):
+        whole = {
+            name: lax.all_gather(w, "x", axis=dimensions[name], tiled=True)
+            for name, w in layer.items()
+        }
+        x = x + attention(norm(x), whole["qkv"], whole["out"])
+        return x + mlp(norm(x), whole["up"], whole["down"])
+
+    def body(params, x, y):
+        def objective(params):
+            h = x
+            for layer in params:
+                h = block(h, layer)
+            return lax.pmean(((h - y) ** 2).sum(-1).mean(), "x")
+
+        down = jax.grad(objective)(params)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    return jax.shard_map(body, in_specs=(weights, P("x"), P("x")), out_specs=weights)(params, x, y)
+
+
+design = (layouts, train_step)
+
 # %% attention of one's own, to all tokens exercise="11.7" score=0 diagnoses=["looks-ahead"] near=["unchanged"]
 specs = P(None, None, "x"), P("x"), P(None, "x"), P("x"), P("x")
 layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}

@@ -991,7 +991,7 @@ DECISION: Final = Exercise(
         ),
     ),
     hints=(
-        "Each of the three arrays takes 128 MiB in bfloat16. A copy is beyond the cap; a half and "
+        "Each of the three arrays takes 128 MiB in bfloat16. A copy is beyond the budget; a half and "
         "two eighths are within it.",
         "On this network, sending is what takes time. step_report lists what is sent, line by "
         "line: which array is gathered, and which result is added up?",
