@@ -159,13 +159,13 @@ def _of_fewer_digits(requirement: Computes | Designs, runs: Sequence[Run]) -> Wr
 
 def _of_a_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | None:
     """What is said of wrong values where a program turns to less than 32 bits by itself."""
-    has = {array.dtype.name for array in [*draws[0], *ran.outputs[0]]}
+    has = {array.dtype.name for arrays in (draws[0], ran.outputs[0]) for array in arrays}
     more = [name for name in ran.coarser_types if name not in has]
     if not more:
         return None
     return "coarser-type", (
         f"The values are wrong, and some of the program computes in {' and '.join(more)}. Is that "
-        f"why? They have to be as exact as float32 makes them."
+        f"why? Such numbers keep three digits or so, and values are compared in more."
     )
 
 

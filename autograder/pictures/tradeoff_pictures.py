@@ -56,7 +56,8 @@ def class_tradeoff_as_html(
     """
     names, chosen = [name for name, _ in places], [pair for _, pair in places]
     picture = _picture(chosen, others, cap, frontier, unit, names or [""])
-    said = f"The class: at most {cap:,} bytes may be held. The best that is known: {_listed(frontier, unit)}. "
+    said = f"The class: at most {cap:,} bytes may be held. "
+    said += f"The best that is known: {_listed(frontier, unit)}. "
     said += f"In the running: {_listed(chosen, unit) or 'nobody'}. "
     said += f"Beyond a budget: {_listed(others, unit) or 'nobody'}."
     return _embedded(picture, said, 640)
@@ -111,7 +112,8 @@ def _in_words(
 ) -> str:
     """What the picture shows."""
     return (
-        f"{title}: at most {cap:,} bytes may be held. The best that is known: {_listed(frontier, unit)}. "
+        f"{title}: at most {cap:,} bytes may be held. "
+        f"The best that is known: {_listed(frontier, unit)}. "
         f"Yours: {_listed(attempts, unit)}."
     )
 

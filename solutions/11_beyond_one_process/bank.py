@@ -863,45 +863,6 @@ def train_step(params, x, y):
 
 design = (layouts, train_step)
 
-# %% computed again for the gradient, to save memory exercise="11.7" score=0.033 diagnoses=["works-too-much"] near=["waits-for-data"]
-specs = {
-    "qkv": P(None, "x"),
-    "out": P(None, None, "x"),
-    "up": P("x"),
-    "down": P("x"),
-    "batch": P("x"),
-}
-layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
-
-
-def train_step(params, x, y):
-    dimensions = {"qkv": 1, "out": 2, "up": 0, "down": 0}
-
-    @jax.checkpoint
-    def block(x, layer):
-        whole = {
-            name: lax.all_gather(w, "x", axis=dimensions[name], tiled=True)
-            for name, w in layer.items()
-        }
-        x = x + attention(norm(x), whole["qkv"], whole["out"])
-        return x + mlp(norm(x), whole["up"], whole["down"])
-
-    def body(params, x, y):
-        def objective(params):
-            h = x
-            for layer in params:
-                h = block(h, layer)
-            return lax.pmean(((h - y) ** 2).sum(-1).mean(), "x")
-
-        down = jax.grad(objective)(params)
-        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
-
-    weights = [{name: specs[name] for name in params[0]}] * 2
-    return jax.shard_map(body, in_specs=(weights, P("x"), P("x")), out_specs=weights)(params, x, y)
-
-
-design = (layouts, train_step)
-
 # %% attention of one's own, to all tokens exercise="11.7" score=0 diagnoses=["looks-ahead"] near=["unchanged"]
 specs = P(None, None, "x"), P("x"), P(None, "x"), P("x"), P("x")
 layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}

@@ -30,7 +30,9 @@ def test_devices_are_shared_out_in_order():
 def test_a_mesh_may_have_its_devices_in_another_order():
     case = ProcessCase(2, LINE, (), (0, 1, 4, 5, 2, 3, 6, 7))
     assert [device.id for device in case.mesh().devices] == [0, 1, 4, 5, 2, 3, 6, 7]
-    assert str(case) == "2 processes, on a mesh of x=8 with its devices in the order 0 1 4 5 2 3 6 7"
+    assert (
+        str(case) == "2 processes, on a mesh of x=8 with its devices in the order 0 1 4 5 2 3 6 7"
+    )
     rows = Given("rows", (16, 4), ("x",), seed=3)
     outcomes = run(lambda rows: rows[0:16], 2, _arguments(replace(case, given=(rows,)), Path()))
     assert "process 0 has rows 0 to 3 and 8 to 11 on its disk" in outcomes[0].said

@@ -471,7 +471,8 @@ CHECKPOINT: Final = Exercise(
     ),
     hints=(
         "For saving: x.addressable_shards lists the blocks that are here. shard.index says which "
-        "rows, shard.data has them, and of several copies, each has a different `shard.replica_id`.",
+        "rows, shard.data has them, and of several copies, each has a different "
+        "`shard.replica_id`.",
         "For restoring, jax.make_array_from_callback(shape, sharding, read) asks for blocks, each "
         "by a tuple of slices. The files that a block lies in may be several, and of each it may "
         "need a part.",

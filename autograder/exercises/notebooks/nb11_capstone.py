@@ -156,8 +156,8 @@ DESIGN: Final = Exercise(
     ),
     hints=(
         "The parameters are 432 MiB, x and y together 96. With all of it cut in eighths, a device "
-        "holds 66 MiB. So the budget leaves you one choice for each array: which axes of the mesh cut "
-        "which of its dimensions.",
+        "holds 66 MiB. So the budget leaves you one choice for each array: which axes of the mesh "
+        "cut which of its dimensions.",
         "What a weight costs if it is gathered before its use is about twice its bytes (its "
         "gradient is reduce-scattered), whatever the number of tokens. What tensor parallelism "
         "costs is about four times the bytes of the tokens that a group of devices shares (forward "
@@ -166,9 +166,10 @@ DESIGN: Final = Exercise(
         "along the other.",
         "The compiler does not find that by itself if everything is stored in eighths. Tell it "
         "what is whole where it is used. A `shard_map` is the best way, with all_gather and "
-        "psum_scatter, as 8.4 and 8.5 have them: what is gathered there has its gradient reduce-scattered, where "
-        "the compiler would all-reduce it. 2 × 4, with weights gathered along the 2, is good. With "
-        "constraints, keep the tokens cut along the 2 all the way.",
+        "psum_scatter, as 8.4 (but without its jax.checkpoint) and 8.5 have them: what is gathered "
+        "there has its gradient reduce-scattered, where the compiler would all-reduce it. 2 × 4, "
+        "with weights gathered along the 2, is good. With constraints, keep the tokens cut along "
+        "the 2 all the way.",
         "The MLP has twice the weights of attention, and the same tokens. On a mesh of 2 × 2 × 2 "
         "each of the two can be shared among as many devices as suits it.",
     ),
