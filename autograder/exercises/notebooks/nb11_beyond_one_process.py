@@ -85,7 +85,7 @@ def _line(cell: str, right: str, **mistakes: Any) -> Predicts:
     return Predicts(
         "lines",
         cell,
-        f"what happens in {cell}",
+        f"what happens when both processes run {cell}",
         right,
         {name.replace("_", "-"): value for name, value in mistakes.items()},
         words=WORDS,
