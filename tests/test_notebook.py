@@ -34,6 +34,8 @@ def test_right_is_said_and_remembered(said):
     assert "01 Sharding basics ■□□□□□□□ 1 of 8 done ✓ 1.1 Column strips ○ 1.2" in words
     begun = "02 Computation follows data □□□□□□□ 0 of 7 done 03 Constraints"
     assert begun in words, "not begun: one line"
+    for spelt in ("05 shard_map □", "07 pmap migration □", "10 FFT and solvers □"):
+        assert spelt in words
 
 
 def test_wrong_names_what_was_asked_what_came_and_the_difference(said):

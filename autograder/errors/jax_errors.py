@@ -129,14 +129,19 @@ MEANINGS: Final = (
     (
         r"cannot reshape array",
         "does-not-reshape",
-        "A reshape keeps the number of elements. In the body of a shard_map, that is the number of "
-        "one device's block.",
+        "A reshape keeps the number of elements. Take every size from the array itself, which, if "
+        "this is the body of a shard_map, is one device's block.",
     ),
     (
         r"not evenly divisible|does not evenly divide",
         "does-not-divide",
         "A dimension would be cut into a number of pieces that does not divide it. Look at which "
         "dimension each entry of the spec is for.",
+    ),
+    (
+        r"Expected shard shape .* doesn't match the single device array shape",
+        "block-shape",
+        "A device was given a block of another shape than the layout cuts for it.",
     ),
     (
         r"does not match the specs of the input",

@@ -96,15 +96,22 @@ def compare_outputs(
     return None
 
 
-def worst_place(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> str:
+def worst_place(
+    outputs: Sequence[jax.Array], wanted: Sequence[Any], names: Sequence[str] = ()
+) -> str:
     """Where values are furthest off, with what is there and what is right; or nothing.
 
     Such as `1.5 at [0, 3] on device 2; it should be 0.75`.
+
+    Args:
+        outputs: what a program gave.
+        wanted: what is right.
+        names: what each of them is called, where there are several.
     """
     if len(outputs) != len(wanted):
         return ""
     furthest, said = 0.0, ""
-    for output, value in zip(outputs, wanted, strict=False):
+    for number, (output, value) in enumerate(zip(outputs, wanted, strict=True)):
         if output.shape != value.shape:
             return ""
         for shard in output.addressable_shards:
@@ -118,10 +125,11 @@ def worst_place(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> str:
             place = np.unravel_index(int((off * ABOUT >= off.max()).argmax()), off.shape)
             starts = [part.start or 0 for part in shard.index]
             at = ", ".join(str(int(i) + s) for i, s in zip(place, starts, strict=True))
-            where = f"at [{at}] on device" if at else "on device"
+            where = f"at [{at}] " if at else ""
+            where += f"of {names[number]} " if names else ""
             furthest = float(off.max())
-            number, wanted_number = _in_digits(came[place], right[place])
-            said = f"{number} {where} {shard.device.id}; it should be {wanted_number}"
+            found, wanted_number = _in_digits(came[place], right[place])
+            said = f"{found} {where}on device {shard.device.id}; it should be {wanted_number}"
     return said
 
 

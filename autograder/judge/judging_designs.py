@@ -20,6 +20,9 @@ from autograder.programs import BFLOAT16, LaidOut
 ALL_OF_IT = 1.03
 """Up to how many times its share a device works that repeats nothing: XLA counts a little more."""
 
+VALUES_FIRST = "first of all, at small sizes, the new parameters that one device would compute"
+"""What is asked of a step before its time is looked at."""
+
 FAIR = 0.9
 """How much of its share of the work a device does at least; what is less leaves something out."""
 
@@ -42,11 +45,17 @@ def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int)
     if len({(part.mesh.shape, part.mesh.names) for part in parts}) > 1:
         return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
     large, *small, beside = _laid_out(requirement, piece)
+    runs = [_run(requirement, number, program, seed) for number, program in enumerate(small)]
+    if all(map(_unchanged, runs)):
+        return basis.problem(
+            "unchanged", "The step returns the parameters exactly as they were given."
+        )
     values = judge_runs(
         requirement,
-        [_run(requirement, number, program, seed) for number, program in enumerate(small)],
+        runs,
         [_in_words(requirement, number, parts[0]) for number, _ in enumerate(small)],
-        basis,
+        basis.but(asked=VALUES_FIRST),
+        [f"`{name}` of layer {layer}" for layer in range(plan.layers) for name in plan.parameters],
     )
     if not values.met:
         return values
@@ -98,10 +107,20 @@ def _run(requirement: Designs, number: int, program: LaidOut, seed: int) -> Run:
     return draws, programs.run_laid_out(program, draws)
 
 
+def _unchanged(run: Run) -> bool:
+    """Whether a step returned the parameters that it was given, number for number."""
+    draws, ran = run
+    return all(
+        output.shape == given.shape and np.array_equal(output, given)
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+        for output, given in zip(outputs, inputs, strict=False)
+    )
+
+
 def _in_words(requirement: Designs, number: int, part: Placement) -> str:
     """What a program was given, in words."""
     shape = requirement.plan.sizes[number + 1][-1]
     axes = ", ".join(
         f"{name}={size}" for name, size in zip(part.mesh.names, part.mesh.shape, strict=True)
     )
-    return f"a batch of shape {shape} on a mesh of {axes}"
+    return f"random parameters and a batch of shape {shape} on a mesh of {axes}"

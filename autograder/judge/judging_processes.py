@@ -195,8 +195,11 @@ def _known_mistake(
     came = [
         all_that_came([r.parts[place] for r in results]) for place in range(len(results[0].parts))
     ]
+    right = [each.values for each in requirement.reference(case)]
     for diagnosis, mistaken in requirement.mistakes.items():
         would = [np.asarray(array) for array in mistaken(case)]
+        if not any(map(_off, would, right)):
+            continue  # this case does not show that mistake, so it is another
         if len(would) == len(came) and all(
             arrays and not any(_off(array, other) for array in arrays)
             for arrays, other in zip(came, would, strict=True)

@@ -82,8 +82,8 @@ def in_time(
     return basis.problem(
         "waits-for-data" if report.communicating > report.computing else "works-too-much",
         f"On {requirement.machine}, each device computes for {_ms(report.computing)} and "
-        f"communicates for {_ms(report.communicating)}. Within the cap, it can be done in "
-        f"{_ms(best / 1e6)} together.",
+        f"communicates for {_ms(report.communicating)}. Within the budget{'s' * (most is not None)}"
+        f", it can be done in {_ms(best / 1e6)} together.",
         credit=round(credit, 3),
     )
 

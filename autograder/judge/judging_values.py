@@ -42,9 +42,21 @@ def judge_values(
 
 
 def judge_runs(
-    requirement: Computes | Designs, runs: Sequence[Run], arguments: Sequence[str], basis: Finding
+    requirement: Computes | Designs,
+    runs: Sequence[Run],
+    arguments: Sequence[str],
+    basis: Finding,
+    names: Sequence[str] = (),
 ) -> Finding:
-    """The finding for what programs computed; for each, what it was given, in words."""
+    """The finding for what programs computed.
+
+    Args:
+        requirement: what was asked.
+        runs: what each program made of what it was given.
+        arguments: for each, what it was given, in words.
+        basis: what is known of the finding.
+        names: what the results are called, where they have names.
+    """
     wrongs = [
         next(filter(None, map(partial(compare, requirement.reference), draws, ran.outputs)), None)
         for draws, ran in runs
@@ -53,7 +65,7 @@ def judge_runs(
     if number is None:
         return basis.but(met=True, came="the right values on every input tried")
     draws, ran = runs[number]
-    basis = basis.but(came=_shown(requirement, draws, ran, arguments[number]))
+    basis = basis.but(came=_shown(requirement, draws, ran, arguments[number], names))
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):
         wrong = _known_mistake(requirement, runs) or wrong
@@ -74,19 +86,28 @@ def judge_runs(
         wrong = (
             _off_by_a_factor(requirement, arguments, runs)
             or _of_fewer_digits(requirement, runs)
+            or _of_a_coarser_type(draws, ran)
             or wrong
         )
     return basis.problem(*wrong)
 
 
 def _shown(
-    requirement: Computes | Designs, draws: list[list[np.ndarray]], ran: Ran, arguments: str
+    requirement: Computes | Designs,
+    draws: list[list[np.ndarray]],
+    ran: Ran,
+    arguments: str,
+    names: Sequence[str],
 ) -> str:
     """One place where a program's values are wrong, and for which arguments; else its types."""
+    count = len(ran.outputs[0])
+    if not names and count > 1:
+        names = [f"array {i} of the {count} returned" for i in range(1, count + 1)]
+    random = arguments if isinstance(requirement, Designs) else f"random {arguments}"
     for inputs, outputs in zip(draws, ran.outputs, strict=True):
-        place = worst_place(outputs, jax.tree.leaves(requirement.reference(*inputs)))
+        place = worst_place(outputs, jax.tree.leaves(requirement.reference(*inputs)), names)
         if place:
-            return f"{place}, for random {arguments}"
+            return f"{place}, for {random}"
     return ", ".join(map(typed, ran.outputs[0]))
 
 
@@ -134,6 +155,18 @@ def _of_fewer_digits(requirement: Computes | Designs, runs: Sequence[Run]) -> Wr
             "coarser type on the way?"
         )
     return None
+
+
+def _of_a_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | None:
+    """What is said of wrong values where a program turns to less than 32 bits by itself."""
+    has = {array.dtype.name for arrays in (draws[0], ran.outputs[0]) for array in arrays}
+    more = [name for name in ran.coarser_types if name not in has]
+    if not more:
+        return None
+    return "coarser-type", (
+        f"The values are wrong, and some of the program computes in {' and '.join(more)}. Is that "
+        f"why? Such numbers keep three digits or so, and values are compared in more."
+    )
 
 
 def _off_by_a_factor(

@@ -1,6 +1,7 @@
 """The way on: the next hint, what is done, and where the next notebook is."""
 
 import html
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 HINT: Final = "#2f6fab"
 """The colour of a hint's edge."""
+
+SPELT: Final = {"Fft": "FFT", "Pmap": "pmap", "Shard map": "shard_map"}
+"""How names are spelt that the titles of notebooks begin with."""
 
 COLAB: Final = "https://colab.research.google.com/github/"
 GITHUB: Final = "https://github.com/"
@@ -49,7 +53,10 @@ def show_progress() -> None:
 def title_of(notebook: str) -> str:
     """A notebook's name as one reads it: `01 Sharding basics`."""
     number, _, name = notebook.partition("_")
-    return f"{number} {name[:1].upper()}{name[1:].replace('_', ' ')}"
+    title = f"{name[:1].upper()}{name[1:].replace('_', ' ')}"
+    for capital, spelt in SPELT.items():
+        title = re.sub(rf"^{capital}\b", spelt, title)
+    return f"{number} {title}"
 
 
 def link_to(notebook: str) -> str:

@@ -56,7 +56,8 @@ def class_tradeoff_as_html(
     """
     names, chosen = [name for name, _ in places], [pair for _, pair in places]
     picture = _picture(chosen, others, cap, frontier, unit, names or [""])
-    said = f"The class: cap {cap:,} bytes. The best that is known: {_listed(frontier, unit)}. "
+    said = f"The class: at most {cap:,} bytes may be held. "
+    said += f"The best that is known: {_listed(frontier, unit)}. "
     said += f"In the running: {_listed(chosen, unit) or 'nobody'}. "
     said += f"Beyond a budget: {_listed(others, unit) or 'nobody'}."
     return _embedded(picture, said, 640)
@@ -84,7 +85,7 @@ def _picture(
     known = scaled(sorted(frontier))
     axes.step(*known, where="post", color="#0072b2", label="the best that is known")
     axes.plot(*known, "o", color="#0072b2", markersize=4)
-    axes.axvline(cap / size, color="#1a1a1a", linestyle="--", label="the cap")
+    axes.axvline(cap / size, color="#1a1a1a", linestyle="--", label="the most that may be held")
     label = ("beyond a budget" if others else None) if names else None
     axes.plot(*scaled(others), "x", color="#7a7a7a", label=label)
     label = "the class" if names else "yours"
@@ -111,7 +112,8 @@ def _in_words(
 ) -> str:
     """What the picture shows."""
     return (
-        f"{title}: cap {cap:,} bytes. The best that is known: {_listed(frontier, unit)}. "
+        f"{title}: at most {cap:,} bytes may be held. "
+        f"The best that is known: {_listed(frontier, unit)}. "
         f"Yours: {_listed(attempts, unit)}."
     )
 

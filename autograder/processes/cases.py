@@ -29,14 +29,13 @@ class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kind: what the function is given: the `mesh`; a `sharding` on it; a global `array` laid out
             by the spec; `rows`, a table of which a process has those alone that its devices hold
             by the spec; whole `values`, the same in each process; a `folder` for files, empty or
-            with a table's rows in it, cut into as many files as there are devices; a plain
-            `number`; or the `shape` itself.
+            with a table's rows in it; a plain `number`; or the `shape` itself.
         shape: an array's or a table's, in elements.
         spec: for each dimension the mesh axes that it is cut over, as `jax.P` takes them.
         seed: what values are drawn from.
         batch: of rows, how many there are in a batch: then each process has its share of each
             batch; 0 for the whole table at once.
-        number: the plain number.
+        number: the plain number; of a folder, how many files a table's rows are cut into.
     """
 
     kind: Literal["mesh", "sharding", "array", "rows", "values", "folder", "number", "shape"]
@@ -57,13 +56,15 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         processes: how many.
-        axes: the names and sizes of the mesh's axes, over all eight devices in order.
+        axes: the names and sizes of the mesh's axes, over all eight devices.
         given: what the function is called with.
+        order: the numbers of the devices as the mesh has them, row by row; by default in order.
     """
 
     processes: int
     axes: tuple[tuple[str, int], ...]
     given: tuple[Given, ...]
+    order: tuple[int, ...] = ()
 
     def devices_of(self, process: int) -> range:
         """The numbers of the devices that a process has: they are shared out in order."""
@@ -73,7 +74,10 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def mesh(self) -> jax.sharding.Mesh:
         """The mesh, over the devices of all processes; its axes are Auto."""
         names, sizes = tuple(n for n, _ in self.axes), tuple(s for _, s in self.axes)
-        return jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))
+        everywhere = jax.devices()
+        devices = [everywhere[i] for i in self.order or range(math.prod(sizes))]
+        kinds = (jax.sharding.AxisType.Auto,) * len(names)
+        return jax.sharding.Mesh(np.array(devices).reshape(sizes), names, axis_types=kinds)
 
     def arguments(self, folders: Path) -> tuple[Any, ...]:
         """The function's arguments, made in a worker.
@@ -87,7 +91,9 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __str__(self) -> str:
         """Such as `2 processes, on a mesh of x=4, y=2`."""
         number = f"{self.processes} process{'es' * (self.processes > 1)}"
-        return f"{number}, on a mesh of {', '.join(f'{name}={size}' for name, size in self.axes)}"
+        axes = ", ".join(f"{name}={size}" for name, size in self.axes)
+        order = f" with its devices in the order {' '.join(map(str, self.order))}"
+        return f"{number}, on a mesh of {axes}{order * bool(self.order)}"
 
 
 class NotHereError(ShortError, IndexError):
@@ -192,7 +198,7 @@ def write_files(case: ProcessCase, folders: Path) -> None:
     for given in case.given:
         if given.kind == "folder" and given.shape:
             (folders / "common").mkdir(exist_ok=True)
-            for name, block in files_of(given.values(), math.prod(s for _, s in case.axes)).items():
+            for name, block in files_of(given.values(), given.number).items():
                 np.save(folders / "common" / name, block)
 
 

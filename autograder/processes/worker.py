@@ -26,6 +26,9 @@ from autograder.processes.cases import NotHereError
 
 LOOPBACK: Final = "127.0.0.1"
 
+ELSEWHERE: Final = "non-addressable", "must be a fully addressable array"
+"""What JAX's errors have in them, in one version or another, where numbers are not all here."""
+
 DEVICES: Final = 8
 """How many devices the processes have together."""
 
@@ -122,8 +125,11 @@ def _raised(error: BaseException, job: Job) -> tuple[str, str]:
     """A diagnosis of an error, and what is said of it."""
     if isinstance(error, NotHereError):
         return "not-here", f"Your function raised {their_error(error, job.function)}."
+    if isinstance(error, FileNotFoundError):
+        return "file-not-found", f"Your function raised {their_error(error, job.function)}."
     words = first_line(error)
-    why = "not-addressable" if "non-addressable" in words else "raised"
+    elsewhere = any(said in words for said in ELSEWHERE)
+    why = "not-addressable" if elsewhere else "raised"
     if why == "raised" and _speaks(error):
         return what_it_raised(error, job.function, job.axes)
     return why, f"Your function raised {their_error(error, job.function)}."

@@ -145,10 +145,14 @@ class Report:
         return Measured(name, self.flops, sent, self.computing, self.communicating)
 
     def summary(self) -> str:
-        """One line: how much is communicated, computed and held on each device."""
+        """One line: how much is communicated, computed and held on each device.
+
+        What is sent is said where sizes were scaled up: there, it is what takes time.
+        """
+        sent = f" of buffers, {sized(self.sent)} sent" if self.scaled else ""
         said = (
             f"{len(self.collectives)} collective{'s' * (len(self.collectives) != 1)}, "
-            f"{sized(self.bytes)}"
+            f"{sized(self.bytes)}{sent}"
             if self.collectives
             else "no communication"
         )

@@ -21,6 +21,7 @@ from autograder.programs.compile_and_report import communication
 from autograder.programs.custom_calls import refuse_custom_calls
 from autograder.programs.program_errors import ProgramError, refuse_unreduced
 from autograder.programs.report import Report
+from autograder.programs.same_program import coarser_types
 from autograder.programs.understood import refuse_what_is_not_understood
 
 QUICKLY: Final[dict[str, str | bool]] = {"xla_backend_optimization_level": "0"}
@@ -50,6 +51,7 @@ class Ran:
         outside: the operations that it does outside of a `shard_map`; infinity if unknown.
         sure_to_end: whether its loops end whatever numbers they are given; one that does not must
             not be run with others than its own.
+        coarser_types: the types of floating-point numbers of less than 32 bits in it.
     """
 
     outputs: tuple[list[jax.Array], ...]
@@ -60,6 +62,7 @@ class Ran:
     other_meshes: tuple[str, ...]
     outside: float
     sure_to_end: bool
+    coarser_types: tuple[str, ...]
 
 
 def run(
@@ -137,6 +140,7 @@ def execute(
             tuple(requested.other_meshes(module, mesh)),
             requested.work_outside(module),
             requested.is_sure_to_end(module),
+            coarser_types(module),
         )
 
 

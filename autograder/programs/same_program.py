@@ -28,6 +28,9 @@ ALIKE: Final = (
 MOST_FACTORS: Final = 4
 """How many of the arguments' sizes the size of an array may be a product of."""
 
+COARSER: Final = {"bf16": "bfloat16", "f16": "float16"}
+"""Types of floating-point numbers of less than 32 bits, as a program has them and as JAX does."""
+
 Sizes = tuple[int, ...]
 """One size, in each of several programs."""
 
@@ -71,6 +74,12 @@ def refuse_another_program(
                     f"{' and '.join(map(str, small))} at the small ones. That does not follow from "
                     f"the arguments' sizes. Is one written in, or does the step cut something off?",
                 )
+
+
+def coarser_types(module: Any) -> tuple[str, ...]:
+    """The types of floating-point numbers of less than 32 bits that a program computes with."""
+    kinds = {kind for kind, _ in _all_arrays(module)}
+    return tuple(name for short, name in COARSER.items() if short in kinds)
 
 
 def hide_sizes(module: Any, smaller: Any) -> None:

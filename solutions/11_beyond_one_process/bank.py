@@ -101,9 +101,22 @@ def make_array(sharding, rows):
 # %% the process's rows together exercise="11.3" score=1 near=["own-array", "shape"]
 def make_array(sharding, rows):
     blocks = sharding.addressable_devices_indices_map(rows.shape).values()
+    ends = sorted({index[0].indices(len(rows))[:2] for index in blocks})
+    mine = np.concatenate([rows[start:stop] for start, stop in ends])
+    return jax.make_array_from_process_local_data(sharding, mine, rows.shape)
+
+
+# %% from the process's first row to its last exercise="11.3" score=0 diagnoses=["not-here"] near=["shape", "values"]
+def make_array(sharding, rows):
+    blocks = sharding.addressable_devices_indices_map(rows.shape).values()
     ends = [index[0].indices(len(rows)) for index in blocks]
     mine = rows[min(e[0] for e in ends) : max(e[1] for e in ends)]
     return jax.make_array_from_process_local_data(sharding, mine, rows.shape)
+
+
+# %% the table itself is put on the devices exercise="11.3" score=0 diagnoses=["raised"] near=["not-here", "block-shape"]
+def make_array(sharding, rows):
+    return jax.device_put(rows, sharding)
 
 
 # %% an even share for each process exercise="11.3" score=0 diagnoses=["shape"] near=["values", "not-here"]
@@ -131,7 +144,7 @@ def make_array(sharding, rows):
     return jnp.asarray(rows[start : start + share])
 
 
-# %% upside down in each block exercise="11.3" score=0 diagnoses=["values"] near=["none", "raised", "dtype", "not-here", "shape"]
+# %% upside down in each block exercise="11.3" score=0 diagnoses=["values"] near=["none", "raised", "block-shape", "dtype", "not-here", "shape"]
 def make_array(sharding, rows):
     return jax.make_array_from_callback(rows.shape, sharding, lambda index: rows[index][::-1])
 
@@ -148,9 +161,14 @@ def make_array(sharding, rows):
     return jax.make_array_from_callback(rows.shape, sharding, read)
 
 
-# %% the whole table for every block exercise="11.3" score=0 diagnoses=["raised"] near=["not-here"]
+# %% the whole table for every block exercise="11.3" score=0 diagnoses=["raised"] near=["not-here", "block-shape"]
 def make_array(sharding, rows):
     return jax.make_array_from_callback(rows.shape, sharding, lambda index: rows)
+
+
+# %% the first row of every block exercise="11.3" score=0 diagnoses=["block-shape"] near=["not-here", "raised", "shape"]
+def make_array(sharding, rows):
+    return jax.make_array_from_callback(rows.shape, sharding, lambda index: rows[index[0].start])
 
 
 # %% forgets to return exercise="11.3" score=0 diagnoses=["none"] near=["own-array"]
@@ -174,6 +192,11 @@ def to_host(x):
 # %% reads what is not here exercise="11.4" score=0 diagnoses=["not-addressable"] near=["none"]
 def to_host(x):
     return np.asarray(x)
+
+
+# %% moved to a device of its own exercise="11.4" score=0 diagnoses=["not-addressable"] near=["on-devices"]
+def to_host(x):
+    return np.asarray(jax.device_put(x, jax.local_devices()[0]))
 
 
 # %% its own shards exercise="11.4" score=0 diagnoses=["shape"] near=["raised"]
@@ -458,14 +481,73 @@ def restore(folder, sharding, shape):
     return jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
 
 
-# %% gathers to save, and reads the first file alone exercise="11.6" score=0 diagnoses=["not-addressable", "raised"]
+# %% gathers to save, and reads each block's own file exercise="11.6" score=0 diagnoses=["not-addressable", "file-not-found"] near=["restore: raised", "restore: block-shape"]
 def save(folder, x):
     np.save(folder / f"0-{len(x)}.npy", np.asarray(x))
 
 
 def restore(folder, sharding, shape):
-    first = np.load(folder / "0-4.npy")
-    return jax.make_array_from_callback(shape, sharding, lambda index: first[index])
+    def read(index):
+        start, stop, _ = index[0].indices(shape[0])
+        return np.load(folder / f"{start}-{stop}.npy")[:, index[1]]
+
+    return jax.make_array_from_callback(shape, sharding, read)
+
+
+# %% files that lie in the block, and no others exercise="11.6" score=0.5 diagnoses=["raised"] near=["restore: file-not-found", "restore: block-shape", "restore: values"]
+def save(folder, x):
+    for shard in x.addressable_shards:
+        start, stop, _ = shard.index[0].indices(len(x))
+        if shard.replica_id == 0:
+            np.save(folder / f"{start}-{stop}.npy", shard.data)
+
+
+def restore(folder, sharding, shape):
+    files = {tuple(map(int, f.stem.split("-"))): f for f in folder.glob("*.npy")}
+
+    def read(index):
+        start, stop, _ = index[0].indices(shape[0])
+        inside = [files[a, b] for a, b in sorted(files) if a >= start and b <= stop]
+        return np.concatenate([np.load(file)[:, index[1]] for file in inside])
+
+    return jax.make_array_from_callback(shape, sharding, read)
+
+
+# %% files that lie in the block, written into zeros exercise="11.6" score=0.5 diagnoses=["whole-files-alone"] near=["restore: values", "restore: sorted-as-text"]
+def save(folder, x):
+    for shard in x.addressable_shards:
+        start, stop, _ = shard.index[0].indices(len(x))
+        if shard.replica_id == 0:
+            np.save(folder / f"{start}-{stop}.npy", shard.data)
+
+
+def restore(folder, sharding, shape):
+    def read(index):
+        start, stop, _ = index[0].indices(shape[0])
+        block = np.zeros((stop - start, shape[1]), np.float32)
+        for file in folder.glob("*.npy"):
+            a, b = map(int, file.stem.split("-"))
+            if a >= start and b <= stop:
+                block[a - start : b - start] = np.load(file)
+        return block[:, index[1]]
+
+    return jax.make_array_from_callback(shape, sharding, read)
+
+
+# %% all columns for every block exercise="11.6" score=0.5 diagnoses=["block-shape"] near=["restore: file-not-found", "restore: raised"]
+def save(folder, x):
+    for shard in x.addressable_shards:
+        start, stop, _ = shard.index[0].indices(len(x))
+        if shard.replica_id == 0:
+            np.save(folder / f"{start}-{stop}.npy", shard.data)
+
+
+def restore(folder, sharding, shape):
+    whole = np.zeros(shape, np.float32)
+    for file in folder.glob("*.npy"):
+        start, stop = map(int, file.stem.split("-"))
+        whole[start:stop] = np.load(file)
+    return jax.make_array_from_callback(shape, sharding, lambda index: whole[index[0]])
 
 
 # %% the first process gathers alone, and puts files together backwards exercise="11.6" score=0 diagnoses=["waits", "values"] near=["written-twice", "restore: sorted-as-text"]
@@ -739,6 +821,44 @@ layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
 def train_step(params, x, y):
     jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(model_loss)(params, x, y))
     return params
+
+
+design = (layouts, train_step)
+
+# %% a mean over the features, too exercise="11.7" score=0 diagnoses=["nearly-unchanged"] near=["unchanged", "off-by-a-factor"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    def objective(params):
+        return model_loss(params, x, y) / x.shape[-1]
+
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(objective)(params))
+
+
+design = (layouts, train_step)
+
+# %% in bfloat16 exercise="11.7" score=0 diagnoses=["coarser-type"] near=["values", "nearly-unchanged"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    few, x, y = jax.tree.map(lambda a: a.astype(jnp.bfloat16), (params, x, y))
+    down = jax.grad(model_loss)(few, x, y)
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d.astype(w.dtype), params, down)
+
+
+design = (layouts, train_step)
+
+# %% the sizes of SMALL written in exercise="11.7" score=0 diagnoses=["does-not-reshape"] near=["another-program", "only-the-first"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    return plain_step(params, x.reshape(8, 32, 96), y)
 
 
 design = (layouts, train_step)

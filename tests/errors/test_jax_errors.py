@@ -56,6 +56,9 @@ def typed(function):
         (typed(lambda x: jnp.sum(x, 0, out_sharding=jax.P())), "no-out-sharding"),  # type: ignore[call-arg]
         (typed(lambda x: lax.with_sharding_constraint(x, jax.NamedSharding(EXPLICIT, jax.P("y")))),
          "other-modes-verb"),
+        (lambda x: jax.make_array_from_callback(
+            x.shape, jax.NamedSharding(LINE, jax.P("x")), lambda index: np.ones(x.shape)),
+         "block-shape"),
         (insists, "raised"),
         (lambda x: undefined, "raised"),  # type: ignore[name-defined]  # noqa: F821
     ],

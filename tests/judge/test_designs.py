@@ -1,5 +1,6 @@
 """Designs: values come first, then budgets, then time; and the large program is the small one."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -104,10 +105,34 @@ def test_new_parameters_are_brought_to_where_the_old_ones_were():
 
 
 def test_wrong_values_earn_nothing_however_fast():
-    found = verdict(step=lambda params, x, y: params, mistakes={"same": lambda a, b, x, y: (a, b)})
+    found = verdict(step=lambda params, x, y: params)
     assert found.score == 0
-    assert found.diagnoses == ("same",)
+    assert found.diagnoses == ("unchanged",)
     assert found.findings[0].trade is None
+
+
+def test_of_wrong_values_it_is_said_which_parameter_they_are_of():
+    def step(params, x, y):
+        first, second = plain(params, x, y)
+        return [first, {"w": second["w"] + x.sum()}]
+
+    said = verdict_as_text(verdict(step=step))
+    assert "Expected: first of all, at small sizes, the new parameters that one device" in said
+    assert re.search(
+        r"\] of `w` of layer 1 on device \d; it should be .*, for random parameters and a batch of "
+        r"shape \(32, 16\) on a mesh of x=8\.",
+        said,
+    )
+
+
+def test_numbers_of_fewer_bits_are_asked_about_where_there_are_some():
+    def step(params, x, y):
+        few = jax.tree.map(lambda w: w.astype(jnp.bfloat16).astype(w.dtype), params)
+        return jax.tree.map(lambda w, n: w + n, params, plain(few, x, y))
+
+    found = verdict(step=step)
+    assert found.diagnoses == ("coarser-type",)
+    assert "some of the program computes in bfloat16. Is that why?" in verdict_as_text(found)
 
 
 def test_values_that_are_right_at_one_small_size_alone_are_wrong():
@@ -117,9 +142,10 @@ def test_values_that_are_right_at_one_small_size_alone_are_wrong():
 
     found = verdict(step=step)
     assert found.diagnoses == ("only-the-first",)
-    assert "The values are right for a batch of shape (32, 16) on a mesh of x=8." in (
-        verdict_as_text(found)
-    )
+    said = verdict_as_text(found)
+    assert (
+        "The values are right for random parameters and a batch of shape (32, 16) on a mesh of x=8."
+    ) in said
 
 
 def test_beyond_a_budget_nothing_is_earned():

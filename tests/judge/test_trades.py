@@ -72,7 +72,7 @@ def test_every_attempt_is_drawn_and_said():
     assert page.count("<img") == 1
     assert "Yours: 512 held, 4,096 moved; 1,024 held, 1,024 moved." in page
     assert "The best that is known: 1,024 held, 2,816 moved" in page
-    assert "answer: cap 2,048 bytes." in page
+    assert "answer: at most 2,048 bytes may be held." in page
 
 
 def test_a_notebook_remembers_the_attempts(monkeypatch):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from autograder.processes import (
     Given,
@@ -24,6 +25,17 @@ def test_devices_are_shared_out_in_order():
     assert [list(case.devices_of(i)) for i in range(4)] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert str(case) == "4 processes, on a mesh of x=2, y=4"
     assert str(ProcessCase(1, LINE, ())) == "1 process, on a mesh of x=8"
+
+
+def test_a_mesh_may_have_its_devices_in_another_order():
+    case = ProcessCase(2, LINE, (), (0, 1, 4, 5, 2, 3, 6, 7))
+    assert [device.id for device in case.mesh().devices] == [0, 1, 4, 5, 2, 3, 6, 7]
+    assert (
+        str(case) == "2 processes, on a mesh of x=8 with its devices in the order 0 1 4 5 2 3 6 7"
+    )
+    rows = Given("rows", (16, 4), ("x",), seed=3)
+    outcomes = run(lambda rows: rows[0:16], 2, _arguments(replace(case, given=(rows,)), Path()))
+    assert "process 0 has rows 0 to 3 and 8 to 11 on its disk" in outcomes[0].said
 
 
 def test_values_are_drawn_alike_wherever_they_are_drawn():
@@ -78,7 +90,7 @@ def test_who_asks_for_others_rows_is_told_as_an_index_error():
 
 
 def test_files_are_blocks_of_rows(tmp_path):
-    table = Given("folder", (16, 2), seed=5)
+    table = Given("folder", (16, 2), seed=5, number=8)
     case = ProcessCase(2, LINE, (table, Given("folder")))
     write_files(case, tmp_path)
     names = {file.name for file in (tmp_path / "common").iterdir()}

@@ -103,6 +103,7 @@ def test_a_real_size_takes_a_real_time_and_nothing_is_run():
         "Scaled up, and not run: 8,192 in place of 16, 32,768 in place of 64, "
         "floating-point numbers as bfloat16."
     )
+    assert "7 collectives, 940 MB of buffers, 940 MB sent; on each device" in said
     assert "On TPU v5p, arithmetic takes" in said
     assert "communication is hidden behind arithmetic" in said
     bars = [e for e in ET.fromstring(report._repr_html_()).iter("div") if e.text == "arithmetic"]

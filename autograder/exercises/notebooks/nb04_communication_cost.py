@@ -991,8 +991,8 @@ DECISION: Final = Exercise(
         ),
     ),
     hints=(
-        "Each of the three arrays takes 128 MiB in bfloat16. A copy is beyond the cap; a half and "
-        "two eighths are within it.",
+        "Each of the three arrays takes 128 MiB in bfloat16. A copy is beyond the budget; a half "
+        "and two eighths are within it.",
         "On this network, sending is what takes time. step_report lists what is sent, line by "
         "line: which array is gathered, and which result is added up?",
         "Rows of x along the short axis are a good start. Weights can be cut along both axes in "

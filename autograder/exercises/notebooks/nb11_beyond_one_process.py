@@ -15,6 +15,9 @@ LINE: Final = (("x", 8),)
 WIDE: Final = (("x", 4), ("y", 2))
 TALL: Final = (("x", 2), ("y", 4))
 
+SHUFFLED: Final = (0, 1, 4, 5, 2, 3, 6, 7)
+"""An order of the devices in which each of two processes has rows that others stand between."""
+
 Axes = tuple[tuple[str, int], ...]
 
 
@@ -82,7 +85,7 @@ def _line(cell: str, right: str, **mistakes: Any) -> Predicts:
     return Predicts(
         "lines",
         cell,
-        f"what becomes of {cell}",
+        f"what happens when both processes run {cell}",
         right,
         {name.replace("_", "-"): value for name, value in mistakes.items()},
         words=WORDS,
@@ -150,17 +153,15 @@ LINES: Final = Exercise(
 
 
 def _batches(generator: np.random.Generator) -> Sequence[ProcessCase]:
-    def case(processes: int, axes: Axes, rows: int, columns: int) -> ProcessCase:
-        seed = _seed(generator)
+    def case(
+        processes: int, axes: Axes, rows: int, columns: int, order: tuple[int, ...] = ()
+    ) -> ProcessCase:
         shape = (rows, columns)
-        return ProcessCase(
-            processes,
-            axes,
-            (
-                Given("sharding", shape, ("x",)),
-                Given("rows", shape, ("x",), seed),
-            ),
+        given = (
+            Given("sharding", shape, ("x",)),
+            Given("rows", shape, ("x",), _seed(generator)),
         )
+        return ProcessCase(processes, axes, given, order)
 
     rows = 8 * int(generator.integers(2, 5))
     return (
@@ -168,6 +169,7 @@ def _batches(generator: np.random.Generator) -> Sequence[ProcessCase]:
         case(4, LINE, 16, 6),
         case(2, WIDE, 16, 3),
         case(4, TALL, 2 * rows, 4),
+        case(2, LINE, rows, 5, SHUFFLED),
     )
 
 
@@ -185,7 +187,7 @@ BATCH: Final = Exercise(
     title="An array from what each process reads",
     afterwards="jax.make_array_from_process_local_data(sharding, mine) and "
     "jax.make_array_from_callback(shape, sharding, read) make the same array. The first is handy "
-    "where each process has one piece, the second where one would have to think about which.",
+    "where each process has one piece, the second where it takes thought to find which pieces.",
     requirements=(
         OnProcesses(
             "make_array",
@@ -209,8 +211,9 @@ BATCH: Final = Exercise(
         "make arrays that all share.",
         "none": "Is a return missing?",
         "raised": "jax.make_array_from_callback takes the shape of the whole array, and a function "
-        "that returns the block of an index: rows[index]. And rows is no array yet: a piece of it "
-        "is.",
+        "that returns the block of an index. `rows` itself is not an array; `rows[index]` is.",
+        "block-shape": "What the function given to jax.make_array_from_callback returns has to be "
+        "the block of the index that it is called with: `rows[index]`.",
         "dtype": "The numbers are to stay what they are in the table.",
         "shape": "Does the array's shape follow from how many rows each process gave? Where two "
         "processes need the same rows, that is not their sum.",
@@ -258,8 +261,8 @@ HOST: Final = Exercise(
         "argument tiled: without it, arrays are stacked, or refused.",
     ),
     diagnoses={
-        "not-addressable": "np.asarray reads what is here. Some of these numbers are on other "
-        "processes' devices.",
+        "not-addressable": "A line that reads x, or moves it to one device, can only use what is "
+        "on this process's own devices, and some of these numbers are on the other processes'.",
         "none": "Is a return missing?",
         "not-numpy": "np.asarray makes one of it.",
         "differs-between-processes": "Each process knows the numbers that are here. The others' "
@@ -409,21 +412,38 @@ def _saved(case: ProcessCase) -> dict[str, np.ndarray]:
 
 
 def _restores(generator: np.random.Generator) -> Sequence[ProcessCase]:
-    def case(processes: int, axes: Axes, spec: Spec) -> ProcessCase:
-        shape = (8 * int(generator.integers(2, 5)), 8)
+    def case(processes: int, axes: Axes, spec: Spec, files: int) -> ProcessCase:
+        shape = (8 * files * int(generator.integers(2, 5)) // math.gcd(8, files), 8)
         given = (
-            Given("folder", shape, seed=_seed(generator)),
+            Given("folder", shape, seed=_seed(generator), number=files),
             Given("sharding", shape, spec),
             Given("shape", shape),
         )
         return ProcessCase(processes, axes, given)
 
-    return case(4, LINE, ("x",)), case(4, TALL, ("x", "y")), case(2, WIDE, (None, "x"))
+    return (
+        case(4, LINE, ("x",), 8),  # a file for each block
+        case(4, TALL, ("x", "y"), 8),  # several files in each block
+        case(2, LINE, ("x",), 3),  # blocks within a file, and blocks that are in two of them
+        case(2, WIDE, (None, "x"), 2),
+    )
 
 
 def _in_order_of_text(case: ProcessCase) -> tuple[np.ndarray]:
-    files = files_of(_table(case), 8)
+    files = files_of(_table(case), case.given[0].number)
     return (np.concatenate([files[name] for name in sorted(files)]),)
+
+
+def _of_whole_files(case: ProcessCase) -> tuple[np.ndarray]:
+    """Of each block the rows of those files that lie wholly inside of it, and zeros elsewhere."""
+    table, sharding = _table(case), case.given[1]
+    size = len(table) // _count(case, sharding.spec)
+    made = np.zeros_like(table)
+    for name, rows in files_of(table, case.given[0].number).items():
+        start, stop = map(int, name.removesuffix(".npy").split("-"))
+        if start // size == (stop - 1) // size:
+            made[start:stop] = rows
+    return (made,)
 
 
 CHECKPOINT: Final = Exercise(
@@ -443,12 +463,16 @@ CHECKPOINT: Final = Exercise(
             "the array that the files hold, laid out by the sharding",
             _restores,
             _laid_out,
-            mistakes={"sorted-as-text": _in_order_of_text},
+            mistakes={
+                "sorted-as-text": _in_order_of_text,
+                "whole-files-alone": _of_whole_files,
+            },
         ),
     ),
     hints=(
         "For saving: x.addressable_shards lists the blocks that are here. shard.index says which "
-        "rows, shard.data has them, and of several copies, each has another shard.replica_id.",
+        "rows, shard.data has them, and of several copies, each has a different "
+        "`shard.replica_id`.",
         "For restoring, jax.make_array_from_callback(shape, sharding, read) asks for blocks, each "
         "by a tuple of slices. The files that a block lies in may be several, and of each it may "
         "need a part.",
@@ -461,10 +485,17 @@ CHECKPOINT: Final = Exercise(
         "written, so that all processes choose the same: shard.replica_id numbers them.",
         "waits": "Saving is each process's own affair: shard.data is here, and needs nobody else. "
         "To compute with x, all processes have to do the same.",
-        "restore: raised": "Is a file looked for that is not there? The files may be cut in "
-        "another way than sharding cuts.",
+        "restore: file-not-found": "The files may be cut in another way than `sharding` cuts, so "
+        "their names do not follow from it: look which files there are.",
+        "restore: block-shape": "The index of a block has two slices here, one for its rows and "
+        "one for its columns.",
+        "restore: raised": "Files may be cut in another way than `sharding` cuts: a block can be a "
+        "part of one file, or have parts of several.",
         "restore: values": "Are the files put together in the order of their rows? glob gives them "
         "in no particular order.",
+        "restore: whole-files-alone": "These are the numbers that come if a file is used only "
+        "where all of its rows are in the block. A block can also be a part of a file, or have "
+        "parts of several.",
         "restore: none": "Is a return missing?",
         "dtype": "The numbers are to stay what they are.",
         "files-missing": "Which process holds these rows, and what does it write?",

@@ -147,7 +147,7 @@ DESIGN: Final = Exercise(
             FRONTIER,
             GIVEN,
             {
-                "unchanged": lambda *arrays: arrays[:-2],
+                "nearly-unchanged": lambda *arrays: arrays[:-2],
                 "ascends": trained(-RATE),
                 "eight-times": trained(8 * RATE),
                 "looks-ahead": trained(causal=False),
@@ -156,8 +156,8 @@ DESIGN: Final = Exercise(
     ),
     hints=(
         "The parameters are 432 MiB, x and y together 96. With all of it cut in eighths, a device "
-        "holds 66 MiB. So the cap leaves you one choice for each array: which axes of the mesh cut "
-        "which of its dimensions.",
+        "holds 66 MiB. So the budget leaves you one choice for each array: which axes of the mesh "
+        "cut which of its dimensions.",
         "What a weight costs if it is gathered before its use is about twice its bytes (its "
         "gradient is reduce-scattered), whatever the number of tokens. What tensor parallelism "
         "costs is about four times the bytes of the tokens that a group of devices shares (forward "
@@ -165,10 +165,11 @@ DESIGN: Final = Exercise(
         "of two axes you can have some of each: gather a weight along one, and share its tokens "
         "along the other.",
         "The compiler does not find that by itself if everything is stored in eighths. Tell it "
-        "what is whole where it is used. Best by a shard_map with all_gather and psum_scatter, as "
-        "8.4 and 8.5 have them: what is gathered there has its gradient reduce-scattered, where "
-        "the compiler would all-reduce it. 2 × 4, with weights gathered along the 2, is good. With "
-        "constraints, keep the tokens cut along the 2 all the way.",
+        "what is whole where it is used. A `shard_map` is the best way, with all_gather and "
+        "psum_scatter, as 8.4 (but without its jax.checkpoint) and 8.5 have them: what is gathered "
+        "there has its gradient reduce-scattered, where the compiler would all-reduce it. 2 × 4, "
+        "with weights gathered along the 2, is good. With constraints, keep the tokens cut along "
+        "the 2 all the way.",
         "The MLP has twice the weights of attention, and the same tokens. On a mesh of 2 × 2 × 2 "
         "each of the two can be shared among as many devices as suits it.",
     ),
@@ -189,8 +190,12 @@ DESIGN: Final = Exercise(
         "tokens of the batch: is something added up over the devices that should be averaged?",
         "ascends": "The parameters move by the right amount in the wrong direction: up the "
         "gradient. New parameters are the old ones minus LEARNING_RATE times the gradient.",
-        "unchanged": "The parameters come back as they were, or nearly so. Is the gradient taken "
-        "from them, and is the loss a mean over tokens alone?",
+        "unchanged": "New parameters are the old ones minus LEARNING_RATE times the gradient.",
+        "nearly-unchanged": "The parameters come back nearly as they were. Is the gradient far too "
+        "small? The loss adds up over the features, and is a mean over tokens alone.",
+        "does-not-reshape": "The step has to work at several sizes.",
+        "coarser-type": "Bytes are counted as those of bfloat16 whatever the type is, so a "
+        "coarser type saves nothing here.",
         "packs-numbers": "All numbers of the step are to be what they are on one device.",
         "looks-ahead": "These are the values of a model in which every token looks at all others, "
         "and not only at those before it.",
