@@ -30,8 +30,8 @@ def outdated_pages(
             now = shown_grades(gradebook, assignment, zone)
             for student in (s for s, a in submissions if a == assignment):
                 graded = course.autograded / student / assignment
-                page = course.feedback / student / assignment / f"{assignment}.html"
-                if page.exists() and is_behind(graded, now.get(student)):
+                pages = course.feedback / student / assignment
+                if pages.exists() and is_behind(graded, now.get(student)):
                     yield student, assignment
 
 

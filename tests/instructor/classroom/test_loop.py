@@ -106,7 +106,7 @@ def test_evidence_is_kept_beside_the_graded_notebook_and_judges_the_same_again(r
 def test_nothing_of_a_solution_or_the_bank_is_where_submissions_run(room):
     for folder in ("course", "grading/autograded"):
         files = [p for p in (room.root / folder).rglob("*") if p.is_file()]
-        assert {p.suffix for p in files} <= {".ipynb", ".json", ".shown"}
+        assert {p.suffix for p in files} <= {".ipynb", ".json", ".shown", ".graded"}
         for path in files:
             if "solution" in path.parts:
                 continue

@@ -153,7 +153,8 @@ def test_the_report_and_csvs_are_made_by_each_grading_and_by_a_command_of_their_
         give(room, "essay", "bob", manual_score=3, extra_credit=1)
         assert main(["--root", str(room.root), "report", "--sort", order]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert [line[:3] for line in lines if line[:3] in names] == names
+        begin = [line[:3] for line in lines if line[:3] in names]
+        assert begin[: len(names)] == names  # and below the table there are sentences
     assert page.exists()
 
 
