@@ -27,11 +27,11 @@ option = $(if $(value $(2)),$(1)="$$GIVEN_$(2)")
 SOME = $(call option,--assignment,ASSIGNMENT) $(call option,--student,STUDENT)
 
 # A name that is misspelt on the command line would be passed over, and all of a class be graded.
-KNOWN := $(GIVEN) DB AGAIN ALL ANONYMOUS RELEASE PYTHON BIN OLDEST NEWEST LOCK SIDE_BY_SIDE
+KNOWN := $(GIVEN) SHELL DB AGAIN ALL ANONYMOUS RELEASE PYTHON BIN OLDEST NEWEST LOCK SIDE_BY_SIDE
 TYPED := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
 STRANGE := $(filter-out $(KNOWN) -*-command-variables-*- MAKEFLAGS MFLAGS MAKEOVERRIDES,$(TYPED))
 $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
-$(patsubst %,%=,$(filter-out PYTHON BIN OLDEST NEWEST LOCK SIDE_BY_SIDE,$(KNOWN)))))
+$(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
 .PHONY: help collect grade regrade restore report feedback demo leaderboard exercise try test test-oldest test-newest test-colab lab site links release sync format lock benchmarks clean

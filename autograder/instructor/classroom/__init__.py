@@ -15,13 +15,19 @@ from autograder.instructor.classroom.kept_answers import Submission, kept_answer
 from autograder.instructor.classroom.leaderboard import LeaderboardError, show_leaderboard
 from autograder.instructor.classroom.regrading import regrade_class
 from autograder.instructor.classroom.restoring import list_backups, restore
-from autograder.instructor.classroom.roster import Person, RosterError, read_roster
+from autograder.instructor.classroom.roster import (
+    OF_ONE_ASSIGNMENT,
+    Person,
+    RosterError,
+    read_roster,
+)
 from autograder.instructor.classroom.schedulers import SchedulerError
 from autograder.instructor.classroom.side_by_side import Workers
 from autograder.instructor.classroom.submission_states import Row
 
 __all__ = [
     "EVERYTHING",
+    "OF_ONE_ASSIGNMENT",
     "Choice",
     "DemonstrationError",
     "LeaderboardError",

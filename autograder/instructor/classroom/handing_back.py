@@ -26,7 +26,7 @@ def report_class(
         best_first: whether tables are sorted by totals, and not by students.
 
     Returns:
-        The exit status: 0.
+        The exit status: 0, or 1 where a page could not be renewed.
 
     Raises:
         ClassError: what is written of the class cannot be understood.
@@ -35,8 +35,8 @@ def report_class(
         if not any(course.submitted.glob("[!.]*")) and not read_roster(course):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
-        report(course, console, broken(course), choice, best_first)
-    return 0
+        failures = report(course, console, broken(course), choice, best_first)
+    return 0 if all(failure.theirs for failure in failures) else 1
 
 
 def hand_back(

@@ -59,7 +59,7 @@ def renew_pages(
             renewed.append(f"{student} ({assignment})")
         else:
             why = f"no new feedback page. {reason(done)}"
-            failures.append(Failure(student, assignment, why, theirs=False))
+            failures.append(Failure(student, assignment, why, theirs=False, was_graded=True))
     if renewed:
         more = len(renewed) - MOST_NAMED
         said = ", ".join(renewed[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -11,8 +11,9 @@ from autograder.instructor.classroom.attempts import (
     keep_attempts,
     scored_otherwise,
 )
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.roll_call import Facts
-from autograder.instructor.classroom.roster import COLUMNS, ROSTER
+from autograder.instructor.classroom.roster import COLUMNS, OF_ONE_ASSIGNMENT, ROSTER
 from autograder.instructor.classroom.submission_states import Row
 from autograder.instructor.classroom.what_changed import Bases, told
 from autograder.instructor.course import TIMES, Course, in_words, near
@@ -21,7 +22,9 @@ MOST_LISTED: Final = 20
 """How many submissions a sentence lists; the CSVs have all."""
 
 
-def remarks(course: Course, facts: Facts, rows: Sequence[Row]) -> Iterator[str]:
+def remarks(
+    course: Course, facts: Facts, rows: Sequence[Row], choice: Choice = EVERYTHING
+) -> Iterator[str]:
     """A sentence for each thing that is to be known."""
     rules = facts.times.rules
     for assignment in dict.fromkeys(row.assignment for row in rows):
@@ -52,11 +55,16 @@ def remarks(course: Course, facts: Facts, rows: Sequence[Row]) -> Iterator[str]:
         yield (
             f"{why}, so what is shown is of before: {_listed(those)}. make grade grades them anew."
         )
+    if unknown := [row for row in handed_in if row.graded and _is_unknown(course, row)]:
+        yield (
+            f"What these grades rest on is not known, because nbgrader gave them by itself, or "
+            f"their files are gone: {_listed(unknown)}. make grade grades them anew."
+        )
     if waiting := [row for row in handed_in if row.state == "waiting"]:
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
     if broken := [row for row in handed_in if row.state == "broken"]:
         yield from _before(course, broken)
-    yield from _gone(course, rows)
+    yield from _gone(course, rows, choice)
     yield from _strangers(facts, handed_in)
     yield from _columns(facts)
     yield from _unknown_times(course, facts, rows)
@@ -111,18 +119,18 @@ def _before(course: Course, broken: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _gone(course: Course, rows: Sequence[Row]) -> Iterator[str]:
+def _gone(course: Course, rows: Sequence[Row], choice: Choice) -> Iterator[str]:
     """Whose grade is in the gradebook, and whose files are not there any more."""
     about, there = course.api.coursedir, set(course.submissions())
     for assignment in dict.fromkeys(row.assignment for row in rows):
         with Gradebook(about.db_url, about.course_id) as gradebook:
             graded = gradebook.assignment_submissions(assignment)
-            gone = sorted(s.student_id for s in graded if (s.student_id, assignment) not in there)
+            theirs = [(submission.student_id, assignment) for submission in graded]
+            gone = sorted(who for who, _ in choice.of(pair for pair in theirs if pair not in there))
         if gone:
             yield (
-                f"Of these the gradebook has a grade of {assignment}, and there is nothing in "
-                f"grading/submitted/ any more, so they are in no table: "
-                f"{_cut(gone)}."
+                f"The gradebook has grades of {assignment} of these, who have nothing of it in "
+                f"grading/submitted/ any more; they are not shown: {_cut(gone)}."
             )
 
 
@@ -130,7 +138,8 @@ def _columns(facts: Facts) -> Iterator[str]:
     """Columns of the roster that nothing is made of, and are called almost as others are."""
     found = dict.fromkeys(column for person in facts.people for column in person.others)
     for column in found:
-        if column not in COLUMNS and (meant := near(column, COLUMNS, 0.75)):
+        is_known = column in COLUMNS or column.startswith(OF_ONE_ASSIGNMENT)
+        if not is_known and (meant := near(column, COLUMNS, 0.75)):
             yield f"grading/{ROSTER} has a column {column}, which is not known.{meant}"
 
 
@@ -192,6 +201,12 @@ def _outdated(course: Course, rows: Sequence[Row]) -> dict[str, list[Row]]:
         elif bases.is_graded(*pair) and (changed := bases.changed(*pair)):
             found.setdefault(f"Since these were graded, {told(changed)}", []).append(row)
     return found
+
+
+def _is_unknown(course: Course, row: Row) -> bool:
+    """Whether it cannot be told of what a grade is, nor that it is to be made anew."""
+    pair = row.student, row.assignment
+    return Bases(course).then(*pair) is None and not course.has_forgotten(*pair)
 
 
 def _listed(rows: Sequence[Row], about: Sequence[str] = ()) -> str:

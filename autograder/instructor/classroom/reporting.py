@@ -58,7 +58,7 @@ def report(
     console.print()
     if any(row.needs_a_look for row in rows):
         console.print(f"{grade_table.LOOK} is where somebody has to look: Formgrader shows where.")
-    for remark in remarks(course, facts, rows):
+    for remark in remarks(course, facts, rows, choice):
         console.print(Text(printable(remark)))
     for sentence, about in told([f for f in failures if choice.has(f.student, f.assignment)]):
         console.print(Text(sentence))

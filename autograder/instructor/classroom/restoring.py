@@ -7,7 +7,7 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder.instructor.course import Course, GradebookError, printable, zone_of
+from autograder.instructor.course import ClassError, Course, GradebookError, printable, zone_of
 from autograder.instructor.gradebook import (
     back_up,
     backups,
@@ -16,7 +16,7 @@ from autograder.instructor.gradebook import (
     shown,
     shown_grades,
 )
-from autograder.instructor.nbgrader_plugins import is_behind
+from autograder.instructor.nbgrader_plugins import has_other_scores
 
 
 def list_backups(course: Course, console: Console) -> int:
@@ -25,7 +25,10 @@ def list_backups(course: Course, console: Console) -> int:
     if not copies:
         console.print("There is no copy of the gradebook yet: none of its grades has changed.")
         return 0
-    zone = zone_of(course.grading, course.assignments())
+    try:
+        zone = zone_of(course.grading, course.assignments())
+    except ClassError:  # which keeps nobody from going back
+        zone = UTC
     console.print("The gradebook, as it was before its grades were changed, the last one first:")
     for copy in copies:
         when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone(zone)
@@ -66,9 +69,9 @@ def restore(course: Course, console: Console, file: Path) -> int:
         console.print(f"What it was before is in {where}.", markup=False, highlight=False)
     if again:
         console.print(
-            f"{again} submissions were graded otherwise than that: make grade runs them again."
+            f"{again} submissions are to be graded again: make grade does that."
             if again > 1
-            else "One submission was graded otherwise than that: make grade runs it again."
+            else "One submission is to be graded again: make grade does that."
         )
     return 0
 
@@ -76,12 +79,11 @@ def restore(course: Course, console: Console, file: Path) -> int:
 def _forget_what_is_not_in(copy: str, course: Course) -> int:
     """Have those submissions graded again whose grades a gradebook has not; how many now are."""
     submissions = course.submissions()
-    zone = str(zone_of(course.grading, course.assignments()))
     with Gradebook(copy, course.api.coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            there = shown_grades(gradebook, assignment, zone)
+            there = shown_grades(gradebook, assignment, "")
             for student in (s for s, a in submissions if a == assignment):
                 folder = course.autograded / student / assignment
-                if folder.is_dir() and is_behind(folder, there.get(student, "nothing")):
+                if folder.is_dir() and has_other_scores(folder, there.get(student)):
                     course.forget(student, assignment, wholly=True)
     return sum(course.has_forgotten(*pair) for pair in submissions)

@@ -24,6 +24,9 @@ OF_PLATFORMS: Final = ("lms_user_id", "canvas_id", "moodle_id")
 """Columns one of which nbgrader keeps, too."""
 
 
+OF_ONE_ASSIGNMENT: Final = "moodle_id_"
+"""How columns begin that have Moodle's numbers of people in one assignment, whose name follows."""
+
 COLUMNS: Final = ("id", "name", "first_name", "last_name", "email", "section", *OF_PLATFORMS)
 """Those of which something is made; others are kept."""
 

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from autograder.instructor.classroom import Person
+from autograder.instructor.classroom import OF_ONE_ASSIGNMENT, Person
 from autograder.instructor.collecting.platforms import Owned
 from autograder.instructor.course import printable
 
@@ -94,7 +94,7 @@ def _numbers(person: Person, platform: str) -> Iterator[str]:
     """A platform's numbers of somebody; Moodle has one for each assignment."""
     for column, said in person.others.items():
         is_one = column in NUMBERS[platform] or (
-            platform == "Moodle" and column.startswith("moodle_id_")
+            platform == "Moodle" and column.startswith(OF_ONE_ASSIGNMENT)
         )
         if is_one and said.strip():
             yield said.strip()

@@ -15,7 +15,7 @@ from autograder.instructor.course.class_file import (
 )
 from autograder.instructor.course.files_beside import EXCHANGED, is_taken, left_out
 from autograder.instructor.course.handed_in_times import TIMES, read_times, written_when
-from autograder.instructor.course.course import ANEW, NAMESPACE, Course, ReleaseError, reason
+from autograder.instructor.course.course import ANEW, BY_NBGRADER, NAMESPACE, Course, ReleaseError, memory_in, reason
 from autograder.instructor.course.handed_in import MOST_TOGETHER, cannot_be_copied, cannot_be_taken
 from autograder.instructor.course.names import printable, readable, without_controls
 from autograder.instructor.course.notebook_rewriting import BASE64, MOST_PICTURED, PICTURES
@@ -34,6 +34,7 @@ from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
     "ANEW",
+    "BY_NBGRADER",
     "BASE64",
     "EXCHANGED",
     "MOST_BYTES",
@@ -71,6 +72,7 @@ __all__ = [
     "read_times",
     "written_when",
     "readable",
+    "memory_in",
     "reason",
     "stoppable",
     "without_controls",

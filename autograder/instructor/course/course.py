@@ -1,6 +1,7 @@
 """The course's folders, and nbgrader's own interface to them."""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -22,6 +23,9 @@ class ReleaseError(RuntimeError):
 
 NAMESPACE: Final = "shardlings"
 """What is ours stands under this name in nbconvert's resources, and in a cell's metadata."""
+
+BY_NBGRADER: Final = "graded by nbgrader: "
+"""What stands before what is remembered of a grade of which only the submission is known."""
 
 ANEW: Final = "to be graded anew: "
 """What stands before all that is remembered of a grade that is to be made anew."""
@@ -135,7 +139,7 @@ class Course:
         return list(misplaced(self.submitted, self.assignments()))
 
     def _memory(self, student: str, assignment: str) -> Path:
-        return self.autograded / student / assignment / f"{assignment}.graded"
+        return memory_in(self.autograded / student / assignment, assignment)
 
     def release(self, assignment: str) -> None:
         """Make the notebook that students open, and enter its cells into the gradebook.
@@ -156,8 +160,14 @@ class Course:
         return ""
 
 
+def memory_in(graded: Path, assignment: str) -> Path:
+    """Of a folder with a graded submission, the file that says what its grade rests on."""
+    return graded / f"{assignment}.graded"
+
+
 def reason(done: dict[str, str]) -> str:
     """What stopped nbgrader: the first exception in its log, for those after say less."""
     lines = [line.strip() for line in (done["log"] or "").splitlines()]
     errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
+    errors = [re.sub(r"^autograder[\w.]*\.(\w+: )", r"\1", line) for line in errors]
     return errors[0] if errors else done["error"] or "nbgrader says no more."

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from autograder.instructor.classroom import Person, Row, write_csv
+from autograder.instructor.classroom import OF_ONE_ASSIGNMENT, Person, Row, write_csv
 from autograder.instructor.course import Course, printable
 from autograder.instructor.exporters.class_exporter import ClassExporter
 
@@ -66,7 +66,7 @@ class Moodle(ClassExporter):
 
     def _ids(self, people: Sequence[Person], assignment: str) -> Mapping[str, str]:
         """The participant numbers that people have in an assignment."""
-        return self.ids(people, f"moodle_id_{assignment}") or self.ids(people, "moodle_id")
+        return self.ids(people, f"{OF_ONE_ASSIGNMENT}{assignment}") or self.ids(people, "moodle_id")
 
     def _write_pages(
         self,

@@ -14,12 +14,13 @@ from autograder.instructor.gradebook.address import (
 from autograder.instructor.gradebook.backups import back_up, backed_up, backups
 from autograder.instructor.gradebook.copies import put_back, readable_copy
 from autograder.instructor.gradebook.holding import BusyError, held_anywhere, held_here
-from autograder.instructor.gradebook.shown_grades import shown_grades
+from autograder.instructor.gradebook.shown_grades import Shown, shown_grades
 
 __all__ = [
     "VARIABLE",
     "BusyError",
     "GradebookError",
+    "Shown",
     "back_up",
     "backed_up",
     "backups",

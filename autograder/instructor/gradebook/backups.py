@@ -70,7 +70,7 @@ def backed_up(url: str, folder: Path) -> Iterator[None]:
         except (OSError, sqlite3.Error, SQLAlchemyError) as error:
             raise GradebookError(
                 f"No grade is changed, because the gradebook cannot be copied to {folder} first: "
-                f"{error}"
+                f"{error}."
             ) from None
         finally:
             is_at_it = False

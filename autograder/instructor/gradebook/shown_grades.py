@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from nbgrader.api import (
@@ -32,10 +32,22 @@ NAME: Final = Student.first_name, Student.last_name
 COMMENTS: Final = (Comment.auto_comment, Comment.manual_comment)
 
 
+class Shown(NamedTuple):
+    """What a page shows of the gradebook, in a few letters.
+
+    Attributes:
+        everything: scores, comments, times and the name; others where any of these is another.
+        found: the scores alone that grading has found.
+    """
+
+    everything: str
+    found: str
+
+
 def shown_grades(
     gradebook: Gradebook, assignment: str, zone: str, student: str = ANYBODY
-) -> Mapping[str, str]:
-    """Of each student, a digest of scores, comments, times and name: another where any of them is.
+) -> Mapping[str, Shown]:
+    """What the pages of each student show.
 
     It is asked of a whole class at once, because a question for each student takes a while.
 
@@ -46,6 +58,7 @@ def shown_grades(
         student: of whom.
     """
     rows: dict[str, list[list[Any]]] = {}
+    found: dict[str, list[list[Any]]] = {}
     for kind, columns in (
         (Grade, (*GRADES, *DUE, *NAME)),
         (Comment, COMMENTS),
@@ -65,7 +78,12 @@ def shown_grades(
         for whose, *row in gradebook.db.execute(wanted):
             theirs = rows.setdefault(whose, [["Zone", zone]])
             theirs.append([kind.__name__, *row])
-    return {whose: _digest(theirs) for whose, theirs in rows.items()}
+            if kind is Grade:
+                found.setdefault(whose, []).append(row[:2])  # the cell's name, and its score
+    return {
+        whose: Shown(_digest(theirs), _digest(found.get(whose, [])))
+        for whose, theirs in rows.items()
+    }
 
 
 def _digest(rows: list[list[Any]]) -> str:

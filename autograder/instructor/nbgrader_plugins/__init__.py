@@ -14,7 +14,11 @@ from autograder.instructor.nbgrader_plugins.careful_autograde import CarefulAuto
 from autograder.instructor.nbgrader_plugins.careful_exchange import cannot_fetch, no_exchange
 from autograder.instructor.nbgrader_plugins.careful_release import CarefulGenerateAssignment
 from autograder.instructor.nbgrader_plugins.configuration import configure
-from autograder.instructor.nbgrader_plugins.current_feedback import is_behind, outdate
+from autograder.instructor.nbgrader_plugins.current_feedback import (
+    has_other_scores,
+    is_behind,
+    outdate,
+)
 from autograder.instructor.nbgrader_plugins.entering_work import enter_work
 from autograder.instructor.nbgrader_plugins.judge_evidence import (
     JudgeEvidence,
@@ -48,6 +52,7 @@ __all__ = [
     "configure",
     "enter_times",
     "enter_work",
+    "has_other_scores",
     "is_behind",
     "is_same",
     "keep_printable",

@@ -22,6 +22,7 @@ from autograder.instructor.course import (
     GradebookError,
     UnreadableError,
     cannot_be_copied,
+    memory_in,
 )
 from autograder.instructor.nbgrader_plugins.checked_submission import CheckedSubmission
 from autograder.instructor.nbgrader_plugins.lateness import check_times, enter_times
@@ -32,8 +33,8 @@ from autograder.instructor.nbgrader_plugins.looked_at import (
     is_same,
     noted,
 )
+from autograder.instructor.nbgrader_plugins.making import begin, made_of, take_place
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
-from autograder.instructor.nbgrader_plugins.stopped_autograde import Kept
 
 
 class CarefulAutograde(Autograde, CheckedSubmission):
@@ -86,22 +87,14 @@ class CarefulAutograde(Autograde, CheckedSubmission):
             except CalibrationError as error:
                 self.log.error(str(error))
                 raise NbGraderException(str(error)) from None
-        self.before: Kept | None = None  # of the submission that is at work
-        try:
-            super().convert_notebooks()
-        finally:
-            self._put_back()
+        super().convert_notebooks()
 
-    def _put_back(self) -> None:
-        """Have the files of a submission whose grading was not finished be those of before.
+    def _format_dest(self, assignment_id: str, student_id: str, escape: bool = False) -> str:
+        """Where a submission's results are made, and not where those of before are."""
+        return str(made_of(self._graded(assignment_id, student_id, escape)))
 
-        nbgrader removes what there is of it, whatever has gone wrong.
-        """
-        if self.before is not None:
-            self.before.put_back()
-            self.before = None
-            if self.has_told_the_gradebook:
-                Course(Path(self.coursedir.root)).forget(*self.at_work)
+    def _graded(self, assignment: str, student: str, escape: bool = False) -> Path:
+        return Path(super()._format_dest(assignment, student, escape))
 
     def _found(self) -> set[str]:
         """The assignments of which there are submissions to grade."""
@@ -113,33 +106,40 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         """Whether a submission is to be graded.
 
         Raises:
-            NbGraderException: its files cannot be taken. nbgrader removes what there is of its
-                results, and goes on with the next.
+            NbGraderException: its files cannot be taken. nbgrader removes what was made of it, and
+                goes on with the next.
         """
-        self._put_back()  # of the one before this one
-        why = cannot_be_copied(Path(self._format_source(assignment_id, student_id)))
-        if why and Path(self._format_dest(assignment_id, student_id)).exists():
+        handed_in, graded = (
+            Path(self._format_source(assignment_id, student_id)),
+            self._graded(assignment_id, student_id),
+        )
+        why = cannot_be_copied(handed_in)
+        if why and graded.exists():
             self.log.error("%s, %s is left as it was graded: %s", student_id, assignment_id, why)
             return False
         if why:
             raise NbGraderException(why)
-        self.at_work = student_id, assignment_id
-        course = Course(Path(self.coursedir.root))
-        self.has_told_the_gradebook = False  # of what is being made
+        if not self.force and self._is_made(graded) and not self._is_newer(handed_in, graded):
+            self.log.info("Skipping existing assignment: %s", graded)
+            return False
         self.handed_in = self.submission_of(assignment_id, student_id)
-        self.is_same = is_same(course.remembered(student_id, assignment_id), self.handed_in)
-        graded = Path(self._format_dest(assignment_id, student_id))
-        self.before = Kept(graded, Path(self.coursedir.root, "grading", ".kept"))
-        self.before.set_aside()
-        if self.force:  # killed from here on, the earlier grade is known to be none
-            course.forget(student_id, assignment_id)
-        is_to_be = bool(super().init_destination(assignment_id, student_id))
-        if is_to_be:  # without force, it is for another time of handing in
-            course.forget(student_id, assignment_id)
-        else:
-            self.before.forget()
-            self.before = None
-        return is_to_be
+        remembered = Course(Path(self.coursedir.root)).remembered(student_id, assignment_id)
+        self.is_same = is_same(remembered, self.handed_in)
+        begun = begin(graded, with_all=self.coursedir.notebook_id != "*")
+        for name in map(Path, self.notebooks):
+            (begun / f"{name.stem}.ipynb").unlink(missing_ok=True)
+        return bool(super().init_destination(assignment_id, student_id))
+
+    def _is_made(self, graded: Path) -> bool:
+        """Whether there are results already of all that is to be graded."""
+        if self.coursedir.notebook_id == "*":
+            return graded.exists()
+        return all((graded / f"{Path(name).stem}.ipynb").exists() for name in self.notebooks)
+
+    def _is_newer(self, handed_in: Path, graded: Path) -> bool:
+        """Whether a submission was made after the one that has been graded, as both say."""
+        times = [self.coursedir.get_existing_timestamp(str(each)) for each in (handed_in, graded)]
+        return None not in times and times[0] > times[1]
 
     def submission_of(self, assignment: str, student: str) -> str:
         """What was handed in, in a few letters; nothing where that may not be read."""
@@ -176,7 +176,6 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         try:
             made = self.made_of(about["student"], about["assignment"], about["notebook"])
         except UnreadableError as error:
-            self._drop_what_was_before()  # which was made of something else
             raise NbGraderException(str(error)) from None
         name, graded = f"{about['notebook']}.ipynb", Path(resources["metadata"]["path"])
         source = self.coursedir.format_path(
@@ -184,28 +183,27 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         )
         beside = find_all_files(source, [*self.coursedir.ignore, "*.ipynb"])
         names = [os.path.relpath(file, source) for file in beside]
-        before = Path() if self.before is None else self.before.aside
+        before = self._graded(about["assignment"], about["student"])
         is_same = self.is_same and has_same_files(before, graded, names)
         looked_at = LookedAt.of(about, before / name, is_same)
-        self.has_told_the_gradebook = True
+        # from here on, the grade that was given before is known to be none
+        Course(Path(self.coursedir.root)).forget(about["student"], about["assignment"])
         self.enter(made, about["notebook"], resources)
         looked_at.keep(about, graded / name)
 
     def set_permissions(self, assignment_id: str, student_id: str) -> None:
-        """Note what was handed in: this is the last that nbgrader does of a submission."""
+        """Have what was made be in its place: this is the last that nbgrader does of a submission.
+
+        Raises:
+            OSError: that cannot be done; what was there before still is.
+        """
         super().set_permissions(assignment_id, student_id)
         if not self.is_same:
             ask_again(self.coursedir, assignment_id, student_id)
-        course = Course(Path(self.coursedir.root))
-        graded = Path(self._format_dest(assignment_id, student_id)).resolve()
-        if graded == course.autograded / student_id / assignment_id:  # and not a test of itself
-            course.remember(student_id, assignment_id, noted(self.handed_in))
-        self._drop_what_was_before()
-
-    def _drop_what_was_before(self) -> None:
-        if self.before is not None:
-            self.before.forget()
-            self.before = None
+        note = memory_in(Path(self._format_dest(assignment_id, student_id)), assignment_id)
+        note.unlink(missing_ok=True)
+        note.write_text(noted(self.handed_in))
+        take_place(self._graded(assignment_id, student_id))
 
 
 def install() -> None:

@@ -2,12 +2,12 @@
 
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nbgrader.api import Gradebook
 from nbgrader.converters import GenerateFeedback
 
-from autograder.instructor.gradebook import shown_grades
+from autograder.instructor.gradebook import Shown, shown_grades
 
 SHOWN: Final = "grades.shown"
 """The file, beside a graded notebook, that says which scores and comments its page shows."""
@@ -23,22 +23,23 @@ class CurrentFeedback(GenerateFeedback):
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             # before the page is made: what is changed meanwhile will be seen the next time
             now = shown_grades(gradebook, assignment_id, str(self.zone), student_id)
-        self.shows = now.get(student_id, "")
+        self.shows = now.get(student_id)
 
     def set_permissions(self, assignment_id: str, student_id: str) -> None:
         """Note what was shown: this is the last that nbgrader does of a page."""
         super().set_permissions(assignment_id, student_id)
         file = Path(self._format_source(assignment_id, student_id), SHOWN)
         file.unlink(missing_ok=True)  # nbgrader leaves it read-only
-        file.write_text(self.shows)
+        file.write_text("\n".join(self.shows or ()))
 
 
-def shown_then(folder: Path) -> str:
-    """Of a folder with a graded notebook, what its page shows; nothing where that is not known."""
+def shown_then(folder: Path) -> Shown | None:
+    """Of a folder with a graded notebook, what its page shows; None where that is not known."""
     try:
-        return (folder / SHOWN).read_text()
-    except (OSError, UnicodeError):
-        return ""
+        everything, found = (folder / SHOWN).read_text().split("\n")
+    except (OSError, UnicodeError, ValueError):  # or it is of an earlier version
+        return None
+    return Shown(everything, found)
 
 
 def outdate(folder: Path) -> None:
@@ -46,6 +47,12 @@ def outdate(folder: Path) -> None:
     (folder / SHOWN).unlink(missing_ok=True)
 
 
-def is_behind(folder: Path, now: Any) -> bool:
+def is_behind(folder: Path, now: Shown | None) -> bool:
     """Whether the page of a graded notebook shows something else than the gradebook has."""
-    return bool(now) and shown_then(folder) != now
+    return now is not None and shown_then(folder) != now
+
+
+def has_other_scores(folder: Path, now: Shown | None) -> bool:
+    """Whether grading has found other scores, when a page was made, than those that there are."""
+    then = shown_then(folder)
+    return then is None or now is None or then.found != now.found

@@ -14,7 +14,7 @@ import msgspec
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 
-from autograder.instructor.course import ANEW
+from autograder.instructor.course import ANEW, BY_NBGRADER
 
 
 class Cell(NamedTuple):
@@ -99,7 +99,9 @@ def is_same(remembered: str, submission: str) -> bool:
         submission: the one that is asked about, in a few letters; nothing where it is not known.
     """
     try:
-        then = msgspec.json.decode(remembered.removeprefix(ANEW), type=_HandedIn)
+        then = msgspec.json.decode(
+            remembered.removeprefix(ANEW).removeprefix(BY_NBGRADER), type=_HandedIn
+        )
     except msgspec.MsgspecError:
         return False
     return then.submission == submission != ""
@@ -107,7 +109,7 @@ def is_same(remembered: str, submission: str) -> bool:
 
 def noted(submission: str) -> str:
     """What is written down of a grade that has no page yet: what was handed in, and no more."""
-    return ANEW + msgspec.json.encode(_HandedIn(submission, 2)).decode()
+    return BY_NBGRADER + msgspec.json.encode(_HandedIn(submission, 2)).decode()
 
 
 def ask_again(coursedir: Any, assignment: str, student: str) -> None:

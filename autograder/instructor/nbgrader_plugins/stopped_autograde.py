@@ -4,8 +4,6 @@ nbgrader's interface takes an interrupt for the failure of one submission, and g
 next. Its commands end with a traceback.
 """
 
-import shutil
-from pathlib import Path
 from typing import Any
 
 from nbgrader import utils
@@ -69,42 +67,3 @@ def install() -> None:
     app = autogradeapp.AutogradeApp
     if not hasattr(app.start, "is_ours"):
         app.start = _stopping(app.start)
-
-
-class Kept:
-    """A folder as it was, to be put back where what is made in its place is not finished.
-
-    Args:
-        folder: which.
-        aside: where it is kept meanwhile; what is there, from a grading that was killed, goes.
-    """
-
-    def __init__(self, folder: Path, aside: Path) -> None:
-        self.folder, self.aside = folder, aside
-        shutil.rmtree(aside, ignore_errors=True)
-
-    def set_aside(self) -> None:
-        """Copy the folder.
-
-        Raises:
-            OSError: it cannot be copied. It is moved then, since nbgrader removes what it finds.
-        """
-        if not self.folder.is_dir():
-            return
-        try:
-            shutil.copytree(self.folder, self.aside, symlinks=True)
-        except OSError:
-            shutil.rmtree(self.aside, ignore_errors=True)
-            self.folder.rename(self.aside)
-            raise
-
-    def put_back(self) -> None:
-        """Have the folder be as it was."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self.aside.is_dir():
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(self.aside, self.folder)
-
-    def forget(self) -> None:
-        """Keep it no longer."""
-        shutil.rmtree(self.aside, ignore_errors=True)

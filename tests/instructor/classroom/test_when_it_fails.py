@@ -16,9 +16,8 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import restoring
 from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import CarefulAutograde
+from autograder.instructor.nbgrader_plugins import CarefulAutograde, careful_autograde, making
 from autograder.instructor.nbgrader_plugins.save_together import SaveTogether
-from autograder.instructor.nbgrader_plugins.stopped_autograde import Kept
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, notebook, scores, tiny_class
 
 pytestmark = [
@@ -123,17 +122,18 @@ def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
     assert not waits_for_a_look(graded, "ann"), "it was looked at, and is the same"
 
 
-def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(graded, make, monkeypatch):
+@pytest.mark.parametrize("when", ["begin", "take_place"])
+def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(
+    graded, make, monkeypatch, when
+):
     change(graded, "ann", "double = 3")
-    there, copytree = files_of(graded, "ann"), shutil.copytree
+    there = files_of(graded, "ann")
 
-    def no_space(folder, *about, **more):
-        if "autograded" in Path(folder).parts:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return copytree(folder, *about, **more)
+    def no_space(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "copytree", no_space)
+        patch.setattr(careful_autograde, when, no_space)
         status, said = make(graded, "grade")
     assert status == 1
     assert "No space left on device" in said
@@ -155,22 +155,41 @@ def test_a_class_file_that_is_wrong_costs_no_graded_notebook(graded, monkeypatch
     assert files_of(graded, "ann") == there
 
 
-def test_nobody_gets_the_files_of_whoever_was_graded_next(graded, monkeypatch):
-    set_aside = Kept.set_aside
-
-    def stopped(self):
-        set_aside(self)
-        if "bob" in self.folder.parts:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Kept, "set_aside", stopped)
+@pytest.mark.parametrize("when", ["begin", "take_place", "ask_again"])
+def test_whenever_it_is_stopped_everybody_has_their_own_files_and_all_of_them(
+    graded, monkeypatch, when
+):
+    there = {student: files_of(graded, student) for student in ("ann", "bob")}
+    monkeypatch.setattr(careful_autograde, "is_same", lambda *_: False)
+    monkeypatch.setattr(careful_autograde, when, stop)
     course = Course(graded)
     with temp_attrs(course.api.coursedir, assignment_id=ASSIGNMENT, student_id="*"):
         grading = CarefulAutograde(coursedir=course.api.coursedir, parent=course.api, force=True)
         with pytest.raises(KeyboardInterrupt):
             grading.start()
-    for student in ("ann", "bob"):
-        assert f"of {student}".encode() in files_of(graded, student)[f"{ASSIGNMENT}.ipynb"]
+    assert {student: files_of(graded, student) for student in there} == there
+
+
+def test_what_was_made_takes_the_place_of_what_there_was_or_nothing_does(tmp_path, monkeypatch):
+    graded = tmp_path / "graded"
+    for folder, name in ((graded, "old"), (making.begin(graded, with_all=False), "new")):
+        folder.mkdir()
+        (folder / name).touch()
+    rename = Path.rename
+
+    def stopped(self, to):
+        if self == making.made_of(graded):
+            raise KeyboardInterrupt
+        return rename(self, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            making.take_place(graded)
+    assert [path.name for path in graded.iterdir()] == ["old"]
+    making.take_place(graded)
+    assert [path.name for path in graded.iterdir()] == ["new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["graded"]
 
 
 def test_a_restore_that_is_stopped_leaves_no_grade_on_what_it_does_not_rest_on(
@@ -236,6 +255,9 @@ def test_extra_credit_for_what_was_handed_in_before_is_asked_about(graded, make)
 def test_what_nbgrader_has_graded_is_not_asked_about_when_it_is_graded_again(graded, make):
     course = Course(graded)
     assert course.api.autograde(ASSIGNMENT, "ann", force=True)["success"]
+    _, said = make(graded, "report")
+    assert "What these grades rest on is not known" in said
+    assert "stopped, or failed" not in said
     by_hand(graded, "ann", manual_score=1.5)
     assert make(graded, "grade")[0] == 0
     assert not waits_for_a_look(graded, "ann")
@@ -292,5 +314,26 @@ def test_a_submission_is_not_taken_for_judged_again_where_some_of_it_could_not_b
 def test_who_is_graded_and_has_nothing_there_any_more_is_named(graded, make):
     shutil.rmtree(graded / "grading" / "submitted" / "bob")
     _, said = make(graded, "report")
-    assert "Of these the gradebook has a grade of tiny, and there is nothing in" in said
-    assert "so they are in no table: bob." in said
+    assert "The gradebook has grades of tiny of these, who have nothing of it in" in said
+    assert "they are not shown: bob." in said
+    _, said = make(graded, "report", "--student", "ann")
+    assert "they are not shown" not in said
+
+
+def test_a_page_that_cannot_be_renewed_costs_no_grade(graded, make, monkeypatch):
+    by_hand(graded, "ann", manual_score=1.5)
+
+    def fail(*_):
+        raise PermissionError("It may not be written.")
+
+    monkeypatch.setattr("autograder.instructor.nbgrader_plugins.careful_feedback.write_page", fail)
+    status, said = make(graded, "report")
+    assert status == 1
+    assert "ann, tiny: no new feedback page. PermissionError: It may not be written." in said
+    assert row(graded, "ann").startswith("ann,tiny,graded,1.5,")
+
+
+def test_what_is_graded_and_has_lost_its_files_is_named(graded, make):
+    shutil.rmtree(graded / "grading" / "autograded" / "ann" / ASSIGNMENT)
+    _, said = make(graded, "report")
+    assert "or their files are gone: ann (tiny). make grade grades them anew." in said
