@@ -24,6 +24,7 @@ from autograder.instructor.course import (
     cannot_be_copied,
     memory_in,
 )
+from autograder.instructor.nbgrader_plugins import making
 from autograder.instructor.nbgrader_plugins.checked_submission import CheckedSubmission
 from autograder.instructor.nbgrader_plugins.lateness import check_times, enter_times
 from autograder.instructor.nbgrader_plugins.looked_at import (
@@ -33,7 +34,6 @@ from autograder.instructor.nbgrader_plugins.looked_at import (
     is_same,
     noted,
 )
-from autograder.instructor.nbgrader_plugins.making import begin, made_of, take_place
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 
 
@@ -91,7 +91,7 @@ class CarefulAutograde(Autograde, CheckedSubmission):
 
     def _format_dest(self, assignment_id: str, student_id: str, escape: bool = False) -> str:
         """Where a submission's results are made, and not where those of before are."""
-        return str(made_of(self._graded(assignment_id, student_id, escape)))
+        return str(making.place(self._graded(assignment_id, student_id, escape)))
 
     def _graded(self, assignment: str, student: str, escape: bool = False) -> Path:
         return Path(super()._format_dest(assignment, student, escape))
@@ -109,10 +109,8 @@ class CarefulAutograde(Autograde, CheckedSubmission):
             NbGraderException: its files cannot be taken. nbgrader removes what was made of it, and
                 goes on with the next.
         """
-        handed_in, graded = (
-            Path(self._format_source(assignment_id, student_id)),
-            self._graded(assignment_id, student_id),
-        )
+        handed_in = Path(self._format_source(assignment_id, student_id))
+        graded = self._graded(assignment_id, student_id)
         why = cannot_be_copied(handed_in)
         if why and graded.exists():
             self.log.error("%s, %s is left as it was graded: %s", student_id, assignment_id, why)
@@ -125,7 +123,7 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         self.handed_in = self.submission_of(assignment_id, student_id)
         remembered = Course(Path(self.coursedir.root)).remembered(student_id, assignment_id)
         self.is_same = is_same(remembered, self.handed_in)
-        begun = begin(graded, with_all=self.coursedir.notebook_id != "*")
+        begun = making.begin(graded, with_all=self.coursedir.notebook_id != "*")
         for name in map(Path, self.notebooks):
             (begun / f"{name.stem}.ipynb").unlink(missing_ok=True)
         return bool(super().init_destination(assignment_id, student_id))
@@ -203,7 +201,7 @@ class CarefulAutograde(Autograde, CheckedSubmission):
         note = memory_in(Path(self._format_dest(assignment_id, student_id)), assignment_id)
         note.unlink(missing_ok=True)
         note.write_text(noted(self.handed_in))
-        take_place(self._graded(assignment_id, student_id))
+        making.take_place(self._graded(assignment_id, student_id))
 
 
 def install() -> None:

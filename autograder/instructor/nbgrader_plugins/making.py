@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 
-def made_of(graded: Path) -> Path:
+def place(graded: Path) -> Path:
     """Where something is made that is to take a folder's place."""
     return graded.with_name(f".{graded.name}.making")
 
@@ -20,7 +20,7 @@ def begin(graded: Path, with_all: bool) -> Path:
         graded: the folder whose place it is to take; it need not be there.
         with_all: whether it begins with what is in that folder, of which some is made anew.
     """
-    made = made_of(graded)
+    made = place(graded)
     shutil.rmtree(made, ignore_errors=True)  # from a grading that was killed
     made.parent.mkdir(parents=True, exist_ok=True)
     if with_all and graded.is_dir():
@@ -34,11 +34,11 @@ def take_place(graded: Path) -> None:
     Raises:
         OSError: it cannot; the folder is as it was.
     """
-    made, before = made_of(graded), graded.with_name(f".{graded.name}.before")
+    made, before = place(graded), graded.with_name(f".{graded.name}.before")
     shutil.rmtree(before, ignore_errors=True)
-    if graded.exists():
-        graded.rename(before)
     try:
+        if graded.exists():
+            graded.rename(before)
         made.rename(graded)
     finally:  # also where it is stopped between the two
         if before.exists() and not graded.exists():

@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(careful_autograde, when, no_space)
+        patch.setattr(making, when, no_space)
         status, said = make(graded, "grade")
     assert status == 1
     assert "No space left on device" in said
@@ -155,13 +155,16 @@ def test_a_class_file_that_is_wrong_costs_no_graded_notebook(graded, monkeypatch
     assert files_of(graded, "ann") == there
 
 
-@pytest.mark.parametrize("when", ["begin", "take_place", "ask_again"])
+@pytest.mark.parametrize(
+    ("module", "when"),
+    [(making, "begin"), (making, "take_place"), (careful_autograde, "ask_again")],
+)
 def test_whenever_it_is_stopped_everybody_has_their_own_files_and_all_of_them(
-    graded, monkeypatch, when
+    graded, monkeypatch, module, when
 ):
     there = {student: files_of(graded, student) for student in ("ann", "bob")}
     monkeypatch.setattr(careful_autograde, "is_same", lambda *_: False)
-    monkeypatch.setattr(careful_autograde, when, stop)
+    monkeypatch.setattr(module, when, stop)
     course = Course(graded)
     with temp_attrs(course.api.coursedir, assignment_id=ASSIGNMENT, student_id="*"):
         grading = CarefulAutograde(coursedir=course.api.coursedir, parent=course.api, force=True)
@@ -178,7 +181,7 @@ def test_what_was_made_takes_the_place_of_what_there_was_or_nothing_does(tmp_pat
     rename = Path.rename
 
     def stopped(self, to):
-        if self == making.made_of(graded):
+        if self == making.place(graded):
             raise KeyboardInterrupt
         return rename(self, to)
 
@@ -256,7 +259,7 @@ def test_what_nbgrader_has_graded_is_not_asked_about_when_it_is_graded_again(gra
     course = Course(graded)
     assert course.api.autograde(ASSIGNMENT, "ann", force=True)["success"]
     _, said = make(graded, "report")
-    assert "What these grades rest on is not known" in said
+    assert "It was not noted what these grades rest on (nbgrader gave them by itself" in said
     assert "stopped, or failed" not in said
     by_hand(graded, "ann", manual_score=1.5)
     assert make(graded, "grade")[0] == 0
@@ -336,4 +339,4 @@ def test_a_page_that_cannot_be_renewed_costs_no_grade(graded, make, monkeypatch)
 def test_what_is_graded_and_has_lost_its_files_is_named(graded, make):
     shutil.rmtree(graded / "grading" / "autograded" / "ann" / ASSIGNMENT)
     _, said = make(graded, "report")
-    assert "or their files are gone: ann (tiny). make grade grades them anew." in said
+    assert "went wrong before that): ann (tiny). make grade grades them anew." in said
