@@ -57,9 +57,9 @@ def remarks(
         )
     if unknown := [row for row in handed_in if row.graded and _is_unknown(course, row)]:
         yield (
-            f"It was not noted what these grades rest on (nbgrader gave them by itself, their files "
-            f"are gone, or something went wrong before that): {_listed(unknown)}. make grade "
-            f"grades them anew."
+            f"It was not noted what these grades rest on (nbgrader gave them by itself, their "
+            f"files are gone, or something went wrong before that): {_listed(unknown)}. make "
+            f"grade grades them anew."
         )
     if waiting := [row for row in handed_in if row.state == "waiting"]:
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."

@@ -14,7 +14,7 @@ class Failure:
     Attributes:
         why: in a sentence.
         theirs: whether it is the submission that is broken, and not the grading.
-        was_graded: whether the same was handed in before, and has the grade that it was given then.
+        was_graded: whether the same was graded before, of the same points, so that this stands.
     """
 
     student: str

@@ -7,8 +7,7 @@ from typing import Final
 import msgspec
 
 from autograder.instructor.calibration import JUDGED, Basis, fingerprint, of_grades
-from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import is_same
+from autograder.instructor.course import ANEW, Course
 
 ALL: Final = frozenset(Basis.__struct_fields__)
 
@@ -68,13 +67,16 @@ class Bases:
         return then is not None and self.is_of_now(student, assignment, then.submission)
 
     def was_graded(self, student: str, assignment: str) -> bool:
-        """Whether what is handed in now was graded once, though that is to be done anew."""
+        """Whether what is handed in now was graded, of the same points, though it is to be anew."""
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
+        remembered = self.course.remembered(student, assignment).removeprefix(ANEW)
         try:
-            now = self._handed_in(student, assignment)
-        except OSError:
+            then = msgspec.json.decode(remembered, type=Basis)
+            now = self.now(student, assignment)
+        except (msgspec.MsgspecError, OSError):
             return False
-        return graded.exists() and is_same(self.course.remembered(student, assignment), now)
+        same = ("submission", "cells", "points")
+        return graded.exists() and not then.changed(now) & {*same}
 
     def is_of_now(self, student: str, assignment: str, submission: str) -> bool:
         """Whether what was handed in now is a submission that is known in a few letters."""

@@ -31,7 +31,6 @@ from autograder.instructor.nbgrader_plugins.lateness import (
     settle_lateness,
     times_of,
 )
-from autograder.instructor.nbgrader_plugins.looked_at import is_same
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 from autograder.instructor.nbgrader_plugins.publish import Publish
 from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
@@ -54,7 +53,6 @@ __all__ = [
     "enter_work",
     "has_other_scores",
     "is_behind",
-    "is_same",
     "keep_printable",
     "kept_notes",
     "no_exchange",
