@@ -78,7 +78,8 @@ def grade_class(
         enter_people(course)
         found = _grade_all(course, console, again, unreleased, choice, workers)
         failures = sorted(found, key=lambda f: (f.student, f.assignment))  # not as they came up
-        failures = [_with_what_stands(course, failure) for failure in failures]
+        bases = Bases(course, unreleased)
+        failures = [_with_what_stands(bases, failure) for failure in failures]
         for failure in failures:
             if failure.theirs:
                 _tell(course, failure)
@@ -88,10 +89,10 @@ def grade_class(
     return 0 if not unreleased and all(failure.theirs for failure in failures) else 1
 
 
-def _with_what_stands(course: Course, failure: Failure) -> Failure:
+def _with_what_stands(bases: Bases, failure: Failure) -> Failure:
     """The same, with whether the grade of before is one of what is handed in now."""
     is_ours = not failure.theirs
-    was_graded = is_ours and Bases(course).was_graded(failure.student, failure.assignment)
+    was_graded = is_ours and bases.was_graded(failure.student, failure.assignment)
     return replace(failure, was_graded=was_graded)
 
 

@@ -55,7 +55,7 @@ def remarks(
         yield (
             f"{why}, so what is shown is of before: {_listed(those)}. make grade grades them anew."
         )
-    if unknown := [row for row in handed_in if row.graded and _is_unknown(course, row)]:
+    if unknown := list(_unknown(course, handed_in)):
         yield (
             f"It was not noted what these grades rest on (nbgrader gave them by itself, their "
             f"files are gone, or something went wrong before that): {_listed(unknown)}. make "
@@ -204,10 +204,13 @@ def _outdated(course: Course, rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _is_unknown(course: Course, row: Row) -> bool:
-    """Whether it cannot be told of what a grade is, nor that it is to be made anew."""
-    pair = row.student, row.assignment
-    return Bases(course).then(*pair) is None and not course.has_forgotten(*pair)
+def _unknown(course: Course, rows: Sequence[Row]) -> Iterator[Row]:
+    """Those of whose grade it cannot be told what it is of, nor that it is to be made anew."""
+    bases = Bases(course)
+    for row in rows:
+        pair = row.student, row.assignment
+        if row.graded and bases.then(*pair) is None and not course.has_forgotten(*pair):
+            yield row
 
 
 def _listed(rows: Sequence[Row], about: Sequence[str] = ()) -> str:
