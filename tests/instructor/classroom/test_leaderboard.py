@@ -1,6 +1,7 @@
 """A class's designs side by side: places, ties, who has none and why, and what is said without."""
 
 import io
+import re
 import shutil
 
 import msgspec
@@ -120,7 +121,9 @@ def test_places_ties_and_why_somebody_has_none(group):
 def test_without_names_nobody_is_named(group):
     _, (_, _, _, *rows, _), page = shown(group, anonymous=True)
     assert [" ".join(row[1:3]) for row in rows] == [f"design {n}" for n in range(1, 10)]
-    assert not [name for name in ("Ada", "bob", "cleo", "dan", "eve") if name in page]
+    words = re.sub(r"base64,[^\"']*", "", page)  # in which three letters come by chance
+    assert "design 9" in words
+    assert not [name for name in ("Ada", "bob", "cleo", "dan", "eve") if name in words]
 
 
 def test_who_is_faster_than_was_known_is_told_so():
