@@ -19,10 +19,10 @@ from sqlalchemy import case, select
 
 ANYBODY: Final = "*"
 
-GRADES: Final = (
+SCORES: Final = (
     Grade.auto_score, Grade.manual_score, Grade.extra_credit, Grade.needs_manual_grade,
-    SubmittedNotebook.late_submission_penalty, SubmittedAssignment.timestamp,
 )  # fmt: skip
+TIMES: Final = SubmittedNotebook.late_submission_penalty, SubmittedAssignment.timestamp
 DUE: Final = [
     case((SubmittedNotebook.late_submission_penalty != 0, when), else_=None)
     for when in (Assignment.duedate, SubmittedAssignment.extension)
@@ -37,11 +37,11 @@ class Shown(NamedTuple):
 
     Attributes:
         everything: scores, comments, times and the name; others where any of these is another.
-        found: the scores alone that grading has found.
+        scores: those alone, found and by hand, and which of them wait for a look.
     """
 
     everything: str
-    found: str
+    scores: str
 
 
 def shown_grades(
@@ -58,9 +58,9 @@ def shown_grades(
         student: of whom.
     """
     rows: dict[str, list[list[Any]]] = {}
-    found: dict[str, list[list[Any]]] = {}
+    scores: dict[str, list[list[Any]]] = {}
     for kind, columns in (
-        (Grade, (*GRADES, *DUE, *NAME)),
+        (Grade, (*SCORES, *TIMES, *DUE, *NAME)),
         (Comment, COMMENTS),
     ):
         wanted: Any = (
@@ -79,9 +79,9 @@ def shown_grades(
             theirs = rows.setdefault(whose, [["Zone", zone]])
             theirs.append([kind.__name__, *row])
             if kind is Grade:
-                found.setdefault(whose, []).append(row[:2])  # the cell's name, and its score
+                scores.setdefault(whose, []).append(row[: 1 + len(SCORES)])  # the cell's name first
     return {
-        whose: Shown(_digest(theirs), _digest(found.get(whose, [])))
+        whose: Shown(_digest(theirs), _digest(scores.get(whose, [])))
         for whose, theirs in rows.items()
     }
 

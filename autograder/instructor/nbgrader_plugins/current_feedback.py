@@ -36,10 +36,10 @@ class CurrentFeedback(GenerateFeedback):
 def shown_then(folder: Path) -> Shown | None:
     """Of a folder with a graded notebook, what its page shows; None where that is not known."""
     try:
-        everything, found = (folder / SHOWN).read_text().split("\n")
+        everything, scores = (folder / SHOWN).read_text().split("\n")
     except (OSError, UnicodeError, ValueError):  # or it is of an earlier version
         return None
-    return Shown(everything, found)
+    return Shown(everything, scores)
 
 
 def outdate(folder: Path) -> None:
@@ -53,6 +53,6 @@ def is_behind(folder: Path, now: Shown | None) -> bool:
 
 
 def has_other_scores(folder: Path, now: Shown | None) -> bool:
-    """Whether grading has found other scores, when a page was made, than those that there are."""
+    """Whether the scores, when a page was made, were others than those that there are."""
     then = shown_then(folder)
-    return then is None or now is None or then.found != now.found
+    return then is None or now is None or then.scores != now.scores

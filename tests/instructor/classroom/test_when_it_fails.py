@@ -340,3 +340,15 @@ def test_what_is_graded_and_has_lost_its_files_is_named(graded, make):
     shutil.rmtree(graded / "grading" / "autograded" / "ann" / ASSIGNMENT)
     _, said = make(graded, "report")
     assert "went wrong before that): ann (tiny). make grade grades them anew." in said
+
+
+def test_a_restore_has_nothing_run_again_for_other_times_alone(graded, make):
+    change(graded, "bob", "double = 3")
+    make(graded, "grade")
+    [copy] = gradebook.backups(graded / "grading" / "backups")
+    times = graded / "grading" / "handed_in.csv"
+    times.write_text("student,assignment,time\nann,tiny,2026-10-12 22:30 UTC\n")
+    make(graded, "report")
+    status, said = make(graded, "restore", str(copy))
+    assert (status, "One submission is to be graded again: make grade" in said) == (0, True), said
+    assert not Course(graded).has_forgotten("ann", ASSIGNMENT)

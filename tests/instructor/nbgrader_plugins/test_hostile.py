@@ -196,7 +196,8 @@ def test_what_browsers_open_is_not_copied_and_that_is_said(graded, room):
     folder = room.root / "grading" / "autograded" / pages_beside.__name__ / ASSIGNMENT
     kept = {path.name for path in folder.rglob("*") if path.is_file()}
     note = f"{ASSIGNMENT}.note"
-    assert kept - {"grades.shown"} == {f"{ASSIGNMENT}.ipynb", *KEPT, note, "a.csv"}
+    ours = {"grades.shown", f"{ASSIGNMENT}.graded"}
+    assert kept - ours == {f"{ASSIGNMENT}.ipynb", *KEPT, note, "a.csv"}
     notebook = room.graded(pages_beside.__name__)
     assert notebook.cells[3].outputs[0].text == "1,2\n"
     for said in (graded.said, notebook.cells[0].source, (folder / note).read_text()):
