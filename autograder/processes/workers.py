@@ -104,6 +104,8 @@ def _come_up(workers: list[Worker]) -> None:
             )
         for worker in _speaking([w for w in workers if not w.ready]):
             _hear(worker)
+            if worker.silent and any(w.ready and not w.process.is_alive() for w in workers):
+                return  # one that had joined has ended, which costs others their way in
             if worker.silent:
                 raise ProcessesFailedError(
                     f"{worker.name} ended before it had joined the others: {_how(worker)}. "

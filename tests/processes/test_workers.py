@@ -150,6 +150,26 @@ def test_one_that_leaves_is_missed():
         on_processes(lambda: os._exit(3), 2)
 
 
+def the_second_later(place: Place, job: bytes, to_parent: object) -> None:
+    """A worker of which the second ends while it joins, as it does where the first has gone."""
+    if place.process == 1:
+        while not (place.says.parent / "gone").exists():
+            time.sleep(0.05)
+        os.abort()
+    to_parent.send(("up",))  # type: ignore[attr-defined]
+    to_parent.send(("ready",))  # type: ignore[attr-defined]
+    (place.says.parent / "gone").touch()
+    os._exit(3)
+
+
+def test_one_that_leaves_while_others_come_is_what_is_told():
+    first, second = run(rows, 2, tuple, target=the_second_later)
+    assert (first.why, first.said) == (
+        "died", "Process 0 ended before it was done: its exit code was 3.",
+    )  # fmt: skip
+    assert second.why == "died"
+
+
 def not_the_second(place: Place, job: bytes, to_parent: object) -> None:
     """A worker of which the second never does anything."""
     if place.process == 1:
