@@ -13,10 +13,18 @@ from autograder.instructor.course.class_file import (
     read_class_file,
     zone_of,
 )
+from autograder.instructor.course.course import (
+    ANEW,
+    BY_NBGRADER,
+    NAMESPACE,
+    Course,
+    ReleaseError,
+    memory_in,
+    reason,
+)
 from autograder.instructor.course.files_beside import EXCHANGED, is_taken, left_out
-from autograder.instructor.course.handed_in_times import TIMES, read_times, written_when
-from autograder.instructor.course.course import ANEW, BY_NBGRADER, NAMESPACE, Course, ReleaseError, memory_in, reason
 from autograder.instructor.course.handed_in import MOST_TOGETHER, cannot_be_copied, cannot_be_taken
+from autograder.instructor.course.handed_in_times import TIMES, read_times, written_when
 from autograder.instructor.course.names import printable, readable, without_controls
 from autograder.instructor.course.notebook_rewriting import BASE64, MOST_PICTURED, PICTURES
 from autograder.instructor.course.reading_apart import (
@@ -27,15 +35,15 @@ from autograder.instructor.course.reading_apart import (
     cannot_be_read,
     read_apart,
 )
-from autograder.instructor.course.verdicts_beside import keep_verdicts, kept_verdicts
 from autograder.instructor.course.stopping import STATUSES, STOPPED, stoppable
+from autograder.instructor.course.verdicts_beside import keep_verdicts, kept_verdicts
 from autograder.instructor.course.written_tables import WrittenTableError, read_table
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
     "ANEW",
-    "BY_NBGRADER",
     "BASE64",
+    "BY_NBGRADER",
     "EXCHANGED",
     "MOST_BYTES",
     "MOST_PICTURED",
@@ -63,17 +71,17 @@ __all__ = [
     "keep_verdicts",
     "kept_verdicts",
     "left_out",
+    "memory_in",
     "near",
     "printable",
     "read_apart",
     "read_class_file",
-    "zone_of",
     "read_table",
     "read_times",
-    "written_when",
     "readable",
-    "memory_in",
     "reason",
     "stoppable",
     "without_controls",
+    "written_when",
+    "zone_of",
 ]

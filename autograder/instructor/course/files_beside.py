@@ -23,7 +23,7 @@ EXCHANGED: Final = ("timestamp.txt", "submission_secret.txt")
 """What nbgrader's exchange writes beside a notebook: no student is to, and it is no answer."""
 
 OURS: Final = (".evidence.json", ".verdicts.json", ".graded", ".note", ".shown")
-"""What the names of files end with that grading leaves beside a graded notebook, and reads there."""
+"""What names of files end with that grading leaves beside a graded notebook, and reads there."""
 
 
 def is_taken(name: Path) -> bool:

@@ -1,9 +1,9 @@
 """A notebook as it came, read and written anew: a script for a process of its own.
 
-It imports nothing of this package, which takes longer to import than a notebook to read. Bytes stand
-on its standard input, and what it writes is JSON: a notebook that holds what is graded and shown,
-checked and of a bounded size, or why there is none, in a sentence. Whatever those bytes are, it is
-this process that pays for it, and it has limits.
+It imports nothing of this package, which takes longer to import than a notebook to read. Bytes
+stand on its standard input, and what it writes is JSON: a notebook that holds what is graded and
+shown, checked and of a bounded size, or why there is none, in a sentence. Whatever those bytes are,
+it is this process that pays for it, and it has limits.
 """
 
 import json

@@ -147,7 +147,8 @@ def _reply(came: bytes, room: Sandbox) -> _Reply | None:
             )
         except subprocess.TimeoutExpired:
             raise ReaderFailedError(
-                "The machine did not let a notebook be read. Grade it again, when it has less to do."
+                "The machine did not let a notebook be read. Grade it again, when it has less to "
+                "do."
             ) from None
         except subprocess.CalledProcessError:
             return None

@@ -11,8 +11,8 @@ import nbformat
 import pytest
 from rich.console import Console
 
-from autograder.instructor.course import Course, is_taken
 from autograder.instructor.classroom import grading
+from autograder.instructor.course import Course, is_taken
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")

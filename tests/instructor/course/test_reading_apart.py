@@ -18,6 +18,7 @@ from autograder.instructor.course import (
     read_apart,
     reading_apart,
 )
+from autograder.instructor.course.misplaced import misplaced
 from autograder.instructor.course.notebook_rewriting import (
     MOST_CELLS,
     MOST_PICTURED,
@@ -25,7 +26,6 @@ from autograder.instructor.course.notebook_rewriting import (
     RefusedError,
     rewritten,
 )
-from autograder.instructor.course.misplaced import misplaced
 from autograder.instructor.pages.clean_pages import markdown
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
@@ -111,7 +111,7 @@ def is_fit(came):
     try:
         made = rewritten(came)
     except RefusedError as error:
-        assert str(error).isprintable()
+        assert str(error).isprintable()  # noqa: PT017 it may also be taken
         return False
     nbformat.validate(made["notebook"])
     json.dumps(made, ensure_ascii=False).encode()
