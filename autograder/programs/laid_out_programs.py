@@ -13,10 +13,11 @@ import numpy as np
 
 from autograder.programs.arguments import current
 from autograder.programs.compile_and_report import CommunicationError, communication
+from autograder.programs.hidden_sizes import hide_sizes
 from autograder.programs.program_errors import ProgramError
 from autograder.programs.report import Report
 from autograder.programs.running import Inputs, Ran, compile_quickly, execute, load, lower
-from autograder.programs.same_program import hide_sizes, refuse_another_program
+from autograder.programs.same_program import refuse_another_program
 from autograder.programs.scaled_arguments import in_bfloat16
 
 
@@ -96,7 +97,7 @@ def report_laid_out(program: LaidOut, smaller: Sequence[LaidOut], machine: str) 
             for size in zip(*shapes, strict=True)
         ]
         refuse_another_program([module, *beside], program.mesh, sizes)
-        hide_sizes(module, beside[0])
+        hide_sizes(module)
         compiled = compile_quickly(lowered)
         try:
             report = communication(compiled, mesh=program.mesh, machine=machine)

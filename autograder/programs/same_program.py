@@ -1,9 +1,9 @@
-"""Whether two programs are the same but for their sizes; and a large one that knows no sizes.
+"""Check that programs are the same but for their sizes.
 
-What a program computes is known only where it can be run, which is where it is small. So a large
-one has to be the same program: operation by operation, with arrays that are larger by what the
-arguments are larger by. That is not all, since numbers in a program may be sizes, too, and a
-compiler that knows them can tell which of two ways is taken. So it is not told them.
+The values of a program can be checked only where it can be run, which is at small sizes. So the
+program that is too large to run has to be the same one: the same operations on the same operands,
+with arrays that are larger by what the arguments are larger by. `hidden_sizes.py` does the rest: it
+keeps the compiler from working out a choice that depends on a size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,16 +16,18 @@ import jax
 
 from autograder.programs import requested
 from autograder.programs.program_errors import ProgramError
+from autograder.programs.understood import named_attributes
 
-ALIKE: Final = (
-    "all_gather_dim", "broadcast_dimensions", "call_target_name", "concat_dimension", "dimensions",
-    "dot_dimension_numbers", "in_shardings", "iota_dimension", "manual_axes", "mhlo.sharding",
-    "out_shardings", "permutation", "replica_groups", "scatter_dimension", "sdy.sharding",
-    "sharding", "source_target_pairs", "split_count", "split_dimension",
-)  # fmt: skip
-"""The attributes of an operation that say nothing of sizes: between whom, and along what."""
+NAMES: Final = ("sym_name", "function_type")
+"""Attributes that are compared in another way: functions by their place, types by their arrays."""
 
-MOST_FACTORS: Final = 4
+MAY_GROW: Final = ("slice_sizes", "window_dimensions")
+"""Attributes that may be larger by what an argument is larger by."""
+
+PARTS: Final = ("start_indices", "limit_indices", "edge_padding_low", "edge_padding_high")
+"""Attributes that say where a part of an array begins or ends."""
+
+MAX_FACTORS: Final = 4
 """How many of the arguments' sizes the size of an array may be a product of."""
 
 COARSER: Final = {"bf16": "bfloat16", "f16": "float16"}
@@ -41,31 +43,36 @@ def refuse_another_program(
     """Refuse programs that are not the same but for sizes, or that pack numbers into others.
 
     Args:
-        modules: their StableHLO.
-        mesh: what names the axes.
+        modules: their StableHLO, of the largest first.
+        mesh: names the axes.
         sizes: the sizes of the arguments, each in all of the programs.
 
     Raises:
         ProgramError: they differ in more than that.
     """
-    outlines = [_outline(module, mesh) for module in modules]
-    if any(outline != outlines[0] for outline in outlines):
+    programs = [list(walk(module)) for module in modules]
+    outlines = [_outline(operations) for operations in programs]
+    by_hand = [
+        [(c.kind, c.axes, c.times) for c in requested.read(module, mesh)] for module in modules
+    ]
+    if any(outline != outlines[0] for outline in outlines) or any(
+        collectives != by_hand[0] for collectives in by_hand
+    ):
         raise ProgramError(
             "another-program",
             "At the real size, the step is another program than at the small sizes at which "
             "its values are looked at. Does what it does depend on a size?",
         )
-    operations = {operation[0] for operation in outlines[0][0]}
-    wide = any("f64" in kind and shape for kind, shape in _all_arrays(modules[0]))
-    if "stablehlo.bitcast_convert" in operations or wide:
+    wide = any("f64" in kind and shape for each in programs[0] for kind, shape in _arrays(each))
+    if wide or any(each.name == "stablehlo.bitcast_convert" for each in programs[0]):
         raise ProgramError(
             "packs-numbers",
             "The step packs numbers into others (bitcast_convert_type), or has numbers of 64 bits. "
             "Each number that is sent is counted as a bfloat16, so neither is taken here.",
         )
     grown = _ratios(sizes)
-    for arrays in zip(*map(_all_arrays, modules), strict=True):
-        for size in zip(*(shape for _, shape in arrays), strict=True):
+    for same in zip(*programs, strict=True):
+        for size in _sizes(same):
             if 0 in size or _ratio(size) not in grown:
                 large, *small = size
                 raise ProgramError(
@@ -74,41 +81,34 @@ def refuse_another_program(
                     f"{' and '.join(map(str, small))} at the small ones. That does not follow from "
                     f"the arguments' sizes. Is one written in, or does the step cut something off?",
                 )
+        for begins, ends, wholes in _parts(same):
+            shares = {
+                (Fraction(b, w), Fraction(e, w))
+                for b, e, w in zip(begins, ends, wholes, strict=True)
+            }
+            if len(shares) > 1 and ({*begins}, {*ends}) != ({0}, {1}):
+                raise ProgramError(
+                    "another-program",
+                    f"The step takes or makes a part of an array. At the real size, that is "
+                    f"{begins[0]:,} to {ends[0]:,} of {wholes[0]:,}, and at a small one "
+                    f"{begins[1]:,} to {ends[1]:,} of {wholes[1]:,}, which is another part. Is a "
+                    f"size written in?",
+                )
 
 
 def coarser_types(module: Any) -> tuple[str, ...]:
-    """The types of floating-point numbers of less than 32 bits that a program computes with."""
-    kinds = {kind for kind, _ in _all_arrays(module)}
+    """Return the types of less than 32 bits that a program computes with, by JAX's names."""
+    kinds = {kind for operation in walk(module) for kind, _ in _arrays(operation)}
     return tuple(name for short, name in COARSER.items() if short in kinds)
 
 
-def hide_sizes(module: Any, smaller: Any) -> None:
-    """Keep a compiler from knowing numbers that come from a size: it could work out choices.
-
-    Args:
-        module: the program's StableHLO, which is changed.
-        smaller: that of the same program for a smaller size.
-    """
-    from jax.extend.mlir import ir
-    from jax.extend.mlir.dialects import stablehlo
-
-    for one, other in zip(_walk(module), _walk(smaller), strict=True):
-        if one.name not in ("stablehlo.constant", "stablehlo.iota"):
-            continue
-        if one.name == "stablehlo.constant" and _said_by(one) == _said_by(other):
-            continue
-        with module.context, ir.Location.unknown(), ir.InsertionPoint(one):
-            copy = one.operation.clone()
-            made = stablehlo.optimization_barrier([copy.results[0]])
-            one.results[0].replace_all_uses_with(getattr(made, "result", made))
-
-
-def _said_by(constant: Any) -> str:
-    """A constant's number, where it has one in all places; else all of it."""
-    from jax.extend.mlir import ir
-
-    value = ir.DenseElementsAttr(constant.attributes["value"])
-    return str(value.get_splat_value()) if value.is_splat else str(value)
+def walk(module: Any) -> Iterator[Any]:
+    """Yield the operations of a module, each before those in its regions."""
+    yield module.operation
+    for region in module.operation.regions:
+        for block in region.blocks:
+            for operation in block.operations:
+                yield from walk(operation)
 
 
 def _ratio(size: Sizes) -> tuple[Fraction, ...]:
@@ -122,67 +122,109 @@ def _ratios(sizes: Sequence[Sizes]) -> set[tuple[Fraction, ...]]:
     count = len(sizes[0])
     return {
         _ratio(tuple(prod(factor[i] for factor in factors) for i in range(count)))
-        for number in range(MOST_FACTORS + 1)
+        for number in range(MAX_FACTORS + 1)
         for factors in combinations_with_replacement(distinct, number)
     }
 
 
-def _outline(module: Any, mesh: jax.sharding.Mesh) -> tuple[list[Any], list[Any]]:
-    """A program without its sizes: its operations, and what it asks for by hand, and how often."""
-    walked = _walk(module)
-    functions = [str(o.attributes["sym_name"]) for o in walked if "sym_name" in o.attributes]
-    operations = [(o.name, *_called(o, functions), *_attributes(o), *_types(o)) for o in walked]
-    by_hand = [(c.kind, c.axes, c.times) for c in requested.read(module, mesh)]
-    return operations, by_hand
+Outline = tuple[str, tuple[int, ...], tuple[str, ...], tuple[tuple[str, int], ...]]
+"""An operation without its sizes: its name, its operands' numbers, its attributes, its types."""
 
 
-def _walk(module: Any) -> list[Any]:
-    """All operations of a program, in order."""
+def _outline(operations: Sequence[Any]) -> list[Outline]:
+    """Return a program without its sizes.
+
+    Values are numbered in the order in which they are made, so that two outlines are equal only if
+    each operation takes the same values in both.
+    """
+    functions = {
+        operation.attributes["sym_name"].value: number
+        for number, operation in enumerate(operations)
+        if operation.name == "func.func"
+    }
+    numbers: dict[Any, int] = {}
+    outline: list[Outline] = []
+    for operation in operations:
+        taken = tuple(numbers[operand] for operand in operation.operands)
+        made = [*operation.results]
+        for region in operation.regions:
+            for block in region.blocks:
+                made += block.arguments
+        numbers.update((value, len(numbers) + i) for i, value in enumerate(made))
+        types = tuple((kind, len(shape)) for kind, shape in map(_array, made))
+        outline.append((operation.name, taken, (*_attributes(operation, functions),), types))
+    return outline
+
+
+def _attributes(operation: Any, functions: dict[str, int]) -> Iterator[str]:
+    """Yield what the attributes of an operation say that has nothing to do with sizes."""
     from jax.extend.mlir import ir
 
-    operations: list[Any] = []
-
-    def visit(operation: Any) -> Any:
-        operations.append(operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return operations
-
-
-def _called(operation: Any, functions: Sequence[str]) -> Iterator[int]:
-    """Which function an operation calls, by its place: JAX numbers names by what it met before."""
-    if "callee" in operation.attributes:
-        yield functions.index(f'"{operation.attributes["callee"].value}"')
+    for name, attribute in named_attributes(operation.attributes):
+        if isinstance(attribute, ir.FlatSymbolRefAttr) and attribute.value in functions:
+            yield f"{name}={functions[attribute.value]}"  # JAX numbers names by what it met before
+        elif name in (*MAY_GROW, *PARTS):
+            yield f"{name}: {len(_numbers(operation, name))}"
+        elif name not in NAMES and not (operation.name == "stablehlo.constant" and name == "value"):
+            yield f"{name}={attribute}"
 
 
-def _attributes(operation: Any) -> Iterator[str]:
-    """What the attributes say that have nothing to do with sizes."""
-    for name in ALIKE:
-        if name in operation.attributes:
-            yield f"{name}={operation.attributes[name]}"
+def _sizes(same: Sequence[Any]) -> Iterator[Sizes]:
+    """Yield each dimension of the arrays that an operation makes, in all programs."""
+    for arrays in zip(*map(_arrays, same), strict=True):
+        yield from zip(*(shape for _, shape in arrays), strict=True)
+    for name in MAY_GROW:
+        yield from zip(*(_numbers(each, name) for each in same), strict=True)
 
 
-def _types(operation: Any) -> Iterator[tuple[str, int]]:
-    """For each array that an operation makes, the type of its numbers and how many dimensions."""
-    for kind, shape in _arrays(operation):
-        yield kind, len(shape)
+def _parts(same: Sequence[Any]) -> Iterator[tuple[Sizes, Sizes, Sizes]]:
+    """Yield, of each part of an array, where it begins and ends and how large the whole is.
+
+    A compiler drops what a slice leaves out, so no operation may take another part of an array at
+    another size. Each of the three has a number for each program.
+    """
+    for parts in zip(*map(_parts_of, same), strict=True):
+        begins, ends, wholes = zip(*parts, strict=True)
+        yield begins, ends, wholes
 
 
-def _all_arrays(module: Any) -> Iterator[tuple[str, list[int]]]:
-    """The element type and the shape of each array in a program."""
-    for operation in _walk(module):
-        yield from _arrays(operation)
+def _parts_of(operation: Any) -> Iterator[tuple[int, int, int]]:
+    """Yield where a slice is in its operand, and where operands are in what is made of them."""
+    if operation.name == "stablehlo.slice":
+        begins, ends = (_numbers(operation, name) for name in ("start_indices", "limit_indices"))
+        yield from zip(begins, ends, _shape(operation.operands[0]), strict=True)
+    elif operation.name == "stablehlo.pad":
+        low, high = (_numbers(operation, f"edge_padding_{side}") for side in ("low", "high"))
+        for before, after, whole in zip(low, high, _shape(operation.results[0]), strict=True):
+            yield before, whole - after, whole
+    elif operation.name == "stablehlo.concatenate":
+        along, begin = int(operation.attributes["dimension"]), 0
+        for operand in operation.operands:
+            end = begin + _shape(operand)[along]
+            yield begin, end, _shape(operation.results[0])[along]
+            begin = end
+
+
+def _numbers(operation: Any, name: str) -> list[int]:
+    """The numbers in an attribute that lists some; none where there is no such attribute."""
+    return [*map(int, operation.attributes[name])] if name in operation.attributes else []
+
+
+def _shape(value: Any) -> list[int]:
+    return _array(value)[1]
 
 
 def _arrays(operation: Any) -> Iterator[tuple[str, list[int]]]:
-    """The element type and the shape of each array that an operation makes."""
+    """Yield the element type and the shape of each array that an operation makes."""
+    return map(_array, operation.results)
+
+
+def _array(value: Any) -> tuple[str, list[int]]:
+    """The element type and the shape of a value; of one that is no array, its type."""
     from jax.extend.mlir import ir
 
-    for result in operation.results:
-        try:
-            shaped = ir.RankedTensorType(result.type)
-        except ValueError:  # it makes no array
-            yield str(result.type), []
-        else:
-            yield str(shaped.element_type), list(shaped.shape)
+    try:
+        shaped = ir.RankedTensorType(value.type)
+    except ValueError:
+        return str(value.type), []
+    return str(shaped.element_type), list(shaped.shape)

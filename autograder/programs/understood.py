@@ -79,7 +79,7 @@ def refuse_what_is_not_understood(module: Any) -> None:
 
 def _names_devices(operation: Any) -> bool:
     """Whether a collective's groups are of devices, as JAX always writes them."""
-    names = {name for name, _ in _named(operation.attributes)}
+    names = {name for name, _ in named_attributes(operation.attributes)}
     return {"channel_handle", "use_global_device_ids"} <= names
 
 
@@ -92,7 +92,7 @@ def _strange_attributes(attributes: Any, room: Iterator[int]) -> Iterator[str]:
     """
     from jax.extend.mlir import ir
 
-    waiting = deque([(name, attribute, 0) for name, attribute in _named(attributes)])
+    waiting = deque([(name, attribute, 0) for name, attribute in named_attributes(attributes)])
     while waiting:
         name, attribute, depth = waiting.popleft()
         if not KEY.fullmatch(name):
@@ -102,7 +102,11 @@ def _strange_attributes(attributes: Any, room: Iterator[int]) -> Iterator[str]:
         if depth == DEEPEST:
             yield f"an attribute {name!r} of more than {DEEPEST} lists in each other"
             return
-        held = _named(attribute) if isinstance(attribute, ir.DictAttr) else _listed(name, attribute)
+        held = (
+            named_attributes(attribute)
+            if isinstance(attribute, ir.DictAttr)
+            else _listed(name, attribute)
+        )
         for inner, each in held:
             if next(room, None) is None:
                 yield f"more than {MOST_NESTED:,} attributes in lists"
@@ -115,7 +119,7 @@ def _listed(name: str, attributes: Any) -> Iterator[tuple[str, Any]]:
     return ((name, attribute) for attribute in attributes)
 
 
-def _named(attributes: Any) -> Iterator[tuple[str, Any]]:
+def named_attributes(attributes: Any) -> Iterator[tuple[str, Any]]:
     """The pairs of a dictionary; of what Python has no class for, which holds nothing, a name."""
     for number in range(len(attributes)):
         try:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from autograder import communication
 from autograder.exercises import EXERCISES, Designs
@@ -74,6 +75,40 @@ def test_the_first_goal_is_worth_a_third_and_little_if_things_are_computed_again
         scores.append(judge(exercise, capture(exercise, {"design": design}, 1), 1).score)
     assert scores[0] == pytest.approx(1 / 3, abs=0.03)
     assert scores[1] < 0.15
+
+
+def by_a_sum(whole, part, size):
+    return jnp.where(jnp.ones(size).sum() > 500, part, whole)
+
+
+def by_the_order_of_two_values(whole, part, size):
+    return jnp.where(True, *((part, whole) if size > 500 else (whole, part)))
+
+
+def by_what_is_equal_to_itself(whole, part, size):
+    number = lax.convert_element_type(whole.sum(), jnp.int32)
+    one = (number == number).astype(jnp.int32)
+    much, little = (jnp.broadcast_to(one, (n,)).sum() for n in (size, 500))
+    return jnp.where(much > little, part, whole)
+
+
+@pytest.mark.parametrize(
+    "choose", [by_a_sum, by_the_order_of_two_values, by_what_is_equal_to_itself]
+)
+def test_a_step_that_gathers_at_small_sizes_alone_earns_no_more_than_an_honest_one(choose):
+    line = "w = {n: lax.all_gather(w, "
+    assert line in BY_HAND
+    dishonest = BY_HAND.replace(line, "w = {n: gathered(x, w, ")
+
+    def gathered(x, w, name, axis, tiled):
+        gathered = lax.all_gather(w, name, axis=axis, tiled=tiled)
+        return choose(gathered, jnp.concatenate([w] * 8, axis), x.shape[1])
+
+    names = {**sitting_for("11.7").names, "kept": lambda f: f, "gathered": gathered}
+    exec(dishonest, names)
+    design = names["layouts"], names["train_step"]
+    exercise = EXERCISES["11.7"]
+    assert judge(exercise, capture(exercise, {"design": design}, 1), 1).score < 0.35
 
 
 def test_nothing_can_hold_less_than_the_best_does():

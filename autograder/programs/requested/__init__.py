@@ -10,8 +10,10 @@ from autograder.programs.requested.constraints import is_constrained, other_mesh
 from autograder.programs.requested.one_device import is_mapped, work_outside
 from autograder.programs.requested.scaling import scale
 from autograder.programs.requested.taking_out import take_out
+from autograder.programs.requested.trip_counts import counting
 
 __all__ = [
+    "counting",
     "is_constrained",
     "is_mapped",
     "is_sure_to_end",

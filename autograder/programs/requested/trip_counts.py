@@ -25,9 +25,31 @@ def is_counted(loop: Any) -> bool:
     return _counted(loop) is not None
 
 
-class _Counted(NamedTuple):
-    """A loop that counts: from where and to where, if the program says so, and in which steps."""
+def counting(loop: Any) -> list[tuple[Any, int, Any]]:
+    """List the operands by which a loop counts.
 
+    Returns:
+        For each an operation, the operand's place in it, and the operand; nothing for a loop whose
+        number of rounds is not written in it.
+    """
+    counted = _counted(loop)
+    if counted is None or counted.start is None or counted.limit is None:
+        return []
+    uses = [(loop, counted.place)]
+    for region, place in zip(loop.regions, (0, counted.place), strict=True):
+        gives = region.blocks[0].operations[len(region.blocks[0].operations) - 1]
+        made = gives.operands[place].owner
+        uses += [(gives, place), (made, 0), (made, 1)]
+    return [(operation, place, operation.operands[place]) for operation, place in uses]
+
+
+class _Counted(NamedTuple):
+    """A loop that counts: from where and to where, if the program says so, and in which steps.
+
+    `place` says which of the values that the loop carries is the counter.
+    """
+
+    place: int
     start: int | None
     limit: int | None
     step: int
@@ -55,7 +77,7 @@ def _counted(loop: Any) -> _Counted | None:
     step = _constant(grown.operands[1 - places.index(counter)])
     if not step or step < 0:
         return None
-    return _Counted(_constant(loop.operands[counter]), limit, step)
+    return _Counted(counter, _constant(loop.operands[counter]), limit, step)
 
 
 def _stays(value: Any, condition: Any, body: Any, given: Any) -> bool:
