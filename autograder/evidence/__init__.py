@@ -45,8 +45,10 @@ from autograder.evidence.plans import (
     ResultsPlan,
     TablePlan,
     told,
+    without_process_cases,
 )
 from autograder.evidence.plans import write as write_plans
+from autograder.evidence.process_results import observe
 from autograder.evidence.unfinished_cells import watch_cells
 
 __all__ = [
@@ -84,9 +86,11 @@ __all__ = [
     "Value",
     "capture",
     "from_json",
+    "observe",
     "plain",
     "to_json",
     "told",
     "watch_cells",
+    "without_process_cases",
     "write_plans",
 ]

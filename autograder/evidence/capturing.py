@@ -22,9 +22,10 @@ from autograder.evidence.plans import (
     ResultsPlan,
     TablePlan,
 )
-from autograder.evidence.process_results import runs
+from autograder.evidence.process_results import packed, runs
 from autograder.evidence.unfinished_cells import unfinished
 from autograder.evidence.unsuitable_answers import a_type, not_a_function, nothing
+from autograder.processes import PackedFunction
 from autograder.programs import described
 
 
@@ -66,7 +67,7 @@ def _as_planned(plan: AnswerPlan, answer: object) -> Piece:
         case PlacementsPlan():
             return placements(plan, answer)
         case ProcessesPlan():
-            return runs(plan, answer)
+            return _of_processes(plan, answer)
         case ProgramPlan():
             return _program(plan, answer)
         case DesignPlan():
@@ -75,6 +76,14 @@ def _as_planned(plan: AnswerPlan, answer: object) -> Piece:
             return _results(plan, answer)
         case TablePlan():
             return _table(answer)
+
+
+def _of_processes(plan: ProcessesPlan, answer: object) -> Piece:
+    """What processes made of a function; the function itself, where the grader is to call it."""
+    function = packed(answer)
+    if plan.cases and isinstance(function, PackedFunction):
+        return runs(plan, function)
+    return function
 
 
 def _results(plan: ResultsPlan, answer: object) -> Piece:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from autograder.errors import Fault
+from autograder.processes import PackedFunction
 
 MIME: Final = "application/vnd.shardlings.evidence+json"
 """The media type under which evidence travels in a cell's outputs."""
@@ -138,8 +139,11 @@ class Run(Struct, frozen=True):
     files: tuple[File, ...] = ()
 
 
-class Runs(Struct, frozen=True, tag="runs"):
-    """A function, called by several processes for each case; the last call may have failed."""
+class Runs(Struct, frozen=True, tag="observed-runs"):
+    """A function, called by several processes for each case; the last call may have failed.
+
+    When a class is graded, the grader starts these processes, and no kernel's word is taken.
+    """
 
     runs: tuple[Run, ...]
 
@@ -155,7 +159,18 @@ class NotCaptured(Struct, frozen=True, tag="not-captured"):
     sentence: str
 
 
-Piece = Placement | Placements | Program | Design | Runs | Value | Unanswered | NotCaptured | Fault
+Piece = (
+    Placement
+    | Placements
+    | Program
+    | Design
+    | PackedFunction
+    | Runs
+    | Value
+    | Unanswered
+    | NotCaptured
+    | Fault
+)
 """What became of one answer; a `Fault` says that the capturing of it failed, by no fault of it."""
 
 

@@ -2,16 +2,18 @@
 
 import re
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import cloudpickle
+import msgspec
 import numpy as np
 
-from autograder.errors import UsageError
+from autograder.errors import Fault, TheirError, UsageError, theirs
 from autograder.evidence.data import (
     Contents,
+    Evidence,
     File,
     NotCaptured,
     OwnArray,
@@ -25,13 +27,17 @@ from autograder.evidence.data import (
     Value,
 )
 from autograder.evidence.plain_values import plain
-from autograder.evidence.plans import ProcessesPlan
+from autograder.evidence.plans import Plan, ProcessesPlan
 from autograder.evidence.unsuitable_answers import not_a_function
 from autograder.processes import (
     AddressableShards,
+    CannotLeaveError,
+    Form,
     Outcome,
+    PackedFunction,
     ProcessCase,
     files_written,
+    pack,
     run,
     write_files,
 )
@@ -46,18 +52,52 @@ MOST_FILES: Final = 64
 """The most files that processes write."""
 
 
-def runs(plan: ProcessesPlan, answer: object) -> Piece:
-    """What came of a function that several processes called, up to the first call that failed."""
+def packed(answer: object) -> Piece:
+    """A function as bytes, for processes to call; or why it will not do."""
     if not callable(answer):
         return not_a_function(answer)
+    try:
+        return pack(answer)
+    except UsageError as error:
+        return NotCaptured("cannot-be-sent", str(error))
+
+
+def observe(plan: Plan, evidence: Evidence) -> Evidence:
+    """Have processes call the functions in evidence that are to be called so.
+
+    Never raises for what a function is or does; an error of ours becomes a `Fault`.
+
+    Args:
+        plan: with the cases to call them in.
+        evidence: it may be forged.
+    """
+    answers = dict(evidence.answers)
+    for name, wanted in plan.answers.items():
+        if isinstance(wanted, ProcessesPlan) and name in answers:
+            answers[name] = _observed(wanted, answers[name])
+    return Evidence(evidence.exercise, answers)
+
+
+def _observed(plan: ProcessesPlan, piece: Piece) -> Piece:
+    if not isinstance(piece, PackedFunction):
+        told = isinstance(piece, Unanswered | NotCaptured | Fault)
+        return piece if told else NotCaptured("malformed", "A function was expected.")
+    try:
+        return runs(plan, piece)
+    except Exception as error:
+        return Fault.of(error)
+
+
+def runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
+    """What came of a function that several processes called, up to the first call that failed."""
     made: list[Run] = []
     for case in plan.cases:
         with tempfile.TemporaryDirectory() as folder:
             write_files(case, Path(folder))
             try:
-                outcomes = _outcomes(answer, case, Path(folder))
+                outcomes = _outcomes(function, case, Path(folder))
                 if any(outcome.why in MAYBE_THE_MACHINES for outcome in outcomes):
-                    outcomes = _outcomes(answer, case, Path(folder))
+                    outcomes = _outcomes(function, case, Path(folder))
             except UsageError as error:
                 return NotCaptured("cannot-be-sent", str(error))
             if all(outcome.came is ... and not outcome.why for outcome in outcomes):
@@ -68,9 +108,12 @@ def runs(plan: ProcessesPlan, answer: object) -> Piece:
     return Runs(tuple(made))
 
 
-def _outcomes(function: Callable[..., Any], case: ProcessCase, folder: Path) -> list[Outcome]:
-    arguments = partial(case.arguments, folder)
-    outcomes = run(function, case.processes, arguments, [name for name, _ in case.axes])
+def _outcomes(function: PackedFunction, case: ProcessCase, folder: Path) -> list[Outcome]:
+    def arguments(process: int) -> bytes:
+        return bytes(cloudpickle.dumps(partial(case.share_of(process).arguments, folder)))
+
+    axes = [name for name, _ in case.axes]
+    outcomes = run(function, case.processes, arguments, axes=axes, form=DATA)
     for outcome in outcomes:  # where the files are is nobody's business
         outcome.said = re.sub(rf"{re.escape(str(folder))}/(common|process \d)", "…", outcome.said)
     return outcomes
@@ -79,14 +122,38 @@ def _outcomes(function: Callable[..., Any], case: ProcessCase, folder: Path) -> 
 def _result(outcome: Outcome) -> ProcessResult:
     if outcome.why:
         return ProcessResult(why=outcome.why, sentence=outcome.said)
-    came = outcome.came
+    if outcome.came is ...:
+        return ProcessResult((Value(plain(...)),))
+    assert isinstance(outcome.came, ProcessResult)
+    if outcome.came.why == "too-large":
+        said = f"Process {outcome.process} returned an array of more than {LARGEST:,} bytes."
+        return ProcessResult(why="too-large", sentence=said)
+    return outcome.came
+
+
+def write_result(came: Any) -> bytes:
+    """Turn what a function returned into plain data, in the process that called it."""
+    if came is ...:
+        return b""
     several = came if isinstance(came, tuple) else (came,)
     if any(_too_large(part) for part in several):
-        return ProcessResult(
-            why="too-large",
-            sentence=f"Process {outcome.process} returned an array of more than {LARGEST:,} bytes.",
-        )
-    return ProcessResult(tuple(map(_part, several)))
+        return msgspec.msgpack.encode(ProcessResult(why="too-large"))
+    try:
+        with theirs():  # to look at what was returned can run code of the learner's
+            return msgspec.msgpack.encode(ProcessResult(tuple(map(_part, several))))
+    except TheirError as raised:
+        raise CannotLeaveError(
+            f"What your function returns cannot be looked at: {raised}."
+        ) from raised.error
+
+
+def read_result(written: bytes) -> Any:
+    """Read what `write_result` wrote; it may be forged."""
+    return msgspec.msgpack.decode(written, type=ProcessResult) if written else ...
+
+
+DATA: Final = Form(write_result, read_result)
+"""Plain data, so that the parent runs no code that a worker sends."""
 
 
 def _too_large(part: Any) -> bool:

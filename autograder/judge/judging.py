@@ -63,7 +63,8 @@ def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None =
         exercise: what was asked.
         evidence: what left the student's kernel; it may be forged.
         seed: what the cases were drawn from that the kernel had to run.
-        fresh: what the inputs of programs are drawn from, where the judge alone is to know it.
+        fresh: what the inputs of programs and of processes are drawn from, where no kernel is to
+            have known it.
     """
     faults = [piece for piece in evidence.answers.values() if isinstance(piece, Fault)]
     try:
@@ -89,8 +90,8 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
             exercise,
             requirement,
             evidence.answers.get(requirement.answer),
-            # a function's results were made from the seed; programs are run here, on what is new
-            seed if fresh is None or isinstance(requirement, Returns | OnProcesses) else fresh,
+            # a function's results were made from the seed; everything else is run on what is new
+            seed if fresh is None or isinstance(requirement, Returns) else fresh,
         )
         for requirement in exercise.requirements
     ]

@@ -11,26 +11,37 @@ from autograder.processes.cases import (
     Given,
     NotHereError,
     ProcessCase,
+    Share,
     Spec,
     files_of,
     files_written,
     write_files,
 )
+from autograder.processes.closed_memory import close_memory
+from autograder.processes.packing import PackedFunction, pack, pack_arguments
 from autograder.processes.starting import Outcome, ProcessesFailedError
-from autograder.processes.workers import run
+from autograder.processes.worker import CannotLeaveError
+from autograder.processes.workers import Form, run
 
 __all__ = [
     "AddressableShards",
+    "CannotLeaveError",
+    "Form",
     "Given",
     "NotHereError",
     "Outcome",
+    "PackedFunction",
     "ProcessCase",
     "ProcessesError",
     "ProcessesFailedError",
+    "Share",
     "Spec",
+    "close_memory",
     "files_of",
     "files_written",
     "on_processes",
+    "pack",
+    "pack_arguments",
     "run",
     "write_files",
 ]

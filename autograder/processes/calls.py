@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from autograder.errors import ShortError, UsageError
+from autograder.processes.packing import pack, pack_arguments
 from autograder.processes.starting import ProcessesFailedError
 from autograder.processes.workers import run
 
@@ -41,7 +42,8 @@ def on_processes(function: Callable[..., Any], processes: int, *arguments: Any) 
             f"on_processes(who, 2); {type(function).__name__} came."
         )
     try:
-        outcomes = run(function, processes, partial(tuple, arguments))
+        given = pack_arguments(function, partial(tuple, arguments))
+        outcomes = run(pack(function), processes, lambda _: given)
     except ProcessesFailedError as error:
         raise ProcessesError(str(error)) from error
     for outcome in outcomes:

@@ -1,18 +1,21 @@
 """Cases: what a function of several processes is called with, as plain data.
 
-A case is part of a plan, so it holds no values but the seeds that they are drawn from: the worker
-draws them to call the function, and the judge draws them again to know what is right. Values are
-small whole numbers, so that sums come out the same in whatever order they are added up.
+A case holds no values but the seeds that they are sampled from. Whoever starts the processes
+samples them, and gives each process its own share alone: what a function knows of the rest, its
+processes have sent each other. The judge samples them again to know what is right. Values are small
+whole numbers, so that sums come out the same in whatever order they are added up.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import jax
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from autograder.errors import ShortError
 
@@ -79,14 +82,49 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kinds = (jax.sharding.AxisType.Auto,) * len(names)
         return jax.sharding.Mesh(np.array(devices).reshape(sizes), names, axis_types=kinds)
 
-    def arguments(self, folders: Path) -> tuple[Any, ...]:
-        """The function's arguments, made in a worker.
+    def share_of(self, process: int) -> "Share":
+        """What one process is given: of each array what its devices hold, and no seed."""
+        known = tuple(replace(each, seed=0) for each in self.given)
+        held = tuple(self._held(each, process) for each in self.given)
+        return Share(replace(self, given=known), process, held)
 
-        Args:
-            folders: where the files of all processes are.
+    def _held(self, given: Given, process: int) -> np.ndarray | None:
+        """An array's or a table's values, with zeros where another process has them alone."""
+        if given.kind == "values":
+            return given.values()
+        if given.kind not in ("array", "rows"):
+            return None
+        here = self.is_here(given, process)
+        if given.kind == "rows":  # of a row, a process reads all
+            rows = np.any(here, axis=tuple(range(1, here.ndim)), keepdims=True)
+            here = np.broadcast_to(rows, given.shape)
+        return np.where(here, given.values(), np.float32(0))
+
+    def is_here(self, given: Given, process: int) -> np.ndarray:
+        """For each number of an array or a table, whether a device of a process holds it.
+
+        Returns:
+            Truth values, of the shape that is given.
         """
-        mesh = self.mesh()
-        return tuple(_made(each, mesh, folders) for each in self.given)
+        sizes = dict(self.axes)
+        order = self.order or range(math.prod(sizes.values()))
+        grid = np.array(order).reshape([*sizes.values()])
+        batch = (given.batch or given.shape[0], *given.shape[1:])
+        here = np.zeros(batch, bool)
+        for device in self.devices_of(process):
+            (where,) = np.argwhere(grid == device)
+            at = dict(zip(sizes, where.tolist(), strict=True))
+            block = []
+            for dimension, size in enumerate(batch):
+                entry = given.spec[dimension] if dimension < len(given.spec) else None
+                names = (entry,) if isinstance(entry, str) else entry or ()
+                number, parts = 0, 1
+                for name in names:
+                    number, parts = number * sizes[name] + at[name], parts * sizes[name]
+                step = size // parts
+                block.append(slice(number * step, (number + 1) * step))
+            here[tuple(block)] = True
+        return np.concatenate([here] * (given.shape[0] // batch[0]))
 
     def __str__(self) -> str:
         """Such as `2 processes, on a mesh of x=4, y=2`."""
@@ -94,6 +132,57 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         axes = ", ".join(f"{name}={size}" for name, size in self.axes)
         order = f" with its devices in the order {' '.join(map(str, self.order))}"
         return f"{number}, on a mesh of {axes}{order * bool(self.order)}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process is given of a case, and nothing that only others have.
+
+    Attributes:
+        case: the case, without the seeds of its values.
+        process: the process.
+        held: for each of its arguments, the values, with zeros where they are not here.
+    """
+
+    case: ProcessCase
+    process: int
+    held: tuple[np.ndarray | None, ...]
+
+    def arguments(self, folders: Path) -> tuple[Any, ...]:
+        """The function's arguments, made in the process.
+
+        Args:
+            folders: where the files of all processes are.
+        """
+        mesh = self.case.mesh()
+        return tuple(
+            self._made(given, held, mesh, folders)
+            for given, held in zip(self.case.given, self.held, strict=True)
+        )
+
+    def _made(
+        self, given: Given, held: np.ndarray | None, mesh: jax.sharding.Mesh, folders: Path
+    ) -> Any:
+        sharding = jax.NamedSharding(mesh, jax.P(*given.spec))
+        values = np.zeros(()) if held is None else held
+        match given.kind:
+            case "mesh":
+                return mesh
+            case "sharding":
+                return sharding
+            case "number":
+                return given.number
+            case "shape":
+                return given.shape
+            case "values":
+                return values
+            case "array":
+                return jax.make_array_from_callback(given.shape, sharding, lambda i: values[i])
+            case "rows":
+                here = self.case.is_here(given, self.process)
+                return Rows(values, np.any(here, axis=tuple(range(1, here.ndim))))
+            case "folder":
+                return _folder(given, self.process, folders)
 
 
 class NotHereError(ShortError, IndexError):
@@ -149,46 +238,11 @@ def _ranges(rows: np.ndarray) -> str:
     return "rows " + " and ".join(f"{r[0]} to {r[-1]}" if len(r) > 1 else f"{r[0]}" for r in runs)
 
 
-def _made(given: Given, mesh: jax.sharding.Mesh, folders: Path) -> Any:
-    sharding = jax.NamedSharding(mesh, jax.P(*given.spec))
-    match given.kind:
-        case "mesh":
-            return mesh
-        case "sharding":
-            return sharding
-        case "number":
-            return given.number
-        case "shape":
-            return given.shape
-        case "values":
-            return given.values()
-        case "array":
-            values = given.values()
-            return jax.make_array_from_callback(given.shape, sharding, lambda index: values[index])
-        case "rows":
-            return Rows(given.values(), _rows_here(given, sharding))
-        case "folder":
-            return _folder(given, folders)
-
-
-def _rows_here(given: Given, sharding: jax.NamedSharding) -> np.ndarray:
-    """For each row of a table, whether a device of this process holds any of it."""
-    here = np.zeros(given.shape[0], bool)
-    batch = given.batch or given.shape[0]
-    local = set(jax.local_devices())
-    for device, index in sharding.devices_indices_map((batch, *given.shape[1:])).items():
-        if device in local:
-            start, stop, _ = index[0].indices(batch)
-            for first in range(0, given.shape[0], batch):
-                here[first + start : first + stop] = True
-    return here
-
-
-def _folder(given: Given, folders: Path) -> Path:
+def _folder(given: Given, process: int, folders: Path) -> Path:
     """A folder with files for all to read; or an empty one, for this process to write."""
     if given.shape:
         return folders / "common"
-    own = folders / f"process {jax.process_index()}"
+    own = folders / f"process {process}"
     own.mkdir(exist_ok=True)
     return own
 

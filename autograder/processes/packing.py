@@ -1,17 +1,22 @@
 """A function of a notebook's as bytes, with whatever it uses of the notebook."""
 
+import contextlib
 import inspect
 import io
 import linecache
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import cloudpickle
 import jax
+import msgspec
 
 from autograder.errors import UsageError
-from autograder.processes.worker import Job
+
+MAX_FUNCTION_BYTES: Final = 1 << 20
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -37,24 +42,81 @@ def pickled(thing: object) -> bytes:
     return file.getvalue()
 
 
-def packed(
-    function: Callable[..., Any], arguments: Callable[[], tuple[Any, ...]], axes: Sequence[str]
-) -> bytes:
-    """A job as bytes, with the cells that it comes from and whatever of the notebook it uses.
+class PackedFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="function"):
+    """A function as bytes, to be called in other processes.
+
+    Whoever unpickles it runs its author's code, so nobody does but the workers.
+
+    Attributes:
+        pickled: the function, with whatever it uses of its notebook.
+        file: what Python calls the cell that it was written in.
+        cells: the lines of that cell, and of others that it uses, for messages that quote them.
+    """
+
+    pickled: bytes
+    file: str
+    cells: dict[str, tuple[str, ...]]
+
+
+def pack(function: Callable[..., Any]) -> PackedFunction:
+    """Pickle a function, with the cells that it comes from.
 
     Raises:
-        UsageError: something of it cannot be sent; it says what, and what to do.
+        UsageError: it cannot be pickled; the message says what of it, and what to do.
     """
+    with _by_value():
+        packed = PackedFunction(_sendable(function, function), file_of(function), _cells(function))
+    if len(packed.pickled) > MAX_FUNCTION_BYTES:
+        raise UsageError(
+            f"{_name(function)} takes {len(packed.pickled):,} bytes with all that it uses of the "
+            f"notebook, and at most {MAX_FUNCTION_BYTES:,} can be sent to other processes. Make "
+            f"large arrays within the function."
+        )
+    return packed
+
+
+@contextlib.contextmanager
+def _by_value() -> Iterator[None]:
+    """Pickle what modules beside the notebook define, since no other process may find them."""
+    here, beside = Path.cwd(), []
+    for name, module in list(sys.modules.items()):
+        file = Path(str(getattr(module, "__file__", None) or "/"))
+        ours = name.partition(".")[0] == "autograder" or "site-packages" in file.parts
+        if file.is_relative_to(here) and not ours:
+            beside.append(module)
+    for module in beside:
+        cloudpickle.register_pickle_by_value(module)
     try:
-        return pickled(Job(function, arguments, file_of(function), _cells(function), tuple(axes)))
+        yield
+    finally:
+        for module in beside:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def pack_arguments(function: Callable[..., Any], arguments: object) -> bytes:
+    """Pickle what makes a function's arguments.
+
+    Raises:
+        UsageError: it cannot be pickled.
+    """
+    return _sendable(arguments, function)
+
+
+def _sendable(thing: object, function: Callable[..., Any]) -> bytes:
+    try:
+        return pickled(thing)
     except Exception as error:
         culprit = _cannot_be_sent(function)
         which = f"It uses {culprit} of the notebook. " if culprit else ""
         raise UsageError(
-            f"{getattr(function, '__name__', 'The function')} cannot be sent to other processes: "
+            f"{_name(function)} cannot be sent to other processes: "
             f"{type(error).__name__}: {error}. {which}Meshes, shardings, devices, and arrays on "
             f"several devices belong to the process that made them: make them within the function."
         ) from error
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", "The function"))
 
 
 def _cannot_be_sent(function: Callable[..., Any]) -> str:

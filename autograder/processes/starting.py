@@ -19,9 +19,13 @@ from typing import Any, Final
 
 from autograder.errors import Fault
 from autograder.processes.standing_still import Stillness
-from autograder.processes.worker import LOOPBACK, Place
+from autograder.processes.worker import LOOPBACK, Job, Place
 
-PRELOADED: Final = ["autograder.processes.worker", "jax.experimental.multihost_utils"]
+PRELOADED: Final = [
+    "autograder.processes.forkserver",
+    "autograder.processes.worker",
+    "jax.experimental.multihost_utils",
+]
 """What the server has imported, so that no worker need: none of it starts JAX."""
 
 
@@ -96,14 +100,14 @@ def free_port(port: int | None) -> int:
 
 @contextlib.contextmanager
 def started(
-    places: Sequence[Place], job: bytes, target: Callable[..., None]
+    places: Sequence[Place], jobs: Sequence[Job], target: Callable[..., None]
 ) -> Iterator[list[Worker]]:
     """The workers; at the end, all of them are killed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     workers: list[Worker] = []
     try:
-        for place in places:
+        for place, job in zip(places, jobs, strict=True):
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(target=target, args=(place, job, theirs), daemon=True)
             with _no_main_module():

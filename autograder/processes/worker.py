@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import cloudpickle
 import jax
 import jaxlib._jax
+import msgspec
 
 from autograder import devices
 from autograder.errors import Fault, TheirError, first_line, their_error, theirs, what_it_raised
 from autograder.processes.addressable import leaving
 from autograder.processes.cases import NotHereError
+from autograder.processes.packing import PackedFunction
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -56,83 +58,127 @@ class Place:
 
 @dataclass(frozen=True)
 class Job:
-    """What all workers are to do.
+    """The work of one process.
 
     Attributes:
-        function: what is called.
-        arguments: makes its arguments, in the worker, since devices cannot be sent.
-        file: where the function was written, as Python calls the cell.
-        cells: the text of that cell, and of others that it uses, for messages that quote it.
-        axes: the names of the mesh axes that it is to know, for messages too.
+        function: what is called, and where it was written.
+        arguments: what makes its arguments, pickled: devices, for example, cannot be sent.
+        axes: the names of the mesh axes that it is to know, for messages.
+        write: turns what the function returns into bytes.
     """
 
-    function: Callable[..., Any]
-    arguments: Callable[[], tuple[Any, ...]]
-    file: str
-    cells: dict[str, tuple[str, ...]]
+    function: PackedFunction
+    arguments: bytes
     axes: tuple[str, ...]
+    write: Callable[[Any], bytes]
 
 
-def work(place: Place, job: bytes, to_parent: Connection) -> None:
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a worker tells its parent. It may be forged, for the function runs in the worker.
+
+    Attributes:
+        kind: `up`, and `ready` once all are; then `came`, `raised`, or, for an error of ours,
+            `failed`.
+        result: what the function returned, as bytes.
+        why: a diagnosis, where it returned nothing.
+        said: what is to be said of that.
+        printed: what the function printed.
+        fault: the error of ours.
+    """
+
+    kind: Literal["up", "ready", "came", "raised", "failed"]
+    result: bytes = b""
+    why: str = ""
+    said: str = ""
+    printed: str = ""
+    fault: Fault | None = None
+
+
+class CannotLeaveError(Exception):
+    """What a function returned cannot leave its process; the message says why and what to do."""
+
+
+def work(place: Place, job: Job, to_parent: Connection) -> None:
     """Come up, join the others, call the function, and wait to be ended.
 
-    What it sends: `("up",)`, and `("ready",)` once all are; then `("came", result, printed)`,
-    `("raised", diagnosis, sentence, printed)`, or `("failed", fault)`. It never ends by itself
-    after that, since the others may still need its devices.
+    It never ends by itself, since the others may still need its devices.
     """
     _leave_nothing_behind()
     _write_to(place)
+
+    def tell(message: Message) -> None:
+        to_parent.send_bytes(msgspec.msgpack.encode(message))
+
     try:
-        to_parent.send(("up",))
+        tell(Message("up"))
         _join(place)
-        to_parent.send(("ready",))
-        to_parent.send(_done(cloudpickle.loads(job)))
+        tell(Message("ready"))
+        tell(_done(job))
     except Exception as error:
-        to_parent.send(("failed", Fault.of(error)))
+        tell(Message("failed", fault=Fault.of(error)))
     threading.Event().wait()
 
 
-def _done(job: Job) -> tuple[Any, ...]:
-    """What became of a job: the message for the parent."""
-    for file, lines in job.cells.items():
+def _done(job: Job) -> Message:
+    """Call a job's function."""
+    for file, lines in job.function.cells.items():
         linecache.cache[file] = (0, None, list(lines), file)
-    arguments = job.arguments()
+    try:
+        function = cloudpickle.loads(job.function.pickled)
+    except Exception as error:
+        said = f"Your function cannot be read in another process: {first_line(error)}."
+        return Message("raised", why="cannot-be-sent", said=said)
+    arguments = cloudpickle.loads(job.arguments)()
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed), theirs():
-            result = job.function(*arguments)
+            result = function(*arguments)
             jax.block_until_ready(result)
             jax.effects_barrier()  # what jax.debug.print says
             result = leaving(result)
     except (KeyboardInterrupt, GeneratorExit) as error:
-        return ("raised", "raised", f"Your function raised {type(error).__name__}.", "")
+        return Message("raised", why="raised", said=f"Your function raised {type(error).__name__}.")
     except TheirError as raised:
-        if isinstance(raised.error, NotImplementedError) and not str(raised.error):
-            return ("came", cloudpickle.dumps(...), printed.getvalue())
-        why, said = _raised(raised.error, job)
-        return ("raised", why, said, printed.getvalue())
+        if not isinstance(raised.error, NotImplementedError) or str(raised.error):
+            why, said = _raised(raised.error, function, job.axes)
+            return Message("raised", why=why, said=said, printed=printed.getvalue())
+        result = ...
     try:
-        return ("came", cloudpickle.dumps(result), printed.getvalue())
+        return Message("came", job.write(result), printed=printed.getvalue())
+    except CannotLeaveError as error:
+        said, text = str(error), printed.getvalue()
+        return Message("raised", why="cannot-leave", said=said, printed=text)
+
+
+def pickle_result(result: Any) -> bytes:
+    """Pickle what a function returned.
+
+    Raises:
+        CannotLeaveError: it cannot be pickled.
+    """
+    try:
+        return bytes(cloudpickle.dumps(result))
     except Exception as error:
-        said = (
+        raise CannotLeaveError(
             f"What your function returns cannot leave its process: {error}. Return what is to be "
             f"known of it, such as its str(…)."
-        )
-        return ("raised", "cannot-leave", said, printed.getvalue())
+        ) from error
 
 
-def _raised(error: BaseException, job: Job) -> tuple[str, str]:
+def _raised(
+    error: BaseException, function: Callable[..., Any], axes: tuple[str, ...]
+) -> tuple[str, str]:
     """A diagnosis of an error, and what is said of it."""
     if isinstance(error, NotHereError):
-        return "not-here", f"Your function raised {their_error(error, job.function)}."
+        return "not-here", f"Your function raised {their_error(error, function)}."
     if isinstance(error, FileNotFoundError):
-        return "file-not-found", f"Your function raised {their_error(error, job.function)}."
+        return "file-not-found", f"Your function raised {their_error(error, function)}."
     words = first_line(error)
     elsewhere = any(said in words for said in ELSEWHERE)
     why = "not-addressable" if elsewhere else "raised"
     if why == "raised" and _speaks(error):
-        return what_it_raised(error, job.function, job.axes)
-    return why, f"Your function raised {their_error(error, job.function)}."
+        return what_it_raised(error, function, axes)
+    return why, f"Your function raised {their_error(error, function)}."
 
 
 def _speaks(error: BaseException) -> bool:

@@ -9,17 +9,19 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Final
 
 import cloudpickle
+import msgspec
 
 from autograder.errors import UsageError
-from autograder.processes.packing import file_of, packed
+from autograder.processes.packing import PackedFunction
 from autograder.processes.standing_still import STILL, where_it_stands
 from autograder.processes.starting import Outcome, ProcessesFailedError, Worker, free_port, started
-from autograder.processes.worker import Place, work
+from autograder.processes.worker import Job, Message, Place, pickle_result, work
 
 COME: Final = 20
 """How many seconds all processes have to come up."""
@@ -35,12 +37,29 @@ AFTER_AN_ERROR: Final = 2.0
 
 COUNTS: Final = (1, 2, 4, 8)
 
+MAX_MESSAGE_BYTES: Final = 1 << 28
+"""How large the result of one process may be."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How results leave their processes: as bytes, which are read in the parent."""
+
+    write: Callable[[Any], bytes]
+    read: Callable[[bytes], Any]
+
+
+OBJECTS: Final = Form(pickle_result, cloudpickle.loads)
+"""Any object; for a notebook alone, since unpickling runs whatever code a worker sends."""
+
 
 def run(
-    function: Callable[..., Any],
+    function: PackedFunction,
     processes: int,
-    arguments: Callable[[], tuple[Any, ...]],
+    arguments: Callable[[int], bytes],
+    *,
     axes: Sequence[str] = (),
+    form: Form = OBJECTS,
     port: int | None = None,
     target: Callable[..., None] = work,
 ) -> list[Outcome]:
@@ -49,8 +68,9 @@ def run(
     Args:
         function: what is called, in each of them; a learner's.
         processes: how many: 1, 2, 4 or 8.
-        arguments: makes the function's arguments, in each of them.
+        arguments: for the number of a process, what makes the function's arguments there, pickled.
         axes: the names of the mesh axes that the function is to know, for messages.
+        form: how results leave the processes.
         port: of the loopback interface, where process 0 coordinates them; a free one by default.
         target: what a process does; another one in tests.
 
@@ -58,7 +78,7 @@ def run(
         What became of each, in order.
 
     Raises:
-        UsageError: there can be no such number of processes, or the function cannot be sent.
+        UsageError: there can be no such number of processes.
         ProcessesFailedError: they did not come up, or failed by an error of ours.
     """
     if type(processes) is not int or processes not in COUNTS:
@@ -75,16 +95,26 @@ def run(
             "Processes are started here in a way that Windows does not have. Take Linux, macOS, "
             "Windows' own Linux (WSL), or Colab."
         )
-    job, meet = packed(function, arguments, axes), free_port(port)
+    jobs = [Job(function, arguments(i), tuple(axes), form.write) for i in range(processes)]
+    meet = free_port(port)
     with tempfile.TemporaryDirectory() as folder:
         places = [
             Place(i, processes, meet, Path(folder, f"stands {i}"), Path(folder, f"says {i}"), COME)
             for i in range(processes)
         ]
-        with started(places, job, target) as workers:
+        with started(places, jobs, target) as workers:
             _come_up(workers)
-            _do_their_work(workers, file_of(function))
-            return [w.outcome for w in workers if w.outcome is not None]
+            _do_their_work(workers, function.file)
+            outcomes = [w.outcome for w in workers if w.outcome is not None]
+    for outcome in (each for each in outcomes if not each.why):
+        try:
+            outcome.came = form.read(outcome.came)
+        except msgspec.MsgspecError:
+            outcome.why, outcome.said = (
+                "unreadable",
+                f"Process {outcome.process} sent what is no result.",
+            )
+    return outcomes
 
 
 def _come_up(workers: list[Worker]) -> None:
@@ -172,25 +202,28 @@ def _speaking(workers: list[Worker]) -> list[Worker]:
 
 
 def _hear(worker: Worker) -> None:
-    """Take a message of a worker's."""
+    """Take a message of a worker's; one that cannot be read is as good as none."""
     try:
-        message = worker.messages.recv()
-    except (EOFError, OSError):
+        written = worker.messages.recv_bytes(MAX_MESSAGE_BYTES)
+        message = msgspec.msgpack.decode(written, type=Message)
+    except (EOFError, OSError, msgspec.MsgspecError):
         worker.process.join(1)
         worker.silent = True
         return
     number = worker.place.process
-    match message:
-        case ("up",):
+    match message.kind:
+        case "up":
             worker.up = True
-        case ("ready",):
+        case "ready":
             worker.ready = True
-        case ("came", result, printed):
-            worker.outcome = Outcome(number, cloudpickle.loads(result), printed=printed)
-        case ("raised", why, said, printed):
-            worker.outcome = Outcome(number, why=why, said=said, printed=printed)
-        case ("failed", fault):
-            raise ProcessesFailedError(f"{worker.name} failed: {fault}", fault)
+        case "came":
+            worker.outcome = Outcome(number, message.result, printed=message.printed)
+        case "raised":
+            worker.outcome = Outcome(
+                number, why=message.why or "raised", said=message.said, printed=message.printed
+            )
+        case "failed":
+            raise ProcessesFailedError(f"{worker.name} failed: {message.fault}", message.fault)
 
 
 def _how(worker: Worker) -> str:

@@ -1,8 +1,13 @@
 """Cases: what a function of several processes is given, and what it may read of it."""
 
 import contextlib
+import os
+import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -13,11 +18,22 @@ from autograder.processes import (
     ProcessCase,
     files_of,
     files_written,
+    pack,
+    pack_arguments,
     run,
     write_files,
 )
 
 LINE = (("x", 8),)
+
+
+def call(function, case, folder=Path()):
+    """What becomes of a function in each process of a case."""
+
+    def arguments(process):
+        return pack_arguments(function, partial(case.share_of(process).arguments, folder))
+
+    return run(pack(function), case.processes, arguments)
 
 
 def test_devices_are_shared_out_in_order():
@@ -34,20 +50,16 @@ def test_a_mesh_may_have_its_devices_in_another_order():
         str(case) == "2 processes, on a mesh of x=8 with its devices in the order 0 1 4 5 2 3 6 7"
     )
     rows = Given("rows", (16, 4), ("x",), seed=3)
-    outcomes = run(lambda rows: rows[0:16], 2, _arguments(replace(case, given=(rows,)), Path()))
+    outcomes = call(lambda rows: rows[0:16], replace(case, given=(rows,)))
     assert "process 0 has rows 0 to 3 and 8 to 11 on its disk" in outcomes[0].said
 
 
 def test_values_are_drawn_alike_wherever_they_are_drawn():
     given = Given("array", (16, 4), ("x",), seed=7)
-    outcomes = run(lambda x: x, 2, _arguments(ProcessCase(2, LINE, (given,)), Path()))
+    outcomes = call(lambda x: x, ProcessCase(2, LINE, (given,)))
     for outcome in outcomes:
         for _, block, data in outcome.came.shards:
             np.testing.assert_array_equal(data, given.values()[slice(*block[0])])
-
-
-def _arguments(case, folder):
-    return lambda: case.arguments(folder)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +80,7 @@ def test_a_process_reads_the_rows_that_its_devices_hold(axes, spec, here):
                 read.append((row, rows[row].tolist()))
         return read
 
-    outcomes = run(can_read, 2, _arguments(ProcessCase(2, axes, (rows,)), Path()))
+    outcomes = call(can_read, ProcessCase(2, axes, (rows,)))
     for outcome, wanted in zip(outcomes, here, strict=True):
         assert outcome.came == [(row, rows.values()[row].tolist()) for row in wanted]
 
@@ -79,7 +91,7 @@ def test_of_each_batch_a_process_has_its_share():
     def reads_too_much(rows):
         return rows[0:32]
 
-    outcomes = run(reads_too_much, 2, _arguments(ProcessCase(2, LINE, (rows,)), Path()))
+    outcomes = call(reads_too_much, ProcessCase(2, LINE, (rows,)))
     assert [outcome.why for outcome in outcomes] == ["not-here"] * 2
     assert "process 1 has rows 8 to 15 and 24 to 31 on its disk" in outcomes[1].said
     assert ", and not rows 0 to 7 and 16 to 23" in outcomes[1].said
@@ -99,7 +111,77 @@ def test_files_are_blocks_of_rows(tmp_path):
     def copies(folder, own):
         np.save(own / "mine.npy", np.load(folder / "0-2.npy"))
 
-    run(copies, 2, _arguments(case, tmp_path))
+    call(copies, case, tmp_path)
     written = files_written(tmp_path, 2)
     assert [name for name, _ in written] == ["mine.npy", "mine.npy"]
     np.testing.assert_array_equal(np.load(written[1][1]), table.values()[:2])
+
+
+@pytest.mark.parametrize("axes", [LINE, (("x", 4), ("y", 2)), (("x", 2), ("y", 4))])
+@pytest.mark.parametrize("spec", [("x",), (None, "x"), (), (("x",), None)])
+@pytest.mark.parametrize("order", [(), (0, 1, 4, 5, 2, 3, 6, 7)])
+def test_a_process_is_given_what_its_devices_hold_of_an_array(axes, spec, order):
+    given = Given("array", (16, 8), spec, seed=3)
+    case = ProcessCase(2, axes, (given,), order)
+    sharding = jax.NamedSharding(case.mesh(), jax.P(*spec))
+    everywhere: Any = sharding.devices_indices_map((16, 8))
+    for process in range(2):
+        here = np.zeros((16, 8), bool)
+        for device, index in everywhere.items():
+            if device.id in case.devices_of(process):
+                here[index] = True
+        (held,) = case.share_of(process).held
+        np.testing.assert_array_equal(held, np.where(here, given.values(), 0))
+
+
+def test_a_process_knows_no_seed():
+    given = Given("rows", (16, 2), ("x",), seed=12345)
+    share = ProcessCase(2, LINE, (given,)).share_of(1)
+    assert [each.seed for each in share.case.given] == [0]
+
+
+def looks_at_its_job(x):
+    """The sums of both halves of what a worker was given, as it finds it in a caller's frame."""
+    import inspect
+
+    import cloudpickle
+
+    (job,) = [f.frame.f_locals["job"] for f in inspect.stack() if f.function == "_done"]
+    (held,) = cloudpickle.loads(job.arguments).func.__self__.held
+    return float(abs(held[:8]).sum()), float(abs(held[8:]).sum())
+
+
+def test_a_function_finds_nothing_of_the_other_processes_in_its_own():
+    given = Given("array", (16, 2), ("x",), seed=5)
+    _, second = call(looks_at_its_job, ProcessCase(2, LINE, (given,)))
+    upper, lower = second.came
+    assert upper == 0
+    assert lower == abs(given.values()[8:]).sum()
+
+
+def reads_the_others_memory(x):
+    """What happens when a worker reads the memory of its parent and of its siblings."""
+    import os
+
+    import psutil
+
+    others = [psutil.Process(os.getppid())]
+    others += [each for each in others[0].children() if each.pid != os.getpid()]
+    said = []
+    for each in others:
+        try:
+            with open(f"/proc/{each.pid}/mem", "rb"):
+                said.append("open")
+        except OSError as error:
+            said.append(type(error).__name__)
+    return said
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() == 0,
+    reason="root reads all memory, and others have no /proc",
+)
+def test_no_process_reads_anothers_memory():
+    given = Given("array", (16, 2), ("x",), seed=5)
+    for outcome in call(reads_the_others_memory, ProcessCase(2, LINE, (given,))):
+        assert outcome.came == ["PermissionError"] * 2

@@ -10,6 +10,7 @@ import threading
 import time
 
 import jax
+import msgspec
 import numpy as np
 import psutil
 import pytest
@@ -21,11 +22,18 @@ from autograder.processes import (
     ProcessesError,
     ProcessesFailedError,
     on_processes,
+    pack,
+    pack_arguments,
     run,
     workers,
 )
 from autograder.processes.standing_still import STILL
-from autograder.processes.worker import Place, work
+from autograder.processes.worker import Job, Message, Place, work
+
+
+def nothing(process: int) -> bytes:
+    """The arguments of a function that takes none."""
+    return pack_arguments(which, tuple)
 
 
 def which():
@@ -150,34 +158,34 @@ def test_one_that_leaves_is_missed():
         on_processes(lambda: os._exit(3), 2)
 
 
-def the_second_later(place: Place, job: bytes, to_parent: object) -> None:
+def the_second_later(place: Place, job: Job, to_parent: object) -> None:
     """A worker of which the second ends while it joins, as it does where the first has gone."""
     if place.process == 1:
         while not (place.says.parent / "gone").exists():
             time.sleep(0.05)
         os.abort()
-    to_parent.send(("up",))  # type: ignore[attr-defined]
-    to_parent.send(("ready",))  # type: ignore[attr-defined]
+    for kind in ("up", "ready"):
+        to_parent.send_bytes(msgspec.msgpack.encode(Message(kind)))  # type: ignore
     (place.says.parent / "gone").touch()
     os._exit(3)
 
 
 def test_one_that_leaves_while_others_come_is_what_is_told():
-    first, second = run(rows, 2, tuple, target=the_second_later)
+    first, second = run(pack(rows), 2, nothing, target=the_second_later)
     assert (first.why, first.said) == (
         "died", "Process 0 ended before it was done: its exit code was 3.",
     )  # fmt: skip
     assert second.why == "died"
 
 
-def not_the_second(place: Place, job: bytes, to_parent: object) -> None:
+def not_the_second(place: Place, job: Job, to_parent: object) -> None:
     """A worker of which the second never does anything."""
     if place.process == 1:
         time.sleep(600)
     work(place, job, to_parent)  # type: ignore[arg-type]
 
 
-def not_the_second_either(place: Place, job: bytes, to_parent: object) -> None:
+def not_the_second_either(place: Place, job: Job, to_parent: object) -> None:
     """A worker of which the second ends at once."""
     if place.process == 1:
         os._exit(7)
@@ -187,12 +195,12 @@ def not_the_second_either(place: Place, job: bytes, to_parent: object) -> None:
 def test_one_that_never_comes_is_named(monkeypatch):
     monkeypatch.setattr(workers, "COME", 3)
     with pytest.raises(ProcessesFailedError, match="Process 1 of 2 did not come up within 3"):
-        run(rows, 2, tuple, target=not_the_second)
+        run(pack(rows), 2, nothing, target=not_the_second)
 
 
 def test_one_that_ends_at_once_is_named():
     with pytest.raises(ProcessesFailedError, match=r"Process 1 ended before .* code was 7"):
-        run(rows, 2, tuple, target=not_the_second_either)
+        run(pack(rows), 2, nothing, target=not_the_second_either)
 
 
 def test_a_port_that_is_taken_is_said():
@@ -201,7 +209,7 @@ def test_a_port_that_is_taken_is_said():
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ProcessesFailedError, match=f"Port {port}, .* is taken"):
-            run(rows, 2, tuple, port=port)
+            run(pack(rows), 2, nothing, port=port)
 
 
 def test_a_port_that_is_taken_just_then_is_told_in_a_sentence(monkeypatch):
@@ -210,7 +218,7 @@ def test_a_port_that_is_taken_just_then_is_told_in_a_sentence(monkeypatch):
         taken.listen()
         monkeypatch.setattr(workers, "free_port", lambda _: taken.getsockname()[1])
         with pytest.raises(ProcessesFailedError, match=r"^Process 0 (failed|ended before)"):
-            run(rows, 2, tuple)
+            run(pack(rows), 2, nothing)
 
 
 def test_workers_are_seen_while_they_work():
@@ -390,3 +398,14 @@ def test_none_outlives_who_started_them(tmp_path):
     while any(psutil.pid_exists(pid) for pid in pids):
         assert time.monotonic() < gone, "a worker outlived its parent"
         time.sleep(0.1)
+
+
+def test_a_function_takes_along_what_modules_beside_the_notebook_define(tmp_path, monkeypatch):
+    (tmp_path / "helpers_of_mine.py").write_text("def twice(x):\n    return 2 * x\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    import helpers_of_mine  # type: ignore[import-not-found]
+
+    packed = pack(lambda: helpers_of_mine.twice(jax.process_index()))
+    (tmp_path / "helpers_of_mine.py").unlink()
+    assert [outcome.came for outcome in run(packed, 2, nothing)] == [0, 2]

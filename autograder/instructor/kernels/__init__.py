@@ -13,6 +13,11 @@ from autograder.instructor.kernels.kernel_messages import (
     shorten_error,
 )
 from autograder.instructor.kernels.kernel_package import furnish
+from autograder.instructor.kernels.observing_apart import (
+    NotObservedError,
+    is_observed,
+    observe_apart,
+)
 from autograder.instructor.kernels.provisioner import PROVISIONER, SandboxedKernel
 from autograder.instructor.kernels.shared_folders import place_for_sockets, remove
 
@@ -21,10 +26,13 @@ __all__ = [
     "PROVISIONER",
     "Allowance",
     "Client",
+    "NotObservedError",
     "SandboxedKernel",
     "bound",
     "furnish",
     "heard",
+    "is_observed",
+    "observe_apart",
     "place_for_sockets",
     "remove",
     "shorten_error",

@@ -277,7 +277,11 @@ class CaptureEvidence(StoppedExecute):
 def _plans(nb: Any, seed: int) -> list[evidence.Plan]:
     """The plans of the exercises whose graded cells a notebook has."""
     names = (cell.metadata.get("nbgrader", {}).get("grade_id") for cell in nb.cells)
-    return [BY_GRADE_ID[name].plan(seed) for name in names if name in BY_GRADE_ID]
+    return [
+        evidence.without_process_cases(BY_GRADE_ID[name].plan(seed))
+        for name in names
+        if name in BY_GRADE_ID
+    ]
 
 
 def published(cell: Any) -> list[dict[str, Any]]:
