@@ -10,7 +10,7 @@ import jax
 
 from autograder.errors import ShortError, TheirError, first_line, their_error, theirs
 from autograder.programs.compared_reports import ComparedReports
-from autograder.programs.compiled import Program, program_of, work_left_out
+from autograder.programs.compiled import operations, program_of
 from autograder.programs.compiled import read as collectives_of
 from autograder.programs.costs import MACHINES, no_such_machine
 from autograder.programs.report import MACHINE, Report
@@ -101,11 +101,12 @@ def communication(
     if executable is None:
         raise CommunicationError("This program was compiled in a form that cannot be read.")
     program = program_of(executable)
+    flops = operations(program)
     mesh = mesh or _mesh(args) or _mesh((compiled.input_shardings, compiled.output_shardings))
     report = Report(
         tuple(collectives_of(program, mesh)),
         mesh,
-        _flops(compiled, program),
+        math.inf if flops is None else flops,
         _peak_bytes(compiled.memory_analysis()),
         machine,
         steps,
@@ -161,14 +162,6 @@ def _compile_scaled(
             f"written in the function stays as it is, and each new size has to divide among the "
             f"devices as the old one did. {error}"
         ) from error
-
-
-def _flops(compiled: jax.stages.Compiled, program: Program) -> float:
-    """XLA's count, which takes a loop's body once, and what the further rounds do."""
-    more = work_left_out(program)
-    if more is None:
-        return math.inf
-    return float((compiled.cost_analysis() or {}).get("flops", 0)) + more
 
 
 def _peak_bytes(memory: Any) -> int:

@@ -1021,7 +1021,7 @@ def overlapped(A, B):
     return jax.shard_map(body, **specs, check_vma=False)(A, B)
 
 
-# %% all of it carried round exercise="6.7" score=0.1666666667 diagnoses=["sends-too-much", "too-much-memory", "too-much-work"]
+# %% all of it carried round exercise="6.7" score=0.25 diagnoses=["sends-too-much", "too-much-memory"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")

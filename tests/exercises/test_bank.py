@@ -13,8 +13,8 @@ from autograder.instructor.walls import Case, judge_apart
 from autograder.instructor.walls.judge_process import SECONDS
 from autograder.judge import headline, sentences, verdict_as_text
 from autograder.programs import compile_and_report
+from autograder.programs.compiled import operations as work
 from autograder.programs.compiled import program_of, read
-from autograder.programs.compiled import work_left_out as work
 from tests.conftest import ROOT, SHARE
 from tests.programs.hlo_text import program_of_text
 from tests.sitting import sit

@@ -22,6 +22,13 @@ INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([^\s=]+) = ")
 COMPUTATION = re.compile(r"(?:ENTRY )?%?([^\s(]+) .*\{$")
 TABLE_ROW = re.compile(r'(\d+) (?:"(.*)"|\{(.*)\})$')
 
+ABOUT_IT = (
+    "metadata", "backend_config", "calls", "to_apply", "body", "condition", "true_computation",
+    "false_computation", "branch_computations", "called_computations", "sharding", "kind", "index",
+    "frontend_attributes", "control-predecessors", "origin",
+)  # fmt: skip
+"""Attributes that say nothing of what an instruction computes, or are read by themselves."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -266,6 +273,10 @@ def _read(written, computation, line, number, places, partitions):
         unsigned=attributes.get("type") == "UNSIGNED",
         contracting=_numbers(attributes.get("lhs_contracting_dims", "")),
         target=attributes.get("custom_call_target", "").strip('"'),
+        lengths=_numbers(attributes.get("fft_length", "")),
+        form=repr(
+            [pair for pair in sorted(attributes.items()) if pair[0] not in ABOUT_IT]
+        ).encode(),
         trips=_trips(attributes.get("backend_config", "")),
         stack=written.stack(line),
     )

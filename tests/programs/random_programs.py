@@ -22,9 +22,9 @@ from jax.sharding import AxisType
 
 from autograder.programs.compiled import (
     UnreadableProgramError,
+    operations,
     read,
     read_module,
-    work_left_out,
 )
 from tests.programs.hlo_text import program_of_text
 
@@ -192,7 +192,7 @@ def disagreement(program: jax.stages.Compiled, mesh: jax.sharding.Mesh) -> str:
     one, other = read(read_as_data, mesh), read(read_as_text, mesh)
     if one != other:
         return f"collectives: {one} and {other}"
-    work, works = work_left_out(read_as_data), work_left_out(read_as_text)
+    work, works = operations(read_as_data), operations(read_as_text)
     return f"work: {work} and {works}" if work != works else ""
 
 

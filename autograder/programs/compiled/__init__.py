@@ -5,6 +5,7 @@ they come from; and the work of its loops. No text is read: a learner may have n
 """
 
 from autograder.programs.compiled.collectives import read
+from autograder.programs.compiled.distinct_work import operations
 from autograder.programs.compiled.hlo import Program
 from autograder.programs.compiled.reading_modules import (
     UnreadableProgramError,
@@ -16,6 +17,7 @@ from autograder.programs.compiled.uncounted_work import work_left_out
 __all__ = [
     "Program",
     "UnreadableProgramError",
+    "operations",
     "program_of",
     "read",
     "read_module",

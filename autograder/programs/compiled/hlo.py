@@ -38,6 +38,9 @@ class Instruction:
         contracting: the dimensions of its first operand that a product adds up over.
         convolution: of a convolution, its dimensions and its window.
         target: of a custom call, the routine that it calls.
+        lengths: of a Fourier transform, its lengths.
+        form: all else that it says of what it computes, such as where a slice begins, in whatever
+            words; two instructions that compute the same from the same values have the same.
         trips: how often the compiler itself says that a loop runs.
         stack: the lines of source that it comes from, the innermost first.
     """
@@ -55,6 +58,8 @@ class Instruction:
     contracting: tuple[int, ...] = ()
     convolution: Convolution | None = None
     target: str = ""
+    lengths: tuple[int, ...] = ()
+    form: bytes = b""
     trips: int | None = None
     stack: tuple[Frame, ...] = ()
 

@@ -28,6 +28,7 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "root_id": (6, "int64"),
     },
     "HloInstructionProto": {
+        "name": (1, "bytes"),
         "opcode": (2, "bytes"),
         "shape": (3, "ShapeProto"),
         "metadata": (7, "OpMetadata"),
@@ -48,6 +49,11 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "custom_call_target": (28, "bytes"),
         "comparison_direction": (63, "bytes"),
         "comparison_type": (72, "bytes"),
+        "fft_length": (32, "int64*"),
+        "fusion_kind": (11, "bytes"),
+        "sharding": (40, "bytes"),
+        "frontend_attributes": (68, "bytes"),
+        "statistics": (82, "bytes"),
         "collective_device_list": (87, "CollectiveDeviceListProto"),
         "iota_replica_group_list": (92, "IotaReplicaGroupListProto"),
         "mesh_axes_replica_groups": (93, "MeshAxesReplicaGroupListProto"),
@@ -126,6 +132,13 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
 Names are bytes: nothing promises that what a learner wrote is UTF-8.
 """
 
+ABOUT_IT: Final = (
+    "name", "opcode", "shape", "metadata", "id", "operand_ids", "called_computation_ids",
+    "backend_config", "fusion_kind", "sharding", "frontend_attributes", "statistics",
+    "parameter_number", "tuple_index",
+)  # fmt: skip
+"""The fields of an instruction that say nothing of what it computes, or are read by themselves."""
+
 LAST_LOOKED_AT: Final = 91
 """Up to this number, all that an instruction's fields say of who talks to whom is described.
 
@@ -161,6 +174,17 @@ def unknown_fields_within(message: Any) -> list[int]:
             for inner in [value] if isinstance(value, Message) else value:
                 found += unknown_fields_within(inner)
     return found
+
+
+def form(instruction: Any) -> bytes:
+    """What an instruction says of what it computes, but for shapes and for who takes part in it.
+
+    Fields that are not described here are part of it.
+    """
+    rest = type(instruction).FromString(instruction.SerializeToString())
+    for name in ABOUT_IT:
+        rest.ClearField(name)
+    return bytes(rest.SerializeToString(deterministic=True))
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any, Final
 from autograder.programs.collective import KINDS, Frame
 from autograder.programs.compiled.convolutions import Convolution, Span
 from autograder.programs.compiled.hlo import Computation, Instruction, Program
-from autograder.programs.compiled.module_proto import LAST_LOOKED_AT, decoded, unknown_fields
+from autograder.programs.compiled.module_proto import LAST_LOOKED_AT, decoded, form, unknown_fields
 from autograder.programs.compiled.replica_groups import replica_groups
 
 TYPES: Final = {
@@ -144,6 +144,8 @@ def _instruction(each: Any, partitions: int, stack: Stacks) -> Instruction:
         contracting=tuple(each.dot_dimension_numbers.lhs_contracting_dimensions),
         convolution=_convolution(each) if opcode == "convolution" else None,
         target=_text(each.custom_call_target),
+        lengths=tuple(each.fft_length),
+        form=form(each),
         trips=_noted_trips(each.backend_config) if opcode == "while" else None,
         stack=stack(each.metadata),
     )

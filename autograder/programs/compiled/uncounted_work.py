@@ -1,8 +1,8 @@
-"""Uncounted work: XLA counts a loop's body once, and of LAPACK's routines nothing.
+"""The work of single instructions; and what a TPU compiler's own count leaves out.
 
-What the further rounds and the routines do is counted here, from the instructions: two operations
-for each pair of numbers that a product multiplies and adds, one for each number that arithmetic
-gives or a reduction takes; and what a triangular solve or a factorisation takes by the textbook
+XLA counts a loop's body once, and of LAPACK's routines nothing. An instruction does two operations
+for each pair of numbers that a product multiplies and adds, and one for each number that arithmetic
+gives or a reduction takes. A triangular solve and a factorisation take what the textbook says
 (G. H. Golub and C. F. Van Loan, *Matrix Computations*, sections 3.1 and 3.2).
 """
 
@@ -21,6 +21,9 @@ ARITHMETIC: Final = frozenset(
 ROUTINES: Final = re.compile(r"lapack_[sdcz](?P<name>getrf|trsm)_ffi")
 """The routines that `jnp.linalg.solve` calls on a CPU, in each type of number."""
 
+
+OF_A_TRANSFORM: Final = 8
+"""The operations of a Fourier transform for each number and each factor of two of its length."""
 
 OPAQUE: Final = "tpu_custom_call"
 """Where a TPU's compiler has a routine of its own for what it found, such as attention."""
@@ -43,6 +46,15 @@ def work_left_out(program: Program) -> float | None:
         rounds = 1 if times is None else times
         total += rounds * routines + max(0, rounds - 1) * others
     return total
+
+
+def work_of(computation: Computation, instruction: Instruction) -> float:
+    """The operations of one instruction, without those of the computations that it calls."""
+    if instruction.opcode == "fft":
+        logarithms = math.prod(int(math.log2(size)) for size in instruction.lengths)
+        ((_, dimensions), *_) = computation[instruction.operands[0]].arrays
+        return OF_A_TRANSFORM * logarithms * _size(dimensions)
+    return _of_routine(computation, instruction) + _operations(computation, instruction)
 
 
 def _of_routine(computation: Computation, instruction: Instruction) -> float:
