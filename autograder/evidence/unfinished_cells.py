@@ -66,17 +66,24 @@ def _ends(result: Any, names: dict[str, object]) -> None:
     for name in made:
         value = names.get(name, NOTHING)
         if value is ... or value is _before.get(name, NOTHING):
-            _unfinished[name] = value, f"The cell that makes {name} did not finish: {_said(error)}."
+            why = _said(error, ran=result.error_in_exec is not None)
+            _unfinished[name] = value, f"The cell that makes {name} did not finish: {why}."
     missing = getattr(error, "name", None) if isinstance(error, NameError) else None
     if isinstance(missing, str) and missing not in made and missing in _unfinished:
         print(f"{missing} is not defined. {_unfinished[missing][1]}")
 
 
-def _said(error: BaseException) -> str:
-    """What stopped a cell, and where."""
+def _said(error: BaseException, ran: bool) -> str:
+    """What stopped a cell, and where.
+
+    Args:
+        error: what was raised.
+        ran: whether the cell had begun to run. If it had not, a `SyntaxError` is about the cell;
+            else it is about a text that the cell gave to `eval`, or a module that it imported.
+    """
     if isinstance(error, KeyboardInterrupt):
         return "it was interrupted"
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) and not ran:
         return f"{type(error).__name__} in line {error.lineno}: {error.msg}"
     ipython = sys.modules["IPython"].get_ipython()
     where = line_among(error, ipython.user_ns)

@@ -203,7 +203,7 @@ class Planting(NamedTuple):
 
 PLANTINGS = [
     Planting("errors.jax_errors", "meaning_of", "3.1", refused),
-    Planting("errors.messages", "their_error", "1.7", raises),
+    Planting("errors.cell_lines", "their_error", "1.7", raises),
     Planting("errors.raised", "what_it_raised", "3.1", refused),
     Planting("evidence.capturing", "_program", "3.1", turned),
     Planting("evidence.designs", "design", "11.7", designed),
@@ -341,6 +341,7 @@ PLANTINGS = [
 ELSEWHERE = {
     "devices": "it is done before there is an answer",
     "errors.blame": "it is what tells of errors, and asked below",
+    "errors.messages": "it is what tells of errors, ours included",
     "errors.jax_versions": "it says what is said below",
     "judge.way_on": "it shows hints and progress, and no verdict",
     "exercises.other_courses": "it is done when the exercises are loaded",
