@@ -47,6 +47,7 @@ from autograder.evidence.plans import (
     told,
 )
 from autograder.evidence.plans import write as write_plans
+from autograder.evidence.time_limits import announced
 from autograder.evidence.unfinished_cells import watch_cells
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "TablePlan",
     "Unanswered",
     "Value",
+    "announced",
     "capture",
     "from_json",
     "plain",

@@ -33,18 +33,25 @@ def run(monkeypatch, capsys):
         shell.run_cell(source, store_history=True)
         return " ".join(capsys.readouterr().out.split())
 
-    def where(name):
-        """The line that is named for an error in a function of the notebook."""
-        try:
-            shell.user_ns[name](jnp.ones(3))
-        except Exception as error:
-            return line_in_cell(error, shell.user_ns[name])
-        raise AssertionError("it raised nothing")
-
-    run.where = where
     run(SETUP)
     yield run
     InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def where():
+    """The line that is named for an error in a function of the notebook."""
+    from IPython.core.getipython import get_ipython
+
+    def where(name):
+        function = get_ipython().user_ns[name]
+        try:
+            function(jnp.ones(3))
+        except Exception as error:
+            return line_in_cell(error, function)
+        raise AssertionError("it raised nothing")
+
+    return where
 
 
 def test_an_unfinished_cell_is_told_by_its_own_line(run):
@@ -55,46 +62,46 @@ def test_an_unfinished_cell_is_told_by_its_own_line(run):
     assert "line 6 of the cell" not in said
 
 
-def test_a_helper_of_another_cell_is_told_with_the_line_that_called_it(run):
+def test_a_helper_of_another_cell_is_told_with_the_line_that_called_it(run, where):
     run("helper = lambda x: (\n    x.nothing\n)")
     run(f"\n{ANSWER}".lstrip("\n"))
-    assert run.where("f") == (
+    assert where("f") == (
         "line 3 of the cell: `return helper(y)`, which led to line 2 of another cell: `x.nothing`"
     )
     run("def helper(x):\n    return x.nothing\n")
-    assert run.where("f") == (
+    assert where("f") == (
         "line 3 of the cell: `return helper(y)`, which led to helper, line 2 of another cell: "
         "`return x.nothing`"
     )
 
 
-def test_a_cell_that_was_edited_and_run_again_is_quoted_as_it_is_now(run):
+def test_a_cell_that_was_edited_and_run_again_is_quoted_as_it_is_now(run, where):
     run("def helper(x):\n    return x.nothing\n")
     run(ANSWER)
     run("# now it is\n# longer\ndef helper(x):\n    return x.neither\n")
-    assert "helper, line 4 of another cell: `return x.neither`" in run.where("f")
+    assert "helper, line 4 of another cell: `return x.neither`" in where("f")
     run(f"# a comment\n{ANSWER}")
-    assert run.where("f").startswith("line 4 of the cell: `return helper(y)`")
+    assert where("f").startswith("line 4 of the cell: `return helper(y)`")
 
 
-def test_cells_of_one_name_are_not_mistaken_for_each_other(run):
+def test_cells_of_one_name_are_not_mistaken_for_each_other(run, where):
     run("%%time\ndef helper(x):\n    return x.nothing\n")
     run(ANSWER)
-    assert run.where("f") == "line 3 of the cell: `return helper(y)`"
+    assert where("f") == "line 3 of the cell: `return helper(y)`"
     run(f"%%time\n{ANSWER}")
-    assert run.where("f") == ""
+    assert where("f") == ""
     run("%%time\ncolumns = undefined")
     said = run('check("1.1", columns)')
     assert "did not finish: NameError: name 'undefined' is not defined." in said
 
 
-def test_a_librarys_own_lines_are_no_lines_of_a_cell(run):
+def test_a_librarys_own_lines_are_no_lines_of_a_cell(run, where):
     run("f = jax.numpy.linalg.inv")
-    assert run.where("f") == ""
+    assert where("f") == ""
     run("def g(x, y):\n    return x.nothing\n\nimport functools\nf = functools.partial(g, y=1)")
-    assert run.where("f") == "line 2 of the cell: `return x.nothing`"
+    assert where("f") == "line 2 of the cell: `return x.nothing`"
     run("class F:\n    def __call__(self, x):\n        return x.nothing\n\nf = F()")
-    assert run.where("f") == "line 3 of the cell: `return x.nothing`"
+    assert where("f") == "line 3 of the cell: `return x.nothing`"
 
 
 def test_what_wraps_itself_has_no_line():
