@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from types import FunctionType
 
 import jax
 import jax.numpy as jnp
@@ -68,14 +69,6 @@ def catches_everything_twice():
             pass
 
 
-def goes_on_finally():
-    while True:
-        try:
-            time.perf_counter()
-        finally:
-            continue  # noqa: B012
-
-
 def sleeps():
     time.sleep(1000)
 
@@ -95,7 +88,7 @@ def traces_for_ever():
 LOOPS = [spins, catches_exceptions, catches_everything, traces_for_ever]
 
 
-@pytest.mark.parametrize("function", [*LOOPS, catches_everything_twice, goes_on_finally])
+@pytest.mark.parametrize("function", [*LOOPS, catches_everything_twice])
 def test_a_loop_is_stopped_whatever_it_catches(function, capsys):
     with pytest.raises(DoesNotEndError, match="within 0 seconds of processor time"):
         limited(function, "it has not returned yet")
@@ -168,7 +161,7 @@ def test_code_of_ours_is_not_stopped():
         return spin
 
     names = {"__name__": "autograder.anything", "time": time}
-    code = type(ours)(ours.__code__, names)
+    code = FunctionType(ours.__code__, names)
     assert limited(code, "our own work") > 0
 
 

@@ -201,6 +201,7 @@ def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox)
     """
     variables = _variables()
     command = [sys.executable, "-P", "-s", "-m", "autograder.instructor.walls", f"{seconds:.3f}"]
+    had = _cpu_seconds_of_children()
     try:
         done = subprocess.run(
             room.command(command, variables, reader="judges"),
@@ -223,13 +224,30 @@ def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox)
         raise JudgeFailedError(f"The judge gave {len(verdicts)} verdicts on {len(cases)} cases.")
     if not done.returncode:
         return Judged(verdicts, spent)
+    before_it = spent
     spent += SHARE * max(seconds - spent, 0)  # what the case could take that ended it
     if done.returncode in (-ALARM, 128 + ALARM):  # a shell says it the other way
         return Judged(verdicts, spent, "It took more than its share of the time.", too_slow=True)
     written = done.stderr.decode(errors="replace").strip()
+    never_met = _never_met(written)
+    if never_met:  # it slept: what it had of its time is left to the others
+        spent = min(spent, max(before_it, _cpu_seconds_of_children() - had))
     why = f"The judge's process ended with status {done.returncode}: "
     ended = why + "\n".join(written.splitlines()[-8:])
-    return Judged(verdicts, spent, ended, never_met=_never_met(written))
+    return Judged(verdicts, spent, ended, never_met=never_met)
+
+
+def _cpu_seconds_of_children() -> float:
+    """The processor time of all processes that were started here and have ended, if known.
+
+    Others may be judged at the same time, so the difference of two is the most that one has taken.
+    """
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _replies(written: bytes) -> list[Reply]:
