@@ -213,6 +213,7 @@ PLANTINGS = [
     Planting("evidence.unsuitable_answers", "misfit", "1.1", unplaced),
     Planting("evidence.placements", "placement", "1.1", strips),
     Planting("evidence.plain_values", "plain", "2.7", audit),
+    Planting("evidence.time_limits", "limited", "1.7", functions),
     Planting("evidence.unfinished_cells", "unfinished", "1.1", strips),
     Planting("evidence.plans", "told", "1.1", strips),
     Planting("exercises.catalogue", "find", "1.1", strips),
