@@ -8,7 +8,7 @@ Nothing below this room.
 
 from autograder.errors.blame import Fault, TheirError, address, explanation, theirs
 from autograder.errors.blame import whose as frame_owner
-from autograder.errors.cell_lines import line_among, line_in_cell, their_error
+from autograder.errors.cell_lines import line_among, line_in_cell, note_blank_lines, their_error
 from autograder.errors.jax_errors import DIAGNOSES, meaning_of, wordless_of_jax
 from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
 from autograder.errors.messages import (
@@ -33,6 +33,7 @@ __all__ = [
     "line_among",
     "line_in_cell",
     "meaning_of",
+    "note_blank_lines",
     "remark_on_version",
     "their_error",
     "theirs",

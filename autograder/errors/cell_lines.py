@@ -24,6 +24,10 @@ MAGIC: Final = "get_ipython()."
 """How a line begins that IPython wrote in place of a magic command."""
 
 
+_blank_lines: dict[str, int] = {}
+"""For the file name of a cell, how many blank lines it begins with. IPython leaves them out."""
+
+
 class CellLine(NamedTuple):
     """A line of a cell that an error passed.
 
@@ -89,6 +93,16 @@ def line_among(error: BaseException, names: object, cell: str = "") -> str:
     return f"{own}, which led to {called}{last.named('another cell')}"
 
 
+def note_blank_lines(file: str, source: str) -> None:
+    """Remember how many blank lines a cell begins with, so that lines are numbered as in an editor.
+
+    Args:
+        file: the name that Python has for the cell.
+        source: the cell as it was written.
+    """
+    _blank_lines[file] = source.count("\n") - source.lstrip().count("\n")
+
+
 def cell_lines(error: BaseException, names: object) -> list[CellLine]:
     """The lines of a notebook's cells that an error passed, the outermost first.
 
@@ -99,7 +113,7 @@ def cell_lines(error: BaseException, names: object) -> list[CellLine]:
     passed = [
         CellLine(
             frame.f_code.co_filename,
-            number,
+            number + _blank_lines.get(frame.f_code.co_filename, 0),
             frame.f_code.co_name,
             _text(frame.f_code.co_filename, number),
         )

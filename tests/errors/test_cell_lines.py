@@ -117,3 +117,16 @@ def test_a_syntax_error_in_a_text_is_no_syntax_error_of_the_cell(run):
     said = run('check("1.1", columns)')
     assert "(line 3 of the cell: `columns = eval(text)`)" in said
     assert "in line 1" not in said
+
+
+def test_blank_lines_at_the_top_count_as_in_an_editor(run, where):
+    run(f"\n\n{ANSWER}")
+    run("\ndef helper(x):\n    return x.nothing\n")
+    assert where("f") == (
+        "line 5 of the cell: `return helper(y)`, which led to helper, line 3 of another cell: "
+        "`return x.nothing`"
+    )
+    run("\n\ncolumns = undefined")
+    assert "(line 3 of the cell: `columns = undefined`)" in run('check("1.1", columns)')
+    run("\ncolumns = = 3")
+    assert "SyntaxError in line 2: invalid syntax" in run('check("1.1", columns)')
