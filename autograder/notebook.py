@@ -83,7 +83,9 @@ def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, obje
 
     plan = asked.plan(seed)
     named = _by_name(plan, answer, answers)
-    verdict = judge(asked, capture(plan, named), seed)
+    captured = capture(plan, named)
+    with evidence.announced(f"JAX compiles and runs what you answered to {asked.id}"):
+        verdict = judge(asked, captured, seed)
     show_verdict(verdict)
     if _is_run_by_nbgrader():
         if verdict.state == "failed":

@@ -7,14 +7,14 @@ Nothing below this room.
 """
 
 from autograder.errors.blame import Fault, TheirError, address, explanation, theirs
+from autograder.errors.blame import whose as frame_owner
+from autograder.errors.cell_lines import line_among, line_in_cell, note_blank_lines, their_error
 from autograder.errors.jax_errors import DIAGNOSES, meaning_of, wordless_of_jax
 from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
 from autograder.errors.messages import (
     ShortError,
     UsageError,
     first_line,
-    line_among,
-    their_error,
 )
 from autograder.errors.raised import before_jaxs_words, under_its_name, what_it_raised
 
@@ -29,8 +29,11 @@ __all__ = [
     "before_jaxs_words",
     "explanation",
     "first_line",
+    "frame_owner",
     "line_among",
+    "line_in_cell",
     "meaning_of",
+    "note_blank_lines",
     "remark_on_version",
     "their_error",
     "theirs",

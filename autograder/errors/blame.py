@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import re
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Final, Literal, Self
@@ -85,8 +86,8 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fault"
     def of(cls, error: BaseException) -> Self:
         """What is to be known of an error."""
         where = "outside of its own modules"
-        for frame, line in _frames(error.__traceback__):
-            if _whose(frame) == "ours":
+        for frame, line in frames_of(error.__traceback__):
+            if whose(frame) == "ours":
                 where = f"{frame.f_globals['__name__']}, line {line}"
         return cls(type(error).__name__, first_line(error), where)
 
@@ -118,14 +119,14 @@ def address() -> str:
 
 def _innermost(traceback: TracebackType | None) -> Literal["ours", "theirs", "library"]:
     """Whose code it was that called the last of the libraries, or that raised the error itself."""
-    for frame, _ in reversed(_frames(traceback)):
-        whose = _whose(frame)
-        if whose != "library":
-            return whose
+    for frame, _ in reversed(frames_of(traceback)):
+        owner = whose(frame)
+        if owner != "library":
+            return owner
     return "library"
 
 
-def _frames(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
+def frames_of(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
     """The frames that an error passed, the outermost first, and the line in each."""
     frames = []
     while traceback is not None:
@@ -134,13 +135,25 @@ def _frames(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
     return frames
 
 
-def _whose(frame: FrameType) -> Literal["ours", "theirs", "library"]:
+def whose(frame: FrameType) -> Literal["ours", "theirs", "library"]:
     """Whose code a frame is of; what is neither ours nor installed is the learner's."""
-    module = str(frame.f_globals.get("__name__", ""))
+    return whose_globals(frame.f_globals, frame.f_code.co_filename)
+
+
+def whose_globals(
+    names: Mapping[str, object], file_name: str = ""
+) -> Literal["ours", "theirs", "library"]:
+    """Whose module has some global names.
+
+    Args:
+        names: the module's names.
+        file_name: the file of its code, where the names do not say it: generated methods have no
+            file, and the globals of the module that they were generated for.
+    """
+    module = str(names.get("__name__", ""))
     if module.partition(".")[0] == PACKAGE:
         return "ours"
-    # Generated methods have no file, and the globals of the module that they were generated for.
-    file = str(frame.f_globals.get("__file__") or frame.f_code.co_filename)
+    file = str(names.get("__file__") or file_name)
     installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
     if installed or file.startswith((*LIBRARIES, "<frozen ")):
         return "library"

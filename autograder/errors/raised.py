@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from autograder.errors.cell_lines import last_line, line_in_cell, their_error
 from autograder.errors.jax_errors import meaning_of
-from autograder.errors.messages import first_line, line_in_cell, said, their_error
+from autograder.errors.messages import first_line, said
 
 SAYS: Final = "JAX says: "
 """What JAX's own message begins with: it is the last that is said, after what it means."""
@@ -27,7 +28,8 @@ def what_it_raised(
     where = line_in_cell(error, function)
     at = f" {where[:1].upper()}{where[1:]}." if where else ""
     if why == "unbound-axis" and not said(error):  # JAX has nothing to say, so we do
-        strange = {*re.findall(r"""['"](\w+)['"]""", where)} - {*axes}
+        quoted = re.findall(r"""['"](\w+)['"]""", last_line(error, function))
+        strange = {*quoted} - {*axes}
         if len(strange) == 1:
             meaning = (
                 f"A collective names the axis {strange.pop()!r}, which the mesh does not have."

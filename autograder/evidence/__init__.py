@@ -49,6 +49,7 @@ from autograder.evidence.plans import (
 )
 from autograder.evidence.plans import write as write_plans
 from autograder.evidence.process_results import observe
+from autograder.evidence.time_limits import announced
 from autograder.evidence.unfinished_cells import watch_cells
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "TablePlan",
     "Unanswered",
     "Value",
+    "announced",
     "capture",
     "from_json",
     "observe",

@@ -23,6 +23,12 @@ from autograder.evidence.plans import (
     TablePlan,
 )
 from autograder.evidence.process_results import packed, runs
+from autograder.evidence.time_limits import (
+    DoesNotEndError,
+    announced,
+    does_not_end,
+    limited,
+)
 from autograder.evidence.unfinished_cells import unfinished
 from autograder.evidence.unsuitable_answers import a_type, not_a_function, nothing
 from autograder.processes import PackedFunction
@@ -53,27 +59,28 @@ def _captured(name: str, plan: AnswerPlan, answer: object) -> Piece:
         if stopped:
             return NotCaptured("did-not-finish", stopped)
         with theirs():  # to look at an answer can run code of the learner's: a property, a repr
-            return nothing(answer) or _as_planned(plan, answer)
+            return nothing(answer) or _as_planned(name, plan, answer)
     except TheirError as raised:
         return NotCaptured("strange", f"Got {a_type(answer)}, and looking at it raised {raised}.")
     except Exception as error:
         return Fault.of(error)
 
 
-def _as_planned(plan: AnswerPlan, answer: object) -> Piece:
+def _as_planned(name: str, plan: AnswerPlan, answer: object) -> Piece:
     match plan:
         case PlacementPlan():
-            return placement(plan, answer)
+            with announced(f"JAX has not computed {name} yet"):
+                return placement(plan, answer)
         case PlacementsPlan():
             return placements(plan, answer)
         case ProcessesPlan():
             return _of_processes(plan, answer)
         case ProgramPlan():
-            return _program(plan, answer)
+            return _program(name, plan, answer)
         case DesignPlan():
             return design(plan, answer)
         case ResultsPlan():
-            return _results(plan, answer)
+            return _results(name, plan, answer)
         case TablePlan():
             return _table(answer)
 
@@ -86,23 +93,37 @@ def _of_processes(plan: ProcessesPlan, answer: object) -> Piece:
     return function
 
 
-def _results(plan: ResultsPlan, answer: object) -> Piece:
+def _results(name: str, plan: ResultsPlan, answer: object) -> Piece:
     if not callable(answer):
         return not_a_function(answer)
-    results = [_call(answer, case) for case in plan.cases]
+    results = []
+    for case in plan.cases:
+        call = f"{name}({_in_short(', '.join(map(repr, case)))})"
+        try:
+            results.append(_call(answer, case, call))
+        except DoesNotEndError as error:
+            return does_not_end(error, answer, f"{call} did not come to an end")
     if all(result.get("came", 0) is ... for result in results):
         return Unanswered()
     return Value([{key: plain(value) for key, value in result.items()} for result in results])
 
 
-def _call(function: Callable[..., object], case: tuple[Any, ...]) -> dict[str, Any]:
-    try:
+def _call(function: Callable[..., object], case: tuple[Any, ...], call: str) -> dict[str, Any]:
+    def came() -> object:
         with theirs():
-            return {"came": function(*case)}
+            return function(*case)
+
+    try:
+        return {"came": limited(came, f"{call} has not returned yet")}
     except TheirError as raised:
         if is_stub(raised.error):
             return {"came": ...}
         return {"error": their_error(raised.error, function)}
+
+
+def _in_short(arguments: str) -> str:
+    """The arguments of a call, or both ends of them."""
+    return arguments if len(arguments) <= 100 else f"{arguments[:60]} … {arguments[-30:]}"
 
 
 def _table(answer: object) -> Piece:
@@ -116,7 +137,7 @@ def _table(answer: object) -> Piece:
     return Value({str(plain(key)): plain(value) for key, value in answer.items()})
 
 
-def _program(plan: ProgramPlan, answer: object) -> Piece:
+def _program(name: str, plan: ProgramPlan, answer: object) -> Piece:
     if not callable(answer):
         return not_a_function(answer)
     # To jit what is jitted again would undo its out_shardings.
@@ -131,4 +152,5 @@ def _program(plan: ProgramPlan, answer: object) -> Piece:
             )
             for arguments in plan.arguments
         ],
+        name,
     )

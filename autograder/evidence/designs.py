@@ -116,7 +116,7 @@ def _program(
                 partial(programs.export_laid_out, flat, structs, mesh),
             )
         )
-    return exported(step, exports)
+    return exported(step, exports, "step")
 
 
 def _of_arrays(plan: DesignPlan, step: Callable[..., object]) -> Callable[..., object]:

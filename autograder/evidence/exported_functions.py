@@ -14,6 +14,7 @@ from autograder.errors import (
     wordless_of_jax,
 )
 from autograder.evidence.data import NotCaptured, Program, Unanswered
+from autograder.evidence.time_limits import DoesNotEndError, does_not_end, limited
 
 
 class Export(NamedTuple):
@@ -46,18 +47,24 @@ def calling(answer: Callable[..., object]) -> Callable[..., object]:
 
 
 def exported(
-    answer: Callable[..., Any], exports: Sequence[Export]
+    answer: Callable[..., Any], exports: Sequence[Export], name: str = "your function"
 ) -> Program | NotCaptured | Unanswered:
     """A function as evidence.
 
     Args:
         answer: the learner's function.
         exports: what it is exported for, the case that the notebook shows first.
+        name: the name of the answer.
     """
     artifacts: list[bytes] = []
     try:
         for each in exports:
-            artifacts.append(each.export())
+            waits_for = f"JAX has not traced {name} for {each.given} yet"
+            artifacts.append(limited(each.export, waits_for))
+    except DoesNotEndError as error:
+        given = exports[len(artifacts)].given
+        what = f"While JAX traced {name} for {given}, it did not come to an end"
+        return does_not_end(error, answer, what)
     except programs.ProgramError as error:
         return NotCaptured(error.diagnosis, str(error))
     except TheirError as raised:

@@ -32,7 +32,9 @@ NAMED: Final = re.compile(
 )
 """What is code in a sentence: what stands between backticks, calls of ours, and specs."""
 
-QUOTED: Final = re.compile(r"(?<= of the cell: )`(.+?)`(?=\)?(?:\.|$))")
+QUOTED: Final = re.compile(
+    r"(?:(?<= of the cell: )|(?<= of another cell: ))`(.+?)`(?=\)?(?:\.|$)|, which led to )"
+)
 """A line of the learner's: it is code as a whole, whatever is in it or before it."""
 
 SAYS: Final = "JAX says: "

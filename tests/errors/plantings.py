@@ -203,7 +203,7 @@ class Planting(NamedTuple):
 
 PLANTINGS = [
     Planting("errors.jax_errors", "meaning_of", "3.1", refused),
-    Planting("errors.messages", "their_error", "1.7", raises),
+    Planting("errors.cell_lines", "their_error", "1.7", raises),
     Planting("errors.raised", "what_it_raised", "3.1", refused),
     Planting("evidence.capturing", "_program", "3.1", turned),
     Planting("evidence.designs", "design", "11.7", designed),
@@ -213,6 +213,7 @@ PLANTINGS = [
     Planting("evidence.unsuitable_answers", "misfit", "1.1", unplaced),
     Planting("evidence.placements", "placement", "1.1", strips),
     Planting("evidence.plain_values", "plain", "2.7", audit),
+    Planting("evidence.time_limits", "limited", "1.7", functions),
     Planting("evidence.unfinished_cells", "unfinished", "1.1", strips),
     Planting("evidence.plans", "told", "1.1", strips),
     Planting("exercises.catalogue", "find", "1.1", strips),
@@ -341,6 +342,7 @@ PLANTINGS = [
 ELSEWHERE = {
     "devices": "it is done before there is an answer",
     "errors.blame": "it is what tells of errors, and asked below",
+    "errors.messages": "it is what tells of errors, ours included",
     "errors.jax_versions": "it says what is said below",
     "judge.way_on": "it shows hints and progress, and no verdict",
     "exercises.other_courses": "it is done when the exercises are loaded",

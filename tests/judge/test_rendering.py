@@ -28,6 +28,8 @@ def test_a_line_of_the_learners_is_code_as_a_whole():
     assert LINE.replace('"', "&quot;") in shown.partition("<code>")[2].partition("</code>")[0]
     raised = f"Your function raised E: an odd ` tick (line 3 of the cell: `{LINE}`). And P() is so."
     assert words(raised).count("<code") == 2
+    led = f"(line 1 of the cell: `{LINE}`, which led to on, line 6 of another cell: `{LINE}`)."
+    assert words(led).count("<code") == 2
 
 
 def test_what_jax_says_is_small_and_comes_last():

@@ -6,6 +6,7 @@ judge that was kept waiting has more of it, and where it was kept waiting for ve
 machine that failed, and nobody's answer.
 """
 
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from typing import Final
 import msgspec
 
 from autograder import devices
+from autograder.errors import remark_on_version
 from autograder.exercises import find
 from autograder.instructor.walls.judge_process import (
     ALARM,
@@ -31,6 +33,17 @@ from autograder.judge import Verdict, no_evidence
 
 PATIENCE: Final = 5
 """How many times as long it is waited for a judge, by the clock, as its processor time may be."""
+
+RENDEZVOUS_SECONDS: Final = {"warn_stuck": 3, "terminate": 12}
+"""How long XLA's collectives wait until all devices have come: until it warns, and from then on
+until it ends the process. By default these are 20 and 40 seconds. The collectives of the exercises
+take milliseconds, and less than two seconds on a core that fifteen others are at work on."""
+
+NEVER_MET: Final = re.compile(
+    r"Termination timeout for `(?P<kind>[a-z -]+?) RendezvousKey.*"
+    r"Expected (?P<all>\d+) threads to join the rendezvous, but only (?P<some>\d+)"
+)
+"""What XLA writes when it ends a process in which a collective waited for devices in vain."""
 
 CONTROL: Final = Case("1.1", {}, 0)
 """What any judge can judge: where this fails, it is the machine that is at fault."""
@@ -50,6 +63,7 @@ class Judged:
         ended: what ended it before it was done, in a sentence; empty where it was done.
         too_slow: whether that was the time that one case may take.
         over: whether there was no time for the next case.
+        never_met: if it was a collective that not all devices reached, what is said of it.
     """
 
     verdicts: list[Verdict]
@@ -57,6 +71,7 @@ class Judged:
     ended: str = ""
     too_slow: bool = False
     over: bool = False
+    never_met: str = ""
 
 
 def judge_apart(
@@ -65,7 +80,8 @@ def judge_apart(
     """Judge one submission's evidence in a process of its own.
 
     A case that ends its judge costs its own points. It is tried a second time, for it may have been
-    the machine, unless it was its time that was up. What there is no time left for is not judged.
+    the machine, unless its time was up or a collective waited for devices that never came. What
+    there is no time left for is not judged.
 
     Args:
         cases: what to judge.
@@ -92,8 +108,8 @@ def judge_apart(
         if not any_judged and not judged.verdicts:
             _see_that_a_judge_can_be_had(seconds, room)
         any_judged, first = True, waiting[0][0]
-        if judged.too_slow or suspect == first:
-            made[first] = _deadly(cases[first], judged.ended)
+        if judged.too_slow or judged.never_met or suspect == first:
+            made[first] = _deadly(cases[first], judged)
             waiting.pop(0)
         suspect = first
     return [made[number] for number in range(len(cases))]
@@ -117,13 +133,54 @@ def _unwritable(case: Case) -> Verdict:
     )
 
 
-def _deadly(case: Case, ended: str) -> Verdict:
+def _deadly(case: Case, judged: Judged) -> Verdict:
+    if judged.never_met:
+        return no_evidence(find(case.exercise), "deadlock", judged.never_met)
     return no_evidence(
         find(case.exercise),
         "kills-the-judge",
-        f"Judging it did not come to an end: {ended.splitlines()[0]} Is there a loop that does "
-        f"not end, or an array that is far too large?",
+        f"Judging it did not come to an end: {judged.ended.splitlines()[0]} Is there a loop that "
+        f"does not end, or an array that is far too large?",
     )
+
+
+def _never_met(error_output: str) -> str:
+    """What is said of a collective that some devices reached and others did not.
+
+    Args:
+        error_output: what the judge's process wrote before it ended.
+
+    Returns:
+        Nothing, where it did not end of that.
+    """
+    found = NEVER_MET.search(error_output)
+    if found is None:
+        return ""
+    kind = found["kind"].replace(" ", "-")
+    kind = f"{'an' if kind.startswith('a') else 'a'} {kind}"
+    return (
+        f"The program hangs: only {found['some']} of {found['all']} devices reached {kind}, and "
+        f"waited there for the others. Every device has to run the same collectives in the same "
+        f"order. Is there a collective in a branch of lax.cond, or in a loop, that depends on the "
+        f"device (lax.axis_index) or on the values in its block? Call the collective outside of "
+        f"the branch, on all devices, or give the loop the same number of rounds on each of them."
+    )
+
+
+def _variables() -> dict[str, str]:
+    """The environment variables of a judge's process.
+
+    XLA ends a process that sets a flag which it does not know. So the flags are set for versions of
+    JAX that were tested, and no others; there, a collective that hangs takes a minute.
+    """
+    variables = {**environment(), **devices.environment()}
+    if not remark_on_version():
+        flags = (
+            f"--xla_cpu_collective_call_{name}_timeout_seconds={seconds}"
+            for name, seconds in RENDEZVOUS_SECONDS.items()
+        )
+        variables["XLA_FLAGS"] = " ".join([variables["XLA_FLAGS"], *flags])
+    return variables
 
 
 def _no_time(case: Case, seconds: float) -> Verdict:
@@ -142,8 +199,9 @@ def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox)
     Raises:
         JudgeFailedError: it did not reply as it should, or has not got its time by the clock.
     """
-    variables = {**environment(), **devices.environment()}
+    variables = _variables()
     command = [sys.executable, "-P", "-s", "-m", "autograder.instructor.walls", f"{seconds:.3f}"]
+    had = _cpu_seconds_of_children()
     try:
         done = subprocess.run(
             room.command(command, variables, reader="judges"),
@@ -166,12 +224,30 @@ def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox)
         raise JudgeFailedError(f"The judge gave {len(verdicts)} verdicts on {len(cases)} cases.")
     if not done.returncode:
         return Judged(verdicts, spent)
+    before_it = spent
     spent += SHARE * max(seconds - spent, 0)  # what the case could take that ended it
     if done.returncode in (-ALARM, 128 + ALARM):  # a shell says it the other way
         return Judged(verdicts, spent, "It took more than its share of the time.", too_slow=True)
-    last = done.stderr.decode(errors="replace").strip().splitlines()[-8:]
+    written = done.stderr.decode(errors="replace").strip()
+    never_met = _never_met(written)
+    if never_met:  # it slept: what it had of its time is left to the others
+        spent = min(spent, max(before_it, _cpu_seconds_of_children() - had))
     why = f"The judge's process ended with status {done.returncode}: "
-    return Judged(verdicts, spent, why + "\n".join(last))
+    ended = why + "\n".join(written.splitlines()[-8:])
+    return Judged(verdicts, spent, ended, never_met=never_met)
+
+
+def _cpu_seconds_of_children() -> float:
+    """The processor time of all processes that were started here and have ended, if known.
+
+    Others may be judged at the same time, so the difference of two is the most that one has taken.
+    """
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _replies(written: bytes) -> list[Reply]:

@@ -1,6 +1,7 @@
 """What kills its judge, or cannot even be handed to it, costs nobody else's points."""
 
 import contextlib
+import os
 import resource
 import shutil
 import threading
@@ -23,7 +24,7 @@ from autograder.instructor.walls import (
     works,
 )
 from tests.conftest import ROOT
-from tests.helpers import capture
+from tests.helpers import capture, crowd
 
 GRID = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 LINE = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -49,6 +50,87 @@ def test_a_program_that_does_not_end_costs_itself_alone():
     assert right.score == 1
     assert guilty.diagnoses == ("kills-the-judge",)
     assert "loop that does not end" in guilty.findings[0].difference
+
+
+def in_a_branch(mine):
+    """Only one device reaches the sum."""
+    first = jax.lax.axis_index("x") == 0
+    return jax.lax.cond(first, lambda a: jax.lax.psum(a, "x"), lambda a: a, mine)
+
+
+def by_its_values(mine):
+    """Only a device with large values passes its block on."""
+    pairs = [(i, (i + 1) % 4) for i in range(4)]
+    large = mine.sum() > jax.lax.pmin(mine.sum(), "x")
+    return jax.lax.cond(large, lambda a: jax.lax.ppermute(a, "x", pairs), lambda a: a, mine)
+
+
+def in_a_loop(mine):
+    """Each device goes round as often as its number says."""
+    rounds = jax.lax.axis_index("x")
+    return jax.lax.fori_loop(0, rounds, lambda _, a: jax.lax.psum(a, "x"), mine)
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """The processes that are started, a name each."""
+    started = []
+    whole = Sandbox.command
+
+    def command(self, *given, **more):
+        started.append("judge")
+        return whole(self, *given, **more)
+
+    monkeypatch.setattr(Sandbox, "command", command)
+    return started
+
+
+@pytest.mark.parametrize(
+    ("body", "reached"),
+    [
+        (in_a_branch, "of 4 devices reached an all-reduce"),
+        (by_its_values, "of 8 devices reached a collective-permute"),
+        (in_a_loop, "of 4 devices reached an all-reduce"),
+    ],
+)
+def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
+    body, reached, processes, monkeypatch
+):
+    monkeypatch.setattr(judging_apart, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 2})
+
+    def turned(x):
+        mapped = jax.shard_map(body, mesh=GRID, in_specs=jax.P("x", "y"), out_specs=jax.P("x", "y"),
+                               check_vma=False)  # fmt: skip
+        return mapped(x)
+
+    began = time.monotonic()
+    first, guilty, last = judge_apart([RIGHT, case("3.1", turned=turned), RIGHT])
+    assert (first.score, last.score) == (1, 1)
+    assert guilty.diagnoses == ("deadlock",)
+    said = guilty.findings[0].difference
+    assert "The program hangs: only " in said
+    assert reached in said
+    assert len(processes) == 2, "one for the case that hangs, and one for what comes after it"
+    assert time.monotonic() - began < 55, "XLA's own limit is a minute"
+
+
+def test_a_crowded_machine_breaks_no_collective(monkeypatch):
+    monkeypatch.setattr(judging_apart, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 3})
+    every = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    with crowd():
+        os.sched_setaffinity(0, {min(every)})
+        try:
+            (verdict,) = judge_apart([case("3.4", spread_sum=lambda x: x.sum(0))])
+        finally:
+            os.sched_setaffinity(0, every)
+    assert "deadlock" not in verdict.diagnoses
+
+
+@pytest.mark.parametrize("version", ["0.7.2", "99.0"])
+def test_no_flag_is_set_that_another_jax_may_not_know(version, monkeypatch):
+    assert "terminate_timeout_seconds=12" in judging_apart._variables()["XLA_FLAGS"]
+    monkeypatch.setattr(jax, "__version__", version)
+    assert "timeout" not in judging_apart._variables()["XLA_FLAGS"]
 
 
 def spent():

@@ -1,0 +1,203 @@
+"""Calls that do not end: they are announced, stopped and found, and nothing else is disturbed."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from types import FunctionType
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from autograder import check
+from autograder.evidence import NotCaptured, Program, Value, time_limits
+from autograder.evidence.time_limits import DoesNotEndError, announced, limited
+from autograder.exercises import find
+from autograder.judge import judge
+from tests.helpers import SPINS, capture, crowd
+
+MAIN_THREAD_SIGNALS = pytest.mark.skipif(
+    not hasattr(signal, "pthread_kill"), reason="only a signal wakes a thread that sleeps"
+)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Stop calls after a short time."""
+    monkeypatch.setattr(time_limits, "SPEAK_SECONDS", 0.1)
+    monkeypatch.setattr(time_limits, "CPU_SECONDS", 0.4)
+    monkeypatch.setattr(time_limits, "CLOCK_SECONDS", 2.0)
+    monkeypatch.setattr(time_limits, "LOOK_SECONDS", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def leaves_everything_as_it_was():
+    handler, traces = signal.getsignal(signal.SIGALRM), sys.gettrace()
+    yield
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert sys.gettrace() is traces
+
+
+def spins():
+    while True:
+        pass
+
+
+def catches_exceptions():
+    while True:
+        try:  # noqa: SIM105
+            time.perf_counter()
+        except Exception:
+            pass
+
+
+def catches_everything():
+    while True:
+        try:  # noqa: SIM105
+            time.perf_counter()
+        except:  # noqa: E722
+            pass
+
+
+def catches_everything_twice():
+    while True:
+        try:  # noqa: SIM105
+            catches_everything()
+        except:  # noqa: E722
+            pass
+
+
+def sleeps():
+    time.sleep(1000)
+
+
+def waits_for_a_lock():
+    threading.Event().wait()
+
+
+def traces_for_ever():
+    def f(x):
+        while True:
+            x = x + 1
+
+    return jax.jit(f).lower(1.0)
+
+
+LOOPS = [spins, catches_exceptions, catches_everything, traces_for_ever]
+
+
+@pytest.mark.parametrize("function", [*LOOPS, catches_everything_twice])
+def test_a_loop_is_stopped_whatever_it_catches(function, capsys):
+    with pytest.raises(DoesNotEndError, match="within 0 seconds of processor time"):
+        limited(function, "it has not returned yet")
+    assert "check is still waiting: it has not returned yet." in capsys.readouterr().out
+
+
+@MAIN_THREAD_SIGNALS
+@pytest.mark.parametrize("function", [sleeps, waits_for_a_lock])
+def test_what_sleeps_is_stopped_by_the_clock(function):
+    with pytest.raises(DoesNotEndError, match="within 2 seconds"):
+        limited(function, "it sleeps")
+
+
+@pytest.mark.parametrize("function", LOOPS)
+def test_elsewhere_than_in_the_main_thread_python_itself_stops_it(function):
+    found: list[str] = []
+
+    def call():
+        try:
+            limited(function, "it has not returned yet")
+        except DoesNotEndError as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found
+
+
+def test_what_ends_is_left_alone():
+    assert limited(lambda: 3, "three") == 3
+    with pytest.raises(ZeroDivisionError):
+        limited(lambda: 1 // 0, "nothing")
+    # the exception may come while a call returns: thousands of them end just then
+    for _ in range(300):
+        limited(lambda: sum(range(100)), "a sum")
+
+
+def test_a_machine_with_much_else_to_do_ends_nothing():
+    with crowd():
+        began = time.monotonic()
+        os.sched_setaffinity(0, {min(every := os.sched_getaffinity(0))})
+        try:
+            assert limited(lambda: exec(SPINS % 0.2, {}), "some work") is None
+        finally:
+            os.sched_setaffinity(0, every)
+    assert time.monotonic() > began
+
+
+def test_interrupts_and_alarms_of_others_are_theirs(monkeypatch):
+    heard = []
+    before = signal.signal(signal.SIGALRM, lambda *_: heard.append("alarm"))
+    try:
+        limited(lambda: signal.raise_signal(signal.SIGALRM), "an alarm")
+        with pytest.raises(KeyboardInterrupt):
+            limited(lambda: signal.raise_signal(signal.SIGINT), "an interrupt")
+        with pytest.raises(DoesNotEndError):
+            limited(spins, "it has not returned yet")
+        signal.raise_signal(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert heard == ["alarm", "alarm"]
+
+
+def test_code_of_ours_is_not_stopped():
+    def ours():
+        spin, end = 0, time.thread_time() + 1
+        while time.thread_time() < end:
+            spin += 1
+        return spin
+
+    names = {"__name__": "autograder.anything", "time": time}
+    code = FunctionType(ours.__code__, names)
+    assert limited(code, "our own work") > 0
+
+
+def test_the_call_is_named_with_the_line_and_the_other_answers_are_judged():
+    exercise = find("1.7")
+    answers = dict.fromkeys(exercise.answers, lambda *_: 0)
+    name = exercise.answers[0]
+    pieces = capture(exercise, answers | {name: lambda *_: spins()}, 1).answers
+    piece = pieces[name]
+    assert isinstance(piece, NotCaptured)
+    assert piece.why == "does-not-end"
+    assert piece.sentence.startswith(f"{name}(")
+    assert "of the cell: `" in piece.sentence
+    assert piece.sentence.endswith(" Is there a loop that never ends?")
+    assert all(isinstance(pieces[other], Value) for other in exercise.answers[1:])
+    verdict = judge(exercise, capture(exercise, answers | {name: lambda *_: spins()}, 1), 1)
+    assert verdict.diagnoses.count("does-not-end") == 1
+    assert len(set(verdict.diagnoses)) > 1
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_tracing_that_does_not_end_is_found(jit, capsys):
+    def turned(x):
+        while True:
+            x = jnp.sin(x)
+
+    check("3.1", jax.jit(turned) if jit else turned)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "check is still waiting: JAX has not traced turned for float32[" in said
+    assert "it did not come to an end within 0 seconds of processor time" in said
+    assert isinstance(capture(find("3.1"), {"turned": jnp.sin}, 1).answers["turned"], Program)
+
+
+def test_what_cannot_be_stopped_is_announced(monkeypatch, capsys):
+    monkeypatch.setattr(time_limits, "SPEAK_OF_JAX_SECONDS", 0.1)
+    with announced("JAX runs it"):
+        time.sleep(1)
+    assert "check is still waiting: JAX runs it. Does it have a jax.lax.while_loop that never ends"
+    assert "restart the kernel." in capsys.readouterr().out
