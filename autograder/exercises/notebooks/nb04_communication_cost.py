@@ -750,11 +750,6 @@ LOOPS: Final = Exercise(
                 ),
                 ("same_weights", 960, {"not-moved-out": 4800, **_ring(960, passes=1)}),
                 ("other_weights", 4800, {"body-once": 960, **_ring(4800, passes=1)}),
-                (
-                    "until_small",
-                    "unknown",
-                    {"counted-once": AnyOf((4, 7, 7.5)), "nobody-knows": 0},
-                ),
             )
         ),
     ),
@@ -860,7 +855,7 @@ SHARES: Final = Exercise(
                 "on_512", cell, f"the share of one of 512 devices with {cell}", right, mistakes
             )
             for cell, right, mistakes in (
-                ("rows over x, a copy", 1 / 16, _of_512(1 / 16)),
+                ("rows over y, a copy", 1 / 8, _of_512(1 / 8)),
                 ("a copy, columns over y and z", 1 / 32, _of_512(1 / 32, axes_added=1 / 12)),
                 (
                     "rows over x, columns over y",
