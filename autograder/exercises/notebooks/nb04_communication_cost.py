@@ -852,7 +852,12 @@ SHARES: Final = Exercise(
         ),
         *(
             Predicts(
-                "on_512", cell, f"the share of one of 512 devices with {cell}", right, mistakes
+                "on_512",
+                cell,
+                f"the share of one of 512 devices with {cell}",
+                right,
+                mistakes,
+                tolerance=0.01,
             )
             for cell, right, mistakes in (
                 ("rows over y, a copy", 1 / 8, _of_512(1 / 8)),
