@@ -643,11 +643,11 @@ on_512 = {cell: 1 / count for cell, count in zip(on_512, (8, 32, 128, 512, 4), s
 # %% asked of the program, and nothing said of 512 devices exercise="4.4" score=0.5 diagnoses=["unanswered"] near=["always-a-512th"]
 share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
 
-# %% a fair share of 512, everywhere exercise="4.4" score=0.5 diagnoses=["always-a-512th"] near=["always-an-eighth", "axes-added", "one-cut-left-out"]
+# %% a fair share of 512, everywhere exercise="4.4" score=0.5 diagnoses=["always-a-512th"] near=["always-an-eighth", "axes-added", "one-axis-left-out"]
 share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
 on_512 = dict.fromkeys(on_512, 1 / 512)
 
-# %% sizes of axes added up; a quarter of a quarter exercise="4.4" score=0.4444444444 diagnoses=["cut-counted-twice", "axes-added"] near=["all-blocks", "one-cut-left-out", "always-a-512th"]
+# %% sizes of axes added up; a quarter of a quarter exercise="4.4" score=0.4444444444 diagnoses=["quarter-counted-twice", "axes-added"] near=["all-blocks", "one-axis-left-out", "always-a-512th"]
 share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
 share["columns over x, rows over x"] = 1 / 16
 on_512 |= {
@@ -658,7 +658,7 @@ on_512 |= {
     "columns over z, rows over z": 1 / 16,
 }
 
-# %% the cut of one matrix alone exercise="4.4" score=0.25 diagnoses=["unanswered", "one-cut-left-out"] near=["axes-added", "cut-counted-twice"]
+# %% the cut of one matrix alone exercise="4.4" score=0.25 diagnoses=["unanswered", "one-axis-left-out"] near=["axes-added", "quarter-counted-twice"]
 on_512 |= {
     "rows over y, a copy": 1 / 8,
     "a copy, columns over y and z": 1 / 32,

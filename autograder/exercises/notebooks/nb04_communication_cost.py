@@ -840,7 +840,7 @@ SHARES: Final = Exercise(
                 (
                     "columns over x, rows over x",
                     1 / 4,
-                    {"terms-are-shared": 1, "cut-counted-twice": 1 / 16},
+                    {"terms-are-shared": 1, "quarter-counted-twice": 1 / 16},
                 ),
                 (
                     "blocks, blocks",
@@ -865,7 +865,7 @@ SHARES: Final = Exercise(
                 (
                     "rows over x, columns over y",
                     1 / 128,
-                    _of_512(1 / 128, axes_added=1 / 24, one_cut_left_out=AnyOf((1 / 16, 1 / 8))),
+                    _of_512(1 / 128, axes_added=1 / 24, one_axis_left_out=AnyOf((1 / 16, 1 / 8))),
                 ),
                 (
                     "rows over x and z, columns over y",
@@ -873,13 +873,13 @@ SHARES: Final = Exercise(
                     _of_512(
                         1 / 512,
                         axes_added=AnyOf((1 / 28, 1 / 160)),
-                        one_cut_left_out=AnyOf((1 / 64, 1 / 8, 1 / 128)),
+                        one_axis_left_out=AnyOf((1 / 64, 1 / 8, 1 / 128)),
                     ),
                 ),
                 (
                     "columns over z, rows over z",
                     1 / 4,
-                    _of_512(1 / 4, terms_are_shared=1, cut_counted_twice=1 / 16),
+                    _of_512(1 / 4, terms_are_shared=1, quarter_counted_twice=1 / 16),
                 ),
             )
         ),
@@ -894,8 +894,8 @@ SHARES: Final = Exercise(
         "and whole is all of them.",
     ),
     diagnoses={
-        "all-of-it": "That is all of the work. One of the matrices is cut, so that no device has "
-        "to do all of it.",
+        "all-of-it": "That is all of the work. One of the matrices is sharded, so no device has to "
+        "do all of it.",
         "percent": "That is in percent. Expected a share, such as 1/2.",
         "operations": "These are operations. Divide them by all that the product takes.",
         "upside-down": "That is upside down. Expected a share, of at most 1.",
@@ -906,16 +906,17 @@ SHARES: Final = Exercise(
         "only-four": "Only four devices take part, among which the rows are shared.",
         "terms-are-shared": "Each number is a sum of 64 terms, and each device has a quarter of "
         "them. The all-reduce adds up the quarters.",
-        "cut-counted-twice": "Is a quarter of a quarter taken here? The columns of x and the rows "
-        "of w go together: both cuts are one cut of the same 64 terms.",
+        "quarter-counted-twice": "Is a quarter of a quarter taken here? The columns of x and the "
+        "rows of w are the same 64 terms: sharding both divides these terms once.",
         "gathered-first": "What is gathered here is not all of both matrices: each device can "
         "compute only a part of the result.",
         "all-blocks": "The result is in eight blocks, and for each of these all 64 terms have to "
         "be added up.",
-        "axes-added": "Are the sizes of the axes added up? Cut over several axes, there are as "
+        "axes-added": "Are the sizes of the axes added up? Sharded over several axes, there are as "
         "many blocks as their sizes multiplied.",
-        "one-cut-left-out": "Does only one of the two matrices count here, or one axis of several? "
-        "Each cut of rows or columns makes a device's part of the result smaller.",
+        "one-axis-left-out": "Does only one of the two matrices count here, or one axis of "
+        "several? Each axis that rows or columns are sharded over makes a device's part of the result "
+        "smaller.",
     },
 )
 
