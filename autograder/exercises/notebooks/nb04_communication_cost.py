@@ -915,8 +915,8 @@ SHARES: Final = Exercise(
         "axes-added": "Are the sizes of the axes added up? Sharded over several axes, there are as "
         "many blocks as their sizes multiplied.",
         "one-axis-left-out": "Does only one of the two matrices count here, or one axis of "
-        "several? Each axis that rows or columns are sharded over makes a device's part of the result "
-        "smaller.",
+        "several? Each axis that rows or columns are sharded over makes a device's part of the "
+        "result smaller.",
     },
 )
 
