@@ -461,7 +461,7 @@ def sent(kind, n, size):
     return (2 if kind == "all-reduce" else 1) * (n - 1) * size
 
 
-# %% everything goes round exercise="4.2" score=0 diagnoses=["permuted-in-a-ring", "unanswered"] near=["whole-buffer", "block-for-buffer"]
+# %% everything goes round exercise="4.2" score=0 diagnoses=["permuted-in-a-ring", "unanswered"] near=["pieces", "whole-buffer", "block-for-buffer"]
 def sent(kind, n, size):
     return (n - 1) / n * size * (2 if kind == "all-reduce" else 1)
 
@@ -498,6 +498,13 @@ def sent(kind, n, size):
 
 
 mib = {cell: right * 1.048576 for cell, right in zip(mib, (48, 112, 96, 24))}
+
+
+# %% pieces in place of bytes exercise="4.2" score=0 diagnoses=["pieces", "unanswered"] near=["one-piece", "block-for-buffer"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return 1
+    return (2 if kind == "all-reduce" else 1) * (n - 1)
 
 
 # %% four devices in every group exercise="4.2" score=0.3333333333 diagnoses=["unanswered", "four-in-a-group"] near=["eight-in-a-group", "twice"]
@@ -837,6 +844,42 @@ def same_bytes(d, f, n):
 
 def faster(rows, d, f, n, flops, link):
     return "gather" if rows > d else "add up"
+
+
+# %% rounded up, and numbers of one byte exercise="4.6" score=0 diagnoses=["rounded-down", "half-as-long"] near=["twice-as-long", "reduced-once"]
+def same_bytes(d, f, n):
+    return round(d / 2)
+
+
+def faster(rows, d, f, n, flops, link):
+    gather = 2 * rows * d * f / flops + (n - 1) / n * d * f / link
+    add_up = 2 * rows * d * f / n / flops + 2 * (n - 1) / n * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+
+# %% a block of the weights gathered exercise="4.6" score=0 diagnoses=["unanswered", "block-of-weights"] near=["input-for-result", "n-left-out"]
+def faster(rows, d, f, n, flops, link):
+    once_round = (n - 1) / n * 2 / link
+    gather = 2 * rows * d * f / flops + once_round * d * f / n
+    add_up = 2 * rows * d * f / n / flops + 2 * once_round * rows * f
+    return "gather" if gather < add_up else "add up"
+
+
+# %% the input added up exercise="4.6" score=0 diagnoses=["unanswered", "input-for-result"] near=["block-of-weights", "bytes-alone-exchanged", "half-as-long"]
+def faster(rows, d, f, n, flops, link):
+    once_round = (n - 1) / n * 2 / link
+    gather = 2 * rows * d * f / flops + once_round * d * f
+    add_up = 2 * rows * d * f / n / flops + 2 * once_round * rows * d
+    return "gather" if gather < add_up else "add up"
+
+
+# %% few rows gather exercise="4.6" score=0.5 diagnoses=["bytes-alone-exchanged"] near=["bytes-alone", "exchanged"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    return "gather" if rows < same_bytes(d, f, n) else "add up"
 
 
 # %% by another size exercise="4.6" score=0 diagnoses=["unanswered", "other-result"] near=["bytes-alone", "bytes-alone-reduced-once", "at-the-same-time", "reduced-once", "exchanged"]

@@ -545,6 +545,7 @@ SENT: Final = Exercise(
                     for permuted in ("once", "in a ring", "n times")
                 ),
                 "permuted-in-a-ring": partial(_sent, in_a_ring=True),
+                "pieces": lambda kind, n, size: PASSES.get(kind, 0) * (n - 1) or 1,
             },
         ),
         *(
@@ -632,6 +633,7 @@ SENT: Final = Exercise(
         "x alone?",
         "four-in-a-group": "That is right for groups of four. Along x and y together, how many "
         "devices gather?",
+        "pieces": "That is how many pieces a device sends. How many bytes has each of them?",
         "bytes": "These are bytes. Expected MiB, of 1,048,576 bytes each.",
         "megabytes": "These are MB, of 1,000,000 bytes each. Expected MiB, of 1,048,576.",
         "permuted-in-a-ring": "In a permutation each device sends its whole buffer once, to one "
@@ -1089,6 +1091,20 @@ def _other_way(*case: Any) -> str:
     return "add up" if _faster(*case) == "gather" else "gather"
 
 
+def _block_gathered(*case: Any) -> str:
+    return _faster(*case, gathering=_times(1, 1 / case[3], _gathering))
+
+
+def _input_added_up(*case: Any) -> str:
+    _, d, f, *_ = case
+    return _faster(*case, adding_up=_times(1, d / f, _adding_up))
+
+
+def _fewer_bytes_exchanged(*case: Any) -> str:
+    fewer = _faster(*case, time=lambda times: times[1])
+    return "add up" if fewer == "gather" else "gather"
+
+
 def _bytes_alone_reduced_once(*case: Any) -> str:
     return _faster(*case, time=lambda times: times[1], adding_up=_times(1, 1 / 2, _adding_up))
 
@@ -1103,6 +1119,12 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
     "twice-as-long": _of_four_bytes,
     "n-left-out": _n_left_out,
     "work-exchanged": _work_exchanged,
+    "half-as-long": partial(
+        _faster, gathering=_times(1, 1 / 2, _gathering), adding_up=_times(1, 1 / 2, _adding_up)
+    ),
+    "block-of-weights": _block_gathered,
+    "input-for-result": _input_added_up,
+    "bytes-alone-exchanged": _fewer_bytes_exchanged,
     "at-the-same-time": partial(_faster, time=max),
 }
 """What one who makes a mistake takes for faster."""
@@ -1162,7 +1184,7 @@ CROSSOVER: Final = Exercise(
             ],
             lambda d, f, n: float(d / 2),
             {
-                "rounded-down": lambda d, f, n: d // 2,
+                "rounded-down": AnyOf((lambda d, f, n: d // 2, lambda d, f, n: round(d / 2))),
                 "reduced-once": lambda d, f, n: float(d),
                 "input-for-result": lambda d, f, n: float(f / 2),
                 "n-in-one": lambda d, f, n: d / 2 * (n - 1) / n,
@@ -1193,6 +1215,10 @@ CROSSOVER: Final = Exercise(
         "rounded-down": "Half of an odd number is not a whole one. Leave it as it is.",
         "twice-as-long": "Sending takes twice as long here, or computing half as long. Does a "
         "number have two bytes, and a term of a product two operations?",
+        "half-as-long": "Sending takes half as long here, or computing twice as long. Does a "
+        "number have two bytes?",
+        "bytes-alone-exchanged": "That goes by the bytes alone, and is the way that sends more of "
+        "them.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "work-exchanged": "Who gathers the weights does the whole product on every device, and who "
         "adds up one n-th of it: here it is the other way round.",
@@ -1206,7 +1232,8 @@ CROSSOVER: Final = Exercise(
         "bytes-alone-reduced-once": "That goes by the bytes alone, and counts those of an "
         "all-reduce once. It goes round the ring twice; and who gathers the weights does the whole "
         "product on every device, where who adds up does one n-th of it.",
-        "bytes-alone": "That goes by the bytes alone. Who gathers the weights does the whole "
+        "bytes-alone": "That goes by the bytes alone, or counts as much computing for both ways. "
+        "Who gathers the weights does the whole "
         "product on every device, and who adds up does one n-th of it.",
         "at-the-same-time": "That is so if computing and communicating happen at the same time. "
         "Here they happen one after the other, so add them.",
