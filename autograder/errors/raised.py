@@ -12,6 +12,12 @@ SAYS: Final = "JAX says: "
 """What JAX's own message begins with: it is the last that is said, after what it means."""
 
 
+NOT_DIVIDED: Final = re.compile(
+    r"parameter '(\w+)'[^\n]*? maps array axis (\d+) \(of size (\d+)\) to (mesh ax[^\n]*?), but "
+)
+"""What JAX says of an argument that cannot be sharded evenly, below its message's first line."""
+
+
 def what_it_raised(
     error: BaseException, function: Callable[..., object], axes: Sequence[str]
 ) -> tuple[str, str]:
@@ -37,6 +43,8 @@ def what_it_raised(
         return why, f"{meaning} {_axes(axes)}{at}"
     if why in ("unbound-axis", "unknown-axis"):
         meaning = f"{meaning} {_axes(axes)}"
+    if why == "does-not-divide":
+        meaning = f"{meaning}{_which_dimension(said(error))}"
     goes_on = said(error).strip().partition("\n")[0].rstrip().endswith(":")
     message = f"{first_line(error)}{' …' if goes_on else '.'}"
     return why, f"{meaning}{at} {SAYS}{type(error).__name__}: {message}"
@@ -56,6 +64,15 @@ def under_its_name(
     if isinstance(name, str) and name.isidentifier():
         called.__name__ = called.__qualname__ = name
     return called
+
+
+def _which_dimension(words: str) -> str:
+    """Which argument of a `shard_map` cannot be sharded as in_specs says, where JAX says that."""
+    found = NOT_DIVIDED.search(words)
+    if found is None:
+        return ""
+    name, dimension, size, axes = found.groups()
+    return f" Here in_specs shards dimension {dimension} of {name}, of size {size}, over {axes}."
 
 
 def _axes(axes: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from autograder.exercises.requirements_on_layouts import (
     Feeds,
     PlacedLike,
     RunsIn,
+    Timed,
     Trades,
 )
 from autograder.exercises.requirements_on_processes import Expected, OnProcesses
@@ -25,7 +26,7 @@ from autograder.exercises.requirements_on_programs import (
     WorksAtMost,
     allowed,
 )
-from autograder.exercises.requirements_on_values import AnyOf, Predicts, Returns
+from autograder.exercises.requirements_on_values import AnyOf, AnyOrder, Predicts, Returns
 
 # isort: split
 # Last, since it loads the exercises of other courses, and those import what stands above.
@@ -44,6 +45,7 @@ __all__ = [
     "EXERCISES",
     "NOTEBOOKS",
     "AnyOf",
+    "AnyOrder",
     "Arrays",
     "Ask",
     "Budget",
@@ -62,6 +64,7 @@ __all__ = [
     "Requirement",
     "Returns",
     "RunsIn",
+    "Timed",
     "Trades",
     "UnknownExerciseError",
     "WorksAtMost",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autograder.evidence import DesignPlan
+from autograder.exercises.requirements_on_layouts import Timed
 from autograder.exercises.requirements_on_programs import Arrays
 
 
@@ -33,6 +34,7 @@ class Designs:
         work: the operations that a device has to do at least, at the real size.
         frontier: pairs of bytes held on each device and microseconds, the best that is known.
         given: the microseconds that earn nothing.
+        shown: a design that learners know, to compare theirs with.
     """
 
     answer: str
@@ -46,6 +48,7 @@ class Designs:
     work: int
     frontier: tuple[tuple[int, int], ...]
     given: int
+    shown: Timed
     mistakes: Mapping[str, Arrays] = field(default_factory=dict)
 
     @property

@@ -134,6 +134,24 @@ class Trades:
 
 
 @dataclass(frozen=True)
+class Timed:
+    """A program that a learner has seen, with which an attempt is compared.
+
+    Attributes:
+        name: what it is called in a sentence.
+        items: the microseconds of `computing`, and of each kind of collective.
+    """
+
+    name: str
+    items: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """The microseconds of all of it, one thing after the other."""
+        return sum(self.items.values())
+
+
+@dataclass(frozen=True)
 class RunsIn:
     """Shardings for the arguments of a given function, that hold little and make it fast.
 
@@ -149,7 +167,8 @@ class RunsIn:
         machine: the name of a machine, as `programs.MACHINES` has it.
         cap: the most bytes of arguments that a device may hold.
         frontier: pairs of bytes held on each device and microseconds, the best that is known.
-        given: the microseconds of what the notebook shows, which earns nothing.
+        shown: the layout that the notebook shows, which earns nothing.
+        enough: the microseconds that earn everything; 0 for those of the best that is known.
     """
 
     answer: str
@@ -159,7 +178,8 @@ class RunsIn:
     machine: str
     cap: int
     frontier: tuple[tuple[int, int], ...]
-    given: int
+    shown: Timed
+    enough: int = 0
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -167,6 +187,11 @@ class RunsIn:
         return tuple(inspect.signature(self.function).parameters)
 
     @property
+    def given(self) -> int:
+        """The microseconds that earn nothing."""
+        return self.shown.total
+
+    @property
     def best(self) -> int:
-        """The fewest microseconds that are known to be enough within the cap."""
-        return min(time for held, time in self.frontier if held <= self.cap)
+        """The microseconds that earn everything."""
+        return self.enough or min(time for held, time in self.frontier if held <= self.cap)

@@ -16,20 +16,26 @@ class Returns:
         asks: what the function must return, in a sentence.
         cases: draws the argument lists, of plain data, from a random generator.
         reference: gives the right result.
-        mistakes: for each diagnosis, a function that makes that mistake and no other.
+        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
+            several. Where the order of a wrong list is left open, such a function returns
+            `AnyOrder`.
     """
 
     answer: str
     asks: str
     cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
     reference: Callable[..., Any]
-    mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class AnyOf(tuple[Any, ...]):
-    """Several predictions that one diagnosis explains."""
+    """Several predictions, or several functions, that one diagnosis explains."""
 
     __slots__ = ()
+
+
+class AnyOrder(list[Any]):
+    """A list of which only the entries matter, and how often each is there."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,8 @@ class Predicts:
         mistakes: for each diagnosis, the prediction that it explains, or `AnyOf` several.
         tolerance: how far off a number may be, as a share of the right one.
         words: where a word is to be predicted, more of those that may be.
+        tables: for each diagnosis, the whole table of someone who makes that mistake everywhere. It
+            explains a wrong cell only where every cell that it names came out so.
     """
 
     answer: str
@@ -53,3 +61,4 @@ class Predicts:
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = 0.0
     words: tuple[str, ...] = ()
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

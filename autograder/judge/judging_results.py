@@ -2,12 +2,14 @@
 
 import math
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import jax
 
 from autograder.evidence import Value, plain
-from autograder.exercises import AnyOf, Exercise, Predicts, Returns
+from autograder.exercises import AnyOf, AnyOrder, Exercise, Predicts, Returns
 from autograder.judge.verdict import Finding
 
 LONGEST: Final = 160
@@ -63,9 +65,11 @@ def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fin
     basis = basis.but(came=_shown(came, requirement.right))
     if is_predicted(requirement, came):
         return basis.but(met=True)
+    for diagnosis, cells in requirement.tables.items():
+        if all(_explains(cells[cell], table.get(cell), requirement.tolerance) for cell in cells):
+            return basis.problem(diagnosis, "")
     for diagnosis, mistake in requirement.mistakes.items():
-        explained = mistake if isinstance(mistake, AnyOf) else (mistake,)
-        if any(_predicted(came, each, requirement.tolerance) for each in explained):
+        if _explains(mistake, came, requirement.tolerance):
             return basis.problem(diagnosis, "")
     wanted = _form(requirement, came)
     if wanted:
@@ -78,6 +82,16 @@ def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fin
 def is_predicted(requirement: Predicts, came: Any) -> bool:
     """Whether a prediction, as plain data, is the right one."""
     return _predicted(came, requirement.right, requirement.tolerance)
+
+
+def _explains(mistake: Any, came: Any, tolerance: float) -> bool:
+    """Whether a prediction is what a mistake gives, or one of several that it may give."""
+    return any(_predicted(came, each, tolerance) for each in _several(mistake))
+
+
+def _several(mistake: Any) -> Sequence[Any]:
+    """The predictions, or the functions, that one diagnosis explains."""
+    return mistake if isinstance(mistake, AnyOf) else (mistake,)
 
 
 def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
@@ -99,11 +113,7 @@ def _form(requirement: Predicts, came: Any) -> str:
     if _is_number(right):
         return "" if _is_number(came) else f"a number{quotes}"
     if isinstance(right, str):
-        mistakes = [
-            word
-            for each in requirement.mistakes.values()
-            for word in (each if isinstance(each, AnyOf) else (each,))
-        ]
+        mistakes = [word for each in requirement.mistakes.values() for word in _several(each)]
         named = [word for word in mistakes if isinstance(word, str)]
         words = dict.fromkeys([right, *named, *requirement.words])
         known = isinstance(came, str) and _letters(came) in map(_letters, words)
@@ -133,9 +143,10 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         A diagnosis, and what is to be said of it besides a lesson.
     """
     came = [result.get("came") for result in results]
-    for diagnosis, mistaken in requirement.mistakes.items():
-        if all(_same(c, mistaken(*case)) for c, case in zip(came, cases, strict=True)):
-            return diagnosis, ""
+    for diagnosis, mistake in requirement.mistakes.items():
+        for mistaken in _several(mistake):
+            if all(_same(c, mistaken(*case)) for c, case in zip(came, cases, strict=True)):
+                return diagnosis, ""
     if all(c is None for c in came):
         return "nothing-returned", "The function returns None. Does it end with a return? "
     right = [requirement.reference(*case) for case in cases]
@@ -153,12 +164,37 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
     if all(isinstance(r, str) for r in right) and not set(map(str, came)) & set(right):
         words = " or ".join(sorted(map(repr, set(right))))
         return "other-word", f"The function returns something else than one of {words}. "
-    if any(isinstance(c, dict) for c in came):
-        return "other-kind", "The function returns something of another type. "
+    if not any(_is_of_one_kind(c, r) for c, r in zip(came, right, strict=True)):
+        got, expected = _kind(came[0]), _kind(right[0])
+        return "other-kind", f"The function returns {got}; expected {expected}. "
     if len(came) > 1 and all(_same(c, came[0]) for c in came):
-        return "ignores-inputs", "The function returns the same result whatever it is given. "
-    wrong = sum(not _same(c, r) for c, r in zip(came, right, strict=True))
-    return "other-result", f"The result is wrong in {wrong} of {len(cases)} cases."
+        return "ignores-inputs", (
+            f"The function returns the same result in all {len(cases)} cases. Does it use what it "
+            f"is given? "
+        )
+    wrong = [(c, r) for c, r in zip(came, right, strict=True) if not _same(c, r)]
+    said = f"The result is wrong in {len(wrong)} of {len(cases)} cases."
+    return "other-result", said + _too_many_and_too_few(*wrong[0])
+
+
+def _is_of_one_kind(came: Any, right: Any) -> bool:
+    """Whether two results are both numbers, or both lists, and so on."""
+    if isinstance(came, str) and len(came) > 18 and came.lstrip("-").isdigit():
+        return _is_number(right)  # evidence writes large whole numbers as text
+    return _kind(came).replace("tuple", "list") == _kind(right).replace("tuple", "list")
+
+
+def _too_many_and_too_few(came: Any, right: Any) -> str:
+    """How often words are in a list, where that is not as often as it should be."""
+    lists = isinstance(came, list) and isinstance(right, list)
+    if not lists or not all(isinstance(each, str) for each in [*came, *right]):
+        return ""
+    counted, wanted = Counter(came), Counter(right)
+    differ = [word for word in dict.fromkeys([*right, *came]) if counted[word] != wanted[word]]
+    if not differ:
+        return " In the case below, the entries are right, and their order is not."
+    off = (f"{word!r} {counted[word]} times in place of {wanted[word]}" for word in differ[:3])
+    return f" In the case below, the list has {', '.join(off)}."
 
 
 def _whole(value: Any) -> Any:
@@ -170,6 +206,8 @@ def _whole(value: Any) -> Any:
 
 def _same(came: Any, wanted: Any) -> bool:
     """Equal, as plain data: numbers by value, tuples and lists alike."""
+    if isinstance(wanted, AnyOrder):
+        return isinstance(came, list) and sorted(map(repr, came)) == sorted(map(repr, wanted))
     if isinstance(wanted, tuple | list):
         return (
             isinstance(came, tuple | list)
@@ -213,6 +251,7 @@ def _kind(value: Any) -> str:
     if isinstance(value, dict):
         return f"something of type {value.get('of type')}"
     kinds = {bool: "a bool", int: "a number", float: "a number", str: "a string", list: "a list"}
+    kinds[tuple] = "a tuple"
     return kinds.get(type(value), "None")
 
 

@@ -1,6 +1,7 @@
 """The judge's eye for modelled time: how long does a given function take at a real size?"""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import jax
@@ -9,14 +10,28 @@ from msgspec.structs import replace
 
 from autograder import programs
 from autograder.evidence import Placement, Placements
-from autograder.exercises import Arrays, Designs, RunsIn
+from autograder.exercises import Arrays, Designs, RunsIn, Timed
 from autograder.judge.judging_costs import communicated
 from autograder.judge.judging_given_functions import idle_devices, in_mib, lay_out, listed, over
 from autograder.judge.judging_layouts import mesh_of, rebuild
 from autograder.judge.naming import between
 from autograder.judge.verdict import Finding, Trade
 from autograder.layouts import Shape
-from autograder.programs import BFLOAT16, Report, communication, in_bfloat16, wire_bytes
+from autograder.programs import (
+    BFLOAT16,
+    MACHINES,
+    Report,
+    communication,
+    in_bfloat16,
+    seconds,
+    wire_bytes,
+)
+
+COMPUTING = "computing"
+"""What a program's own arithmetic is called among the items that take time."""
+
+CLEAR = 0.02
+"""A change is told where it is at least this part of what the other program takes in all."""
 
 
 def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
@@ -79,13 +94,56 @@ def in_time(
     credit = min(1.0, max(0.0, (given - took) / (given - best)))
     if credit == 1:
         return basis.but(met=True)
+    names = requirement.arguments if isinstance(requirement, RunsIn) else ()
     return basis.problem(
         "waits-for-data" if report.communicating > report.computing else "works-too-much",
-        f"On {requirement.machine}, each device computes for {_ms(report.computing)} and "
-        f"communicates for {_ms(report.communicating)}. Within the budget{'s' * (most is not None)}"
-        f", it can be done in {_ms(best / 1e6)} together.",
+        f"On {requirement.machine} it takes {_ms(took / 1e6)}: each device computes for "
+        f"{_ms(report.computing)} and communicates for {_ms(report.communicating)}. "
+        f"{_ms(best / 1e6)} earns everything and {_ms(given / 1e6)} nothing. "
+        f"{_compared(requirement.shown, report)}{_sends_most(report, names)}",
         credit=round(credit, 3),
     )
+
+
+def _compared(shown: Timed, report: Report) -> str:
+    """What takes more or less time than in a program that learners know; the most first."""
+    now = items_of(report)
+    kinds = list(dict.fromkeys([*shown.items, *now]))
+    changes = {kind: now.get(kind, 0) - shown.items.get(kind, 0) for kind in kinds}
+    clear = [kind for kind in kinds if abs(changes[kind]) >= CLEAR * shown.total]
+    clear.sort(key=lambda kind: -abs(changes[kind]))
+    if not clear:
+        return f"That is about what {shown.name} takes ({_ms(shown.total / 1e6)}). "
+    said = [
+        f"{kind} takes" * (kind == COMPUTING)
+        + f"{kind}s take" * (kind != COMPUTING)
+        + f" {_ms(now.get(kind, 0) / 1e6)} instead of {_ms(shown.items.get(kind, 0) / 1e6)}"
+        for kind in clear
+    ]
+    first = ", ".join(said[:-1]) + " and " * bool(said[1:])
+    return f"Compared with {shown.name} ({_ms(shown.total / 1e6)}), {first}{said[-1]}. "
+
+
+def items_of(report: Report) -> dict[str, int]:
+    """The microseconds of computing, and of each kind of collective."""
+    spent = {COMPUTING: report.computing}
+    for c in report.collectives:
+        spent[c.kind] = spent.get(c.kind, 0) + seconds(c, MACHINES[report.machine])
+    return {kind: round(1e6 * took) for kind, took in spent.items()}
+
+
+def _sends_most(report: Report, names: Sequence[str]) -> str:
+    """Which collectives take the most time of all, in a sentence; nothing where none are there."""
+    spent: dict[str, float] = {}
+    for c in report.collectives:
+        known = c.argument is not None and c.argument < len(names)
+        what = f" of {names[c.argument]}" if known and c.argument is not None else ""
+        name = f"{c.kind}{what} {between(c)}"
+        spent[name] = spent.get(name, 0) + seconds(c, MACHINES[report.machine])
+    if not spent:
+        return ""
+    name = max(spent, key=lambda each: spent[each])
+    return f"The largest part of the communicating is now the {name}: {_ms(spent[name])}."
 
 
 def _left_to_the_compiler(part: Placement) -> Placement:
@@ -128,5 +186,5 @@ def most_of_it(report: Report) -> str:
     return f", {in_mb(spent[name])} of it by {name}"
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:,.1f} ms"
+def _ms(time: float) -> str:
+    return f"{1e3 * time:,.1f} ms"

@@ -161,7 +161,7 @@ def kinds(text):
     return list(dict.fromkeys(kind for kind in started if kind in KINDS))
 
 
-# %% one kind after the other exercise="4.1" score=0 diagnoses=["by-kind", "unanswered"] near=["in-alphabetical-order", "each-kind-once", "a-set"]
+# %% one kind after the other exercise="4.1" score=0 diagnoses=["by-kind", "unanswered"] near=["in-alphabetical-order", "each-kind-once", "how-many"]
 def kinds(text):
     opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
     started = [opcode.removesuffix("-start") for opcode in opcodes]
@@ -200,7 +200,7 @@ def kinds(text):
     return [kind for kind in started if kind in KINDS]
 
 
-# %% as a set exercise="4.1" score=0 diagnoses=["a-set", "unanswered"] near=["each-kind-once", "in-alphabetical-order", "words-counted"]
+# %% as a set exercise="4.1" score=0 diagnoses=["each-kind-once", "unanswered"] near=["ignores-inputs", "in-alphabetical-order", "words-counted"]
 def kinds(text):
     opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
     return {opcode.removesuffix("-start") for opcode in opcodes} & set(KINDS)
@@ -213,7 +213,179 @@ def kinds(text):
     return sorted(kind for kind in started if kind in KINDS)
 
 
-# %% a table of factors, and bytes first exercise="4.2" score=1 near=["reduced-once", "whole-buffer", "permuted-in-a-ring", "whole-array", "buffer", "my-block", "all", "one-piece", "all-devices", "block-for-buffer"]
+# %% each kind once, in the order of KINDS; the number of groups in brackets exercise="4.1" score=0 diagnoses=["each-kind-once", "bits", "number-of-groups-in-brackets"] near=["ignores-inputs", "by-kind", "number-of-groups", "order-of-devices", "elements"]
+def kinds(text):
+    opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    started = [opcode.removesuffix("-start") for opcode in opcodes]
+    return [kind for kind in KINDS if kind in started]
+
+
+def bytes_of(type):
+    arrays = re.findall(r"(\w+)\[([\d,]*)\]", type)
+    return sum(8 * ELEMENT[e] * math.prod(map(int, filter(None, s.split(",")))) for e, s in arrays)
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2:].split("}")[0].split(","))
+    if groups.startswith("["):
+        return int(re.match(r"\[(\d+),\d+\]", groups).group(1))
+    mesh, along = re.match(r"mesh\[(.*?)\] \{(.*?)\}", groups).groups()
+    sizes = dict(axis.split("=") for axis in mesh.split(","))
+    return math.prod(int(sizes[axis]) for axis in along.split(","))
+
+
+# %% names read as opcodes, but not that of the last line; the whole mesh exercise="4.1" score=0 diagnoses=["by-name", "largest-of-tuple", "whole-mesh"] near=["by-name-once", "root-missed", "first-of-tuple", "all-devices", "all-devices-in-some-forms", "any-axis"]
+def kinds(text):
+    found = []
+    for row in text.splitlines():
+        name = re.match(r"\s*%([a-z-]+)", row)
+        if name:
+            found.append(name.group(1).strip("-").replace("-start", "").replace("-done", ""))
+    return [kind for kind in found if kind in KINDS]
+
+
+def bytes_of(type):
+    return max(
+        ELEMENT[element] * math.prod(map(int, filter(None, sizes.split(","))))
+        for element, sizes in re.findall(r"(\w+)\[([\d,]*)\]", type)
+    )
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2:].split("}")[0].split(","))
+    if groups.startswith("["):
+        return int(re.match(r"\[\d+,(\d+)\]", groups).group(1))
+    return math.prod(map(int, re.findall(r"=(\d+)", groups)))
+
+
+# %% names of operands too; the sizes added up, the groups counted in full exercise="4.1" score=0 diagnoses=["after-percent", "sizes-added", "number-of-groups-in-full"] near=["by-name", "substring", "number-of-groups-in-brackets", "elements"]
+def kinds(text):
+    return re.findall(rf"%({'|'.join(KINDS)})", text)
+
+
+def bytes_of(type):
+    return sum(
+        ELEMENT[element] * sum(map(int, filter(None, sizes.split(","))))
+        for element, sizes in re.findall(r"(\w+)\[([\d,]*)\]", type)
+    )
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return groups.count("},{") + 1
+    if groups.startswith("["):
+        return int(re.match(r"\[\d+,(\d+)\]", groups).group(1))
+    mesh, along = re.match(r"mesh\[(.*?)\] \{(.*?)\}", groups).groups()
+    sizes = dict(axis.split("=") for axis in mesh.split(","))
+    return math.prod(int(sizes[axis]) for axis in along.split(","))
+
+
+# %% what is to the right, without -done; one axis of those in braces exercise="4.1" score=0 diagnoses=["right-of-equals", "unanswered", "one-axis"] near=["substring", "in-quotes-too", "any-axis", "whole-mesh", "number-of-groups-of-a-mesh"]
+def kinds(text):
+    found = []
+    for row in text.splitlines():
+        if " = " in row and "-done" not in row:
+            found += [kind for kind in KINDS if kind in row.split(" = ")[1]][:1]
+    return found
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2:].split("}")[0].split(","))
+    if groups.startswith("["):
+        return int(re.match(r"\[\d+,(\d+)\]", groups).group(1))
+    mesh, along = re.match(r"mesh\[(.*?)\] \{(.*?)\}", groups).groups()
+    sizes = dict(axis.split("=") for axis in mesh.split(","))
+    return int(sizes[along.split(",")[0]])
+
+
+# %% split at spaces; the first axis of the mesh exercise="4.1" score=0 diagnoses=["root-and-tuples-missed", "unanswered", "any-axis"] near=["tuples-missed", "root-missed", "root-missed-both-halves", "one-axis"]
+def kinds(text):
+    found = []
+    for row in text.splitlines():
+        words = row.split()
+        if len(words) > 2 and words[1] == "=":
+            found.append(words[3].split("(")[0].removesuffix("-start"))
+    return [kind for kind in found if kind in KINDS]
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2:].split("}")[0].split(","))
+    if groups.startswith("["):
+        return int(re.match(r"\[\d+,(\d+)\]", groups).group(1))
+    return int(re.search(r"=(\d+)", groups).group(1))
+
+
+# %% both halves, without the last line; the order for the size exercise="4.1" score=0 diagnoses=["root-missed-both-halves", "unanswered", "order-of-devices"] near=["both-halves", "root-missed", "root-and-tuples-missed", "number-of-groups-in-brackets"]
+def kinds(text):
+    opcodes = re.findall(r"^ *%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    return [k for k in (re.sub("-(start|done)", "", o) for o in opcodes) if k in KINDS]
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2:].split("}")[0].split(","))
+    if groups.startswith("["):
+        return int(re.search(r"<=\[(?:\d+,)?(\d+)\]", groups).group(1))
+    mesh, along = re.match(r"mesh\[(.*?)\] \{(.*?)\}", groups).groups()
+    sizes = dict(axis.split("=") for axis in mesh.split(","))
+    return math.prod(int(sizes[axis]) for axis in along.split(","))
+
+
+# %% only their number; groups of a mesh counted exercise="4.1" score=0 diagnoses=["how-many", "unanswered", "number-of-groups-of-a-mesh"] near=["other-kind", "each-kind-once", "whole-mesh", "number-of-groups-in-some-forms"]
+def kinds(text):
+    opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    return sum(opcode.removesuffix("-start") in KINDS for opcode in opcodes)
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2:].split("}")[0].split(","))
+    if groups.startswith("["):
+        return int(re.match(r"\[\d+,(\d+)\]", groups).group(1))
+    mesh, along = re.match(r"mesh\[(.*?)\] \{(.*?)\}", groups).groups()
+    sizes = dict(axis.split("=") for axis in mesh.split(","))
+    return math.prod(int(size) for axis, size in sizes.items() if axis not in along.split(","))
+
+
+# %% a count of each kind; groups counted in two forms of three exercise="4.1" score=0 diagnoses=["other-kind", "unanswered", "number-of-groups-in-some-forms"] near=["how-many", "number-of-groups", "number-of-groups-in-full", "largest-of-tuple", "sizes-added", "bits"]
+def kinds(text):
+    opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    return {kind: opcodes.count(kind) for kind in KINDS}
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return groups.count("},{") + 1
+    if groups.startswith("["):
+        return int(re.match(r"\[(\d+),\d+\]", groups).group(1))
+    mesh, along = re.match(r"mesh\[(.*?)\] \{(.*?)\}", groups).groups()
+    sizes = dict(axis.split("=") for axis in mesh.split(","))
+    return math.prod(int(sizes[axis]) for axis in along.split(","))
+
+
+# %% all devices, where they are listed or a mesh exercise="4.1" score=0 diagnoses=["unanswered", "all-devices-in-some-forms"] near=["all-devices", "whole-mesh", "after-percent", "right-of-equals"]
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("["):
+        return int(re.match(r"\[\d+,(\d+)\]", groups).group(1))
+    if groups.startswith("{{"):
+        return len(re.findall(r"\d+", groups))
+    return math.prod(map(int, re.findall(r"=(\d+)", groups)))
+
+
+# %% a table of factors, and bytes first exercise="4.2" score=1 near=["reduced-once", "whole-buffer", "permuted-in-a-ring", "whole-array", "buffer", "my-block", "all", "one-piece", "all-devices", "block-for-buffer", "one-formula", "whole-buffer-once", "block-and-reduced-once", "eight-in-a-group", "four-in-a-group", "bytes", "megabytes"]
 def sent(kind, n, size):
     piece = size // n
     steps = {"all-reduce": 2 * (n - 1), "collective-permute": n}.get(kind, n - 1)
@@ -289,12 +461,57 @@ def sent(kind, n, size):
     return (2 if kind == "all-reduce" else 1) * (n - 1) * size
 
 
-# %% everything goes round exercise="4.2" score=0 diagnoses=["permuted-in-a-ring", "unanswered"] near=["whole-buffer", "block-for-buffer"]
+# %% everything goes round exercise="4.2" score=0 diagnoses=["permuted-in-a-ring", "unanswered"] near=["pieces", "whole-buffer", "block-for-buffer"]
 def sent(kind, n, size):
     return (n - 1) / n * size * (2 if kind == "all-reduce" else 1)
 
 
-# %% by what the report says of each exercise="4.3" score=1 near=["body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices"]
+# %% one formula for all kinds, and eight devices in every group exercise="4.2" score=0 diagnoses=["one-formula", "eight-in-a-group"] near=["reduced-once", "permuted-in-a-ring", "block-for-buffer", "whole-array"]
+def sent(kind, n, size):
+    return (n - 1) / n * size
+
+
+mib = {
+    "gather along x": 7 / 8 * 64,
+    "gather along x and y": 112,
+    "add up along x": 2 * 7 / 8 * 64,
+    "exchange along x": 7 / 8 * 32,
+}
+
+
+# %% n - 1 whole buffers, and bytes for MiB exercise="4.2" score=0 diagnoses=["block-and-reduced-once", "bytes"] near=["block-for-buffer", "all-devices", "one-formula", "twice", "megabytes"]
+def sent(kind, n, size):
+    return (n - 1) * size
+
+
+mib = {
+    "gather along x": 48 * 2**20,
+    "gather along x and y": 112 * 2**20,
+    "add up along x": 96 * 2**20,
+    "exchange along x": 24 * 2**20,
+}
+
+
+# %% the buffer, whatever the kind, and MB exercise="4.2" score=0 diagnoses=["whole-buffer-once", "megabytes"] near=["whole-buffer", "bytes", "one-formula"]
+def sent(kind, n, size):
+    return size
+
+
+mib = {cell: right * 1.048576 for cell, right in zip(mib, (48, 112, 96, 24))}
+
+
+# %% pieces in place of bytes exercise="4.2" score=0 diagnoses=["pieces", "unanswered"] near=["one-piece", "block-for-buffer"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return 1
+    return (2 if kind == "all-reduce" else 1) * (n - 1)
+
+
+# %% four devices in every group exercise="4.2" score=0.3333333333 diagnoses=["unanswered", "four-in-a-group"] near=["eight-in-a-group", "twice"]
+mib = {cell: sum(right) for cell, right in zip(mib, ([48], [3 / 4 * 128], [96], [24]))}
+
+
+# %% by what the report says of each exercise="4.3" score=1 near=["all-of-v", "block-of-v", "moved-not-sent", "on-eight", "passes", "body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices"]
 reports = {
     "centred": communication(centred, v),
     "written_out": communication(written_out, v),
@@ -307,8 +524,48 @@ moved = {
     name: "Unknown" if any(c.times is None for c in report.collectives) else report.bytes
     for name, report in reports.items()
 }
+on_sixteen = {name: reports[name].sent * (15 / 16) / (7 / 8) for name in on_sixteen}
 
-# %% each body once exercise="4.3" score=0.125 diagnoses=["body-once", "counted-once"] near=["loop-unknown", "one-loop-forgotten", "sent", "not-moved-out"]
+# %% what the reports say, for eight devices, in both tables exercise="4.3" score=0.5 diagnoses=["on-eight"] near=["moved-not-sent", "sent", "passes"]
+reports = {
+    "centred": communication(centred, v),
+    "written_out": communication(written_out, v),
+    "nested": communication(nested, v),
+    "same_weights": communication(same_weights, a, w),
+    "other_weights": communication(other_weights, a, ws),
+}
+moved = {name: report.bytes for name, report in reports.items()} | {"until_small": "unknown"}
+on_sixteen = {name: reports[name].sent for name in on_sixteen}
+
+# %% all of v for a mean; sixteen devices move what eight do exercise="4.3" score=0.25 diagnoses=["all-of-v", "moved-not-sent"] near=["block-of-v", "its-block", "on-eight", "passes"]
+moved = {
+    "centred": 7 * 512,
+    "written_out": 7 * 512,
+    "nested": 3 * (4 * 512 + 512),
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {name: moved[name] for name in on_sixteen}
+on_sixteen |= {"centred": 28, "nested": 60}
+
+# %% a block of v for a mean; a gather counted as an all-reduce, and the other way round exercise="4.3" score=0.25 diagnoses=["block-of-v", "passes"] near=["all-of-v", "sent", "moved-not-sent"]
+moved = {
+    "centred": 7 * 64,
+    "written_out": 7 * 64,
+    "nested": 15 * 64,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {
+    "centred": 7 * 15 / 16 * 4,
+    "nested": 15 * 15 / 16 * 4,
+    "same_weights": 2 * 960,
+    "other_weights": 2 * 4800,
+}
+
+# %% each body once exercise="4.3" score=0.0625 diagnoses=["body-once", "counted-once", "unanswered"] near=["loop-unknown", "one-loop-forgotten", "sent", "not-moved-out"]
 moved = {
     "centred": 4,
     "written_out": 28,
@@ -318,7 +575,7 @@ moved = {
     "until_small": 4,
 }
 
-# %% the inner loop alone, and nothing moved out exercise="4.3" score=0.5 diagnoses=["inner-loop-only", "not-moved-out"] near=["outer-loop-only", "body-once", "its-block"]
+# %% the inner loop alone, and nothing moved out exercise="4.3" score=0.25 diagnoses=["inner-loop-only", "not-moved-out", "unanswered"] near=["outer-loop-only", "body-once", "its-block"]
 moved = {
     "centred": 28,
     "written_out": 28,
@@ -328,7 +585,7 @@ moved = {
     "until_small": "unknown",
 }
 
-# %% the outer loop alone, and blocks exercise="4.3" score=0.25 diagnoses=["outer-loop-only", "its-block"] near=["inner-loop-only", "one-loop-forgotten"]
+# %% the outer loop alone, and blocks exercise="4.3" score=0.125 diagnoses=["outer-loop-only", "its-block", "unanswered"] near=["inner-loop-only", "one-loop-forgotten"]
 moved = {
     "centred": 28,
     "written_out": 28,
@@ -338,7 +595,7 @@ moved = {
     "until_small": "unknown",
 }
 
-# %% what is sent, and loops that nobody knows exercise="4.3" score=0 diagnoses=["loop-unknown", "sent"] near=["body-once", "counted-once"]
+# %% what is sent, and loops that nobody knows exercise="4.3" score=0 diagnoses=["loop-unknown", "sent", "unanswered"] near=["body-once", "counted-once"]
 moved = {
     "centred": "unknown",
     "written_out": 49,
@@ -348,7 +605,7 @@ moved = {
     "until_small": "unknown",
 }
 
-# %% loops that are added, not multiplied exercise="4.3" score=0.75 diagnoses=["one-loop-forgotten"] near=["inner-loop-only", "outer-loop-only"]
+# %% loops that are added, not multiplied exercise="4.3" score=0.375 diagnoses=["one-loop-forgotten", "unanswered"] near=["inner-loop-only", "outer-loop-only"]
 moved = {
     "centred": 28,
     "written_out": 28,
@@ -358,7 +615,7 @@ moved = {
     "until_small": "unknown",
 }
 
-# %% everything written out is one round, and the maximum is outside exercise="4.3" score=0.375 diagnoses=["written-once", "maximum-once", "nobody-knows"] near=["body-once", "inner-loop-only", "counted-once"]
+# %% everything written out is one round, and the maximum is outside exercise="4.3" score=0.1875 diagnoses=["written-once", "maximum-once", "nobody-knows", "unanswered"] near=["body-once", "inner-loop-only", "counted-once"]
 moved = {
     "centred": 28,
     "written_out": 4,
@@ -368,7 +625,7 @@ moved = {
     "until_small": 28,
 }
 
-# %% all devices together, and the maximum in every round exercise="4.3" score=0.625 diagnoses=["all-devices", "maximum-too-often"] near=["sent", "outer-loop-only"]
+# %% all devices together, and the maximum in every round exercise="4.3" score=0.3125 diagnoses=["all-devices", "maximum-too-often", "unanswered"] near=["sent", "outer-loop-only"]
 moved = {
     "centred": 224,
     "written_out": 28,
@@ -388,44 +645,72 @@ moved |= {
 
 # %% asked of the program exercise="4.4" score=1 near=["all-of-it", "percent", "always-an-eighth", "operations", "upside-down", "only-four", "terms-are-shared", "gathered-first", "all-blocks"]
 share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
+on_512 = {cell: 1 / count for cell, count in zip(on_512, (8, 32, 128, 512, 4), strict=True)}
 
-# %% always an eighth exercise="4.4" score=0 diagnoses=["always-an-eighth", "only-four"] near=["all-of-it", "all-blocks"]
+# %% asked of the program, and nothing said of 512 devices exercise="4.4" score=0.5 diagnoses=["unanswered"] near=["always-a-512th"]
+share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
+
+# %% a fair share of 512, everywhere exercise="4.4" score=0.5 diagnoses=["always-a-512th"] near=["always-an-eighth", "axes-added", "one-axis-left-out"]
+share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
+on_512 = dict.fromkeys(on_512, 1 / 512)
+
+# %% sizes of axes added up; a quarter of a quarter exercise="4.4" score=0.4444444444 diagnoses=["quarter-counted-twice", "axes-added"] near=["all-blocks", "one-axis-left-out", "always-a-512th"]
+share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
+share["columns over x, rows over x"] = 1 / 16
+on_512 |= {
+    "rows over y, a copy": 1 / 8,
+    "a copy, columns over y and z": 1 / 12,
+    "rows over x, columns over y": 1 / 24,
+    "rows over x and z, columns over y": 1 / 28,
+    "columns over z, rows over z": 1 / 16,
+}
+
+# %% the cut of one matrix alone exercise="4.4" score=0.25 diagnoses=["unanswered", "one-axis-left-out"] near=["axes-added", "quarter-counted-twice"]
+on_512 |= {
+    "rows over y, a copy": 1 / 8,
+    "a copy, columns over y and z": 1 / 32,
+    "rows over x, columns over y": 1 / 16,
+    "rows over x and z, columns over y": 1 / 64,
+    "columns over z, rows over z": 1 / 4,
+}
+
+# %% always an eighth exercise="4.4" score=0 diagnoses=["always-an-eighth", "only-four", "unanswered"] near=["all-of-it", "all-blocks"]
 share = dict.fromkeys(share, 1 / 8)
 
-# %% who communicates has to do everything exercise="4.4" score=0.5 diagnoses=["terms-are-shared", "gathered-first"] near=["malformed", "always-an-eighth", "all-of-it"]
+# %% who communicates has to do everything exercise="4.4" score=0.3611111111 diagnoses=["terms-are-shared", "gathered-first", "unanswered"] near=["malformed", "always-an-eighth", "all-of-it"]
 share = {
     "rows over x and y, a copy": 1 / 8,
     "rows over x, a copy": 1 / 4,
     "a copy, a copy": 1,
     "columns over x, rows over x": 1,
+    "a copy, columns over y": 1 / 2,
     "blocks, blocks": 1,
-    "blocks, a copy": 1,
     "rows over four devices, a copy": 1 / 4,
 }
 
-# %% a copy means all the work exercise="4.4" score=0.25 diagnoses=["all-of-it", "all-blocks"] near=["gathered-first", "percent"]
+# %% a copy means all the work exercise="4.4" score=0.0555555556 diagnoses=["all-of-it", "all-blocks", "unanswered"] near=["gathered-first", "percent"]
 share = {
     "rows over x and y, a copy": 1,
     "rows over x, a copy": 1,
     "a copy, a copy": 1,
     "columns over x, rows over x": 1 / 4,
+    "a copy, columns over y": 1,
     "blocks, blocks": 1 / 64,
-    "blocks, a copy": 1 / 4,
     "rows over four devices, a copy": 1,
 }
 
-# %% in percent exercise="4.4" score=0 diagnoses=["percent"] near=["always-an-eighth"]
+# %% in percent exercise="4.4" score=0 diagnoses=["percent", "unanswered"] near=["always-an-eighth"]
 share = {name: 100 * communication(product, *args).flops / whole for name, args in cases.items()}
 
-# %% operations, not divided exercise="4.4" score=0 diagnoses=["operations"] near=["percent", "upside-down"]
+# %% operations, not divided exercise="4.4" score=0 diagnoses=["operations", "unanswered"] near=["percent", "upside-down"]
 share = {name: communication(product, *args).flops for name, args in cases.items()}
 
-# %% upside down exercise="4.4" score=0 diagnoses=["upside-down"] near=["operations"]
+# %% upside down exercise="4.4" score=0 diagnoses=["upside-down", "unanswered"] near=["operations"]
 share = {name: whole / communication(product, *args).flops for name, args in cases.items()}
 
 # %% a cell is missing, and one is in quotes exercise="4.4" score=0 diagnoses=["other-form", "unanswered", "malformed"]
 share["rows over x and y, a copy"] = "1/8"
-del share["blocks, a copy"]
+del share["blocks, blocks"]
 
 
 # %% seconds set equal, and solved by trying exercise="4.5" score=1 near=["all-rows", "reduced-once", "twice-as-much", "rows: twice-as-much", "width: twice-as-much", "one-product", "two-products", "n-left-out", "upside-down", "width-of-a-device", "four-devices", "bits-for-bytes"]
@@ -552,6 +837,56 @@ def faster(rows, d, f, n, flops, link):
     return "gather" if rows > same_bytes(d, f, n) else "add up"
 
 
+# %% bytes alone, of once round exercise="4.6" score=0 diagnoses=["reduced-once", "bytes-alone-reduced-once"] near=["bytes-alone", "at-the-same-time"]
+def same_bytes(d, f, n):
+    return d
+
+
+def faster(rows, d, f, n, flops, link):
+    return "gather" if rows > d else "add up"
+
+
+# %% rounded up, and numbers of one byte exercise="4.6" score=0 diagnoses=["rounded-down", "half-as-long"] near=["twice-as-long", "reduced-once"]
+def same_bytes(d, f, n):
+    return round(d / 2)
+
+
+def faster(rows, d, f, n, flops, link):
+    gather = 2 * rows * d * f / flops + (n - 1) / n * d * f / link
+    add_up = 2 * rows * d * f / n / flops + 2 * (n - 1) / n * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+
+# %% a block of the weights gathered exercise="4.6" score=0 diagnoses=["unanswered", "block-of-weights"] near=["input-for-result", "n-left-out"]
+def faster(rows, d, f, n, flops, link):
+    once_round = (n - 1) / n * 2 / link
+    gather = 2 * rows * d * f / flops + once_round * d * f / n
+    add_up = 2 * rows * d * f / n / flops + 2 * once_round * rows * f
+    return "gather" if gather < add_up else "add up"
+
+
+# %% the input added up exercise="4.6" score=0 diagnoses=["unanswered", "input-for-result"] near=["block-of-weights", "bytes-alone-exchanged", "half-as-long"]
+def faster(rows, d, f, n, flops, link):
+    once_round = (n - 1) / n * 2 / link
+    gather = 2 * rows * d * f / flops + once_round * d * f
+    add_up = 2 * rows * d * f / n / flops + 2 * once_round * rows * d
+    return "gather" if gather < add_up else "add up"
+
+
+# %% few rows gather exercise="4.6" score=0.5 diagnoses=["bytes-alone-exchanged"] near=["bytes-alone", "exchanged"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    return "gather" if rows < same_bytes(d, f, n) else "add up"
+
+
+# %% by another size exercise="4.6" score=0 diagnoses=["unanswered", "other-result"] near=["bytes-alone", "bytes-alone-reduced-once", "at-the-same-time", "reduced-once", "exchanged"]
+def faster(rows, d, f, n, flops, link):
+    return "gather" if rows > f else "add up"
+
+
 # %% an all-reduce goes round once exercise="4.6" score=0 diagnoses=["reduced-once"] near=["bytes-alone", "input-for-result", "upside-down"]
 def same_bytes(d, f, n):
     return d
@@ -667,17 +1002,51 @@ for cell in fastest:
         + (2 * 3 / 4 * weights / 2 + 2 * 1 / 2 * batch / 4) / chip.link,
     }
     fastest[cell] = min(times, key=times.get)
+on_256 = dict.fromkeys(on_256, "both")
+on_256 |= {"fast links, 1,024 rows": "tensor", "slow links, 1,024 rows": "copies"}
 
-# %% tensor parallelism everywhere exercise="4.7" score=0 diagnoses=["work-is-cheap", "one-axis-alone", "activations-are-heavy"] near=["copies-cost-work", "weights-are-heavy"]
+# %% asked of seconds, and nothing said of 256 devices exercise="4.7" score=0.3333333333 diagnoses=["unanswered"] near=["as-on-eight", "at-the-same-time"]
+for machine in MACHINES:
+    for count in (1_024, 65_536, 524_288):
+        fastest[f"{machine}, {count:,} rows"] = min(
+            layouts, key=lambda name: seconds(name, count, machine)
+        )
+
+# %% asked of seconds, with machines that are like the two that there are not exercise="4.7" score=0.6666666667 diagnoses=["as-on-eight"] near=["activations-travel", "weights-travel", "copies-cost-work"]
+for machine in MACHINES:
+    for count in (1_024, 65_536, 524_288):
+        fastest[f"{machine}, {count:,} rows"] = min(
+            layouts, key=lambda name: seconds(name, count, machine)
+        )
+for cell in on_256:
+    machine, count = cell.removesuffix(" rows").split(", ")
+    chip = "TPU v5e" if machine == "fast links" else "H100 100G Ethernet"
+    count = int(count.replace(",", ""))
+    on_256[cell] = min(layouts, key=lambda name: seconds(name, count, chip))
+
+# %% the longer of the two times; all send what tensor parallelism sends exercise="4.7" score=0.25 diagnoses=["at-the-same-time", "as-on-eight", "activations-travel", "work-is-cheap-on-slow-links"] near=["one-axis-alone", "weights-travel", "work-is-cheap"]
+for cell in fastest:
+    machine, count = cell.removesuffix(" rows").rsplit(", ", 1)
+    report = {}
+    for name in layouts:
+        asked = step_report(layouts[name], int(count.replace(",", "")), machine)
+        report[name] = max(asked.computing, asked.communicating)
+    fastest[cell] = min(report, key=report.get)
+on_256 = dict.fromkeys(on_256, "tensor")
+
+# %% data parallelism on 256 devices exercise="4.7" score=0 diagnoses=["unanswered", "weights-travel", "as-on-eight"] near=["activations-travel", "weights-are-heavy", "work-is-cheap-on-slow-links"]
+on_256 = dict.fromkeys(on_256, "data")
+
+# %% tensor parallelism everywhere exercise="4.7" score=0 diagnoses=["work-is-cheap", "one-axis-alone", "activations-are-heavy", "unanswered"] near=["copies-cost-work", "weights-are-heavy", "at-the-same-time"]
 fastest = dict.fromkeys(fastest, "tensor")
 
-# %% data parallelism everywhere exercise="4.7" score=0 diagnoses=["weights-are-heavy", "one-axis-alone"] near=["activations-are-heavy", "work-is-cheap"]
+# %% data parallelism everywhere exercise="4.7" score=0 diagnoses=["weights-are-heavy", "one-axis-alone", "unanswered"] near=["activations-are-heavy", "work-is-cheap"]
 fastest = dict.fromkeys(fastest, "data")
 
-# %% nothing to send is always best exercise="4.7" score=0 diagnoses=["copies-cost-work"] near=["work-is-cheap", "one-axis-alone"]
+# %% nothing to send is always best exercise="4.7" score=0 diagnoses=["copies-cost-work", "unanswered"] near=["work-is-cheap", "one-axis-alone"]
 fastest = dict.fromkeys(fastest, "copies")
 
-# %% the machine does not matter exercise="4.7" score=0.6666666667 diagnoses=["work-is-cheap"] near=["weights-are-heavy", "copies-cost-work"]
+# %% the machine does not matter exercise="4.7" score=0.2222222222 diagnoses=["work-is-cheap", "unanswered"] near=["weights-are-heavy", "copies-cost-work"]
 for cell in fastest:
     fastest[cell] = {"1": "tensor", "6": "both", "5": "data"}[cell.split(", ")[1][0]]
 
@@ -693,6 +1062,9 @@ layout = [on(cube, "c"), on(cube, "c", ("a", "b")), on(cube, ("a", "b", "c"))]
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 layout = (on(wide, "x"), on(wide, "x", "y"), on(wide, ("y", "x")))
 
+# %% whose sums are all-reduced, where a reduce-scatter would do exercise="4.8" score=1 near=["waits-for-data", "works-too-much"]
+layout = (on(grid, "y"), on(grid, None, ("x", "y")), on(grid, ("x", "y")))
+
 # %% on two meshes exercise="4.8" score=0 diagnoses=["several-meshes"] near=["different-devices"]
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 layout = (on(wide, "x"), on(grid, "y", "x"), on(grid, ("x", "y")))
@@ -700,10 +1072,10 @@ layout = (on(wide, "x"), on(grid, "y", "x"), on(grid, ("x", "y")))
 # %% everything in rows, as it was shown exercise="4.8" score=0 diagnoses=["waits-for-data"] near=["over-the-cap"]
 layout = (on(grid, ("x", "y")), on(grid, ("x", "y")), on(grid, ("x", "y")))
 
-# %% everything in blocks exercise="4.8" score=0.344 diagnoses=["waits-for-data"]
+# %% everything in blocks exercise="4.8" score=0.367 diagnoses=["waits-for-data"]
 layout = (on(grid, "x", "y"),) * 3
 
-# %% the batch and the columns exercise="4.8" score=0.812 diagnoses=["waits-for-data"]
+# %% the batch and the columns exercise="4.8" score=0.867 diagnoses=["waits-for-data"]
 layout = (on(grid, "y", "x"), on(grid, "y", "x"), on(grid, ("x", "y")))
 
 # %% data parallelism exercise="4.8" score=0 diagnoses=["over-the-cap"] near=["waits-for-data"]

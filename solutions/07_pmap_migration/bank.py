@@ -918,3 +918,201 @@ def pair_sums(x):
 @rows_to_rows
 def centred(mine):
     return mine.sum(1) - lax.pmean(mine.sum(1), "x")
+
+
+# %% the window sharded as the rows are exercise="7.1" score=0 diagnoses=["does-not-divide"] near=["shape", "raised", "first-rows"]
+def convolved(x, w):
+    def body(mine, w):
+        return convolve(mine[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(x, w)
+
+
+convolved_many = convolved
+
+
+# %% in_axes of vmap forgotten exercise="7.1" score=0 diagnoses=["unanswered", "raised"] near=["does-not-divide", "not-turned"]
+def convolved_many(x, w):
+    body = jax.vmap(convolve)
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% the first of a device's rows for all of them exercise="7.1" score=0 diagnoses=["unanswered", "first-rows", "not-counted-yet"] near=["run-together", "convolved_many: raised", "does-not-divide"]
+def convolved_many(x, w):
+    def body(mine, w):
+        return jnp.stack([convolve(mine[0], w)] * len(mine))
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% divided by the sum of its own block; the largest for the sum exercise="7.2" score=0 diagnoses=["by-itself", "no all-reduce", "not-counted-yet", "maximum-for-sum"] near=["over-positions", "mean-for-sum", "not-divided", "ignores-inputs"]
+def normalised(x, w):
+    def body(mine, w):
+        y = jax.vmap(convolve, in_axes=(0, None))(mine, w)
+        return y / y.sum(0)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    def share(row, w):
+        y = convolve(row, w)
+        return y / lax.pmax(y, "x")
+
+    return jax.vmap(share, in_axes=(0, None), axis_name="x")(x, w)
+
+
+# %% the sum alone; the sum divided by the row exercise="7.2" score=0 diagnoses=["sum-alone", "not-counted-yet", "upside-down"] near=["by-itself", "not-divided", "multiplied", "divided-before"]
+def normalised(x, w):
+    def body(mine, w):
+        y = convolve(mine[0], w)
+        return (lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    def share(row, w):
+        y = convolve(row, w)
+        return lax.psum(y, "x") / y
+
+    return jax.vmap(share, in_axes=(0, None), axis_name="x")(x, w)
+
+
+# %% multiplied; by the root of squares exercise="7.2" score=0 diagnoses=["multiplied", "not-counted-yet", "roots-of-squares"] near=["sum-alone", "upside-down", "maximum-for-sum"]
+def normalised(x, w):
+    def body(mine, w):
+        y = convolve(mine[0], w)
+        return (y * lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    def share(row, w):
+        y = convolve(row, w)
+        return y / jnp.sqrt(lax.psum(y * y, "x"))
+
+    return jax.vmap(share, in_axes=(0, None), axis_name="x")(x, w)
+
+
+# %% divided before; the window is mapped too exercise="7.2" score=0 diagnoses=["divided-before", "sends-too-much", "not-counted-yet", "raised"] near=["roots-of-squares", "does-not-divide"]
+def normalised(x, w):
+    def body(mine, w):
+        row = mine[0]
+        return convolve(row / lax.psum(row, "x"), w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    def share(row, w):
+        y = convolve(row, w)
+        return y / lax.psum(y, "x")
+
+    return jax.vmap(share, axis_name="x")(x, w)
+
+
+# %% the window sharded too; divided before, in vmap exercise="7.2" score=0 diagnoses=["does-not-divide", "divided-before", "too-many-bytes", "not-counted-yet"] near=["by_vmap: raised"]
+def normalised(x, w):
+    def body(mine, w):
+        y = convolve(mine[0], w)
+        return (y / lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(lambda row: convolve(row / lax.psum(row, "x"), w), axis_name="x")(x)
+
+
+# %% the root forgotten exercise="7.3" score=0 diagnoses=["root-forgotten", "not-counted-yet"] near=["no-length", "roots-summed", "multiplied", "not-squared"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v, "y")) / lax.psum(jnp.sum(v * v), ("x", "y"))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% multiplied by the length exercise="7.3" score=0 diagnoses=["multiplied", "not-counted-yet"] near=["root-forgotten", "off-by-a-factor"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v, "y")) * jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% a mean of squares over the devices exercise="7.3" score=0 diagnoses=["mean-of-squares", "not-counted-yet"] near=["mean-of-all-squares", "off-by-a-factor", "root-forgotten"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v, "y")) / jnp.sqrt(lax.pmean(jnp.sum(v * v), ("x", "y")))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% a mean of all squares exercise="7.3" score=0 diagnoses=["mean-of-all-squares", "not-counted-yet"] near=["mean-of-squares", "own-sum"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v, "y")) / jnp.sqrt(lax.pmean(jnp.mean(v * v), ("x", "y")))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% a length for each position exercise="7.3" score=0 diagnoses=["own-not-added", "sends-too-much"] near=["own-sum", "sum-over-x", "mean-of-squares"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v, "y")) / jnp.sqrt(lax.psum(v * v, ("x", "y")))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% divided by the sum exercise="7.3" score=0 diagnoses=["not-squared", "not-counted-yet"] near=["root-forgotten", "not-finite", "own-not-added"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v, "y")) / lax.psum(jnp.sum(v), ("x", "y"))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% the root of the sum exercise="7.3" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["not-squared", "no-length"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v, "y")) / jnp.sqrt(lax.psum(jnp.sum(v) - 1e3, ("x", "y")))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% one mean for all positions exercise="7.3" score=0 diagnoses=["mean-of-all-of-y", "not-counted-yet"] near=["mean-of-own", "mean-over-all", "not-centred"]
+def unnested(a):
+    def body(v):
+        return (v - lax.pmean(v.mean(), "y")) / jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% not centred exercise="7.3" score=0 diagnoses=["not-centred", "no all-reduce"] near=["no-length", "mean-of-all-of-y"]
+def unnested(a):
+    def body(v):
+        return (v) / jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% sharded over x alone exercise="7.3" score=0 diagnoses=["raised"] near=["does-not-divide", "other-mesh"]
+def unnested(a):
+    return jax.shard_map(centre, in_specs=P("x"), out_specs=P("x"))(a)
+
+
+# %% both axes in one dimension exercise="7.3" score=0 diagnoses=["does-not-divide"] near=["raised", "rank"]
+def unnested(a):
+    return jax.shard_map(centre, in_specs=P(("x", "y")), out_specs=P(("x", "y")))(a)
+
+
+# %% two nested shard_maps exercise="7.3" score=1 near=["other-mesh", "no-shard-map", "outside-the-body"]
+def unnested(a):
+    def inner(v):
+        return jax.shard_map(
+            centre, in_specs=P(None, "y"), out_specs=P(None, "y"), axis_names={"y"}
+        )(v)
+
+    return jax.shard_map(inner, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(a)

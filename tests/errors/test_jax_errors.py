@@ -85,3 +85,26 @@ def test_an_axis_that_the_mesh_does_not_have_is_named_with_those_that_it_has():
     assert "The mesh has the axes x and y." in said
     assert "'z'" in said or '"z"' in said or "z" in said.partition("lax.psum")[2]
     assert "no message" not in said
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        (jax.P(None, "x"), "dimension 1 of w, of size 3, over mesh axis 'x' (of size 4)"),
+        (jax.P(("x", "y")), "dimension 0 of w, of size 12, over mesh axes ('x', 'y')"),
+    ],
+)
+def test_a_dimension_that_cannot_be_sharded_is_named(spec, where):
+    def function(x, w):
+        return jax.shard_map(
+            lambda block, w: block,
+            mesh=mesh(x=4, y=2),
+            in_specs=(jax.P("x"), spec),
+            out_specs=jax.P("x"),
+        )(x, w)
+
+    with pytest.raises(ValueError, match="evenly divi") as raised:
+        function(jnp.ones(8), jnp.ones((12, 3)))
+    diagnosis, said = what_it_raised(raised.value, function, ["x", "y"])
+    assert diagnosis == "does-not-divide"
+    assert f"Here in_specs shards {where}" in said

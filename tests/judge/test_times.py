@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import pytest
 
-from autograder.exercises import Exercise, RunsIn
+from autograder.exercises import Exercise, RunsIn, Timed
 from autograder.judge import Trade, judge, verdict_as_html, verdict_as_text
 from autograder.programs import MACHINES
 from tests.helpers import capture, sharding
@@ -23,7 +23,7 @@ def asked(**changes: Any) -> Exercise:
         "machine": "TPU v5e",
         "cap": 6 * 2**20,
         "frontier": FRONTIER,
-        "given": 1000,
+        "shown": Timed("copies", {"computing": 1000}),
     }
     return Exercise("4.8", "A product", (RunsIn(**requirement | changes),), ("Think.",))
 
@@ -52,10 +52,44 @@ def test_what_is_sent_takes_time():
     assert "communicates for" in verdict_as_text(found)
 
 
+LAYOUTS: Any = ((("x", "y"), ("x", "y")), (("x",), (None, "x")))
+
+
+def test_different_scores_are_told_differently():
+    shown = Timed("what was shown", {"computing": 200, "all-gather": 800})
+    slow = asked(shown=shown, frontier=((2**20, 1),), machine="H100 100G Ethernet")
+    rows, columns = (verdict_as_text(verdict(x, w, slow)) for x, w in LAYOUTS)
+    for said in (rows, columns):
+        assert "Compared with what was shown (1.0 ms), " in said
+        assert " instead of 0.8 ms" in said
+        assert "The largest part of the communicating is now the all-" in said
+    assert rows.splitlines()[1] != columns.splitlines()[1]
+
+
+def test_what_is_as_fast_as_what_was_shown_is_said_to_be():
+    took = {"computing": 0, "all-gather": 1000}
+    same = verdict(("x", "y"), ("x", "y"), asked(frontier=((2**20, 1),)))
+    costs = same.findings[0].trade.costs
+    took = {"computing": 5, "all-gather": costs - 5}
+    said = verdict(
+        ("x", "y"), ("x", "y"), asked(shown=Timed("blocks", took), frontier=((2**20, 1),))
+    )
+    assert said.score == 0
+    assert "That is about what blocks takes" in verdict_as_text(said)
+
+
+def test_enough_earns_everything():
+    slow = verdict(("x", "y"), ("x", "y"), asked(frontier=((2**20, 1),)))
+    took = slow.findings[0].trade.costs
+    assert 0 < slow.score < 1
+    enough = asked(frontier=((2**20, 1),), enough=took)
+    assert verdict(("x", "y"), ("x", "y"), enough).score == 1
+
+
 def test_repeated_work_takes_time():
     found = verdict(("x",), (), asked(frontier=((2**20, 1),)))
     assert found.diagnoses == ("works-too-much",)
-    assert "On TPU v5e, each device computes for" in verdict_as_text(found)
+    assert "On TPU v5e it takes " in verdict_as_text(found)
 
 
 def test_beyond_the_cap_there_is_no_credit():
@@ -66,8 +100,8 @@ def test_beyond_the_cap_there_is_no_credit():
 
 
 def test_what_the_notebook_shows_earns_nothing():
-    took = verdict(("x",), ()).findings[0].trade.costs
-    assert verdict(("x",), (), asked(given=took, frontier=((2**20, 1),))).score == 0
+    took = Timed("rows", {"computing": verdict(("x",), ()).findings[0].trade.costs})
+    assert verdict(("x",), (), asked(shown=took, frontier=((2**20, 1),))).score == 0
 
 
 @pytest.mark.parametrize("mode", [MODES.Auto, MODES.Explicit])

@@ -69,6 +69,13 @@ def _run_together(x: Any, w: Any) -> Any:
     return _convolved(x.reshape(devices, -1), w)
 
 
+def _first_rows(x: Any, w: Any) -> Any:
+    """With the first row of each device in place of all its rows."""
+    devices = next(n for n, rows in ROWS_EACH.items() if n * rows == len(x))
+    rows = len(x) // devices
+    return np.repeat(_convolved(x[::rows], w), rows, axis=0)
+
+
 CONVOLVED_MISTAKES: Final[dict[str, Any]] = {
     "not-turned": _correlated,
     "same-mode": lambda x, w: _padded(x, w, "same"),
@@ -103,7 +110,7 @@ CONVOLVE: Final = Exercise(
             "convolved_many(x, w) must return each row of x, convolved with w.",
             _convolved,
             tuple((_cut((ROWS_EACH[n] * n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
-            {**CONVOLVED_MISTAKES, "run-together": _run_together},
+            {**CONVOLVED_MISTAKES, "run-together": _run_together, "first-rows": _first_rows},
             under_mesh=True,
         ),
         _nothing("convolved_many"),
@@ -120,6 +127,11 @@ CONVOLVE: Final = Exercise(
         "function over these: vmap within a device, shard_map over the devices.",
     ),
     diagnoses={
+        "does-not-divide": "in_axes=(0, None) gave each device a row of x, and all of them the "
+        "same w. Do in_specs say so of both?",
+        "convolved_many: raised": "Does JAX speak of 1-dimensional inputs, or of inconsistent "
+        "sizes? The body has a block of several rows and one window. jax.vmap maps the rows, and "
+        "its in_axes has to say that the window is the same for all of them.",
         "raised": "Does JAX speak of 1-dimensional inputs? pmap gave the function a row. The body "
         "has a block of rows, of shape (1, 12) in the notebook's case: take its row.",
         "shape": "The body is given a block of rows, and returns a block of rows: pmap took the "
@@ -132,6 +144,7 @@ CONVOLVE: Final = Exercise(
         "where the window reaches over an end; convolve, above, has it.",
         "run-together": "The rows of each device were convolved as a single long row. Each is to "
         "be convolved by itself.",
+        "first-rows": "Each device gives the result of its first row for all of its rows.",
         "not-replicated": "Here nothing is to be summed, since each device has rows of its own "
         "to return. Does out_specs say that they are cut along x?",
         "not-turned": "These are the sums of a window as it stands. A convolution turns it round; "
@@ -160,7 +173,14 @@ NORMALISED_MISTAKES: Final[dict[str, Any]] = {
     "over-positions": lambda x, w: (lambda y: y / y.sum(1, keepdims=True))(_convolved(x, w)),
     "over-everything": lambda x, w: (lambda y: y / y.sum())(_convolved(x, w)),
     "mean-for-sum": lambda x, w: (lambda y: y / y.mean(0))(_convolved(x, w)),
+    "maximum-for-sum": lambda x, w: (lambda y: y / y.max(0))(_convolved(x, w)),
+    "roots-of-squares": lambda x, w: (lambda y: y / np.sqrt((y * y).sum(0)))(_convolved(x, w)),
     "not-divided": _convolved,
+    "by-itself": lambda x, w: np.ones_like(_convolved(x, w)),
+    "sum-alone": lambda x, w: (lambda y: np.broadcast_to(y.sum(0), y.shape))(_convolved(x, w)),
+    "upside-down": lambda x, w: (lambda y: y.sum(0) / y)(_convolved(x, w)),
+    "multiplied": lambda x, w: (lambda y: y * y.sum(0))(_convolved(x, w)),
+    "divided-before": lambda x, w: _convolved(x / x.sum(0), w),
 }
 
 NORMALISE: Final = Exercise(
@@ -213,7 +233,24 @@ NORMALISE: Final = Exercise(
         "devices alone, position by position.",
         "mean-for-sum": "It is as many times too large as there are rows: is a mean taken where "
         "the sum is needed?",
+        "maximum-for-sum": "These rows are divided by the largest of all rows at each position. It "
+        "should be their sum.",
+        "roots-of-squares": "These rows are divided by the root of a sum of squares. It should be "
+        "the sum of the rows themselves.",
         "not-divided": "These are the convolved rows themselves, divided by nothing.",
+        "by-itself": "All numbers are 1: each row is divided by itself. Does the sum run over the "
+        "body's block alone? That has only this device's row. Which function adds up what the "
+        "other devices have?",
+        "sum-alone": "That is the sum of all rows, on every device. Each device's own row is to be "
+        "divided by it.",
+        "upside-down": "That is upside down: the sum is divided by the row.",
+        "multiplied": "Each row is multiplied by the sum of all rows. It should be divided.",
+        "divided-before": "The rows are divided before they are convolved. It should be the "
+        "convolved rows that are added up and divided.",
+        "does-not-divide": "in_axes=(0, None) gave each device a row of x, and all of them the "
+        "same w. Do in_specs say so of both?",
+        "by_vmap: raised": "Does JAX speak of inconsistent sizes? vmap maps all of its arguments "
+        "unless in_axes says otherwise, and w is the same for all rows.",
         "unbound-axis": "axis_name='p' was how pmap was told the name. A shard_map takes the names "
         "of its mesh, and vmap takes axis_name=. Is the name in psum the same as there?",
         "added-by-the-compiler": "The compiler should have nothing to move. Is x cut, and w whole, "
@@ -230,9 +267,25 @@ def _nested(a: Any, mean: tuple[int, ...] = (1,), total: tuple[int, ...] = (0, 1
 
 def _nested_but(a: Any, numbers: str = "", length: str = "") -> Any:
     """The same with one step of it done otherwise: to the numbers, or for their length."""
+    if numbers == "as they came":
+        return a / np.sqrt((a * a).sum())
     numbers_came = a - (a.sum if numbers == "summed" else a.mean)(1, keepdims=True)
+    if numbers == "mean of all of y":
+        numbers_came = a - a.mean((1, 2), keepdims=True)
     if length == "none":
         return numbers_came
+    if length == "without its root":
+        return numbers_came / (a * a).sum()
+    if length == "multiplied":
+        return numbers_came * np.sqrt((a * a).sum())
+    if length == "mean of the devices":
+        return numbers_came / np.sqrt((a * a).sum(2).mean())
+    if length == "mean of all":
+        return numbers_came / np.sqrt((a * a).mean())
+    if length == "position by position":
+        return numbers_came / np.sqrt((a * a).sum((0, 1)))
+    if length == "without squares":
+        return numbers_came / a.sum()
     if length == "of roots":
         return numbers_came / np.sqrt((a * a).sum(2)).sum()
     squares = (numbers_came if length == "of the centred" else a) ** 2
@@ -270,6 +323,14 @@ NEST: Final = Exercise(
                 "length-of-centred": lambda a: _nested_but(a, length="of the centred"),
                 "roots-summed": lambda a: _nested_but(a, length="of roots"),
                 "no-length": lambda a: _nested_but(a, length="none"),
+                "root-forgotten": lambda a: _nested_but(a, length="without its root"),
+                "multiplied": lambda a: _nested_but(a, length="multiplied"),
+                "mean-of-squares": lambda a: _nested_but(a, length="mean of the devices"),
+                "mean-of-all-squares": lambda a: _nested_but(a, length="mean of all"),
+                "own-not-added": lambda a: _nested_but(a, length="position by position"),
+                "not-squared": lambda a: _nested_but(a, length="without squares"),
+                "mean-of-all-of-y": lambda a: _nested_but(a, numbers="mean of all of y"),
+                "not-centred": lambda a: _nested_but(a, numbers="as they came"),
             },
             under_mesh=True,
         ),
@@ -303,6 +364,25 @@ NEST: Final = Exercise(
         "roots-summed": "Each device takes the root of its own sum, and the roots are added up. "
         "The squares are to be added up over all devices, and the root is taken of that.",
         "no-length": "The numbers are centred, and divided by nothing.",
+        "root-forgotten": "The numbers are divided by the sum of the squares. The length is the "
+        "root of that.",
+        "multiplied": "The numbers are multiplied by their length. They should be divided by it.",
+        "mean-of-squares": "The squares of the devices are averaged, where they should be added "
+        "up: is it a pmean in place of a psum?",
+        "mean-of-all-squares": "The length is the root of a mean of all squares. It should be the "
+        "root of their sum.",
+        "own-not-added": "Each position has a length of its own here: the squares are added up "
+        "over the devices, and those of one device not among themselves.",
+        "not-squared": "The numbers are divided by their sum. The length is the root of the sum of "
+        "their squares.",
+        "mean-of-all-of-y": "The mean is taken over y and over the positions too. It should be a "
+        "vector: a mean for each position.",
+        "not-finite": "Is a root taken of a sum that can be negative? A sum of squares cannot.",
+        "not-centred": "The numbers are divided by their length, and no mean is taken away.",
+        "does-not-divide": "The first two dimensions of a are for the two axes of the mesh, one "
+        "for each. Is that what the spec says?",
+        "raised": "Does JAX speak of varying and invarying? Then a collective names an axis along "
+        "which the body's block is the same on all devices. Do in_specs shard a over both axes?",
         "sends-too-much": "Of the squares, one number of each device is enough: add up your own "
         "before the psum.",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",

@@ -16,6 +16,7 @@ import numpy as np
 from autograder.evidence import DesignPlan
 from autograder.exercises.exercise import Exercise
 from autograder.exercises.requirements_on_designs import Designs
+from autograder.exercises.requirements_on_layouts import Timed
 from autograder.programs import QUICKLY
 
 Layer = dict[str, Any]
@@ -126,6 +127,12 @@ GIVEN: Final = 17_000
 """The microseconds from which on nothing is earned: those of a step that does its share of the work
 and sends nearly all that it may."""
 
+SHOWN: Final = Timed(
+    '"fully sharded" written by hand',
+    {"computing": 7_171, "all-gather": 3_964, "reduce-scatter": 3_964},
+)
+"""The design that the notebook names as a first goal."""
+
 DESIGN: Final = Exercise(
     id="11.7",
     title="Design a training step",
@@ -146,6 +153,7 @@ DESIGN: Final = Exercise(
             WORK,
             FRONTIER,
             GIVEN,
+            SHOWN,
             {
                 "nearly-unchanged": lambda *arrays: arrays[:-2],
                 "ascends": trained(-RATE),
@@ -181,8 +189,9 @@ DESIGN: Final = Exercise(
         "something gathered that could have been used where it was? Or is a gradient all-reduced "
         "of which each device keeps a piece?",
         "partly-filled-in": "Each of the five needs a sharding.",
-        "waits-for-data": "Each device does its share of the work and no more, so what is left to "
-        "save is sending: which line of design_report(*design) sends most?",
+        "waits-for-data": "Each device does its share of the work and no more, so only "
+        "communicating is left to save. Which lines of design_report(*design) are that, and which "
+        "array do they gather, or sum?",
         "works-too-much": "Something is computed more than once. Are tokens, or weights, whole on "
         "several devices where they meet? Or is something computed again for the gradient? That "
         "costs time here, and the memory that it saves is not counted.",

@@ -1,0 +1,116 @@
+"""Results of plain functions, and tables: a cause is named only where it explains all of them."""
+
+from typing import Any
+
+import pytest
+
+from autograder.exercises import AnyOf, AnyOrder, Exercise, Predicts, Returns
+from autograder.judge import judge, verdict_as_text
+from tests.helpers import capture
+
+WORDS = (("a b a",), ("c a",), ("b c c c",))
+
+
+def first_half(text: str) -> list[str]:
+    return text.split()[: len(text.split()) // 2]
+
+
+SPLIT = Exercise(
+    "4.1",
+    "Words",
+    (
+        Returns(
+            "words",
+            "words must return the words.",
+            lambda rng: WORDS,
+            str.split,
+            {
+                "each-once": lambda text: AnyOrder(set(text.split())),
+                "half": AnyOf((first_half, lambda text: first_half(text)[::-1])),
+            },
+        ),
+    ),
+    ("Think.",),
+)
+
+TABLE = Exercise(
+    "4.7",
+    "A table",
+    tuple(
+        Predicts(
+            "table",
+            cell,
+            f"the value of {cell}",
+            right,
+            {"off-by-one": right + 1},
+            tables={"added": {"two": AnyOf((4, 5)), "three": 6}},
+        )
+        for cell, right in (("two", 2), ("three", 3))
+    ),
+    ("Think.",),
+)
+
+
+def said(exercise: Exercise, **answers: Any) -> tuple[tuple[str, ...], str]:
+    verdict = judge(exercise, capture(exercise, answers, 1), 1)
+    return verdict.diagnoses, verdict_as_text(verdict)
+
+
+@pytest.mark.parametrize("order", [sorted, lambda words: sorted(words, reverse=True), set])
+def test_the_order_of_a_wrong_list_may_be_left_open(order: Any) -> None:
+    assert said(SPLIT, words=lambda text: order(set(text.split())))[0] == ("each-once",)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_one_diagnosis_may_explain_several_functions(step: int) -> None:
+    assert said(SPLIT, words=lambda text: first_half(text)[::step])[0] == ("half",)
+
+
+def test_a_list_of_other_words_is_counted() -> None:
+    diagnoses, text = said(SPLIT, words=lambda text: [*text.split(), "a"])
+    assert diagnoses == ("other-result",)
+    assert (
+        "wrong in 3 of 3 cases. In the case below, the list has 'a' 3 times in place of 2." in text
+    )
+
+
+def test_a_list_in_another_order_is_said_to_be_that() -> None:
+    diagnoses, text = said(SPLIT, words=lambda text: sorted(text.split()))
+    assert diagnoses == ("other-result",)
+    assert "In the case below, the entries are right, and their order is not." in text
+
+
+def test_the_same_result_in_all_cases_is_no_claim_about_others() -> None:
+    diagnoses, text = said(SPLIT, words=lambda text: ["a"])
+    assert diagnoses == ("ignores-inputs",)
+    assert "the same result in all 3 cases. Does it use what it is given?" in text
+
+
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [
+        (3, "The function returns a number; expected a list."),
+        ("a b", "The function returns a string; expected a list."),
+        ({"a": 1}, "The function returns something of type dict; expected a list."),
+    ],
+)
+def test_a_result_of_another_type_is_named(result: Any, sentence: str) -> None:
+    diagnoses, text = said(SPLIT, words=lambda text: result)
+    assert diagnoses == ("other-kind",)
+    assert sentence in text
+
+
+@pytest.mark.parametrize(
+    ("two", "three", "diagnoses"),
+    [
+        (4, 6, ("added",)),
+        (5, 6, ("added",)),
+        (4, 4, ("other-prediction", "off-by-one")),
+        (3, 6, ("off-by-one", "other-prediction")),
+        (2, 6, ("other-prediction",)),
+    ],
+)
+def test_a_table_is_explained_by_a_mistake_that_explains_all_of_it(
+    two: int, three: int, diagnoses: tuple[str, ...]
+) -> None:
+    assert said(TABLE, table={"two": two, "three": three})[0] == diagnoses
