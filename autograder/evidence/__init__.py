@@ -48,7 +48,7 @@ from autograder.evidence.plans import (
     without_process_cases,
 )
 from autograder.evidence.plans import write as write_plans
-from autograder.evidence.process_results import observe
+from autograder.evidence.process_results import Call, observe
 from autograder.evidence.time_limits import announced
 from autograder.evidence.unfinished_cells import watch_cells
 
@@ -56,6 +56,7 @@ __all__ = [
     "MIME",
     "PLANS_VARIABLE",
     "AnswerPlan",
+    "Call",
     "Contents",
     "Design",
     "DesignPlan",

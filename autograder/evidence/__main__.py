@@ -15,19 +15,8 @@ import msgspec
 
 from autograder.errors import Fault
 from autograder.evidence.data import Evidence, MalformedEvidenceError, from_json, to_json
-from autograder.evidence.plans import Plan
-from autograder.evidence.process_results import observe
+from autograder.evidence.process_results import Call, observe
 from autograder.processes import close_memory
-
-
-class Call(msgspec.Struct, frozen=True):
-    """Evidence as it came from a kernel, and the plan with the cases that the kernel did not know.
-
-    It may be anything.
-    """
-
-    plan: Plan
-    evidence: Any
 
 
 def main() -> None:

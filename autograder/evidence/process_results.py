@@ -23,6 +23,7 @@ from autograder.evidence.data import (
     Runs,
     Shard,
     Shards,
+    Struct,
     Unanswered,
     Value,
 )
@@ -60,6 +61,18 @@ def packed(answer: object) -> Piece:
         return pack(answer)
     except UsageError as error:
         return NotCaptured("cannot-be-sent", str(error))
+
+
+class Call(Struct, frozen=True):
+    """Evidence with functions that processes are to call.
+
+    Attributes:
+        plan: has the cases to call them in, which no kernel knows.
+        evidence: as it came from a kernel; it may be anything.
+    """
+
+    plan: Plan
+    evidence: Any
 
 
 def observe(plan: Plan, evidence: Evidence) -> Evidence:

@@ -17,8 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from autograder import devices, evidence
-from autograder.evidence import NotCaptured, Plan
-from autograder.evidence.__main__ import Call
+from autograder.evidence import Call, NotCaptured, Plan
 from autograder.instructor.kernels.kernel_package import furnish
 from autograder.instructor.kernels.limit_watch import PATIENCE, Watch
 from autograder.instructor.walls import PACKAGES, Sandbox, environment, works
