@@ -1,7 +1,8 @@
 """Requirements on designs: layouts and the program for them, together."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,8 @@ class Designs:
         work: the operations that a device has to do at least, at the real size.
         frontier: pairs of bytes held on each device and microseconds, the best that is known.
         given: the microseconds that earn nothing.
+        of_own_tokens: for each part of the batch that a device may have, the new parameters if
+            the gradient is that part's alone: what devices hold whose gradients are never summed.
     """
 
     answer: str
@@ -47,6 +50,7 @@ class Designs:
     frontier: tuple[tuple[int, int], ...]
     given: int
     mistakes: Mapping[str, Arrays] = field(default_factory=dict)
+    of_own_tokens: Callable[..., Sequence[Sequence[Any]]] | None = None
 
     @property
     def best(self) -> int:
