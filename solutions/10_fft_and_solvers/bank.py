@@ -649,7 +649,7 @@ def pencil_fft(x):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
 
 
-# %% the inverse along dimension 0 exercise="10.4" score=0 diagnoses=["inverse-along-0", "not-counted-yet"] near=["inverse", "dimension-0-missing"]
+# %% the inverse along dimension 0 exercise="10.4" score=0 diagnoses=["inverse-along-0", "not-counted-yet"] near=["inverse-along-1", "inverse", "dimension-0-missing"]
 def pencil_fft(x):
     def body(mine):
         a = jnp.fft.fft(mine, axis=2)
@@ -689,7 +689,7 @@ def pencil_fft(x):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
 
 
-# %% dimension 1 at first exercise="10.4" score=0 diagnoses=["dimension-1-first", "not-counted-yet"] near=["dimension-2-missing", "part-of-dimension-1"]
+# %% dimension 1 at first exercise="10.4" score=0 diagnoses=["dimension-1-first", "not-counted-yet"] near=["dimension-0-first", "dimension-2-missing", "part-of-dimension-1"]
 def pencil_fft(x):
     def body(mine):
         a = jnp.fft.fft(mine, axis=1)
@@ -709,7 +709,7 @@ def pencil_fft(x):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
 
 
-# %% dimension 2 between exercise="10.4" score=0 diagnoses=["dimension-2-between", "not-counted-yet"] near=["dimension-1-missing", "part-of-dimension-2"]
+# %% dimension 2 between exercise="10.4" score=0 diagnoses=["dimension-2-between", "not-counted-yet"] near=["dimension-0-between", "dimension-1-missing", "part-of-dimension-2"]
 def pencil_fft(x):
     def body(mine):
         a = jnp.fft.fft(mine, axis=2)
@@ -2158,7 +2158,7 @@ def substitute(LU, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
 
-# %% rows above too, and U before L exercise="10.7" score=0 diagnoses=["rows-above-too", "not-counted-yet", "u-before-l"] near=["gauss-jordan", "itself-too", "only-back", "one-matrix"]
+# %% rows above too, and U before L exercise="10.7" score=0 diagnoses=["rows-above-too", "not-counted-yet", "u-before-l"] near=["substitute: averaged", "gauss-jordan", "itself-too", "only-back", "one-matrix"]
 def numbers_of(mine):
     return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
 
@@ -2351,7 +2351,7 @@ def lu(A):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
 
 
-# %% one function alone, in n steps exercise="10.7" score=0.5 diagnoses=["unanswered"] near=["last-step-missing", "averaged"]
+# %% one function alone, in n steps exercise="10.7" score=0.5 diagnoses=["unanswered"] near=["lu: averaged", "last-step-missing"]
 def numbers_of(mine):
     return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
 
