@@ -1238,15 +1238,6 @@ def poisson(f):
     return mapped(f, *map(wave_numbers, f.shape))
 
 
-# %% left to the compiler, there and back exercise="10.5" score=0 diagnoses=["error-of-xla", "no-shard-map"] naive=true near=["not-finite"]
-def poisson(f):
-    k0, k1, k2 = map(wave_numbers, f.shape)
-    squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
-    a = jnp.fft.fftn(f)
-    a = jnp.where(squares == 0, 0, a / jnp.where(squares == 0, 1, squares))
-    return jnp.fft.ifftn(a).real
-
-
 # %% a scan, and zeros that vary exercise="10.6" score=1 near=["once-too-often", "from-b", "unknown-times", "steepest-descent"]
 def cg(A, b):
     def body(rows, r):
@@ -2788,3 +2779,12 @@ def cyclic_lu(A):
         return lax.fori_loop(0, n - 2, step, mine[:, 0])[:, None]
 
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% left to the compiler, there and back exercise="10.5" score=0 diagnoses=["error-of-xla", "no-shard-map"] naive=true near=["not-finite"]
+def poisson(f):
+    k0, k1, k2 = map(wave_numbers, f.shape)
+    squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+    a = jnp.fft.fftn(f)
+    a = jnp.where(squares == 0, 0, a / jnp.where(squares == 0, 1, squares))
+    return jnp.fft.ifftn(a).real
