@@ -163,6 +163,20 @@ def test_there_and_back_again_a_transform_ends_in_an_error_of_xlas():
         jax.block_until_ready(there_and_back(box))
 
 
+def test_a_transform_that_is_gathered_along_another_dimension_ends_in_an_error_of_xlas():
+    """When it does not any more, `has_transform_in_other_order` refuses programs that run."""
+
+    def body(mine):
+        return lax.all_gather(jnp.fft.fft(mine), "y", axis=1, tiled=True)[:1, :1]
+
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    spec = P("x", "y")
+    mapped = jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    box = jax.device_put(jnp.ones((8, 12, 4)), NamedSharding(mesh, spec))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="fft_thunk"):
+        jax.block_until_ready(jax.jit(mapped)(box))
+
+
 def test_a_system_of_equations_is_gathered():
     matrix, side = given((64, 64), LINE, "x"), given((64,), LINE, "x")
     made = report(jnp.linalg.solve, matrix, side)

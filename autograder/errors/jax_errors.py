@@ -100,6 +100,26 @@ MEANINGS: Final = (
         "is dropped. With tiled=True, its length must be a multiple of the number of devices.",
     ),
     (
+        r"all_to_all split_axis .* divisible by the size of the named axis \(",
+        "split-over-several-axes",
+        "This all_to_all runs over several axes of the mesh at once. It cuts dimension split_axis "
+        "of a device's block into as many pieces as there are devices along all of them together, "
+        "and the block's dimension is not a multiple of that.",
+    ),
+    (
+        r"all_to_all split_axis .* divisible by the size of the named axis",
+        "split-does-not-divide",
+        "An all_to_all cuts dimension split_axis of a device's block into one piece for each "
+        "device along the axis, and this dimension is not a multiple of their number. Of a "
+        "dimension that in_specs or an earlier exchange has cut, a block has only a part.",
+    ),
+    (
+        r"only real valued inputs supported for rfft",
+        "real-input",
+        "rfft, rfft2 and rfftn take real numbers, and return only half of the waves. This array is "
+        "complex.",
+    ),
+    (
         r"got incompatible shapes for broadcasting|Incompatible shapes for broadcasting",
         "shapes-do-not-fit",
         "The shapes of two arrays do not fit together. In the body of a shard_map, shapes are "

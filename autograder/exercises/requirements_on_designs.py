@@ -1,7 +1,8 @@
 """Requirements on designs: layouts and the program for them, together."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class Designs:
         frontier: pairs of bytes held on each device and microseconds, the best that is known.
         given: the microseconds that earn nothing.
         shown: a design that learners know, to compare theirs with.
+        of_own_tokens: for each part of the batch that a device may have, the new parameters if
+            the gradient is that part's alone: what devices hold whose gradients are never summed.
     """
 
     answer: str
@@ -50,6 +53,7 @@ class Designs:
     given: int
     shown: Timed
     mistakes: Mapping[str, Arrays] = field(default_factory=dict)
+    of_own_tokens: Callable[..., Sequence[Sequence[Any]]] | None = None
 
     @property
     def best(self) -> int:

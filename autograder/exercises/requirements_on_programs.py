@@ -125,6 +125,7 @@ class Requests:
         never: where it may ask for what it likes, the kinds that it may not.
         mapped: whether it has to be written with `shard_map`, so that the compiler adds nothing.
         some: and the kinds of which it has to ask for one at least.
+        least: of each of these kinds, how often it has to be asked for at least; by default once.
         constrained: whether its result has to rest on a sharding constraint, or must not; None
             where both will do.
     """
@@ -135,6 +136,7 @@ class Requests:
     mapped: bool = True
     some: tuple[str, ...] = ()
     constrained: bool | None = None
+    least: tuple[int, ...] = ()
 
     @property
     def asks(self) -> str:
@@ -149,7 +151,12 @@ class Requests:
         if self.never:
             *most, last = self.never
             none = f"{', '.join(most)} or {last}" if most else last
-            some = f", but {' and '.join(f'an {kind}' for kind in self.some)}," * bool(self.some)
+            least = dict(zip(self.some, self.least, strict=False))
+            kinds = (
+                f"at least {least[kind]} {kind}s" if least.get(kind, 1) > 1 else f"an {kind}"
+                for kind in self.some
+            )
+            some = f", but {' and '.join(kinds)}," * bool(self.some)
             return f"{'a shard_map, with ' * self.mapped}no {none}{some} by hand"
         wanted = " and ".join(map(str, self.wanted[0]))
         return f"{wanted}, written by hand" if wanted else "no collective written by hand"

@@ -86,6 +86,22 @@ def array_of(contents: Contents) -> np.ndarray:
         raise MalformedRunsError("bytes do not fill an array") from error
 
 
+def rows_like(block: np.ndarray, whole: np.ndarray, place: Sequence[tuple[int, int]]) -> int | None:
+    """The first of those rows of an array whose numbers a block holds, if there are such rows.
+
+    Args:
+        block: what a device holds.
+        whole: the array.
+        place: where in it the block lies, of which all but the rows counts.
+    """
+    if not block.size or block.shape != tuple(stop - start for start, stop in place):
+        return None
+    _, *others = (slice(start, stop) for start, stop in place)
+    rows = len(block)
+    starts = range(len(whole) - rows + 1)
+    return next((i for i in starts if np.array_equal(whole[i : i + rows, *others], block)), None)
+
+
 def all_that_came(parts: Sequence[Shards | OwnArray | Value]) -> list[np.ndarray]:
     """An array as each process has it, or put together from the blocks of all of them."""
     wholes = [whole(part) for part in parts]

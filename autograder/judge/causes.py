@@ -17,6 +17,9 @@ ORDER: Final = ("values", "layout")
 UNEXPLAINED: Final = ("values", "not-finite")
 """Diagnoses of wrong values that name no cause: a collective that is missing may well be it."""
 
+MISSING: Final = ("no ", "too-seldom")
+"""How the names of diagnoses begin that say that a collective is missing."""
+
 
 def state_of(finding: Finding) -> str:
     """How one requirement stands: a state of `MARKS`."""
@@ -41,7 +44,7 @@ def problems_of(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _rank(unexplained: bool, finding: Finding) -> int:
-    missing = finding.about == "collectives" and finding.diagnosis.startswith("no ")
+    missing = finding.about == "collectives" and finding.diagnosis.startswith(MISSING)
     if finding.diagnosis in NOT_BY_HAND or (unexplained and missing):
         return -1
     return ORDER.index(finding.about) if finding.about in ORDER else len(ORDER)

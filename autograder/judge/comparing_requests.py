@@ -23,6 +23,15 @@ def refrain(requested: Sequence[Collective], requirement: Requests, basis: Findi
     if missing:
         kind = min(missing)
         return basis.problem(f"no {kind}", f"The program must ask for {_a(kind)}, and does not.")
+    for kind, least in zip(requirement.some, requirement.least, strict=False):
+        times = [c.times for c in requested if c.kind == kind]
+        together = sum(filter(None, times))
+        if None not in times and together < least:
+            return basis.problem(
+                "too-seldom",
+                f"The program runs {together} {kind}{'s' * (together != 1)}; at least {least} are "
+                f"needed.",
+            )
     return basis.but(met=True)
 
 

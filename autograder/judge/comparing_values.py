@@ -96,6 +96,13 @@ def compare_outputs(
     return None
 
 
+def is_near(came: Any, wanted: Any) -> bool:
+    """Whether a block's values are those of another, but for rounding."""
+    with np.errstate(invalid="ignore"):
+        off = np.max(np.abs(np.asarray(came) - wanted), initial=0)
+    return bool(off <= ROUNDING * _unit(wanted))  # so that NaN is off
+
+
 def worst_place(
     outputs: Sequence[jax.Array], wanted: Sequence[Any], names: Sequence[str] = ()
 ) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from autograder import programs
 from autograder.evidence import Design, Placement
 from autograder.exercises import Designs
+from autograder.judge.comparing_values import is_near
 from autograder.judge.judging_given_functions import idle_devices, lay_out
 from autograder.judge.judging_layouts import rebuild
 from autograder.judge.judging_times import in_mb, in_time, most_of_it
@@ -58,7 +59,7 @@ def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int)
         [f"`{name}` of layer {layer}" for layer in range(plan.layers) for name in plan.parameters],
     )
     if not values.met:
-        return values
+        return _never_summed(requirement, runs, values)
     held = dict(
         zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
     )
@@ -79,6 +80,22 @@ def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int)
     if found.diagnosis == "works-too-much" and report.flops < ALL_OF_IT * requirement.work:
         return found.but(diagnosis="waits-for-data")  # it cannot but do its share of the work
     return found
+
+
+def _never_summed(requirement: Designs, runs: Sequence[Run], values: Finding) -> Finding:
+    """The finding for wrong values, unless each device's follow from a part of the batch alone."""
+    if requirement.of_own_tokens is None or values.diagnosis not in ("values", "copies-disagree"):
+        return values
+    for draws, ran in runs:
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            parts = requirement.of_own_tokens(*inputs)
+            if not all(
+                any(is_near(shard.data, part[i][shard.index]) for part in parts)
+                for i, output in enumerate(outputs)
+                for shard in output.addressable_shards
+            ):
+                return values
+    return values.problem("never-summed", "The values are wrong.")
 
 
 def _laid_out(requirement: Designs, piece: Design) -> list[LaidOut]:

@@ -19,6 +19,7 @@ from autograder.judge.arrays_of_processes import (
     in_words,
     joint_layout,
     look_at,
+    rows_like,
     whole,
 )
 from autograder.judge.verdict import Finding
@@ -89,7 +90,8 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Fin
         found = _judge_part(case, [r.parts[place] for r in run.results], wanted, basis)
         if not found.met:
             named = _known_mistake(requirement, case, run.results)
-            return found.problem(named, "") if named else found
+            said = found.difference if found.diagnosis == "shape" else ""
+            return found.problem(named, said) if named else found
     return found
 
 
@@ -146,11 +148,25 @@ def _judge_part(
     for part in shards:
         for shard in part.shards:
             block = tuple(slice(start, stop) for start, stop in shard.block)
-            off = _off(array_of(shard.contents), wanted.values[block])
+            values = array_of(shard.contents)
+            off = _off(values, wanted.values[block])
+            start = rows_like(values, wanted.values, shard.block) if off else None
+            if start is not None:
+                return given.problem(
+                    "other-rows",
+                    f"The layout is right, but device {shard.device} holds the numbers of "
+                    f"{_rows(start, len(values))} of the whole; expected "
+                    f"{_rows(shard.block[0][0], len(values))}.",
+                )
             if off:
                 said = f"The layout is right. On device {shard.device}, {off}"
                 return given.problem("values", said)
     return basis.but(met=True)
+
+
+def _rows(start: int, count: int) -> str:
+    """Some rows in words: `rows 4 to 7`; the last is counted in."""
+    return f"row {start}" if count == 1 else f"rows {start} to {start + count - 1}"
 
 
 def _judge_whole(wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Finding) -> Finding:
@@ -221,6 +237,11 @@ def _wrong_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
         return "several-blocks", (
             f"{spans[0]} has the rows of several blocks; expected a file for each block, such as "
             f"{next(iter(wanted))}."
+        )
+    nones = [name for name in strange if "None" in name]
+    if nones:
+        return "none-in-a-name", (
+            f"A file is called {nones[0]!r}; expected names such as {next(iter(wanted))!r}."
         )
     if strange:
         return "other-files", (

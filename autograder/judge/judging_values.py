@@ -68,7 +68,10 @@ def judge_runs(
     basis = basis.but(came=_shown(requirement, draws, ran, arguments[number], names))
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):
-        wrong = _known_mistake(requirement, runs) or wrong
+        known = _known_mistake(requirement, runs)
+        if known and wrong[0] == "shape":  # values of another shape are not called wrong
+            known = known[0], wrong[1]
+        wrong = known or wrong
     if wrong[0] == "values":
         wrong = _of_any_program(ran) or wrong
         if number and wrong[0] != "values":

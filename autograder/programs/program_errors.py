@@ -29,6 +29,18 @@ UNREDUCED: Final = (
 """The diagnosis of what is still to be added up, and the sentence."""
 
 
+TRANSFORM_IN_OTHER_ORDER: Final = (
+    "error-of-xla",
+    "XLA compiles this program for a CPU and then fails to run it, by an error of its own: its "
+    "Fourier transform works only on arrays in row-major order, and the compiler chose another "
+    "order for one. This does not tell whether your values are right. It usually happens where "
+    "the result of a transform is gathered or scattered along another dimension than the first: "
+    "gather first and transform then, or exchange with an all-to-all, after which the transform "
+    "runs.",
+)
+"""The diagnosis of a program that fails in XLA's transform, and the sentence."""
+
+
 def refuse_unreduced(results: Sequence[Any]) -> None:
     """What is still unreduced has no values: JAX neither prints nor, in part, exports it.
 

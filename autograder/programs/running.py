@@ -18,8 +18,13 @@ from autograder.programs import requested
 from autograder.programs.arguments import Argument, current, finely_placed, mesh_of, placed
 from autograder.programs.collective import Collective
 from autograder.programs.compile_and_report import communication
+from autograder.programs.compiled import has_transform_in_other_order
 from autograder.programs.custom_calls import refuse_custom_calls
-from autograder.programs.program_errors import ProgramError, refuse_unreduced
+from autograder.programs.program_errors import (
+    TRANSFORM_IN_OTHER_ORDER,
+    ProgramError,
+    refuse_unreduced,
+)
 from autograder.programs.report import Report
 from autograder.programs.same_program import coarser_types
 from autograder.programs.understood import refuse_what_is_not_understood
@@ -126,6 +131,8 @@ def execute(
             change(module, mesh)
         mapped = requested.is_mapped(module)
         compiled = compile_quickly(lowered, mapped)
+        if has_transform_in_other_order(compiled.runtime_executable()):
+            raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, mapped)
         with _refused(mapped):
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
         refuse_unreduced(outputs[0])

@@ -2,7 +2,7 @@
 # Known answers to the exercises of notebook 10. A cell stands below what the exercise's cell was
 # handed out with.
 
-# %% measured, in other words exercise="10.1" score=1 near=["no-copies-left", "fair-share", "sent", "own-block"]
+# %% measured, in other words, and worked out exercise="10.1" score=1 near=["no-copies-left", "fair-share", "sent", "own-block", "in-gb", "more-devices"]
 compiled = jax.jit(jnp.fft.fftn).lower(cube).compile()
 found = communication(compiled)
 audit = {
@@ -10,34 +10,59 @@ audit = {
     "kind": "AllGather",
     "bytes": sum(c.total_bytes for c in found.collectives),
     "share": 1,
+    "larger": 8 + 8 / 64,
+    "enough": 2 * 2,
+    "helps": "More memory",
 }
 
-# %% trusts the layout exercise="10.1" score=0 diagnoses=["as-it-should-be", "trusts-the-layout", "fair-share"] near=["transposed-layout"]
+# %% measured, and nothing predicted exercise="10.1" score=0.5 diagnoses=["unanswered"] near=["of-this-mesh", "other-prediction"]
+report = communication(jnp.fft.fftn, cube)
+audit["spec"] = jax.jit(jnp.fft.fftn)(cube).sharding.spec
+audit["kind"] = report.collectives[0].kind
+audit["bytes"] = report.bytes
+audit["share"] = report.flops / communication(jnp.fft.fftn, alone).flops
+
+# %% measured with larger sizes on the small mesh exercise="10.1" score=0.5 diagnoses=["of-this-mesh", "one-exchange", "more-devices"] near=["of-real-numbers", "faster-network"]
+audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 40960, "share": 1.0}
+large = jax.ShapeDtypeStruct((1024,) * 3, jnp.float32, sharding=cube.sharding)
+audit["larger"] = communication(jnp.fft.fftn, large).bytes / 2**30
+audit |= {"enough": 2.0, "helps": "more devices"}
+
+# %% trusts the layout exercise="10.1" score=0 diagnoses=["as-it-should-be", "trusts-the-layout", "fair-share", "real-exchange", "faster-network"] near=["transposed-layout"]
 audit = {"spec": P("x", "y"), "kind": "all-to-all", "bytes": 0, "share": 1 / 8}
+audit |= {"larger": 0, "enough": 1, "helps": "a faster network"}
 
-# %% the old story, that it is replicated exercise="10.1" score=0.3333333333 diagnoses=["no-copies-left", "the-last-gather"] near=["the-first-gather", "trusts-the-layout"]
+# %% the old story, that it is replicated exercise="10.1" score=0.1666666667 diagnoses=["no-copies-left", "the-last-gather", "whole-box", "more-devices"] near=["the-first-gather", "trusts-the-layout"]
 audit = {"spec": P(), "kind": "all-gather", "bytes": 32768, "share": 1.0}
+audit |= {"larger": 8, "enough": 8192, "helps": "more devices"}
 
-# %% the first gather alone, and turned over exercise="10.1" score=0 diagnoses=["transposed-layout", "the-first-gather", "turned-over"] near=["the-last-gather"]
+# %% the first gather alone, and eight times the work exercise="10.1" score=0.1666666667 diagnoses=["transposed-layout", "the-first-gather", "of-all-devices", "more-devices"] near=["the-last-gather", "fair-share"]
 audit = {"spec": P(None, "x", "y"), "kind": "all-gather", "bytes": 8192, "share": 8}
+audit |= {"larger": 0.125, "enough": 4, "helps": "more devices"}
 
-# %% what is sent exercise="10.1" score=0.3333333333 diagnoses=["sent", "other-prediction"] near=["on-all-devices"]
+# %% what is sent exercise="10.1" score=0.3333333333 diagnoses=["sent", "other-prediction", "in-gb"] near=["on-all-devices", "in-bytes"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 28672, "share": 0.5}
+audit |= {"larger": 8.724, "enough": 3.9375, "helps": "more memory"}
 
-# %% all devices together exercise="10.1" score=0.3333333333 diagnoses=["on-all-devices", "fair-share"] near=["turned-over"]
+# %% all devices together exercise="10.1" score=0.3333333333 diagnoses=["on-all-devices", "fair-share", "in-bytes", "in-gib"] near=["of-all-devices", "in-gb"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 8 * 40960, "share": 0.125}
+audit |= {"larger": 8.125 * 2**30, "enough": 4 / 1024, "helps": "more memory"}
 
-# %% its own block exercise="10.1" score=0 diagnoses=["as-it-should-be", "own-block", "fair-share"] near=["of-real-numbers"]
+# %% its own block exercise="10.1" score=0.1666666667 diagnoses=["as-it-should-be", "own-block", "fair-share", "as-in-the-small", "one-exchange"] near=["of-real-numbers", "whole-box"]
 audit = {"spec": P("x", "y"), "kind": "all-to-all", "bytes": 4096, "share": 0.125}
+audit |= {"larger": 40960, "enough": 2, "helps": "more memory"}
 
-# %% as if it were real exercise="10.1" score=0.6666666667 diagnoses=["of-real-numbers"] near=["as-it-should-be", "other-prediction"]
+# %% as if it were real exercise="10.1" score=0.6666666667 diagnoses=["of-real-numbers"] near=["as-it-should-be", "other-prediction", "real-exchange", "one-exchange"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 20480, "share": 1.0}
+audit |= {"larger": 4 * (1 + 1 / 64), "enough": 4, "helps": "more memory"}
 
-# %% the size of the box, in per cent exercise="10.1" score=0.3333333333 diagnoses=["of-the-box", "per-cent"] near=["what-goes-in"]
+# %% the size of the box, in per cent exercise="10.1" score=0.5 diagnoses=["of-the-box", "per-cent"] near=["what-goes-in", "as-in-the-small"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 16384, "share": 99.8}
+audit |= {"larger": 4, "enough": 4, "helps": "more memory"}
 
-# %% what goes in exercise="10.1" score=0.6666666667 diagnoses=["what-goes-in"] near=["of-the-box", "per-cent"]
+# %% what goes in exercise="10.1" score=0.6666666667 diagnoses=["what-goes-in"] near=["of-the-box", "per-cent", "in-gib"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 10240, "share": 0.998}
+audit |= {"larger": 8 / 64 + 8 / 64**2, "enough": 4, "helps": "more memory"}
 
 
 # %% by the row exercise="10.2" score=1 near=["nothing-transformed", "first-dimension"]
@@ -136,6 +161,27 @@ def fft_last(x):
 def fft_last(x):
     cut = P(None, "x", "y")
     return jax.shard_map(jnp.fft.fft, in_specs=cut, out_specs=cut)(x)
+
+
+# %% rfft exercise="10.2" score=0 diagnoses=["real-input"] near=["half-of-the-waves"]
+def fft_last(x):
+    return jax.shard_map(jnp.fft.rfft, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
+
+
+# %% rfft of the real part exercise="10.2" score=0 diagnoses=["half-of-the-waves", "shape", "not-counted-yet"] near=["real-input", "real-part-alone"]
+def fft_last(x):
+    def body(mine):
+        return jnp.fft.rfft(mine.real)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
+
+
+# %% the real part alone exercise="10.2" score=0 diagnoses=["real-part-alone", "not-counted-yet"] near=["half-of-the-waves", "inverse"]
+def fft_last(x):
+    def body(mine):
+        return jnp.fft.fft(mine.real)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
 
 
 # %% each dimension by itself, and a decorator exercise="10.3" score=1 near=["dimension-0-missing", "inverse"]
@@ -346,6 +392,66 @@ def slab_fft(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
 
 
+# %% the inverse along dimension 0 exercise="10.3" score=0 diagnoses=["inverse-along-0", "not-counted-yet"] near=["inverse", "inverse-in-the-planes"]
+def slab_fft(x):
+    def body(mine):
+        planes = jnp.fft.fft2(mine, axes=(1, 2))
+        lines = lax.all_to_all(planes, "x", 1, 0, tiled=True)
+        return jnp.fft.ifft(lines, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% the inverse along dimension 1 exercise="10.3" score=0 diagnoses=["inverse-along-1", "not-counted-yet"] near=["inverse-along-2", "inverse"]
+def slab_fft(x):
+    def body(mine):
+        planes = jnp.fft.ifft(jnp.fft.fft(mine, axis=2), axis=1)
+        lines = lax.all_to_all(planes, "x", 1, 0, tiled=True)
+        return jnp.fft.fft(lines, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% the inverse along dimension 2 exercise="10.3" score=0 diagnoses=["inverse-along-2", "not-counted-yet"] near=["inverse-along-1", "inverse-along-0"]
+def slab_fft(x):
+    def body(mine):
+        planes = jnp.fft.ifft(jnp.fft.fft(mine, axis=1), axis=2)
+        lines = lax.all_to_all(planes, "x", 1, 0, tiled=True)
+        return jnp.fft.fft(lines, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% the inverse in the planes exercise="10.3" score=0 diagnoses=["inverse-in-the-planes", "not-counted-yet"] near=["inverse", "inverse-along-1"]
+def slab_fft(x):
+    def body(mine):
+        planes = jnp.fft.ifft2(mine, axes=(1, 2))
+        lines = lax.all_to_all(planes, "x", 1, 0, tiled=True)
+        return jnp.fft.fft(lines, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% dimension 1 again after the exchange exercise="10.3" score=0 diagnoses=["dimension-1-again", "not-counted-yet"] near=["dimension-0-missing", "part-of-dimension-1", "dimension-2-again"]
+def slab_fft(x):
+    def body(mine):
+        planes = jnp.fft.fft2(mine, axes=(1, 2))
+        lines = lax.all_to_all(planes, "x", 1, 0, tiled=True)
+        return jnp.fft.fft(lines, axis=1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% no axis after the exchange exercise="10.3" score=0 diagnoses=["dimension-2-again", "not-counted-yet"] near=["dimension-0-missing", "dimension-1-again"]
+def slab_fft(x):
+    def body(mine):
+        planes = jnp.fft.fft2(mine, axes=(1, 2))
+        lines = lax.all_to_all(planes, "x", 1, 0, tiled=True)
+        return jnp.fft.fft(lines)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
 # %% with names for the steps exercise="10.4" score=1 near=["dimension-0-missing", "inverse", "shape", "one-too-many"]
 def pencil_fft(x):
     def turned(a, axis, cut, whole):
@@ -539,6 +645,177 @@ def pencil_fft(x):
         lines = jnp.fft.fft(lax.all_to_all(slab, "x", 1, 0, tiled=True), axis=0)
         size = lines.shape[2] // lax.axis_size("y")
         return lax.dynamic_slice_in_dim(lines, lax.axis_index("y") * size, size, 2)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% the inverse along dimension 0 exercise="10.4" score=0 diagnoses=["inverse-along-0", "not-counted-yet"] near=["inverse-along-1", "inverse", "dimension-0-missing"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        return jnp.fft.ifft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% the inverse along dimension 1 exercise="10.4" score=0 diagnoses=["inverse-along-1", "not-counted-yet"] near=["inverse", "inverse-along-2"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = jnp.fft.ifft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% the inverse along dimension 2 exercise="10.4" score=0 diagnoses=["inverse-along-2", "not-counted-yet"] near=["inverse", "inverse-along-0"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.ifft(mine, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% dimension 0 at first exercise="10.4" score=0 diagnoses=["dimension-0-first", "not-counted-yet"] near=["dimension-2-missing", "dimension-1-first"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=0)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% dimension 1 at first exercise="10.4" score=0 diagnoses=["dimension-1-first", "not-counted-yet"] near=["dimension-0-first", "dimension-2-missing", "part-of-dimension-1"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=1)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% dimension 0 between exercise="10.4" score=0 diagnoses=["dimension-0-between", "not-counted-yet"] near=["dimension-1-missing", "dimension-2-between"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=0)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% dimension 2 between exercise="10.4" score=0 diagnoses=["dimension-2-between", "not-counted-yet"] near=["dimension-0-between", "dimension-1-missing", "part-of-dimension-2"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=2)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% dimension 1 last exercise="10.4" score=0 diagnoses=["dimension-1-last", "not-counted-yet"] near=["dimension-0-missing", "part-of-dimension-1-at-the-end"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=1)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% dimension 2 last exercise="10.4" score=0 diagnoses=["dimension-2-last", "not-counted-yet"] near=["dimension-0-missing", "dimension-2-always"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=2)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% without axis, three times exercise="10.4" score=0 diagnoses=["dimension-2-always", "not-counted-yet"] near=["only-dimension-2", "dimension-2-last"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True))
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% dimensions 0 and 1 after both exchanges exercise="10.4" score=0 diagnoses=["part-of-dimension-1-at-the-end", "not-counted-yet"] near=["parts-of-dimensions-1-and-2", "part-of-dimension-1", "dimension-1-last"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = lax.all_to_all(a, "y", 2, 1, tiled=True)
+        return jnp.fft.fftn(lax.all_to_all(a, "x", 1, 0, tiled=True), axes=(0, 1))
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% dimensions 1 and 2 between exercise="10.4" score=0 diagnoses=["part-of-dimension-2", "not-counted-yet"] near=["parts-of-dimensions-1-and-2", "dimension-2-between", "error-of-xla"]
+def pencil_fft(x):
+    def body(mine):
+        a = mine
+        a = jnp.fft.fftn(lax.all_to_all(a, "y", 2, 1, tiled=True), axes=(1, 2))
+        return jnp.fft.fft(lax.all_to_all(a, "x", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% over both axes at once exercise="10.4" score=0 diagnoses=["split-over-several-axes"] near=["split-does-not-divide"]
+def pencil_fft(x):
+    def body(mine):
+        a = lax.all_to_all(jnp.fft.fft(mine, axis=2), ("x", "y"), 2, 1, tiled=True)
+        return jnp.fft.fft(jnp.fft.fft(a, axis=1), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% the second exchange cuts what is cut exercise="10.4" score=0 diagnoses=["split-does-not-divide"] near=["split-over-several-axes", "shape"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "y", 2, 1, tiled=True), axis=1)
+        return jnp.fft.fft(lax.all_to_all(a, "x", 2, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% by fftn, and gathered over y exercise="10.4" score=0 diagnoses=["error-of-xla"] near=["one-missing"]
+def pencil_fft(x):
+    def body(mine):
+        slab = lax.all_gather(jnp.fft.fftn(mine, axes=(2,)), "y", axis=1, tiled=True)
+        slab = jnp.fft.fftn(slab, axes=(1,))
+        lines = jnp.fft.fftn(lax.all_to_all(slab, "x", 1, 0, tiled=True), axes=(0,))
+        size = lines.shape[2] // lax.axis_size("y")
+        return lax.dynamic_slice_in_dim(lines, lax.axis_index("y") * size, size, 2)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% the exchanges over the other axes exercise="10.4" score=0 diagnoses=["shape", "not-counted-yet"] near=["split-does-not-divide"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fft(mine, axis=2)
+        a = jnp.fft.fft(lax.all_to_all(a, "x", 2, 1, tiled=True), axis=1)
+        return jnp.fft.fft(lax.all_to_all(a, "y", 1, 0, tiled=True), axis=0)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% by fftn along one dimension each exercise="10.4" score=1 near=["error-of-xla", "part-of-dimension-2"]
+def pencil_fft(x):
+    def body(mine):
+        a = jnp.fft.fftn(mine, axes=(2,))
+        a = jnp.fft.fftn(lax.all_to_all(a, "y", 2, 1, tiled=True), axes=(1,))
+        return jnp.fft.fftn(lax.all_to_all(a, "x", 1, 0, tiled=True), axes=(0,))
 
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
 
@@ -1138,7 +1415,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% the residual exercise="10.6" score=0 diagnoses=["the-residual", "not-counted-yet"] near=["the-direction"]
+# %% the residual exercise="10.6" score=0 diagnoses=["the-residual", "not-counted-yet"] near=["the-direction", "too-seldom"]
 def cg(A, b):
     def body(A, b):
         def step(_, state):
@@ -1177,7 +1454,7 @@ def cg(A, b):
     return jnp.linalg.solve(A, b)
 
 
-# %% solved, on each device exercise="10.6" score=0 diagnoses=["solved-outright", "not-counted-yet", "too-many-bytes"]
+# %% solved, on each device exercise="10.6" score=0 diagnoses=["solved-outright", "not-counted-yet", "too-seldom", "too-many-bytes"]
 def cg(A, b):
     def body(A, b):
         matrix = lax.all_gather(A, "x", tiled=True)
@@ -1311,6 +1588,27 @@ def cg(A, b):
 
         start = b - b, b, b, lax.psum(b @ b, "x")
         return lax.while_loop(lambda state: state[3] > 1e-10, step, start)[0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% the direction gathered once exercise="10.6" score=0 diagnoses=["not-finite", "not-counted-yet", "too-seldom"] near=["steepest-descent"]
+def cg(A, b):
+    def body(A, b):
+        def dot(u, v):
+            return lax.psum(u @ v, "x")
+
+        q = A @ lax.all_gather(b, "x", tiled=True)
+        curvature = dot(b, q)
+
+        def step(_, state):
+            x, r, p, square = state
+            length = square / curvature
+            x, r = x + length * p, r - length * q
+            new = dot(r, r)
+            return x, r, r + new / square * p, new
+
+        return lax.fori_loop(0, 12, step, (b - b, b, b, dot(b, b)))[0]
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
@@ -1820,6 +2118,260 @@ def lu(A):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
 
 
+# %% averages for sums exercise="10.7" score=0 diagnoses=["averaged", "not-counted-yet"] near=["multipliers-negative", "u-before-l"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers > k
+            row = lax.pmean(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1] - 1, step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(mine, b):
+        n, numbers = mine.shape[1], numbers_of(mine)
+
+        def forward(k, y):
+            known = lax.pmean(jnp.where(numbers == k, y, 0).sum(), "x")
+            return y - jnp.where(numbers > k, mine[:, k] * known, 0)
+
+        def back(step, x):
+            k = n - 1 - step
+            known = lax.pmean(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers < k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        return lax.fori_loop(0, n, back, lax.fori_loop(0, n, forward, b))
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% rows above too, and U before L exercise="10.7" score=0 diagnoses=["rows-above-too", "not-counted-yet", "u-before-l"] near=["substitute: averaged", "gauss-jordan", "itself-too", "only-back", "one-matrix"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers != k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1] - 1, step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(mine, b):
+        n, numbers = mine.shape[1], numbers_of(mine)
+
+        def with_u(step, x):
+            k = n - 1 - step
+            known = lax.psum(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers < k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        def with_l(k, y):
+            known = lax.psum(jnp.where(numbers == k, y, 0).sum(), "x")
+            return y - jnp.where(numbers > k, mine[:, k] * known, 0)
+
+        return lax.fori_loop(0, n, with_l, lax.fori_loop(0, n, with_u, b))
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% Gauss-Jordan, and rows numbered from 0 to substitute exercise="10.7" score=0 diagnoses=["gauss-jordan", "not-counted-yet", "numbers-of-the-block"] near=["rows-above-too", "nothing-done"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers != k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(
+                jnp.where(numbers > k, multiples, jnp.where(numbers < k, 0, mine[:, k]))
+            )
+
+        return lax.fori_loop(0, mine.shape[1] - 1, step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(mine, b):
+        n, numbers = mine.shape[1], jnp.arange(len(mine))
+
+        def forward(k, y):
+            known = lax.psum(jnp.where(numbers == k, y, 0).sum(), "x")
+            return y - jnp.where(numbers > k, mine[:, k] * known, 0)
+
+        def back(step, x):
+            k = n - 1 - step
+            known = lax.psum(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers < k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        return lax.fori_loop(0, n, back, lax.fori_loop(0, n, forward, b))
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% rows above too, in n steps exercise="10.7" score=0 diagnoses=["rows-above-n-times", "not-counted-yet", "unanswered"] near=["gauss-jordan-n-times", "rows-above-too"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers != k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1], step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+# %% Gauss-Jordan, in n steps exercise="10.7" score=0 diagnoses=["gauss-jordan-n-times", "not-counted-yet", "unanswered"] near=["rows-above-n-times", "gauss-jordan"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers != k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(
+                jnp.where(numbers > k, multiples, jnp.where(numbers < k, 0, mine[:, k]))
+            )
+
+        return lax.fori_loop(0, mine.shape[1], step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+# %% rows masked by their place in the block exercise="10.7" score=0 diagnoses=["mask-of-the-block", "not-counted-yet", "unanswered"] near=["numbers-of-the-block", "mask-by-place"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        places, columns = jnp.arange(len(mine)), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = places > k % len(mine)
+            row = lax.psum(
+                jnp.where(lax.axis_index("x") == k // len(mine), mine[k % len(mine)], 0), "x"
+            )
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1] - 1, step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+# %% k compared with places in the block exercise="10.7" score=0 diagnoses=["mask-by-place", "not-counted-yet", "unanswered"] near=["numbers-of-the-block", "mask-of-the-block"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        places, columns = jnp.arange(len(mine)), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = places > k
+            row = lax.psum(
+                jnp.where(lax.axis_index("x") == k // len(mine), mine[k % len(mine)], 0), "x"
+            )
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1] - 1, step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+# %% a step too few exercise="10.7" score=0 diagnoses=["last-step-missing", "not-counted-yet", "unanswered"] near=["first-rows-alone"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers > k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1] - 2, step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+# %% one function alone, in n steps exercise="10.7" score=0.5 diagnoses=["unanswered"] near=["lu: averaged", "last-step-missing"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers > k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1], step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
 # %% rows left, and all columns, in a scan exercise="10.8" score=1 near=["multipliers-missing", "in-blocks", "too-many-bytes", "all-gather by hand"]
 def cyclic_lu(A):
     def body(mine):
@@ -2099,3 +2651,140 @@ def cyclic_lu(A):
     cut = P(None, None, "x")
     factors = jax.shard_map(body, in_specs=cut, out_specs=cut)(A)
     return lax.with_sharding_constraint(factors, P(None, "x"))
+
+
+# %% averages for sums exercise="10.8" score=0 diagnoses=["averaged", "not-counted-yet"] near=["multipliers-negative"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, _ = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        mine = mine[:, 0]
+        for done in range(rounds):
+            left = mine[done:, done * p :]
+            numbers = jnp.arange(len(left)) * p + place
+            columns = jnp.arange(left.shape[1])
+
+            def step(k, left, numbers=numbers, columns=columns):
+                row = lax.pmean(jnp.where(place == k, left[0], 0), "x")
+                multiples = jnp.where(numbers > k, left[:, k] / row[k], 0)
+                less = left - multiples[:, None] * jnp.where(columns > k, row, 0)
+                return less.at[:, k].set(jnp.where(numbers > k, multiples, left[:, k]))
+
+            mine = mine.at[done:, done * p :].set(lax.fori_loop(0, p, step, left))
+        return mine[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% a round too few exercise="10.8" score=0 diagnoses=["last-round-missing", "not-counted-yet"] near=["last-step-missing", "last-of-each-round"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, _ = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        mine = mine[:, 0]
+        for done in range(rounds - 1):
+            left = mine[done:, done * p :]
+            numbers = jnp.arange(len(left)) * p + place
+            columns = jnp.arange(left.shape[1])
+
+            def step(k, left, numbers=numbers, columns=columns):
+                row = lax.psum(jnp.where(place == k, left[0], 0), "x")
+                multiples = jnp.where(numbers > k, left[:, k] / row[k], 0)
+                less = left - multiples[:, None] * jnp.where(columns > k, row, 0)
+                return less.at[:, k].set(jnp.where(numbers > k, multiples, left[:, k]))
+
+            mine = mine.at[done:, done * p :].set(lax.fori_loop(0, p, step, left))
+        return mine[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% a step too few in each round exercise="10.8" score=0 diagnoses=["last-of-each-round", "not-counted-yet"] near=["last-round-missing", "last-step-missing"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, _ = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        mine = mine[:, 0]
+        for done in range(rounds):
+            left = mine[done:, done * p :]
+            numbers = jnp.arange(len(left)) * p + place
+            columns = jnp.arange(left.shape[1])
+
+            def step(k, left, numbers=numbers, columns=columns):
+                row = lax.psum(jnp.where(place == k, left[0], 0), "x")
+                multiples = jnp.where(numbers > k, left[:, k] / row[k], 0)
+                less = left - multiples[:, None] * jnp.where(columns > k, row, 0)
+                return less.at[:, k].set(jnp.where(numbers > k, multiples, left[:, k]))
+
+            mine = mine.at[done:, done * p :].set(lax.fori_loop(0, p - 1, step, left))
+        return mine[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% without the middle dimension exercise="10.8" score=0 diagnoses=["middle-dimension-dropped", "shape", "not-counted-yet"] near=["rank", "in-blocks"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, _ = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        mine = mine[:, 0]
+        for done in range(rounds):
+            left = mine[done:, done * p :]
+            numbers = jnp.arange(len(left)) * p + place
+            columns = jnp.arange(left.shape[1])
+
+            def step(k, left, numbers=numbers, columns=columns):
+                row = lax.psum(jnp.where(place == k, left[0], 0), "x")
+                multiples = jnp.where(numbers > k, left[:, k] / row[k], 0)
+                less = left - multiples[:, None] * jnp.where(columns > k, row, 0)
+                return less.at[:, k].set(jnp.where(numbers > k, multiples, left[:, k]))
+
+            mine = mine.at[done:, done * p :].set(lax.fori_loop(0, p, step, left))
+        return mine
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% the right rows, and masks in blocks exercise="10.8" score=0 diagnoses=["mask-in-blocks", "not-counted-yet", "too-much-work"] near=["in-blocks", "numbers-in-blocks", "middle-dimension-dropped"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, n = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        numbers, columns = place * rounds + jnp.arange(rounds), jnp.arange(n)
+
+        def step(k, mine):
+            row = lax.psum(jnp.where(place == k % p, mine[k // p], 0), "x")
+            multiples = jnp.where(numbers > k, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(numbers > k, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, n - 1, step, mine[:, 0])[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% masks, and a step too few exercise="10.8" score=0 diagnoses=["last-step-missing", "not-counted-yet", "too-much-work"] near=["last-round-missing", "mask-in-blocks", "averaged"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, n = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        numbers, columns = jnp.arange(rounds) * p + place, jnp.arange(n)
+
+        def step(k, mine):
+            row = lax.psum(jnp.where(place == k % p, mine[k // p], 0), "x")
+            multiples = jnp.where(numbers > k, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(numbers > k, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, n - 2, step, mine[:, 0])[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% left to the compiler, there and back exercise="10.5" score=0 diagnoses=["error-of-xla", "no-shard-map"] naive=true near=["not-finite"]
+def poisson(f):
+    k0, k1, k2 = map(wave_numbers, f.shape)
+    squares = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+    a = jnp.fft.fftn(f)
+    a = jnp.where(squares == 0, 0, a / jnp.where(squares == 0, 1, squares))
+    return jnp.fft.ifftn(a).real

@@ -13,7 +13,7 @@ for key in here:
         mine[blocks[device]] = True
     here[key] = int(mine.sum())
 
-# %% an even share exercise="11.1" score=0.5 diagnoses=["fair-share"] near=["one-device"]
+# %% an even share exercise="11.1" score=0.5 diagnoses=["fair-share"] near=["one-device", "rows"]
 here = {
     "P('x', 'y'), 2": 64,
     "P('x'), 2": 64,
@@ -24,7 +24,7 @@ here = {
     "P(), 4": 32,
 }
 
-# %% one device's block exercise="11.1" score=0 diagnoses=["one-device", "fair-share", "other-prediction"] near=["counts-copies"]
+# %% one device's block exercise="11.1" score=0 diagnoses=["one-device", "fair-share", "rows"] near=["counts-copies"]
 here = {
     "P('x', 'y'), 2": 16,
     "P('x'), 2": 32,
@@ -49,7 +49,12 @@ here = {
 # %% everything is everywhere exercise="11.1" score=0 diagnoses=["everything", "counts-copies"] near=["fair-share", "one-device"]
 here = dict.fromkeys(here, 128)
 
-# %% tried out exercise="11.2" score=1 near=["all-take-part", "one-program"]
+
+# %% rows counted exercise="11.1" score=0 diagnoses=["rows", "one-device"] near=["counts-copies"]
+here = dict(zip(here, (8, 8, 16, 16, 16, 16, 16)))
+
+
+# %% tried out exercise="11.2" score=1 near=["prints-the-shape", "row-for-all", "own-shard", "one-program"]
 lines = dict.fromkeys(lines, "works")
 lines["np.asarray(x)"] = "raises"
 lines["x[8 * jax.process_index()]"] = "wrong numbers"
@@ -60,13 +65,13 @@ for line in lines:
 # %% everything works, as on one process exercise="11.2" score=0 diagnoses=["not-all-here", "asked-alone", "row-is-here", "one-program"] near=["no-one-waits", "not-even-an-error"]
 lines = dict.fromkeys(lines, "works")
 
-# %% whatever is elsewhere raises exercise="11.2" score=0 diagnoses=["all-take-part", "asked-alone", "printing-is-free", "row-is-here", "not-even-an-error"] near=["not-all-here"]
+# %% whatever is elsewhere raises exercise="11.2" score=0 diagnoses=["prints-the-shape", "row-for-all", "own-shard", "asked-alone", "printing-is-free", "row-is-here", "not-even-an-error"] near=["not-all-here"]
 lines = dict.fromkeys(lines, "raises")
 
-# %% whatever is elsewhere waits exercise="11.2" score=0 diagnoses=["all-take-part", "no-one-waits", "printing-is-free", "not-even-an-error"] near=["asked-alone"]
+# %% whatever is elsewhere waits exercise="11.2" score=0 diagnoses=["prints-the-shape", "no-one-waits", "row-for-all", "own-shard", "printing-is-free", "not-even-an-error"] near=["asked-alone"]
 lines = dict.fromkeys(lines, "waits")
 
-# %% each gets the row it asked for, and printing alone waits exercise="11.2" score=0.5833333333 diagnoses=["printing-is-free", "one-program"] near=["row-is-here", "asked-alone", "no-one-waits", "not-even-an-error", "all-take-part"]
+# %% each gets the row it asked for, and printing alone waits exercise="11.2" score=0.5833333333 diagnoses=["printing-is-free", "one-program"] near=["row-is-here", "asked-alone", "no-one-waits", "not-even-an-error", "row-for-all"]
 lines = {
     "print(x)": "works",
     "np.asarray(x)": "raises",
@@ -176,6 +181,41 @@ def make_array(sharding, rows):
     jax.make_array_from_callback(rows.shape, sharding, lambda index: rows[index])
 
 
+# %% on a mesh of its own exercise="11.3" score=0 diagnoses=["split-dimension"] near=["replicated-dimension", "not-here"]
+def make_array(sharding, rows):
+    mine = NamedSharding(make_mesh(x=8), P("x"))
+    return jax.make_array_from_callback(rows.shape, mine, lambda index: rows[index])
+
+
+# %% on a mesh of its own, an axis for the processes exercise="11.3" score=0 diagnoses=["replicated-dimension"] near=["split-dimension"]
+def make_array(sharding, rows):
+    mine = NamedSharding(make_mesh(x=jax.process_count(), y=8 // jax.process_count()), P("x"))
+    return jax.make_array_from_callback(rows.shape, mine, lambda index: rows[index])
+
+
+# %% the process's first block for each device exercise="11.3" score=0 diagnoses=["other-rows"] near=["values", "not-here"]
+def make_array(sharding, rows):
+    first = list(sharding.addressable_devices_indices_map(rows.shape).values())[0]
+    return jax.make_array_from_callback(rows.shape, sharding, lambda index: rows[first])
+
+
+# %% an eighth of the rows for each device exercise="11.3" score=0 diagnoses=["block-shape"] near=["other-rows"]
+def make_array(sharding, rows):
+    size = len(rows) // 8
+    parts = []
+    for i, d in enumerate(jax.local_devices()):
+        k = jax.process_index() * len(jax.local_devices()) + i
+        parts.append(jax.device_put(rows[k * size : (k + 1) * size], d))
+    return jax.make_array_from_single_device_arrays(rows.shape, sharding, parts)
+
+
+# %% the process's rows with copies, as if there were none exercise="11.3" score=0 diagnoses=["other-rows"] near=["shape"]
+def make_array(sharding, rows):
+    blocks = sharding.addressable_devices_indices_map(rows.shape).values()
+    mine = np.concatenate([rows[index] for index in blocks])
+    return jax.make_array_from_process_local_data(sharding, mine, rows.shape)
+
+
 # %% by the library's function exercise="11.4" score=1 near=["not-numpy", "differs-between-processes", "not-addressable", "none"]
 def to_host(x):
     from jax.experimental import multihost_utils
@@ -242,6 +282,22 @@ def to_host(x):
 # %% forgets to return exercise="11.4" score=0 diagnoses=["none"] near=["not-numpy"]
 def to_host(x):
     np.asarray(jax.device_put(x, NamedSharding(x.sharding.mesh, P())))
+
+
+# %% all blocks, one below another exercise="11.4" score=0 diagnoses=["blocks-in-a-column"] near=["shape", "stacked"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    mine = np.concatenate([shard.data for shard in x.addressable_shards])
+    return multihost_utils.process_allgather(mine, tiled=True)
+
+
+# %% stacked by the library exercise="11.4" score=0 diagnoses=["stacked"] near=["shape", "blocks-in-a-column"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    mine = np.concatenate([shard.data for shard in x.addressable_shards])
+    return multihost_utils.process_allgather(mine)
 
 
 # %% from the process's rows exercise="11.5" score=1 near=["not-here", "differs-between-processes", "only-on-one-process"]
@@ -374,7 +430,7 @@ def train(mesh, weights, rows, batch):
     return step(weights, these)
 
 
-# %% gradients added up over devices exercise="11.5" score=0 diagnoses=["eight-times"] near=["sum-of-rows", "uphill"]
+# %% gradients added up over devices exercise="11.5" score=0 diagnoses=["eight-times"] near=["sum-of-processes", "sum-of-rows", "uphill"]
 def train(mesh, weights, rows, batch):
     share = batch // jax.process_count()
     for k in range(len(rows) // batch):
@@ -401,6 +457,43 @@ def train(mesh, weights, rows, batch):
         losses.append(float(loss(weights, these)))
         weights = step(weights, these)
     return weights, losses
+
+
+# %% weights averaged at the end exercise="11.5" score=0 diagnoses=["averaged-at-the-end"] near=["only-on-one-process", "one-process-alone", "sum-of-processes"]
+def train(mesh, weights, rows, batch):
+    from jax.experimental import multihost_utils
+
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        weights = step(weights, rows[start : start + share])
+    return multihost_utils.process_allgather(np.asarray(weights)).mean(0)
+
+
+# %% the step of process 0 for all exercise="11.5" score=0 diagnoses=["one-process-alone"] near=["averaged-at-the-end", "differs-between-processes"]
+def train(mesh, weights, rows, batch):
+    from jax.experimental import multihost_utils
+
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        weights = step(weights, rows[start : start + share])
+        weights = multihost_utils.broadcast_one_to_all(np.asarray(weights))
+    return np.asarray(weights)
+
+
+# %% gradients added up over processes exercise="11.5" score=0 diagnoses=["sum-of-processes"] near=["eight-times", "only-on-one-process"]
+def train(mesh, weights, rows, batch):
+    from jax.experimental import multihost_utils
+
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        g = jax.grad(loss)(weights, rows[start : start + share])
+        weights = weights - RATE * multihost_utils.process_allgather(np.asarray(g)).reshape(
+            -1, 4
+        ).sum(0)
+    return np.asarray(weights)
 
 
 # %% only what each block needs exercise="11.6" score=1 near=["written-twice", "restore: sorted-as-text"]
@@ -451,7 +544,7 @@ def restore(folder, sharding, shape):
     return np.concatenate([np.load(f) for f in files])
 
 
-# %% one file for each process exercise="11.6" score=0.5 diagnoses=["other-files"] near=["restore: none", "dtype", "files-missing", "several-blocks"]
+# %% one file for each process exercise="11.6" score=0.5 diagnoses=["other-files"] near=["none-in-a-name", "restore: none", "dtype", "files-missing", "several-blocks"]
 def save(folder, x):
     mine = np.concatenate([s.data for s in x.addressable_shards if s.replica_id == 0])
     np.save(folder / f"process-{jax.process_index()}.npy", mine)
@@ -494,7 +587,7 @@ def restore(folder, sharding, shape):
     return jax.make_array_from_callback(shape, sharding, read)
 
 
-# %% files that lie in the block, and no others exercise="11.6" score=0.5 diagnoses=["raised"] near=["restore: file-not-found", "restore: block-shape", "restore: values", "restore: whole-files-alone"]
+# %% files that lie in the block, and no others exercise="11.6" score=0.5 diagnoses=["raised"] near=["restore: file-not-found", "restore: block-shape", "restore: other-rows", "restore: whole-files-alone"]
 def save(folder, x):
     for shard in x.addressable_shards:
         start, stop, _ = shard.index[0].indices(len(x))
@@ -513,7 +606,7 @@ def restore(folder, sharding, shape):
     return jax.make_array_from_callback(shape, sharding, read)
 
 
-# %% files that lie in the block, written into zeros exercise="11.6" score=0.5 diagnoses=["whole-files-alone"] near=["restore: values", "restore: sorted-as-text"]
+# %% files that lie in the block, written into zeros exercise="11.6" score=0.5 diagnoses=["whole-files-alone"] near=["restore: other-rows", "restore: sorted-as-text"]
 def save(folder, x):
     for shard in x.addressable_shards:
         start, stop, _ = shard.index[0].indices(len(x))
@@ -550,7 +643,7 @@ def restore(folder, sharding, shape):
     return jax.make_array_from_callback(shape, sharding, lambda index: whole[index[0]])
 
 
-# %% the first process gathers alone, and puts files together backwards exercise="11.6" score=0 diagnoses=["waits", "values"] near=["written-twice", "restore: sorted-as-text"]
+# %% the first process gathers alone, and puts files together backwards exercise="11.6" score=0 diagnoses=["waits", "other-rows"] near=["written-twice", "restore: sorted-as-text"]
 def save(folder, x):
     if jax.process_index() == 0:
         whole = np.asarray(jax.device_put(x, NamedSharding(x.sharding.mesh, P())))
@@ -565,7 +658,7 @@ def restore(folder, sharding, shape):
     return jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
 
 
-# %% numbered from zero in each process, and halves of numbers exercise="11.6" score=0 diagnoses=["numbered-from-zero", "dtype"] near=["written-twice", "restore: values"]
+# %% numbered from zero in each process, and halves of numbers exercise="11.6" score=0 diagnoses=["numbered-from-zero", "dtype"] near=["written-twice", "restore: other-rows"]
 def save(folder, x):
     start = 0
     for shard in x.addressable_shards:
@@ -598,6 +691,23 @@ def restore(folder, sharding, shape):
         start, stop = map(int, file.stem.split("-"))
         whole[start:stop] = np.load(file)
     jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
+
+
+# %% names by the ends of slices exercise="11.6" score=0.5 diagnoses=["none-in-a-name"] near=["other-files"]
+def save(folder, x):
+    for shard in x.addressable_shards:
+        if shard.replica_id == 0:
+            rows = shard.index[0]
+            np.save(folder / f"{rows.start}-{rows.stop}.npy", shard.data)
+
+
+def restore(folder, sharding, shape):
+    def first_row(file):
+        return int(file.stem.split("-")[0])
+
+    files = [np.load(f, mmap_mode="r") for f in sorted(folder.glob("*.npy"), key=first_row)]
+    whole = np.concatenate(files)
+    return jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
 
 
 # %% tokens cut as well as texts, in other words exercise="11.7" score=1 near=["waits-for-data", "works-too-much", "sends-too-much", "over-the-cap", "eight-times", "ascends", "unchanged", "looks-ahead", "devices-unused", "one-device", "another-program"]
@@ -852,7 +962,7 @@ def train_step(params, x, y):
 
 design = (layouts, train_step)
 
-# %% the sizes of SMALL written in exercise="11.7" score=0 diagnoses=["does-not-reshape"] near=["another-program", "only-the-first"]
+# %% the sizes of SMALL written in exercise="11.7" score=0 diagnoses=["does-not-reshape"] near=["never-summed", "another-program", "only-the-first"]
 specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
 layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
 
@@ -1060,7 +1170,7 @@ layouts = {name: NamedSharding(line, P()) for name in SMALL} | {"up": ...}
 design = (layouts, plain_step)
 
 
-# %% four of the devices exercise="11.7" score=0 diagnoses=["devices-unused"] near=["one-device"]
+# %% four of the devices exercise="11.7" score=0 diagnoses=["devices-unused"] near=["never-summed", "one-device"]
 half = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,), devices=devices[:4])
 specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
 layouts = {n: NamedSharding(half, s) for n, s in zip(SMALL, specs, strict=True)}
@@ -1106,3 +1216,54 @@ design = layouts, plain_step
 # %% on two meshes exercise="11.7" score=0 diagnoses=["several-meshes"]
 layouts = dict.fromkeys(SMALL, NamedSharding(line, P())) | {"batch": NamedSharding(wide, P("x"))}
 design = layouts, plain_step
+
+
+# %% each device's gradient is that of its own texts exercise="11.7" score=0 diagnoses=["never-summed"] near=["eight-times"]
+specs = {
+    "qkv": P(None, "x"),
+    "out": P(None, None, "x"),
+    "up": P("x"),
+    "down": P("x"),
+    "batch": P("x"),
+}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    dimensions = {"qkv": 1, "out": 2, "up": 0, "down": 0}
+
+    def piece(name, w):
+        size = w.shape[dimensions[name]] // lax.axis_size("x")
+        start = lax.axis_index("x") * size
+        return lax.dynamic_slice_in_dim(w, start, size, dimensions[name])
+
+    def body(params, x, y):
+        whole = [
+            {n: lax.all_gather(w, "x", axis=dimensions[n], tiled=True) for n, w in layer.items()}
+            for layer in params
+        ]
+        down = jax.grad(model_loss)(whole, x, y)
+        mine = [{n: piece(n, d) for n, d in layer.items()} for layer in down]
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, mine)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    return jax.shard_map(body, in_specs=(weights, P("x"), P("x")), out_specs=weights)(params, x, y)
+
+
+design = (layouts, train_step)
+
+
+# %% copies, each with a gradient of its own exercise="11.7" score=0 diagnoses=["never-summed"] near=["copies-disagree"]
+layouts = dict.fromkeys(SMALL, NamedSharding(line, P())) | {"batch": NamedSharding(line, P("x"))}
+
+
+def train_step(params, x, y):
+    def body(params, x, y):
+        down = jax.grad(model_loss)(params, x, y)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    specs = P(), P("x"), P("x")
+    return jax.shard_map(body, in_specs=specs, out_specs=P(), check_vma=False)(params, x, y)
+
+
+design = (layouts, train_step)

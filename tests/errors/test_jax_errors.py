@@ -18,6 +18,13 @@ def mapped(body, in_specs="x", out_specs="x"):
     return lambda x: jax.shard_map(body, mesh=LINE, in_specs=cut, out_specs=join)(x)
 
 
+def pencils(body):
+    spec = jax.P("x", "y")
+    return lambda x: jax.shard_map(
+        body, mesh=mesh(x=4, y=2), in_specs=spec, out_specs=jax.P(None, ("x", "y"))
+    )(x)
+
+
 def insists(x):
     assert x is None
 
@@ -44,6 +51,10 @@ def typed(function):
         (mapped(lambda a: lax.axis_index("y") + a), "unbound-axis"),
         (lambda x: lax.psum(x, "x"), "unbound-axis"),
         (mapped(lambda a: lax.all_to_all(a, "x", 1, 0)), "untiled"),
+        (mapped(lambda a: lax.all_to_all(a[:4], "x", 0, 1, tiled=True)), "split-does-not-divide"),
+        (pencils(lambda a: lax.all_to_all(a, ("x", "y"), 0, 1, tiled=True)),
+         "split-over-several-axes"),
+        (lambda x: jnp.fft.rfft(x + 1j), "real-input"),
         (mapped(lambda a: a + lax.all_gather(a, "x", tiled=True)), "shapes-do-not-fit"),
         (lambda x: mapped(lambda a: a)(x[:12]), "does-not-divide"),
         (mapped(lambda a: np.asarray(a)), "asks-for-numbers"),

@@ -60,6 +60,41 @@ def test_a_layout_that_the_arguments_mesh_cannot_describe_is_judged_all_the_same
     assert np.array_equal(result, 2 * values)
 
 
+BOX = (Argument((8, 12, 4), GRID, ("x", "y", None), "complex64", mode="auto"),)
+
+
+def run_on_a_box(body):
+    def function(x):
+        in_specs, out_specs = jax.P("x", "y"), jax.P("x", None, "y")
+        return jax.shard_map(body, in_specs=in_specs, out_specs=out_specs, check_vma=False)(x)
+
+    values = BOX[0].draw(np.random.default_rng(1))
+    return programs.run(programs.export(function, BOX, under_mesh=True), BOX, [[values]])
+
+
+def gathered(mine):
+    return jax.lax.all_gather(mine, "y", axis=1, tiled=True)
+
+
+def test_a_transform_that_xla_compiles_and_cannot_run_is_not_run(capfd):
+    with pytest.raises(programs.ProgramError, match="by an error of its own") as caught:
+        run_on_a_box(lambda mine: gathered(jnp.fft.fft(mine))[..., :2])
+    assert caught.value.diagnosis == "error-of-xla"
+    assert capfd.readouterr().err == ""  # when it runs, each device prints a stack trace
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda mine: jnp.fft.fft(gathered(mine))[..., :2],
+        lambda mine: jax.lax.all_to_all(jnp.fft.fft(mine), "y", 2, 1, tiled=True),
+        lambda mine: gathered(jnp.fft.fft(mine, axis=0))[..., :2],
+    ],
+)
+def test_other_transforms_are_run(body):
+    assert run_on_a_box(body).outputs[0][0].shape == (8, 12, 4)
+
+
 def replicated(a, b):
     """Right values, with a copy everywhere where the mesh is Explicit."""
     made = jnp.sin(a) * b

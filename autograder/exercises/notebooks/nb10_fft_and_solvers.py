@@ -66,16 +66,51 @@ AUDIT: Final = Exercise(
         ),
         Predicts(
             "audit", "share", "how much of the whole work each device does", 1.0,
-            {"fair-share": 1 / 8, "turned-over": 8.0, "per-cent": 100.0},
+            {"fair-share": 1 / 8, "of-all-devices": 8.0, "per-cent": 100.0},
             tolerance=0.01,
+        ),
+        Predicts(
+            "audit", "larger", "the GiB that it moves on each of 4,096 devices", 8 * (1 + 1 / 64),
+            {
+                "the-last-gather": 8.0,
+                "the-first-gather": 8 / 64,
+                "of-this-mesh": AnyOf((8 * (1 + 1 / 4), 8 * (1 + 1 / 2))),
+                "of-real-numbers": 4 * (1 + 1 / 64),
+                "of-the-box": 4.0,
+                "in-gb": 8 * (1 + 1 / 64) * 1.024**3,
+                "in-bytes": 8 * (1 + 1 / 64) * 2**30,
+                "what-goes-in": 8 * (1 / 64 + 1 / 64**2),
+                "trusts-the-layout": 0,
+                "as-in-the-small": AnyOf((40_960, 40_960 / 2**30)),
+            },
+            tolerance=0.002,
+        ),
+        Predicts(
+            "audit", "enough", "the MiB that two exchanges move on each of 4,096 devices", 4.0,
+            {
+                "one-exchange": 2.0,
+                "real-exchange": 1.0,
+                "sent": 4 * 63 / 64,
+                "whole-box": AnyOf((8192.0, 16_384.0, 8320.0)),
+                "in-gib": AnyOf((4 / 1024, 2 / 1024)),
+                "in-bytes": AnyOf((4 * 2.0**20, 2 * 2.0**20)),
+            },
+            tolerance=0.002,
+        ),
+        Predicts(
+            "audit", "helps", "what lets a box through that does not fit", "more memory",
+            {"more-devices": "more devices", "faster-network": "a faster network"},
         ),
     ),
     hints=(
         "For the layout: jax.jit(jnp.fft.fftn)(cube).sharding.spec. For the rest: "
         "communication(jnp.fft.fftn, cube).",
         "A report has .collectives (each with its .kind), .bytes and .flops.",
-        "share compares the .flops of two reports: that of cube, which is cut, and that of alone, "
-        "which is not.",
+        "share compares the .flops of two reports: that of cube, which is sharded, and that of "
+        "alone, which is not.",
+        "For the large machine: cube has 16³ numbers, 8 bytes each as complex ones, on a mesh of "
+        "4 × 2. Which part of that does each of the two all-gathers bring to a device, and which "
+        "size of the mesh decides it?",
     ),
     diagnoses={
         "no-copies-left": "Every device had all of the cube on the way, but its result is cut "
@@ -99,9 +134,26 @@ AUDIT: Final = Exercise(
         "are those of what comes out of them.",
         "per-cent": "That is in per cent; expected a fraction of one.",
         "fair-share": "That would be a device's fair share. What does the report say it does?",
-        "turned-over": "Divide it the other way round: the work of one device by all the work.",
-        "other-prediction": "Measure it: communication(jnp.fft.fftn, cube), and "
-        "jax.jit(jnp.fft.fftn)(cube).sharding.",
+        "of-all-devices": "That is what all eight devices do together, compared with `alone`. A "
+        "report's `.flops` are those of one device already.",
+        "of-this-mesh": "That is what this box would take on the mesh of 4 × 2. How much the "
+        "smaller gather brings depends on the mesh: here it is 64 × 64.",
+        "in-gb": "That is in GB, 10⁹ bytes; expected GiB, 2³⁰ bytes.",
+        "in-gib": "That is in GiB; expected MiB.",
+        "in-bytes": "That is in bytes; the prompt asks for a larger unit.",
+        "as-in-the-small": "That is what cube takes. This box has 64³ times as many numbers.",
+        "one-exchange": "That is what one exchange of a block of complex numbers takes, or two of "
+        "real ones. Asked for are two exchanges of complex numbers.",
+        "real-exchange": "That is what one exchange takes if its numbers are real, of 4 bytes. "
+        "Asked for are two exchanges of complex numbers.",
+        "whole-box": "That is about what fftn moves. An exchange moves each device's own block "
+        "alone, which is 1/4,096 of the box.",
+        "more-devices": "Each device holds the whole box on the way. Does a device get less of it "
+        "when there are more of them?",
+        "faster-network": "Where memory is short, it does not help that the numbers come sooner.",
+        "other-prediction": "The first four can be measured: communication(jnp.fft.fftn, cube), "
+        "and jax.jit(jnp.fft.fftn)(cube).sharding. For the large machine, find out which part of "
+        "the box each of the gathers brings to a device.",
     },
 )  # fmt: skip
 
@@ -156,6 +208,43 @@ def _alone(x: Any) -> Any:
     return _in_parts(x, _cuts(x.shape), 0, 1, 2)
 
 
+def _in_stages(
+    cuts: Callable[[tuple[int, ...]], tuple[tuple[int, ...], ...]], *stages: tuple[int, ...]
+) -> Callable[[Any], Any]:
+    """The mistake of transforming along other dimensions than are whole.
+
+    Args:
+        cuts: gives, for a box's shape, into how many parts it is cut before each of the exchanges
+            and after the last.
+        stages: the dimensions along which blocks are transformed at each of these times.
+    """
+
+    def mistaken(x: Any) -> Any:
+        made = x.astype(np.complex64)
+        for parts, axes in zip(cuts(x.shape), stages, strict=True):
+            made = _in_parts(made, parts, *axes) if axes else made
+        return made
+
+    return mistaken
+
+
+def _of_slabs(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Into how many parts slabs are cut: before the exchange and after it."""
+    return _cuts(shape), _in_the_end(shape)
+
+
+def _of_pencils(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Into how many parts pencils are cut: before, between and after two exchanges."""
+    first, second, _ = _cuts(shape)
+    return (first, second, 1), (first, 1, second), (1, first, second)
+
+
+def _backwards_along(*axes: int) -> Callable[[Any], Any]:
+    """The mistake of an inverse transform along some dimensions."""
+    others = tuple(axis for axis in range(3) if axis not in axes)
+    return lambda x: np.fft.ifftn(np.fft.fftn(x, axes=others), axes=axes)
+
+
 def _along(*axes: int) -> Callable[[Any], Any]:
     return lambda x: np.fft.fftn(x, axes=axes)
 
@@ -189,6 +278,8 @@ LOCAL: Final = Exercise(
                 "block-by-block": _alone,
                 "inverse": _backwards(2),
                 "sign-turned": _too_much_in_it(2),
+                "half-of-the-waves": lambda x: np.fft.rfft(x.real),
+                "real-part-alone": lambda x: np.fft.fft(x.real),
                 "nothing-transformed": lambda x: x,
             },
             under_mesh=True,
@@ -218,6 +309,10 @@ LOCAL: Final = Exercise(
         "inverse": "That is the inverse transform.",
         "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
         "its factor.",
+        "half-of-the-waves": "That is the real transform of x.real: rfft leaves out the waves "
+        "with negative numbers, and x.real leaves out the imaginary part.",
+        "real-part-alone": "That is the transform of x.real. x is complex, and its imaginary part "
+        "counts too.",
         "nothing-transformed": "That is x, as it came.",
     },
     about=(Requests,),
@@ -251,7 +346,13 @@ SLAB: Final = Exercise(
                 "block-by-block": _alone,
                 "part-of-dimension-0": lambda x: np.fft.fft(_alone(x), axis=0),
                 "part-of-dimension-1": lambda x: _in_parts(x, _in_the_end(x.shape), 0, 1, 2),
+                "dimension-1-again": _in_stages(_of_slabs, (1, 2), (1,)),
+                "dimension-2-again": _in_stages(_of_slabs, (1, 2), (2,)),
                 "inverse": _backwards(0, 1, 2),
+                "inverse-along-0": _backwards_along(0),
+                "inverse-along-1": _backwards_along(1),
+                "inverse-along-2": _backwards_along(2),
+                "inverse-in-the-planes": _backwards_along(1, 2),
                 "sign-turned": _too_much_in_it(0, 1, 2),
             },
             under_mesh=True,
@@ -285,7 +386,20 @@ SLAB: Final = Exercise(
         "part of it, and once more when it was whole. fftn transforms along all dimensions.",
         "part-of-dimension-1": "You transformed along dimension 1 while each device had only a "
         "part of it: after the exchange it is cut. It has to be done before.",
+        "dimension-1-again": "After the exchange you transformed along dimension 1 once more, of "
+        "which each device then has only a part. Which dimension is still to be transformed?",
+        "dimension-2-again": "After the exchange you transformed along dimension 2 once more: "
+        "jnp.fft.fft takes the last dimension unless `axis` says otherwise. Which dimension is "
+        "still to be transformed?",
         "inverse": "That is the inverse transform.",
+        "inverse-along-0": "Along dimension 0 that is the inverse transform, and along the others "
+        "the transform.",
+        "inverse-along-1": "Along dimension 1 that is the inverse transform, and along the others "
+        "the transform.",
+        "inverse-along-2": "Along dimension 2 that is the inverse transform, and along the others "
+        "the transform.",
+        "inverse-in-the-planes": "Along dimensions 1 and 2 that is the inverse transform, and "
+        "along dimension 0 the transform.",
         "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
         "its factor.",
         "shape": "A block of the result has all of dimension 0, and a part of dimension 1. What do "
@@ -346,7 +460,19 @@ PENCIL: Final = Exercise(
                 "parts-of-dimensions-1-and-2": lambda x: _in_parts(
                     x, _in_the_end(x.shape), 0, 1, 2
                 ),
+                "part-of-dimension-1-at-the-end": _in_stages(_of_pencils, (2,), (), (0, 1)),
+                "part-of-dimension-2": _in_stages(_of_pencils, (), (1, 2), (0,)),
+                "dimension-0-first": _in_stages(_of_pencils, (0,), (1,), (0,)),
+                "dimension-1-first": _in_stages(_of_pencils, (1,), (1,), (0,)),
+                "dimension-0-between": _in_stages(_of_pencils, (2,), (0,), (0,)),
+                "dimension-2-between": _in_stages(_of_pencils, (2,), (2,), (0,)),
+                "dimension-1-last": _in_stages(_of_pencils, (2,), (1,), (1,)),
+                "dimension-2-last": _in_stages(_of_pencils, (2,), (1,), (2,)),
+                "dimension-2-always": _in_stages(_of_pencils, (2,), (2,), (2,)),
                 "inverse": _backwards(0, 1, 2),
+                "inverse-along-0": _backwards_along(0),
+                "inverse-along-1": _backwards_along(1),
+                "inverse-along-2": _backwards_along(2),
                 "sign-turned": _too_much_in_it(0, 1, 2),
             },
             under_mesh=True,
@@ -375,7 +501,37 @@ PENCIL: Final = Exercise(
         "part of it. It is whole between the two exchanges.",
         "parts-of-dimensions-1-and-2": "You transformed along dimensions 1 and 2 while each device "
         "had only a part of them. After both exchanges, dimension 0 alone is whole.",
+        "part-of-dimension-1-at-the-end": "You transformed along dimension 1 after both "
+        "exchanges, when each device has only a part of it again.",
+        "part-of-dimension-2": "You transformed along dimension 2 after the first exchange, when "
+        "each device has only a part of it.",
+        "dimension-0-first": "Before the first exchange you transformed along dimension 0, of "
+        "which each device has only a part. Which dimension is whole there?",
+        "dimension-1-first": "Before the first exchange you transformed along dimension 1, of "
+        "which each device has only a part. Which dimension is whole there?",
+        "dimension-0-between": "Between the exchanges you transformed along dimension 0, of which "
+        "each device has only a part. Which dimension has the first exchange made whole?",
+        "dimension-2-between": "Between the exchanges you transformed along dimension 2, of which "
+        "each device has only a part there. Which dimension has the first exchange made whole?",
+        "dimension-1-last": "After the second exchange you transformed along dimension 1, of which "
+        "each device has only a part there. Which dimension has that exchange made whole?",
+        "dimension-2-last": "After the second exchange you transformed along dimension 2, of which "
+        "each device has only a part there. Which dimension has that exchange made whole?",
+        "dimension-2-always": "All three times you transformed along dimension 2: jnp.fft.fft "
+        "takes the last dimension unless `axis` says otherwise. Which dimension is whole each "
+        "time?",
+        "split-over-several-axes": "This exercise asks for two exchanges, each among the devices "
+        "along one axis. Which axis cuts the dimension that you need next?",
+        "split-does-not-divide": "Which dimension is whole at that time, so that the exchange can "
+        "cut it?",
+        "error-of-xla": "This exercise asks for all-to-alls, and for no all-gather.",
         "inverse": "That is the inverse transform.",
+        "inverse-along-0": "Along dimension 0 that is the inverse transform, and along the others "
+        "the transform.",
+        "inverse-along-1": "Along dimension 1 that is the inverse transform, and along the others "
+        "the transform.",
+        "inverse-along-2": "Along dimension 2 that is the inverse transform, and along the others "
+        "the transform.",
         "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
         "its factor.",
         "shape": "What does each exchange make whole (concat_axis), and what does it cut "
@@ -613,6 +769,7 @@ GRADIENTS: Final = Exercise(
             "cg",
             never=("all-to-all", "reduce-scatter", "collective-permute"),
             some=("all-gather", "all-reduce"),
+            least=(STEPS - 1, 1),  # of the last step's product, a number would do
         ),
         CommunicatesAtMost(
             "cg",
@@ -645,6 +802,8 @@ GRADIENTS: Final = Exercise(
         "away-from-it": "The share of the last direction is to be added, and it is taken away.",
         "solved-outright": f"That is the solution itself; expected what {STEPS} steps make of "
         f"zero.",
+        "too-seldom": "Each step multiplies A by a new direction. Is one gathered before the loop? "
+        "It is out of date after the first step.",
         "the-residual": "That is the residual, and not x.",
         "the-direction": "That is the next direction, and not x.",
         "not-replicated": "What every device is to have alike has to come from an all-reduce.",
@@ -672,6 +831,7 @@ def _factored(
     rows: int = 0,
     steps: int | None = None,
     itself: bool = False,
+    above: float | None = None,
 ) -> Any:
     """A matrix factorised into L and U, both in one, in double precision.
 
@@ -681,6 +841,8 @@ def _factored(
         rows: if not 0, each so many rows are factorised without those above them.
         steps: after how many it ends.
         itself: whether row k is taken off itself, too.
+        above: if not None, rows above row k are changed, too, and their multiples kept so many
+            times as large.
     """
     made, n = A.astype(np.float64), len(A)
     for k in range(n)[:steps]:
@@ -688,12 +850,39 @@ def _factored(
         row, others = made[k].copy(), slice(k if itself else k + 1, end)
         made[others, k] /= row[k]
         made[others, k + 1 :] -= np.outer(made[others, k], row[k + 1 :])
+        if above is not None:
+            multiples = made[:k, k] / row[k]
+            made[:k, k + 1 :] -= np.outer(multiples, row[k + 1 :])
+            made[:k, k] = above * multiples
     return (np.triu(made) + below * np.tril(made, -1)).astype(np.float32)
+
+
+def _devices_of(n: int) -> int:
+    """How many devices a matrix of this size is laid out over."""
+    return next(devices for devices, (size, _) in FACTORED.items() if size == n)
 
 
 def _rows_of(n: int) -> int:
     """How many rows a device has of a matrix of this size."""
-    return n // next(devices for devices, (size, _) in FACTORED.items() if size == n)
+    return n // _devices_of(n)
+
+
+def _masked_by_place(A: Any, in_turn: bool) -> Any:  # noqa: N803
+    """The factorisation where the right row is sent, and each device masks by places in its block.
+
+    Args:
+        A: the matrix.
+        in_turn: whether places are compared with that of row k in its block, or with k itself.
+    """
+    made = A.astype(np.float64)
+    rows = _rows_of(len(A))
+    places = np.arange(len(A)) % rows
+    for k in range(len(A)):
+        row = made[k].copy()
+        below = places > (k % rows if in_turn else k)
+        made[below, k] /= row[k]
+        made[below, k + 1 :] -= np.outer(made[below, k], row[k + 1 :])
+    return made.astype(np.float32)
 
 
 def _all_at_once(A: Any) -> Any:  # noqa: N803
@@ -744,6 +933,36 @@ def _back_from_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
     return x.astype(np.float32)
 
 
+def _u_before_l(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution of U L x = b."""
+    return _by_factors(LU, _by_factors(LU, b, forward=False), back=False)
+
+
+def _averaged(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution where each number comes from an average over the devices, and not a sum."""
+    packed, x, p = LU.astype(np.float64), b.astype(np.float64), _devices_of(len(b))
+    for k in range(len(b)):
+        x[k + 1 :] -= packed[k + 1 :, k] * x[k] / p
+    for k in reversed(range(len(b))):
+        x[k] /= packed[k, k] * p
+        x[:k] -= packed[:k, k] * x[k]
+    return x.astype(np.float32)
+
+
+def _by_places(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution where each device numbers its rows from 0."""
+    rows = _rows_of(len(b))
+    packed = LU.astype(np.float64).reshape(-1, rows, len(b))
+    x = b.astype(np.float64).reshape(-1, rows)
+    for k in range(rows):
+        x[:, k + 1 :] -= packed[:, k + 1 :, k] * x[:, k].sum()
+    for k in reversed(range(rows)):
+        known = (x[:, k] / packed[:, k, k]).sum()
+        x[:, :k] -= packed[:, :k, k] * known
+        x[:, k] = known
+    return x.reshape(b.shape).astype(np.float32)
+
+
 def _ones_in_u(LU: Any, b: Any) -> Any:  # noqa: N803
     """The solution where U is taken to have ones on its diagonal, too."""
     packed = LU.astype(np.float64)
@@ -783,7 +1002,15 @@ ELIMINATION: Final = Exercise(
                 "each-for-itself": lambda A: _factored(A, rows=_rows_of(len(A))),  # noqa: N803
                 "first-rows-alone": lambda A: _factored(A, steps=_rows_of(len(A))),  # noqa: N803
                 "itself-too": lambda A: _factored(A, itself=True),  # noqa: N803
+                "last-step-missing": lambda A: _factored(A, steps=-2),  # noqa: N803
                 "numbers-of-the-block": _all_at_once,
+                "mask-of-the-block": lambda A: _masked_by_place(A, in_turn=True),  # noqa: N803
+                "mask-by-place": lambda A: _masked_by_place(A, in_turn=False),  # noqa: N803
+                "rows-above-too": lambda A: _factored(A, steps=-1, above=1),  # noqa: N803
+                "rows-above-n-times": lambda A: _factored(A, above=1),  # noqa: N803
+                "gauss-jordan": lambda A: _factored(A, steps=-1, above=0),  # noqa: N803
+                "gauss-jordan-n-times": lambda A: _factored(A, above=0),  # noqa: N803
+                "averaged": lambda A: _factored(A, below=_devices_of(len(A))),  # noqa: N803
                 "ones-in-u": _crout,
                 "nothing-done": lambda A: A,  # noqa: N803
             },
@@ -814,6 +1041,9 @@ ELIMINATION: Final = Exercise(
                 "divided-on-the-way": _divided_on_the_way,
                 "back-from-the-first": _back_from_the_first,
                 "never-divided": _ones_in_u,
+                "u-before-l": _u_before_l,
+                "averaged": _averaged,
+                "numbers-of-the-block": _by_places,
                 "one-matrix": lambda LU, b: np.linalg.solve(LU, b),  # noqa: N803
             },
             under_mesh=True,
@@ -852,6 +1082,29 @@ ELIMINATION: Final = Exercise(
         "itself-too": "Row k is taken off itself, too. Only the rows below it change in step k.",
         "numbers-of-the-block": "Each device numbers its rows from 0 on, so that several of them "
         "take row k for theirs. Which rows of the whole matrix does a device have?",
+        "last-step-missing": "The last step is missing: there are n - 1 of them, and it is the "
+        "last row that the last one changes.",
+        "mask-of-the-block": "Row k is right, but which rows change is decided by their place in a "
+        "device's block: those after the place that row k has in its own. Which rows of the whole "
+        "matrix does a device have?",
+        "mask-by-place": "Row k is right, but which rows change is decided by comparing k with a "
+        "row's place in its block, counted from 0. Which rows of the whole matrix does a device "
+        "have?",
+        "rows-above-too": "Rows above row k are changed, too. Only those below it change in step "
+        "k.",
+        "rows-above-n-times": "Rows above row k are changed, too. Only those below it change in "
+        "step k.",
+        "gauss-jordan": "That is Gauss–Jordan elimination: rows above row k are changed, too, and "
+        "become zero in column k. Only those below it change in step k.",
+        "gauss-jordan-n-times": "That is Gauss–Jordan elimination: rows above row k are changed, "
+        "too, and become zero in column k. Only those below it change in step k.",
+        "lu: averaged": "U is right, and each number of L is as many times too large as there are "
+        "devices. That comes of an average over the devices (pmean) of a row that all but one "
+        "have as zeros: only their sum is the row.",
+        "substitute: averaged": "Each number that is sent is divided by the number of devices. An "
+        "average over the devices (pmean), of which all but one bring zeros, is not the number; "
+        "their sum is.",
+        "u-before-l": "That is the solution of U L x = b: U is solved with before L.",
         "ones-in-u": "That is a factorisation in which U has ones on its diagonal; expected L to "
         "have them.",
         "nothing-done": "That is A, as it came.",
@@ -913,6 +1166,36 @@ def _by_rounds(A: Any, number: Callable[[Any, Any, int, int], Any]) -> Any:  # n
     return made.astype(np.float32)
 
 
+def _masked_in_blocks(A: Any) -> Any:  # noqa: N803
+    """The factorisation where the right rows are sent, and masks number rows in blocks."""
+    made = A.astype(np.float64)
+    rounds, p, _ = A.shape
+    place, device = np.indices((rounds, p))
+    with np.errstate(all="ignore"):
+        for k in range(rounds * p):
+            row = made[k // p, k % p].copy()
+            below = device * rounds + place > k
+            multiples = made[below, k] / row[k]
+            made[below, k + 1 :] -= np.outer(multiples, row[k + 1 :])
+            made[below, k] = multiples
+    return made.astype(np.float32)
+
+
+def _without_steps(A: Any, left_out: Callable[[int, int], bool]) -> Any:  # noqa: N803
+    """The factorisation without some of its steps.
+
+    Args:
+        A: the matrix, its rows dealt out.
+        left_out: whether a step is left out, by its number and that of the devices.
+    """
+    made = A.astype(np.float64).reshape(-1, A.shape[-1])
+    for k in range(len(made)):
+        if not left_out(k, A.shape[1]):
+            made[k + 1 :, k] /= made[k, k]
+            made[k + 1 :, k + 1 :] -= np.outer(made[k + 1 :, k], made[k, k + 1 :])
+    return made.reshape(A.shape).astype(np.float32)
+
+
 DEALT: Final = Exercise(
     id="10.8",
     title="Everybody has work",
@@ -928,7 +1211,21 @@ DEALT: Final = Exercise(
             {
                 "multipliers-missing": _dealt(lambda A: _factored(A, below=0)),  # noqa: N803
                 "multipliers-negative": _dealt(lambda A: _factored(A, below=-1)),  # noqa: N803
+                "averaged": lambda A: _dealt(  # noqa: N803
+                    lambda rows: _factored(rows, below=A.shape[1])
+                )(A),
+                "last-step-missing": _dealt(lambda A: _factored(A, steps=-2)),  # noqa: N803
+                "last-round-missing": lambda A: _without_steps(  # noqa: N803
+                    A, lambda k, p: k >= A.shape[-1] - p
+                ),
+                "last-of-each-round": lambda A: _without_steps(  # noqa: N803
+                    A, lambda k, p: k % p == p - 1
+                ),
+                "middle-dimension-dropped": lambda A: _dealt(_factored)(A).reshape(  # noqa: N803
+                    len(A), -1
+                ),
                 "in-blocks": _by_blocks,
+                "mask-in-blocks": _masked_in_blocks,
                 "numbers-turned": lambda A: _by_rounds(A, lambda i, d, p, _: i + p * d),  # noqa: N803
                 "numbers-in-blocks": lambda A: _by_rounds(  # noqa: N803
                     A, lambda i, d, _, left: i + left * d
@@ -966,6 +1263,20 @@ DEALT: Final = Exercise(
         "the multiples, belong there.",
         "multipliers-negative": "The numbers below the diagonal have the other sign: A is L times "
         "U.",
+        "averaged": "U is right, and each number of L is as many times too large as there are "
+        "devices. That comes of an average over the devices (pmean) of a row that all but one "
+        "have as zeros: only their sum is the row.",
+        "last-step-missing": "The last step is missing: there are n - 1 of them, and it is the "
+        "last row that the last one changes.",
+        "last-round-missing": "The last round is missing: its rows are not eliminated with one "
+        "another.",
+        "last-of-each-round": "In each round the last device's row has no turn: each round has as "
+        "many steps as there are devices.",
+        "middle-dimension-dropped": "The numbers are right, but the result has two dimensions. "
+        "A device's block comes with a middle dimension of length 1, and has to leave with it.",
+        "mask-in-blocks": "The right rows are sent, but which rows change is decided as if they "
+        "were numbered in blocks, all of the first device's and then all of the next one's. Which "
+        "row of the whole matrix is in place i of device d?",
         "in-blocks": "The rows are taken in blocks: all of the first device, then all of the next. "
         "Row i is at [i // p, i % p]: they are dealt out in turn.",
         "numbers-turned": "Rows are numbered as if device d had those from p d on. From one row of "

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import jax
 import numpy as np
 
 from autograder.exercises.exercise import Exercise
@@ -49,13 +50,13 @@ HERE: Final = Exercise(
     "all there is, and sharding.addressable_devices_indices_map(shape) says the same of an array "
     "that is still to be made.",
     requirements=(
-        _has("P('x', 'y'), 2", 64, one_device=16, everything=128),
-        _has("P('x'), 2", 64, one_device=32, counts_copies=128),
-        _has("P('y'), 2", 128, fair_share=64, counts_copies=256),
-        _has("P(None, 'x'), 4", 32, counts_copies=64, everything=128),
+        _has("P('x', 'y'), 2", 64, one_device=16, everything=128, rows=8),
+        _has("P('x'), 2", 64, one_device=32, counts_copies=128, rows=8),
+        _has("P('y'), 2", 128, fair_share=64, counts_copies=256, rows=16),
+        _has("P(None, 'x'), 4", 32, counts_copies=64, everything=128, rows=16),
         _has("P('y', 'x'), 4", 32, one_device=16, everything=128),
-        _has("P('y'), 4", 128, fair_share=32, one_device=64, counts_copies=256),
-        _has("P(), 4", 128, fair_share=32, counts_copies=256),
+        _has("P('y'), 4", 128, fair_share=32, one_device=64, counts_copies=256, rows=16),
+        _has("P(), 4", 128, fair_share=32, counts_copies=256, rows=16),
     ),
     hints=(
         "Draw the mesh: four rows of two devices, in order. Which of them are process 1's, where "
@@ -71,6 +72,8 @@ HERE: Final = Exercise(
         "block. How many different numbers are there?",
         "fair-share": "That is an even share for each process. But the axis x, along which the "
         "processes follow each other, does not cut this array.",
+        "rows": "That is in how many of the rows process 1 has anything. Asked is how many "
+        "numbers: how many does it have in each of these rows?",
         "everything": "That is the whole array. Does one of the axes that cut it lead from one "
         "process to another?",
     },
@@ -92,7 +95,7 @@ def _line(cell: str, right: str, **mistakes: Any) -> Predicts:
     )
 
 
-_ALL_TAKE_PART: Final = AnyOf(("raises", "waits", "wrong numbers"))
+_NOT_AT_ALL: Final = AnyOf(("raises", "waits", "wrong numbers"))
 
 _OF_ONE: Final = AnyOf(("works", "raises", "wrong numbers"))
 
@@ -103,17 +106,17 @@ LINES: Final = Exercise(
     "processes, in the same order and with the same numbers; whatever is a process's own affair, "
     "such as printing, may differ.",
     requirements=(
-        _line("print(x)", "works", all_take_part=_ALL_TAKE_PART),
+        _line("print(x)", "works", prints_the_shape=_NOT_AT_ALL),
         _line(
             "np.asarray(x)",
             "raises",
             not_all_here=AnyOf(("works", "wrong numbers")),
             no_one_waits="waits",
         ),
-        _line("np.asarray(x[0])", "works", all_take_part=_ALL_TAKE_PART),
-        _line("np.asarray(x.addressable_shards[0].data)", "works", all_take_part=_ALL_TAKE_PART),
+        _line("np.asarray(x[0])", "works", row_for_all=_NOT_AT_ALL),
+        _line("np.asarray(x.addressable_shards[0].data)", "works", own_shard=_NOT_AT_ALL),
         _line("if first: print(x.sum())", "waits", asked_alone=_OF_ONE),
-        _line("total = x.sum(); if first: print(total)", "works", printing_is_free=_ALL_TAKE_PART),
+        _line("total = x.sum(); if first: print(total)", "works", printing_is_free=_NOT_AT_ALL),
         _line("if first: print(x[0])", "waits", row_is_here=_OF_ONE),
         _line(
             "x[8 * jax.process_index()]",
@@ -130,8 +133,12 @@ LINES: Final = Exercise(
         "on_processes. A function that waits is ended after five seconds.",
     ),
     diagnoses={
-        "all-take-part": "Every process runs this line. Whatever it needs of other processes' "
-        "devices, they compute and send, since they run the same line. Try it.",
+        "prints-the-shape": "Of an array that is not all here, print shows the shape and the "
+        "dtype. Every process knows these, so nothing has to be computed or sent. Try it.",
+        "row-for-all": "Both processes run x[0], a program on all eight devices. It brings row 0 "
+        "to every device, so each process has a copy of it, which np.asarray reads.",
+        "own-shard": "x.addressable_shards are those on the process's own devices, so all numbers "
+        "of their data are here. Nothing is needed of the other process.",
         "not-all-here": "np.asarray wants all of x in this process's memory. Half of x is on "
         "devices that this process cannot read, and np.asarray does not communicate.",
         "no-one-waits": "np.asarray does not communicate, so there is nothing to wait for: it "
@@ -209,11 +216,18 @@ BATCH: Final = Exercise(
         "own-array": "An array made by jnp.asarray, or put on one's own devices, is known to no "
         "other process. jax.make_array_from_process_local_data and jax.make_array_from_callback "
         "make arrays that all share.",
+        "split-dimension": "Is the array laid out by the `sharding` that the function was given? A "
+        "mesh that the function makes by itself is another one.",
+        "replicated-dimension": "Is the array laid out by the `sharding` that the function was "
+        "given? A mesh that the function makes by itself is another one.",
+        "other-rows": "Which rows a device needs is the index that the sharding has for it; does "
+        "the function read by that index, or by a count of its own?",
         "none": "Is a return missing?",
         "raised": "jax.make_array_from_callback takes the shape of the whole array, and a function "
         "that returns the block of an index. `rows` itself is not an array; `rows[index]` is.",
-        "block-shape": "What the function given to jax.make_array_from_callback returns has to be "
-        "the block of the index that it is called with: `rows[index]`.",
+        "block-shape": "Each device gets the block of its index, `rows[index]`. The index is what "
+        "jax.make_array_from_callback calls its function with, or what "
+        "sharding.addressable_devices_indices_map(shape) has for the device.",
         "dtype": "The numbers are to stay what they are in the table.",
         "shape": "Does the array's shape follow from how many rows each process gave? Where two "
         "processes need the same rows, that is not their sum.",
@@ -238,6 +252,21 @@ def _gathers(generator: np.random.Generator) -> Sequence[ProcessCase]:
     )
 
 
+def _blocks(case: ProcessCase) -> list[np.ndarray]:
+    """The block of each device, in the order of their numbers."""
+    array = case.given[0]
+    sharding = jax.NamedSharding(case.mesh(), jax.P(*array.spec))
+    indices = sharding.devices_indices_map(array.shape)
+    table = array.values()
+    return [table[indices[device]] for device in jax.devices()]
+
+
+def _stacked(case: ProcessCase) -> tuple[np.ndarray]:
+    """Each process's blocks, one below another, stacked in a dimension more."""
+    blocks = np.array(_blocks(case))
+    return (blocks.reshape(case.processes, -1, blocks.shape[-1]),)
+
+
 HOST: Final = Exercise(
     id="11.4",
     title="Everything to every host",
@@ -249,6 +278,10 @@ HOST: Final = Exercise(
             "a NumPy array with all of x, in every process",
             _gathers,
             lambda case: (Expected(_table(case), host=True),),
+            mistakes={
+                "blocks-in-a-column": lambda case: (np.concatenate(_blocks(case)),),
+                "stacked": _stacked,
+            },
         ),
     ),
     hints=(
@@ -268,6 +301,11 @@ HOST: Final = Exercise(
         "differs-between-processes": "Each process knows the numbers that are here. The others' "
         "have to be sent: which line does that?",
         "shape": "Is that the part that one process has? Every process is to have all of x.",
+        "blocks-in-a-column": "These are the blocks of all devices, one below another. That is x "
+        "where rows alone are cut, and each block is on one device. Where does each block lie in "
+        "x?",
+        "stacked": "These are the blocks of each process, stacked along a dimension of their own. "
+        "x has no such dimension.",
         "on-devices": "Now that every device has all of x, np.asarray(x) works.",
     },
 )
@@ -299,6 +337,11 @@ def _trainings(generator: np.random.Generator) -> Sequence[ProcessCase]:
 def _batches_of(case: ProcessCase) -> np.ndarray:
     _, _, rows, size = case.given
     return rows.values().astype(np.float64).reshape(-1, size.number, 5)
+
+
+def _batches_apart(case: ProcessCase) -> list[np.ndarray]:
+    """For each process, the rows of each batch that it can read."""
+    return np.split(_batches_of(case), case.processes, axis=1)
 
 
 def _first_again(case: ProcessCase) -> np.ndarray:
@@ -348,6 +391,13 @@ TRAINING: Final = Exercise(
                 "eight-times": lambda case: (_trained(case, rate=8 * RATE),),
                 "uphill": lambda case: (_trained(case, rate=-RATE),),
                 "sum-of-rows": lambda case: (_trained(case, rate=RATE * case.given[3].number),),
+                "sum-of-processes": lambda case: (_trained(case, rate=RATE * case.processes),),
+                "averaged-at-the-end": lambda case: (
+                    np.mean([_trained(case, batches=b) for b in _batches_apart(case)], axis=0),
+                ),
+                "one-process-alone": lambda case: (
+                    _trained(case, batches=_batches_apart(case)[0]),
+                ),
             },
         ),
     ),
@@ -378,6 +428,14 @@ TRAINING: Final = Exercise(
         "uphill": "Each step goes up the gradient, not down.",
         "sum-of-rows": "The steps are as many times too large as a batch has rows. Is the loss a "
         "mean there, or a sum?",
+        "sum-of-processes": "The steps are as many times too large as there are processes. Are "
+        "gradients added up over them that should be averaged?",
+        "averaged-at-the-end": "That is the average of what each process comes to if it trains on "
+        "its own rows to the end. After the first step their weights differ, and the next "
+        "gradients are those of different weights. Each step needs the gradient of its whole "
+        "batch.",
+        "one-process-alone": "Those are the weights that follow from process 0's rows alone. Each "
+        "step needs the gradient of its whole batch.",
         "number-of-results": "The weights alone are asked for.",
     },
 )
@@ -403,6 +461,7 @@ def _saves(generator: np.random.Generator) -> Sequence[ProcessCase]:
         case(WIDE, ("x",)),
         case(WIDE, ("y",)),
         case(TALL, (("x", "y"),)),
+        case(WIDE, (None,)),  # one block, of which each device has a copy
     )
 
 
@@ -491,13 +550,15 @@ CHECKPOINT: Final = Exercise(
         "one for its columns.",
         "restore: raised": "Files may be cut in another way than `sharding` cuts: a block can be a "
         "part of one file, or have parts of several.",
-        "restore: values": "Are the files put together in the order of their rows? glob gives them "
-        "in no particular order.",
+        "restore: other-rows": "Are the files put together in the order of their rows? glob gives "
+        "them in no particular order.",
         "restore: whole-files-alone": "These are the numbers that come if a file is used only "
         "where all of its rows are in the block. A block can also be a part of a file, or have "
         "parts of several.",
         "restore: none": "Is a return missing?",
         "dtype": "The numbers are to stay what they are.",
+        "none-in-a-name": "Where rows are not cut, shard.index[0] is slice(None), whose start and "
+        "stop are None. slice.indices(length) gives numbers for any slice.",
         "files-missing": "Which process holds these rows, and what does it write?",
         "no-files": "Is anything written into the folder that the function was given?",
         "restore: sorted-as-text": "The rows are in another order: that in which the files' names "

@@ -99,6 +99,17 @@ def trained(rate: float = RATE, causal: bool = True) -> Callable[..., tuple[np.n
     return step
 
 
+def of_own_tokens(*arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+    """The new parameters, for each part of a batch whose texts are shared among devices."""
+    *weights, x, y = arrays
+    step = trained()
+    return [
+        step(*weights, *of_part)
+        for parts in (8, 4, 2)
+        for of_part in zip(np.split(x, parts), np.split(y, parts), strict=True)
+    ]
+
+
 def _drawn(
     generator: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
 ) -> list[np.ndarray]:
@@ -160,6 +171,7 @@ DESIGN: Final = Exercise(
                 "eight-times": trained(8 * RATE),
                 "looks-ahead": trained(causal=False),
             },
+            of_own_tokens,
         ),
     ),
     hints=(
@@ -197,6 +209,9 @@ DESIGN: Final = Exercise(
         "costs time here, and the memory that it saves is not counted.",
         "eight-times": "The gradient is eight times what it should be. The loss is a mean over all "
         "tokens of the batch: is something added up over the devices that should be averaged?",
+        "never-summed": "On each device the new parameters are those that follow from its own "
+        "texts alone. The gradient is the mean over the tokens of the whole batch: where are the "
+        "devices' gradients brought together?",
         "ascends": "The parameters move by the right amount in the wrong direction: up the "
         "gradient. New parameters are the old ones minus LEARNING_RATE times the gradient.",
         "unchanged": "New parameters are the old ones minus LEARNING_RATE times the gradient.",

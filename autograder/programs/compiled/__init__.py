@@ -12,11 +12,13 @@ from autograder.programs.compiled.reading_modules import (
     program_of,
     read_module,
 )
+from autograder.programs.compiled.transforms import has_transform_in_other_order
 from autograder.programs.compiled.uncounted_work import work_left_out
 
 __all__ = [
     "Program",
     "UnreadableProgramError",
+    "has_transform_in_other_order",
     "operations",
     "program_of",
     "read",

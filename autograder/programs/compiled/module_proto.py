@@ -62,7 +62,9 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "element_type": (2, "int32"),
         "dimensions": (3, "int64*"),
         "tuple_shapes": (4, "ShapeProto*"),
+        "layout": (5, "LayoutProto"),
     },
+    "LayoutProto": {"minor_to_major": (1, "int64*")},
     "LiteralProto": {
         "u8s": (3, "bytes"),
         "s8s": (15, "bytes"),
