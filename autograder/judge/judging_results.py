@@ -8,6 +8,7 @@ import jax
 
 from autograder.evidence import Value, plain
 from autograder.exercises import AnyOf, Exercise, Predicts, Returns
+from autograder.judge.differing_results import how_results_differ
 from autograder.judge.verdict import Finding
 
 LONGEST: Final = 160
@@ -148,8 +149,9 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         _same([c], r) for c, r in zip(came, right, strict=True)
     ):
         return "no-tuple", "The number is right, but it has to be in a tuple. "
-    if all(_is_number(r) and c == str(r) for c, r in zip(came, right, strict=True)):
-        return "in-quotes", "The result is right, but it is a string; expected a number. "
+    if all(isinstance(r, int | float) and c == str(r) for c, r in zip(came, right, strict=True)):
+        kind = "True or False" if isinstance(right[0], bool) else "a number"
+        return "in-quotes", f"The result is right, but it is a string; expected {kind}. "
     if all(isinstance(r, str) for r in right) and not set(map(str, came)) & set(right):
         words = " or ".join(sorted(map(repr, set(right))))
         return "other-word", f"The function returns something else than one of {words}. "
@@ -157,8 +159,11 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         return "other-kind", "The function returns something of another type. "
     if len(came) > 1 and all(_same(c, came[0]) for c in came):
         return "ignores-inputs", "The function returns the same result whatever it is given. "
-    wrong = sum(not _same(c, r) for c, r in zip(came, right, strict=True))
-    return "other-result", f"The result is wrong in {wrong} of {len(cases)} cases."
+    wrong = [(c, r) for c, r in zip(came, right, strict=True) if not _same(c, r)]
+    how = how_results_differ([(c, plain(r)) for c, r in wrong])
+    return "other-result", (
+        f"The result is wrong in {len(wrong)} of {len(cases)} cases{f': {how}' * bool(how)}."
+    )
 
 
 def _whole(value: Any) -> Any:
