@@ -16,20 +16,26 @@ class Returns:
         asks: what the function must return, in a sentence.
         cases: draws the argument lists, of plain data, from a random generator.
         reference: gives the right result.
-        mistakes: for each diagnosis, a function that makes that mistake and no other.
+        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
+            several.
     """
 
     answer: str
     asks: str
     cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
     reference: Callable[..., Any]
-    mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class AnyOf(tuple[Any, ...]):
-    """Several predictions that one diagnosis explains."""
+    """Several predictions, or several functions, that one diagnosis explains."""
 
     __slots__ = ()
+
+
+def ways_of(mistake: Any) -> tuple[Any, ...]:
+    """The predictions or functions that a diagnosis explains, of which there may be just one."""
+    return tuple(mistake) if isinstance(mistake, AnyOf) else (mistake,)
 
 
 @dataclass(frozen=True)

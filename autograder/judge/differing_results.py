@@ -123,9 +123,8 @@ def _numbers(pairs: Pairs) -> str:
 def _bools(pairs: Pairs) -> str:
     """Whether it is True each time where it should not be, or False."""
     for value in (True, False):
-        if all(r is not value and c is value for c, r in pairs):
-            if all(isinstance(r, bool) for _, r in pairs):
-                return f"it is {value} there, and should be {not value}"
+        if all(c is value and r is (not value) for c, r in pairs):
+            return f"it is {value} there, and should be {not value}"
     return ""
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import jax
 
 from autograder.evidence import Value, plain
-from autograder.exercises import AnyOf, Exercise, Predicts, Returns
+from autograder.exercises import AnyOf, Exercise, Predicts, Returns, ways_of
 from autograder.judge.differing_results import how_results_differ
 from autograder.judge.verdict import Finding
 
@@ -135,8 +135,9 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
     """
     came = [result.get("came") for result in results]
     for diagnosis, mistaken in requirement.mistakes.items():
-        if all(_same(c, mistaken(*case)) for c, case in zip(came, cases, strict=True)):
-            return diagnosis, ""
+        for way in ways_of(mistaken):
+            if all(_same(c, way(*case)) for c, case in zip(came, cases, strict=True)):
+                return diagnosis, ""
     if all(c is None for c in came):
         return "nothing-returned", "The function returns None. Does it end with a return? "
     right = [requirement.reference(*case) for case in cases]

@@ -4,15 +4,16 @@ Each of these raises `programs.ProgramError` for a program that cannot be judged
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
 
 from autograder import programs
 from autograder.evidence import Program
-from autograder.exercises import Computes, Designs, Exercise, PlacedLike
+from autograder.exercises import Computes, Designs, Exercise, PlacedLike, ways_of
 from autograder.judge.comparing_values import (
     LENIENT,
     Wrong,
@@ -132,13 +133,17 @@ def _shown(
 def _known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
     """The known mistake that explains what every program gave."""
     for diagnosis, mistaken in requirement.mistakes.items():
-        if all(
-            compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs)), LENIENT) is None
-            for draws, ran in runs
-            for inputs, outputs in zip(draws, ran.outputs, strict=True)
-        ):
+        if all(any(_is_result_of(way, *run) for way in ways_of(mistaken)) for run in runs):
             return diagnosis, "The values are wrong."
     return None
+
+
+def _is_result_of(mistaken: Callable[..., Any], draws: list[list[np.ndarray]], ran: Ran) -> bool:
+    """Whether a program gave what a mistake gives, for every draw of its inputs."""
+    return all(
+        compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs)), LENIENT) is None
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+    )
 
 
 def _of_any_program(ran: Ran) -> Wrong | None:
@@ -251,7 +256,8 @@ def parameters(exercise: Exercise, answer: str) -> list[str]:
     computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
     arguments = asked_of(exercise, answer)[0]
     try:
-        names = list(inspect.signature(next(computes).reference).parameters)
+        known = inspect.signature(next(computes).reference).parameters.values()
+        names = [each.name for each in known if each.default is each.empty]
     except ValueError:  # NumPy's own have none
         names = []
     return (

@@ -89,10 +89,9 @@ def _in_words(found: Sequence[tuple[int, list[int]]], d: int, size: int, wanted:
         everywhere = all((p, ZEROS) in off for p in empty) and len(found[0][1]) == total
         same = everywhere and len({tuple(each) for _, each in found}) == 1
         if len(found[0][1]) < total or same:
-            return (
-                f"Some of the result is missing: {of}, {what}{'s' * (len(empty) > 1)} {_listed(empty)} "
-                f"{'is' if len(empty) == 1 else 'are'} zeros, and the rest is right."
-            )
+            several = len(empty) > 1
+            which = f"{what}{'s' * several} {_listed(empty)} {'are' if several else 'is'}"
+            return f"Some of the result is missing: {of}, {which} zeros, and the rest is right."
     by_place = dict(pieces)
     consistent = all(by_place[place] == source for place, source in pieces)
     if consistent and len(by_place) == total:

@@ -925,3 +925,123 @@ def same_layout(one, other, shape):
 def same_layout(one, other, shape):
     mine, theirs = (described(*each).devices_indices_map((64, 64)) for each in (one, other))
     return mine == theirs
+
+
+# %% in another way: wsc exercise="9.2" score=1 near=["uniform", "drawn-transposed", "another-key", "a-key-for-each-part", "same-part-everywhere"]
+def initialise(seed):
+    w = jax.random.normal(jax.random.key(seed), (64, 512))
+    return lax.with_sharding_constraint(w, P(None, "x")) / jnp.sqrt(64.0)
+
+
+# %% uniform exercise="9.2" score=0 diagnoses=["uniform", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        return jax.random.uniform(jax.random.key(seed), (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% shape swapped, T exercise="9.2" score=0 diagnoses=["drawn-transposed", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        return jax.random.normal(jax.random.key(seed), (512, 64)).T / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% split key exercise="9.2" score=0 diagnoses=["another-key", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        key, sub = jax.random.split(jax.random.key(seed))
+        return jax.random.normal(sub, (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% shard_map same key exercise="9.2" score=0 diagnoses=["same-part-everywhere", "not-counted-yet"]
+def initialise(seed):
+    def body(seed):
+        n = lax.axis_size("x")
+        return jax.random.normal(jax.random.key(seed), (64, 512 // n)) / 8
+
+    return jax.shard_map(body, in_specs=P(), out_specs=P(None, "x"))(seed)
+
+
+# %% shard_map fold in exercise="9.2" score=0 diagnoses=["a-key-for-each-part", "not-counted-yet"]
+def initialise(seed):
+    def body(seed):
+        n = lax.axis_size("x")
+        return (
+            jax.random.normal(
+                jax.random.fold_in(jax.random.key(seed), lax.axis_index("x")), (64, 512 // n)
+            )
+            / 8
+        )
+
+    return jax.shard_map(body, in_specs=P(), out_specs=P(None, "x"))(seed)
+
+
+# %% key of seed+1 exercise="9.2" score=0 diagnoses=["of-other-inputs", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        return jax.random.normal(jax.random.key(seed + 1), (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% by 8 plus exercise="9.2" score=0 diagnoses=["off-by-a-constant", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        return 1 + jax.random.normal(jax.random.key(seed), (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% in another way: by arrays exercise="9.8" score=1 near=["meshes", "mesh-shapes", "any-device", "last-dimension"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    z = np.arange(int(np.prod(shape))).reshape(shape)
+    put = lambda s: {
+        q.device.id: np.asarray(q.data).tolist() for q in jax.device_put(z, s).addressable_shards
+    }
+    return put(a) == put(b)
+
+
+# %% in another way: np.bool exercise="9.8" score=1
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    A, B = a.devices_indices_map(shape), b.devices_indices_map(shape)
+    return np.bool_(
+        sorted((d.id, str(i)) for d, i in A.items()) == sorted((d.id, str(i)) for d, i in B.items())
+    )
+
+
+# %% mesh ids exercise="9.8" score=0 diagnoses=["meshes"]
+def same_layout(one, other, shape):
+    return one[0] == other[0]
+
+
+# %% string exercise="9.8" score=0 diagnoses=["in-quotes"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    return str(a.devices_indices_map(shape) == b.devices_indices_map(shape))
+
+
+# %% mesh shape exercise="9.8" score=0 diagnoses=["mesh-shapes"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    return a.mesh.shape == b.mesh.shape and a.shard_shape(shape) == b.shard_shape(shape)
+
+
+# %% any device exercise="9.8" score=0 diagnoses=["any-device"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    A, B = a.devices_indices_map(shape), b.devices_indices_map(shape)
+    return any(A[d] == B.get(d) for d in A)
+
+
+# %% last dimension exercise="9.8" score=0 diagnoses=["last-dimension"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    A, B = a.devices_indices_map(shape), b.devices_indices_map(shape)
+    return {d: i[-1] for d, i in A.items()} == {d: i[-1] for d, i in B.items()}
