@@ -23,6 +23,10 @@ def _kinds(pairs: Pairs) -> str:
         return ""
     if all(_is_number(c) for c, _ in pairs):
         return "it is one number, and should be a list or tuple"
+    if not all(isinstance(c, list) for c, _ in pairs):
+        return ""
+    if not any(c for c, _ in pairs):
+        return "it is empty"
     came, wanted = ({_depth(pair[i]) for pair in pairs} for i in (0, 1))
     if len(wanted) == len(came) == 1 and came != wanted:
         more = max(came) > max(wanted)
