@@ -1624,7 +1624,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% in another way: generators exercise="5.3" score=1 near=["own-first", "own-twice", "own-left-out", "own-repeated", "single-entry", "numbers-in-turn", "first-block-alone", "added-twice", "mean-for-sum", "sums-of-blocks", "psum_scatter_ref: one-number-each", "first-piece-for-all", "columns", "pieces-begin-at-the-number", "exchanged-and-added", "devices-backwards", "first-of-each-piece", "overwritten"]
+# %% in another way: generators exercise="5.3" score=1 near=["floats", "own-first", "own-twice", "own-left-out", "own-repeated", "single-entry", "numbers-in-turn", "first-block-alone", "added-twice", "mean-for-sum", "sums-of-blocks", "psum_scatter_ref: one-number-each", "first-piece-for-all", "columns", "pieces-begin-at-the-number", "exchanged-and-added", "devices-backwards", "first-of-each-piece", "overwritten"]
 def all_gather_ref(blocks, tiled):
     from itertools import chain
 

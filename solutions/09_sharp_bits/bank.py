@@ -77,7 +77,7 @@ def initialise(seed):
     return with_sharding_constraint(whole, P("x"))
 
 
-# %% keys of one's own exercise="9.2" score=0 diagnoses=["values", "not-counted-yet"]
+# %% keys of one's own exercise="9.2" score=0 diagnoses=["a-key-for-each-part", "not-counted-yet"]
 def initialise(seed):
     def body(seed):
         key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
@@ -1045,3 +1045,11 @@ def same_layout(one, other, shape):
     a, b = described(*one), described(*other)
     A, B = a.devices_indices_map(shape), b.devices_indices_map(shape)
     return {d: i[-1] for d, i in A.items()} == {d: i[-1] for d, i in B.items()}
+
+
+# %% another kind of key exercise="9.2" score=0 diagnoses=["values", "not-counted-yet"] near=["another-key", "a-key-for-each-part", "uniform"]
+def initialise(seed):
+    def draw(seed):
+        return jax.random.normal(jax.random.key(seed, impl="rbg"), (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)

@@ -96,6 +96,12 @@ def turned() -> Answers:
     return {"turned": lambda x: lax.with_sharding_constraint(jnp.sin(x), blocks)}
 
 
+def unlike() -> Answers:
+    """Functions for 1.7 whose results are wrong in a way that has no name."""
+    names = ("shard_shape", "bytes_total", "holders")
+    return dict.fromkeys(names, lambda *given: len(repr(given)))
+
+
 def mistaken() -> Answers:
     """An answer to 3.1 whose values are wrong in a way that has no name."""
     return {"turned": jnp.tan}
@@ -256,7 +262,7 @@ PLANTINGS = [
     Planting("judge.comparing_requests", "compare_requests", "6.9", iterate),
     Planting("judge.judging_costs", "judge_communication", "3.1", turned),
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
-    Planting("judge.differing_results", "how_results_differ", "1.7", functions),
+    Planting("judge.differing_results", "how_results_differ", "1.7", unlike),
     Planting("judge.general_mistakes", "general_mistake", "3.1", mistaken),
     Planting("judge.misplaced_values", "misplaced", "3.1", mistaken),
     Planting("judge.own_results", "own_results", "3.1", mistaken),

@@ -461,8 +461,8 @@ SEQUENCE: Final = Exercise(
         "token needs those of all devices, too.",
         "mean-for-sum": "It is too small by the number of devices: the parts of the sums are "
         "averaged, and they have to be added up.",
-        "own-results": "Along model, different devices have different hidden units, and add them up: "
-        "for one and the same token, or the sums make no sense.",
+        "own-results": "Along model, different devices have different hidden units, and add them "
+        "up: for one and the same token, or the sums make no sense.",
         "too-much-work": "A device has all tokens to multiply, by its own hidden units. Does it "
         "multiply them by others, too?",
     },
