@@ -526,6 +526,14 @@ def _total(logits: Any) -> Any:
     return np.exp(logits - logits.max(1, keepdims=True)).sum(1)
 
 
+def _shifted(logits: Any, labels: Any, by: int) -> Any:
+    """What comes of looking for the word so many places further on; beyond the ends is none."""
+    place, words = labels + by, logits.shape[1]
+    chosen = _chosen(logits, np.clip(place, 0, words - 1))
+    found = np.where((place >= 0) & (place < words), chosen, np.float32(0))
+    return (_logarithm(logits) - found).mean()
+
+
 def _divided(logits: Any, labels: Any, by: int) -> Any:
     """What comes of dividing the sum of the exponentials, as a mean does."""
     return _cross_entropy(logits, labels) - np.float32(np.log(by))
@@ -614,6 +622,9 @@ CROSS_ENTROPY: Final = Exercise(
                 "one-word-too-many": lambda z, t: _edges_counted(
                     z, t, lambda place, words: (place >= 0) & (place <= words)
                 ),
+                "one-place-off": AnyOf(
+                    (lambda z, t: _shifted(z, t, -1), lambda z, t: _shifted(z, t, 1))
+                ),
                 "first-word-missed": lambda z, t: _edges_counted(
                     z, t, lambda place, words: (place > 0) & (place < words)
                 ),
@@ -674,6 +685,8 @@ CROSS_ENTROPY: Final = Exercise(
         "labels. It has to be taken away: place = labels - axis_index * (its number of words).",
         "one-word-too-many": "A label that is the first word of a block is counted by the device "
         "before, too. A block's last place is its number of words less one.",
+        "one-place-off": "The logit of a neighbour of the label's word is taken: places are off by "
+        "one.",
         "first-word-missed": "A label that is the first word of a block is found by nobody: its "
         "place in the block is 0.",
         "probability": "That is the probability of the label, and not its logarithm.",
