@@ -786,7 +786,7 @@ def rearranged(x):
     return jax.shard_map(body, in_specs=specs[0], out_specs=specs[1])(x)
 
 
-# %% squashed on the way exercise="9.7" score=0 diagnoses=["values", "not-counted-yet"]
+# %% squashed on the way exercise="9.7" score=0 diagnoses=["transformed", "not-counted-yet"]
 def rearranged(x):
     between = with_sharding_constraint(jnp.tanh(x), P("y", "x", None))
     return with_sharding_constraint(between, P(None, ("x", "y"), None))
