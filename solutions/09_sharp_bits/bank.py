@@ -771,7 +771,7 @@ def rearranged(x):
     return with_sharding_constraint(between, P(None, ("y", "x"), None))
 
 
-# %% transposed exercise="9.7" score=0 diagnoses=["transposed-by-hand", "shape", "not-counted-yet"] near=["values", "cut-once-more"]
+# %% transposed exercise="9.7" score=0 diagnoses=["transposed-by-hand", "shape", "not-counted-yet"] near=["transformed", "cut-once-more"]
 def rearranged(x):
     return with_sharding_constraint(jnp.swapaxes(x, 1, 2), P(None, ("x", "y"), None))
 

@@ -702,7 +702,7 @@ PATHS: Final = Exercise(
         "collective-permute": "Blocks change places. Do the axes arrive in another order than they "
         "are wanted in, or is a mesh named that is not the current one?",
         "nothing-moved": "The function asked for no layout, or its request had no effect.",
-        "values": "Is anything done to x, other than to lay it out?",
+        "transformed": "Is anything done to x, other than to lay it out?",
         "axes-exchanged": "All blocks are there, in other places: where you move axes by hand, the "
         "order in which you do decides the order in which they lie.",
         "transposed-by-hand": "x is transposed. It is to stay as it is, and be laid out anew.",
