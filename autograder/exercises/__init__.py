@@ -26,7 +26,13 @@ from autograder.exercises.requirements_on_programs import (
     WorksAtMost,
     allowed,
 )
-from autograder.exercises.requirements_on_values import AnyOf, AnyOrder, Predicts, Returns
+from autograder.exercises.requirements_on_values import (
+    AnyOf,
+    AnyOrder,
+    Predicts,
+    Returns,
+    ways_of,
+)
 
 # isort: split
 # Last, since it loads the exercises of other courses, and those import what stands above.
@@ -74,4 +80,5 @@ __all__ = [
     "module_of",
     "parts_of_courses",
     "pictured",
+    "ways_of",
 ]

@@ -18,7 +18,8 @@ class Computes:
         asks: what the function must compute, in a sentence.
         reference: the same on NumPy arrays.
         arguments: one list of arguments for each program that is to be judged.
-        mistakes: for each diagnosis, a function that makes that mistake and no other.
+        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
+            several: then each program's values are those of one of them.
         under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
             function is traced, so that it may leave the mesh unsaid and serve several.
     """
@@ -27,7 +28,7 @@ class Computes:
     asks: str
     reference: Arrays
     arguments: tuple[tuple[Argument, ...], ...]
-    mistakes: Mapping[str, Arrays] = field(default_factory=dict)
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
     under_mesh: bool = False
 
 

@@ -38,6 +38,11 @@ class AnyOrder(list[Any]):
     """A list of which only the entries matter, and how often each is there."""
 
 
+def ways_of(mistake: Any) -> tuple[Any, ...]:
+    """The predictions or functions that a diagnosis explains, of which there may be just one."""
+    return tuple(mistake) if isinstance(mistake, AnyOf) else (mistake,)
+
+
 @dataclass(frozen=True)
 class Predicts:
     """One cell of a table of predictions, judged by itself.

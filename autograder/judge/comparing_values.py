@@ -22,9 +22,6 @@ LENIENT: Final = 100 * ROUNDING
 MOST: Final = 1e-3
 """The most that is let through, as a share of the largest value, whatever last places do."""
 
-LARGEST: Final = 128
-"""Up to which number a factor is said as a whole number, or as one part of so many."""
-
 ABOUT: Final = 1.001
 """How many times as far off another value has to be, to be told of as the one furthest off."""
 
@@ -124,7 +121,7 @@ def worst_place(
         for shard in output.addressable_shards:
             came, right = np.asarray(shard.data), np.asarray(value[shard.index])
             with np.errstate(invalid="ignore"):
-                off = np.abs(_wide(came) - _wide(right))
+                off = np.abs(wide(came) - wide(right))
             off = np.where(np.isnan(off), np.inf, off)
             # the first of those that are about as far off: of equals, rounding would choose
             if not off.size or off.max() <= furthest * ABOUT:
@@ -173,34 +170,7 @@ def is_right_to_few_digits(outputs: Sequence[jax.Array], wanted: Sequence[Any]) 
     )
 
 
-def factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
-    """What every value has been multiplied by, where that is all that is wrong."""
-    values = np.concatenate([np.ravel(_wide(w)) for w in wanted] or [np.empty(0)])
-    came = np.concatenate([np.ravel(_wide(o)) for o in outputs] or [np.empty(0)])
-    if values.shape != came.shape or not values.any() or not np.isfinite(came).all():
-        return None
-    found = float((np.vdot(values, came) / np.vdot(values, values)).real)
-    rest = np.max(np.abs(came - found * values))
-    near = LENIENT * np.finfo(np.float32).eps * abs(found) * np.max(np.abs(values))
-    return found if rest <= near and not math.isclose(found, 1, rel_tol=1e-3) and found else None
-
-
-def in_words(found: float) -> str:
-    """A factor as it is said: `8 times`, `1/8 of`, `minus`."""
-    if math.isclose(found, -1, rel_tol=1e-4):
-        return "minus"
-    size = abs(found)
-    whole, part = round(size), round(1 / size)
-    if whole <= LARGEST and math.isclose(size, whole, rel_tol=1e-4):
-        said = f"{whole} times"
-    elif part <= LARGEST and math.isclose(size * part, 1, rel_tol=1e-4):
-        said = f"1/{part} of"
-    else:
-        said = f"{size:.4g} times"
-    return said if found > 0 else f"minus {said}"
-
-
-def _wide(array: Any) -> np.ndarray:
+def wide(array: Any) -> np.ndarray:
     """Numbers in a type in which their differences are exact enough, complex ones as such."""
     made = np.asarray(array)
     return made.astype(np.complex128 if np.iscomplexobj(made) else np.float64)

@@ -150,6 +150,25 @@ def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str]
     place = tuple(int(i) for i in np.argwhere(came != wanted)[0])
     return (
         "values",
-        f"Every block is in its place, but the value at {place} is {came[place]}; expected "
-        f"{wanted[place]}.",
+        f"Every block is in its place, but {_turned_into(came, wanted)}the value at {place} is "
+        f"{came[place]:.6g}; expected {wanted[place]:.6g}.",
     )
+
+
+def _turned_into(came: np.ndarray, wanted: np.ndarray) -> str:
+    """What an array was turned into before it was placed, where that is easily told."""
+    if not came.any():
+        return "the array is all zeros: "
+    if wanted.ndim == 2 and came.shape == wanted.T.shape and np.array_equal(came, wanted.T):
+        return "the array is transposed: "
+    for d in range(wanted.ndim):
+        if np.array_equal(came, np.flip(wanted, d)):
+            return f"the array is in the opposite order along dimension {d}: "
+    factors, steps = np.unique(came[wanted != 0] / wanted[wanted != 0]), np.unique(came - wanted)
+    if factors.size == 1 and not came[wanted == 0].any():
+        return f"every value is {factors[0]:.6g} times what it should be: "
+    if steps.size == 1:
+        return f"every value is {abs(steps[0]):.6g} too {'large' if steps[0] > 0 else 'small'}: "
+    if np.array_equal(np.sort(came, axis=None), np.sort(wanted, axis=None)):
+        return "its values are in another order: "
+    return ""

@@ -3,13 +3,13 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any, Final
 
 import jax
 
 from autograder.evidence import Value, plain
-from autograder.exercises import AnyOf, AnyOrder, Exercise, Predicts, Returns
+from autograder.exercises import AnyOrder, Exercise, Predicts, Returns, ways_of
+from autograder.judge.differing_results import how_results_differ
 from autograder.judge.verdict import Finding
 
 LONGEST: Final = 160
@@ -86,12 +86,7 @@ def is_predicted(requirement: Predicts, came: Any) -> bool:
 
 def _explains(mistake: Any, came: Any, tolerance: float) -> bool:
     """Whether a prediction is what a mistake gives, or one of several that it may give."""
-    return any(_predicted(came, each, tolerance) for each in _several(mistake))
-
-
-def _several(mistake: Any) -> Sequence[Any]:
-    """The predictions, or the functions, that one diagnosis explains."""
-    return mistake if isinstance(mistake, AnyOf) else (mistake,)
+    return any(_predicted(came, each, tolerance) for each in ways_of(mistake))
 
 
 def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
@@ -113,7 +108,7 @@ def _form(requirement: Predicts, came: Any) -> str:
     if _is_number(right):
         return "" if _is_number(came) else f"a number{quotes}"
     if isinstance(right, str):
-        mistakes = [word for each in requirement.mistakes.values() for word in _several(each)]
+        mistakes = [word for each in requirement.mistakes.values() for word in ways_of(each)]
         named = [word for word in mistakes if isinstance(word, str)]
         words = dict.fromkeys([right, *named, *requirement.words])
         known = isinstance(came, str) and _letters(came) in map(_letters, words)
@@ -143,9 +138,9 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         A diagnosis, and what is to be said of it besides a lesson.
     """
     came = [result.get("came") for result in results]
-    for diagnosis, mistake in requirement.mistakes.items():
-        for mistaken in _several(mistake):
-            if all(_same(c, mistaken(*case)) for c, case in zip(came, cases, strict=True)):
+    for diagnosis, mistaken in requirement.mistakes.items():
+        for way in ways_of(mistaken):
+            if all(_same(c, way(*case)) for c, case in zip(came, cases, strict=True)):
                 return diagnosis, ""
     if all(c is None for c in came):
         return "nothing-returned", "The function returns None. Does it end with a return? "
@@ -159,8 +154,9 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         _same([c], r) for c, r in zip(came, right, strict=True)
     ):
         return "no-tuple", "The number is right, but it has to be in a tuple. "
-    if all(_is_number(r) and c == str(r) for c, r in zip(came, right, strict=True)):
-        return "in-quotes", "The result is right, but it is a string; expected a number. "
+    if all(isinstance(r, int | float) and c == str(r) for c, r in zip(came, right, strict=True)):
+        kind = "True or False" if isinstance(right[0], bool) else "a number"
+        return "in-quotes", f"The result is right, but it is a string; expected {kind}. "
     if all(isinstance(r, str) for r in right) and not set(map(str, came)) & set(right):
         words = " or ".join(sorted(map(repr, set(right))))
         return "other-word", f"The function returns something else than one of {words}. "
@@ -173,8 +169,9 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
             f"is given? "
         )
     wrong = [(c, r) for c, r in zip(came, right, strict=True) if not _same(c, r)]
-    said = f"The result is wrong in {len(wrong)} of {len(cases)} cases."
-    return "other-result", said + _too_many_and_too_few(*wrong[0])
+    how = how_results_differ([(c, plain(r)) for c, r in wrong])
+    said = f"The result is wrong in {len(wrong)} of {len(cases)} cases{f': {how}' * bool(how)}."
+    return "other-result", said + ("" if how else _too_many_and_too_few(*wrong[0]))
 
 
 def _is_of_one_kind(came: Any, right: Any) -> bool:

@@ -4,32 +4,34 @@ Each of these raises `programs.ProgramError` for a program that cannot be judged
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
 
 from autograder import programs
 from autograder.evidence import Program
-from autograder.exercises import Computes, Designs, Exercise, PlacedLike
+from autograder.exercises import Computes, Designs, Exercise, PlacedLike, ways_of
 from autograder.judge.comparing_values import (
     LENIENT,
     Wrong,
     compare,
     compare_outputs,
-    factor,
-    in_words,
     is_right_to_few_digits,
     typed,
     worst_place,
 )
+from autograder.judge.general_mistakes import general_mistake
 from autograder.judge.judging_layouts import judge_layout
+from autograder.judge.misplaced_values import misplaced, where_wrong
 from autograder.judge.naming import given
 from autograder.judge.running_programs import Run, asked_of, run_all
+from autograder.judge.scaled_values import off_by_a_constant, off_by_a_factor
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
-from autograder.programs import Ran, described
+from autograder.programs import Argument, Ran, described
 
 
 def judge_values(
@@ -37,8 +39,10 @@ def judge_values(
 ) -> Finding:
     """The finding for what a program computes."""
     runs = run_all(exercise, requirement.answer, piece, seed)
-    arguments = [described(each) for each in asked_of(exercise, requirement.answer)]
-    return judge_runs(requirement, runs, arguments, basis)
+    asked = asked_of(exercise, requirement.answer)
+    arguments = [described(each) for each in asked]
+    called = parameters(exercise, requirement.answer)
+    return judge_runs(requirement, runs, arguments, basis, asked=asked, called=called)
 
 
 def judge_runs(
@@ -47,6 +51,8 @@ def judge_runs(
     arguments: Sequence[str],
     basis: Finding,
     names: Sequence[str] = (),
+    asked: Sequence[Sequence[Argument]] = (),
+    called: Sequence[str] = (),
 ) -> Finding:
     """The finding for what programs computed.
 
@@ -56,6 +62,8 @@ def judge_runs(
         arguments: for each, what it was given, in words.
         basis: what is known of the finding.
         names: what the results are called, where they have names.
+        asked: for each program its arguments, as the exercise has them.
+        called: what the arguments are called.
     """
     wrongs = [
         next(filter(None, map(partial(compare, requirement.reference), draws, ran.outputs)), None)
@@ -76,7 +84,23 @@ def judge_runs(
         wrong = _of_any_program(ran) or wrong
         if number and wrong[0] != "values":
             wrong = wrong[0], given(arguments[number], wrong[1])
-    if number and wrong[0] in ("values", "shape"):
+    if wrong[0] == "values":
+        wrong = (
+            off_by_a_factor(requirement, arguments, runs, asked, called)
+            or off_by_a_constant(requirement, arguments, runs)
+            or wrong
+        )
+    if wrong[0] == "values" and asked:
+        wrong = _of_places(requirement, draws, ran, asked[number]) or wrong
+    if wrong[0] in ("values", "shape") and isinstance(requirement, Computes):
+        wrong = general_mistake(requirement, asked, called, runs) or wrong
+    if number and wrong[0] in ("values", "misplaced", "shape"):
+        if wrong[0] == "values":
+            one = off_by_a_factor(
+                requirement, arguments[number:][:1], runs[number:][:1],
+                asked[number:][:1], called,
+            )  # fmt: skip
+            wrong = one or wrong
         shown = isinstance(requirement, Computes)
         first = "in the case that the notebook shows" if shown else f"for {arguments[0]}"
         return basis.problem(
@@ -86,12 +110,7 @@ def judge_runs(
             f"Does the code contain something that holds in the first case only, such as a size?",
         )
     if wrong[0] == "values":
-        wrong = (
-            _off_by_a_factor(requirement, arguments, runs)
-            or _of_fewer_digits(requirement, runs)
-            or _of_a_coarser_type(draws, ran)
-            or wrong
-        )
+        wrong = _of_fewer_digits(requirement, runs) or _of_a_coarser_type(draws, ran) or wrong
     return basis.problem(*wrong)
 
 
@@ -117,13 +136,17 @@ def _shown(
 def _known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
     """The known mistake that explains what every program gave."""
     for diagnosis, mistaken in requirement.mistakes.items():
-        if all(
-            compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs)), LENIENT) is None
-            for draws, ran in runs
-            for inputs, outputs in zip(draws, ran.outputs, strict=True)
-        ):
+        if all(any(_is_result_of(way, *run) for way in ways_of(mistaken)) for run in runs):
             return diagnosis, "The values are wrong."
     return None
+
+
+def _is_result_of(mistaken: Callable[..., Any], draws: list[list[np.ndarray]], ran: Ran) -> bool:
+    """Whether a program gave what a mistake gives, for every draw of its inputs."""
+    return all(
+        compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs)), LENIENT) is None
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+    )
 
 
 def _of_any_program(ran: Ran) -> Wrong | None:
@@ -146,6 +169,26 @@ def _of_any_program(ran: Ran) -> Wrong | None:
     return None
 
 
+def _of_places(
+    requirement: Computes | Designs,
+    draws: list[list[np.ndarray]],
+    ran: Ran,
+    arguments: Sequence[Argument],
+) -> Wrong | None:
+    """What is said of values that are right elsewhere, or wrong in some places only."""
+    said: list[Wrong] = []
+    for inputs, outputs in zip(draws, ran.outputs, strict=True):
+        wanted = jax.tree.leaves(requirement.reference(*inputs))
+        if len(outputs) != 1 or len(wanted) != 1:
+            return None
+        moved = misplaced(outputs[0], wanted[0], arguments)
+        found = moved or where_wrong(outputs[0], wanted[0])
+        if not found:
+            return None
+        said.append(("misplaced" if moved else "values", found))
+    return said[0] if len(set(said)) == 1 else None
+
+
 def _of_fewer_digits(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
     """What is said where every value is right, but for its last digits."""
     if all(
@@ -153,6 +196,8 @@ def _of_fewer_digits(requirement: Computes | Designs, runs: Sequence[Run]) -> Wr
         for draws, ran in runs
         for inputs, outputs in zip(draws, ran.outputs, strict=True)
     ):
+        if not any(ran.coarser_types for _, ran in runs):
+            return "values", "The values are right in their first two digits, and wrong after that."
         return "fewer-digits", (
             "The values are right to two or three digits only. Is something converted to a "
             "coarser type on the way?"
@@ -170,26 +215,6 @@ def _of_a_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | None:
         f"The values are wrong, and some of the program computes in {' and '.join(more)}. Is that "
         f"why? Such numbers keep three digits or so, and values are compared in more."
     )
-
-
-def _off_by_a_factor(
-    requirement: Computes | Designs, arguments: Sequence[str], runs: Sequence[Run]
-) -> Wrong | None:
-    """What every value was multiplied by, if that is all that is wrong, in every case."""
-    said: dict[str, str] = {}
-    for (draws, ran), these in zip(runs, arguments, strict=True):
-        found = {
-            times and in_words(times)
-            for inputs, outputs in zip(draws, ran.outputs, strict=True)
-            for times in [factor(outputs, jax.tree.leaves(requirement.reference(*inputs)))]
-        }
-        if len(found) > 1 or None in found:
-            return None
-        said.setdefault(str(*found), these)
-    first, *others = said
-    sentence = f"Every value is {first} what it should be"
-    sentence += "".join(f"; for {said[each]}, it is {each} what it should be" for each in others)
-    return "off-by-a-factor", f"{sentence}."
 
 
 def judge_output_layout(
@@ -234,7 +259,8 @@ def parameters(exercise: Exercise, answer: str) -> list[str]:
     computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
     arguments = asked_of(exercise, answer)[0]
     try:
-        names = list(inspect.signature(next(computes).reference).parameters)
+        known = inspect.signature(next(computes).reference).parameters.values()
+        names = [each.name for each in known if each.default is each.empty]
     except ValueError:  # NumPy's own have none
         names = []
     return (

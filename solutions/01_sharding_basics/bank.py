@@ -658,3 +658,476 @@ pencils = NamedSharding(line, P("x"))
 # %% along another dimension exercise="1.8" score=0 diagnoses=["transposed"] near=["pencils", "slabs"]
 slabs = NamedSharding(line, P(None, "x"))
 pencils = NamedSharding(grid, P("x", None, "y"))
+
+
+# %% in another way: jit exercise="1.1" score=1
+columns = jax.jit(lambda a: a, out_shardings=NamedSharding(line, P(None, "x")))(x)
+
+
+# %% in another way: positional exercise="1.1" score=1
+columns = jax.device_put(
+    np.asarray(x), jax.sharding.NamedSharding(Mesh(jax.devices(), "q"), P(None, ("q",)))
+)
+
+
+# %% in another way: numpy exercise="1.7" score=1 near=["last-name-only", "multiplied", "number-of-blocks", "one-too-few", "every-name-everywhere", "elements-of-a-block", "backwards", "first-axis-for-all", "copied-along-named-axes", "blocks-counted", "sizes-of-the-mesh-added", "axes-counted", "bits", "elements", "largest-axis", "how-many", "all-holders", "first-dimension-alone", "any-dimension", "block-number", "place-in-the-block", "counted-off-by-one", "numbers-added"]
+def shard_shape(shape, spec, axes):
+    parts = [np.prod([axes[a] for a in np.atleast_1d(e)] if e else 1, dtype=int) for e in spec]
+    return tuple(np.array(shape) // np.array(parts))
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    used = [a for e in spec if e for a in ((e,) if isinstance(e, str) else e)]
+    copies = int(np.prod([k for a, k in axes.items() if a not in used], dtype=int))
+    return int(np.prod(shape)) * itemsize * copies
+
+
+def holders(index, shape, spec, axes):
+    ids = np.arange(int(np.prod(list(axes.values())))).reshape(tuple(axes.values()))
+    take = {}
+    for i, n, e in zip(index, shape, spec):
+        names = () if e is None else ((e,) if isinstance(e, str) else e)
+        k = int(np.prod([axes[a] for a in names])) if names else 1
+        b = i // (n // k)
+        for a in reversed(names):
+            b, r = divmod(b, axes[a])
+            take[a] = r
+    return ids[tuple(take.get(a, slice(None)) for a in axes)].ravel().tolist()
+
+
+# %% number of blocks; sum of axes; block number for holders exercise="1.7" score=0 diagnoses=["number-of-blocks", "sizes-of-the-mesh-added", "block-number"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        k = 1
+        for name in [e] if isinstance(e, str) else e or ():
+            k *= axes[name]
+        out.append(k)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    block = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        block.append(n)
+    return int(np.prod(block)) * sum(axes.values()) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        block.append(n)
+    return [index[0] // block[0]]
+
+
+# %% list; bytes of named axes only; holders modulo exercise="1.7" score=0.3333333333 diagnoses=["copied-along-named-axes", "place-in-the-block"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n)
+    return out
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    total = itemsize
+    for n in shape:
+        total *= n
+    for e in spec:
+        for name in [e] if isinstance(e, str) else e or ():
+            total *= axes[name]
+    return total
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if all(i % size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% multiplies; block bytes times blocks; holders all exercise="1.7" score=0 diagnoses=["multiplied", "other-result", "all-holders"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n *= axes[name]
+        out.append(n)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    import math
+
+    return math.prod(shape) // math.prod(shard_shape(shape, spec, axes)) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    import math
+
+    return list(range(math.prod(axes.values())))
+
+
+# %% by bits; holders first dim only exercise="1.7" score=0.3333333333 diagnoses=["bits", "first-dimension-alone"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    import math
+
+    return math.prod(shard_shape(shape, spec, axes)) * math.prod(axes.values()) * itemsize * 8
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if index[0] // block[0] == mine[0]:
+            found.append(device)
+    return found
+
+
+# %% product number; bytes none; holders strings exercise="1.7" score=0 diagnoses=["elements-of-a-block", "elements", "raised"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n)
+    return int(np.prod(out))
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return np.prod(shape)
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(place)
+    return found
+
+
+# %% blocks for bytes, and holders by any dimension exercise="1.7" score=0.3333333333 diagnoses=["blocks-counted", "any-dimension"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    blocks = 1
+    for size, own in zip(shape, shard_shape(shape, spec, axes)):
+        blocks *= size // own
+    return blocks * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if any(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% axes counted, and indices from one exercise="1.7" score=0.3333333333 diagnoses=["axes-counted", "counted-off-by-one"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    import math
+
+    return math.prod(shard_shape(shape, spec, axes)) * len(axes) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if all((i - 1) // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% the longest axis, and places added exercise="1.7" score=0.3333333333 diagnoses=["largest-axis", "numbers-added"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    import math
+
+    return math.prod(shard_shape(shape, spec, axes)) * max(axes.values()) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number + at[name]
+            mine.append(number)
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% ceil; copies only along axes of first None; holders wrong block exercise="1.7" score=0 diagnoses=["last-name-only", "other-result"]
+def shard_shape(shape, spec, axes):
+    return tuple(
+        n // axes.get(e, 1) if not isinstance(e, tuple) else n // axes[e[-1]]
+        for n, e in zip(shape, spec)
+    )
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    total = itemsize
+    for n in shape:
+        total *= n
+    used = {name for e in spec if e for name in ([e] if isinstance(e, str) else e)}
+    for name in axes:
+        if name not in used:
+            total += axes[name]
+    return total
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number + at[name]
+            mine.append(number)
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% subtracts one; times len axes; holders of last dim only exercise="1.7" score=0 diagnoses=["one-too-few", "other-result"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n - 1)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    import math
+
+    return math.prod(shard_shape(shape, spec, axes)) * len(axes) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if any(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% reversed shape; holders names reversed; bytes by shape only exercise="1.7" score=0 diagnoses=["backwards", "eight-devices", "other-result"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n)
+    return tuple(out[::-1])
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return int(np.prod(shard_shape(shape, spec, axes)[::-1])) * itemsize * 8
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = at[name] * axes[name] + number
+            mine.append(number)
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% holders off by one strict; shape zip axes exercise="1.7" score=0 diagnoses=["first-axis-for-all", "other-result"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= list(axes.values())[0]
+        out.append(n)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    import math
+
+    return math.prod(shard_shape(shape, spec, axes)) * max(axes.values()) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if all((i - 1) // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return found
+
+
+# %% holders ceil; dims by axis names exercise="1.7" score=0 diagnoses=["every-name-everywhere", "other-result"]
+def shard_shape(shape, spec, axes):
+    n = 1
+    for e in spec:
+        for name in [e] if isinstance(e, str) else e or ():
+            n *= axes[name]
+    return tuple(s // n for s in shape)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    import math
+
+    return math.prod(shape) * itemsize * len(spec)
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return len(found)
+
+
+# %% sizes added, and how many holders exercise="1.7" score=0.3333333333 diagnoses=["sizes-of-the-mesh-added", "how-many"]
+def shard_shape(shape, spec, axes):
+    out = []
+    for n, e in zip(shape, spec):
+        for name in [e] if isinstance(e, str) else e or ():
+            n //= axes[name]
+        out.append(n)
+    return tuple(out)
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    import math
+
+    return math.prod(shard_shape(shape, spec, axes)) * sum(axes.values()) * itemsize
+
+
+def holders(index, shape, spec, axes):
+    block = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = []
+        for e in spec:
+            number = 0
+            for name in [e] if isinstance(e, str) else e or ():
+                number = number * axes[name] + at[name]
+            mine.append(number)
+        if all(i // size == number for i, size, number in zip(index, block, mine)):
+            found.append(device)
+    return len(found)

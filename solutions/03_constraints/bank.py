@@ -257,7 +257,7 @@ def copied_explicit(x):
     return jax.reshard(x + x, on(explicit_grid))
 
 
-# %% squared, and one more than twice exercise="3.2" score=0 diagnoses=["values", "not-counted-yet"] near=["off-by-a-factor"]
+# %% squared, and one more than twice exercise="3.2" score=0 diagnoses=["values", "not-counted-yet", "off-by-a-constant"] near=["off-by-a-factor"]
 def copied_auto(x):
     return with_sharding_constraint(x**2, on(grid))
 

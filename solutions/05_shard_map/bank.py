@@ -1470,3 +1470,1006 @@ def everywhere(x):
 # %% whole by in_specs, and a mean for show exercise="5.8" score=0.25 diagnoses=["added-by-the-compiler"] naive=true
 def everywhere(x):
     return jax.shard_map(lambda whole: lax.pmean(whole, "x"), in_specs=P(), out_specs=P())(x)
+
+
+# %% in another way: logs exercise="5.2" score=1 near=["first-elements", "total: sum-of-largest", "divided-twice", "largest-of-others", "never-divided", "logarithm", "divided-by-the-largest"]
+def total(x):
+    return jax.shard_map(
+        lambda mine: lax.pmean(mine.sum(), "x") * lax.axis_size("x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda mine: lax.psum(mine.sum() / (mine.size * lax.axis_size("x")), "x"),
+        in_specs=P("x"),
+        out_specs=P(),
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(
+        lambda mine: -lax.pmin((-mine).min(), "x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def softmax(x):
+    def body(mine):
+        m = lax.pmax(jnp.max(mine), ("x",))
+        return jnp.exp(mine - m - jnp.log(lax.psum(jnp.sum(jnp.exp(mine - m)), ("x",))))
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% total of maxima; average of mean of sum; largest mean; softmax unnormalised exercise="5.2" score=0 diagnoses=["sum-of-largest", "not-counted-yet", "divided-twice", "own-results", "never-divided", "too-seldom"]
+def total(x):
+    return jax.shard_map(lambda mine: lax.psum(mine.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda mine: lax.psum(mine.mean(), "x") / mine.size, in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda mine: lax.pmean(mine.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(mine):
+        e = jnp.exp(mine - lax.pmax(mine.max(), "x"))
+        lax.psum(e.sum(), "x")
+        return e
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% total twice psum; avg sum of both; largest of sums; softmax log exercise="5.2" score=0 diagnoses=["added-twice", "one-too-many", "mean-of-sums", "not-counted-yet", "largest-of-others", "logarithm"]
+def total(x):
+    return jax.shard_map(
+        lambda mine: lax.psum(lax.psum(mine.sum(), "x"), "x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda mine: lax.psum(mine.sum(), "x") / (lax.axis_size("x")),
+        in_specs=P("x"),
+        out_specs=P(),
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda mine: lax.pmax(mine.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(mine):
+        m = lax.pmax(mine.max(), "x")
+        return mine - m - jnp.log(lax.psum(jnp.exp(mine - m).sum(), "x"))
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% total of one element; average by own size; largest min; softmax no sub exercise="5.2" score=0 diagnoses=["first-elements", "not-counted-yet", "sum-of-means", "own-results", "not-finite", "too-seldom"]
+def total(x):
+    return jax.shard_map(lambda mine: lax.psum(mine[0], "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda mine: lax.psum(mine.sum(), "x") / mine.size, in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda mine: lax.pmin(mine.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(mine):
+        e = jnp.exp(mine)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% total abs; avg; largest abs; softmax mean exercise="5.2" score=0 diagnoses=["of-other-inputs", "not-counted-yet", "sum-of-means", "off-by-a-factor"]
+def total(x):
+    return jax.shard_map(
+        lambda mine: lax.psum(jnp.abs(mine).sum(), "x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def average(x):
+    return jax.shard_map(lambda mine: lax.psum(mine.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(
+        lambda mine: lax.pmax(jnp.abs(mine).max(), "x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def softmax(x):
+    def body(mine):
+        e = jnp.exp(mine - lax.pmax(mine.max(), "x"))
+        return e / lax.pmean(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% softmax pmin; average median; largest psum exercise="5.2" score=0.25 diagnoses=["values", "not-counted-yet", "sum-of-largest", "divided-by-the-largest"]
+def total(x):
+    return jax.shard_map(lambda mine: lax.psum(mine.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda mine: lax.pmean(jnp.median(mine), "x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda mine: lax.psum(mine.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(mine):
+        m = lax.pmax(mine.max(), "x")
+        e = jnp.exp(mine - m)
+        return e / lax.pmax(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% in another way: generators exercise="5.3" score=1 near=["floats", "own-first", "own-twice", "own-left-out", "own-repeated", "single-entry", "numbers-in-turn", "first-block-alone", "added-twice", "mean-for-sum", "sums-of-blocks", "psum_scatter_ref: one-number-each", "first-piece-for-all", "columns", "pieces-begin-at-the-number", "exchanged-and-added", "devices-backwards", "first-of-each-piece", "overwritten"]
+def all_gather_ref(blocks, tiled):
+    from itertools import chain
+
+    return tuple(tuple(chain(*blocks)) if tiled else tuple(map(tuple, blocks)) for _ in blocks)
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    return [[sum(b[i * k + j] for b in blocks) for j in range(k)] for i in range(n)]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    return [[blocks[q // k][i * k + q % k] for q in range(n * k)] for i in range(n)]
+
+
+# %% in another way: einops-ish exercise="5.3" score=1
+def all_gather_ref(blocks, tiled):
+    a = np.array(blocks, dtype=np.int64)
+    return np.broadcast_to(
+        a.reshape(-1) if tiled else a, (len(blocks), *(a.reshape(-1) if tiled else a).shape)
+    )
+
+
+def psum_scatter_ref(blocks):
+    return np.array(blocks, dtype=object).sum(0).reshape(len(blocks), -1)
+
+
+def all_to_all_ref(blocks):
+    return np.hstack(np.array(blocks).reshape(len(blocks), len(blocks), -1)).tolist()
+
+
+# %% gather by interleaving; scatter axis 1; all_to_all stacked exercise="5.3" score=0 diagnoses=["numbers-in-turn", "sums-of-blocks", "columns"]
+def all_gather_ref(blocks, tiled):
+    if tiled:
+        return [np.array(blocks).T.ravel().tolist() for _ in blocks]
+    return [np.array(blocks).T.tolist() for _ in blocks]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    return [[int(np.sum(b))] for b in blocks]
+
+
+def all_to_all_ref(blocks):
+    return [list(c) for c in zip(*blocks)]
+
+
+# %% gather adds own twice; scatter mean; all_to_all reversed exercise="5.3" score=0 diagnoses=["own-twice", "mean-for-sum", "devices-backwards"]
+def all_gather_ref(blocks, tiled):
+    out = []
+    for b in blocks:
+        mine = [b] + list(blocks)
+        out.append(sum(mine, []) if tiled else mine)
+    return out
+
+
+def psum_scatter_ref(blocks):
+    return [p.tolist() for p in np.split(np.mean(blocks, axis=0), len(blocks))]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    pieces = [np.split(np.array(b), n) for b in blocks]
+    return [np.concatenate([pieces[j][i] for j in reversed(range(n))]).tolist() for i in range(n)]
+
+
+# %% gather without own; scatter first piece only for all; all_to_all pieces wrong size one exercise="5.3" score=0 diagnoses=["own-left-out", "first-piece-for-all", "pieces-begin-at-the-number"]
+def all_gather_ref(blocks, tiled):
+    out = []
+    for i in range(len(blocks)):
+        mine = [b for j, b in enumerate(blocks) if j != i]
+        out.append(sum(mine, []) if tiled else mine)
+    return out
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    total = np.sum(blocks, axis=0)
+    return [np.split(total, n)[0].tolist() for _ in blocks]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    size = len(blocks[0]) // n
+    return [sum((b[i : i + size] for b in blocks), []) for i in range(n)]
+
+
+# %% gather tiled flips; psum twice; all_to_all also summed exercise="5.3" score=0 diagnoses=["only-one-device", "added-twice", "exchanged-and-added"]
+def all_gather_ref(blocks, tiled):
+    return np.concatenate(blocks).tolist() if tiled else [list(b) for b in blocks]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    total = np.sum(blocks, axis=0) * n
+    return [p.tolist() for p in np.split(total, n)]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    pieces = [np.split(np.array(b), n) for b in blocks]
+    return [sum(pieces[j][i] for j in range(n)).tolist() for i in range(n)]
+
+
+# %% scatter reversed; forgot the return in all_to_all; mutating exercise="5.3" score=0 diagnoses=["first-block-alone", "other-result", "overwritten"]
+def all_gather_ref(blocks, tiled):
+    whole = []
+    for b in blocks:
+        if tiled:
+            whole += b
+        else:
+            whole.append(b)
+        return [whole] * len(blocks)
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    total = np.sum(blocks, axis=0)
+    return [p.tolist() for p in np.split(total, n)][::-1]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    out = blocks
+    size = len(blocks[0]) // n
+    for i in range(n):
+        out[i] = sum((b[i * size : (i + 1) * size] for b in blocks), [])
+    return out
+
+
+# %% gather: each device begins with its own block exercise="5.3" score=0 diagnoses=["own-first", "other-result", "nothing-exchanged"]
+def all_gather_ref(blocks, tiled):
+    n = len(blocks)
+    out = []
+    for i in range(n):
+        order = blocks[i:] + blocks[:i]
+        out.append(sum(order, []) if tiled else order)
+    return out
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    total = np.sum(blocks, axis=0)
+    return np.roll(np.array(np.split(total, n)), 1, axis=0).tolist()
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    pieces = [np.split(np.array(b), n) for b in blocks]
+    return [np.concatenate([pieces[i][j] for j in range(n)]).tolist() for i in range(n)]
+
+
+# %% size off by one; scatter untiled nested; all_to_all returns arrays of arrays 2d exercise="5.3" score=0 diagnoses=["single-entry", "sums-of-blocks", "never-joined"]
+def all_gather_ref(blocks, tiled):
+    return [np.array(blocks).reshape(-1) if tiled else np.array(blocks)]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    total = [sum(b) for b in blocks]
+    return [[t] for t in total]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    a = np.array(blocks).reshape(n, n, -1)
+    return a.swapaxes(0, 1).tolist()
+
+
+# %% scatter: one number each; all_to_all size n//; gather tuple exercise="5.3" score=0 diagnoses=["own-repeated", "one-number-each", "transposed-numbers"]
+def all_gather_ref(blocks, tiled):
+    if tiled:
+        return [b * len(blocks) for b in blocks]
+    return [[b] * len(blocks) for b in blocks]
+
+
+def psum_scatter_ref(blocks):
+    total = np.sum(blocks, axis=0)
+    return [[int(total[i])] for i in range(len(blocks))]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    a = np.array(blocks).reshape(n, n, -1)
+    return a.transpose(1, 2, 0).reshape(n, -1).tolist()
+
+
+# %% sums own pieces; scatter last; float exercise="5.3" score=0 diagnoses=["floats", "first-of-each-piece"]
+def all_gather_ref(blocks, tiled):
+    return [
+        np.hstack(blocks).tolist() if tiled else np.vstack(blocks).astype(float).tolist()
+        for _ in blocks
+    ]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    total = np.sum(blocks, axis=0, dtype=float)
+    return [p.tolist() for p in np.split(total, n)]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    out = [[] for _ in blocks]
+    for b in blocks:
+        size = len(b) // n
+        for i in range(n):
+            out[i].append(b[i * size])
+    return out
+
+
+# %% gather sends mine each time; scatter adds own piece always exercise="5.5" score=0 diagnoses=["own-block-again", "not-counted-yet", "same-piece-always"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        got = [mine]
+        for _ in range(n - 1):
+            got.append(lax.ppermute(mine, "x", pairs))
+        stacked = jnp.stack(got)
+        return stacked[(i - jnp.arange(n)) % n].reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        parts = mine.reshape(n, -1)
+        growing = parts[i]
+        for s in range(1, n):
+            growing = lax.ppermute(growing, "x", pairs) + parts[i]
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% gather roll by one; scatter overwrites exercise="5.5" score=0 diagnoses=["misplaced", "not-counted-yet", "first-does-not-belong"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        got = [mine]
+        for _ in range(n - 1):
+            got.append(lax.ppermute(got[-1], "x", pairs))
+        stacked = jnp.stack(got)
+        return stacked[(i - 1 - jnp.arange(n)) % n].reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        parts = mine.reshape(n, -1)
+        growing = parts[(i - 1) % n]
+        for s in range(1, n):
+            growing = lax.ppermute(growing, "x", pairs)
+            growing = growing + parts[(i - s) % n]
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% gather backwards order; scatter adds before sending exercise="5.5" score=0 diagnoses=["misplaced", "not-counted-yet", "added-before-sending"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        got = [mine]
+        for _ in range(n - 1):
+            got.append(lax.ppermute(got[-1], "x", pairs))
+        stacked = jnp.stack(got)
+        return stacked[::-1].reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        parts = mine.reshape(n, -1)
+        growing = parts[(i - 1) % n]
+        for s in range(1, n):
+            growing = lax.ppermute(growing + parts[(i - 1 - s) % n], "x", pairs)
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% gather arrival rolled with jnp.roll wrong; scatter no add exercise="5.5" score=0 diagnoses=["against-the-ring", "not-counted-yet", "never-added"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        got = [mine]
+        for _ in range(n - 1):
+            got.append(lax.ppermute(got[-1], "x", pairs))
+        stacked = jnp.stack(got)
+        return jnp.roll(stacked, i, axis=0).reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        parts = mine.reshape(n, -1)
+        growing = parts[(i - 1) % n]
+        for s in range(1, n):
+            growing = lax.ppermute(growing, "x", pairs)
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% gather rev rolled i; scatter sends parts exercise="5.5" score=0 diagnoses=["misplaced", "not-counted-yet", "part-sent"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        got = [mine]
+        for _ in range(n - 1):
+            got.append(lax.ppermute(got[-1], "x", pairs))
+        stacked = jnp.stack(got)
+        return jnp.roll(stacked[::-1], i, axis=0).reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        parts = mine.reshape(n, -1)
+        growing = parts[(i - 1) % n]
+        for s in range(1, n):
+            growing = growing + lax.ppermute(parts[(i - 1 - s) % n], "x", pairs)
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% gather own block twice; scatter own counted twice exercise="5.5" score=0 diagnoses=["misplaced", "not-counted-yet", "too-seldom", "own-part-twice"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        got = [mine]
+        for _ in range(n - 2):
+            got.append(lax.ppermute(got[-1], "x", pairs))
+        stacked = jnp.stack(got)
+        return jnp.concatenate([stacked, mine[None]])[(i - jnp.arange(n)) % n].reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        parts = mine.reshape(n, -1)
+        growing = parts[(i - 1) % n]
+        for s in range(1, n):
+            growing = (
+                lax.ppermute(growing, "x", pairs)
+                + parts[(i - 1 - s) % n]
+                + (parts[i] if s == n - 1 else 0)
+            )
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% scatter: i+1-s exercise="5.5" score=0.5 diagnoses=["two-places-off", "not-counted-yet"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        got = [mine]
+        for _ in range(n - 1):
+            got.append(lax.ppermute(got[-1], "x", pairs))
+        stacked = jnp.stack(got)
+        return stacked[(i - jnp.arange(n)) % n].reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        parts = mine.reshape(n, -1)
+        growing = parts[(i + 1) % n]
+        for s in range(1, n):
+            growing = lax.ppermute(growing, "x", pairs) + parts[(i + 1 - s) % n]
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% scatter: i-1+s exercise="5.5" score=0.5 diagnoses=["counted-upwards", "not-counted-yet"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        got = [mine]
+        for _ in range(n - 1):
+            got.append(lax.ppermute(got[-1], "x", pairs))
+        stacked = jnp.stack(got)
+        return stacked[(i - jnp.arange(n)) % n].reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(j, (j + 1) % n) for j in range(n)]
+        parts = mine.reshape(n, -1)
+        growing = parts[(i - 1) % n]
+        for s in range(1, n):
+            growing = lax.ppermute(growing, "x", pairs) + parts[(i - 1 + s) % n]
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% in another way: diff twice, local exercise="5.6" score=1 near=["one-end-wrong", "one-halo-twice", "own-element-as-halo", "closed-for-itself", "two-devices-away", "second-from-the-edge", "never-received", "halo-on-top", "halo-as-result", "sum-of-three", "first-difference", "neighbours-alone", "twice-a-neighbour"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        return jnp.diff(jnp.concatenate([before, mine, after]), n=2)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% in another way: where exercise="5.6" score=1
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        k = jnp.arange(mine.size)
+        left = jnp.where(k == 0, before, jnp.roll(mine, 1))
+        right = jnp.where(k == mine.size - 1, after, jnp.roll(mine, -1))
+        return left + right - mine - mine
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% both same way forwards, both last exercise="5.6" score=0 diagnoses=["one-end-wrong", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[-1:], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% second pairs wrong: to +2 exercise="5.6" score=0 diagnoses=["two-devices-away", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 2) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% sum not difference exercise="5.6" score=0 diagnoses=["sum-of-three", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] + 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% first difference exercise="5.6" score=0 diagnoses=["first-difference", "too-seldom"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine])
+        return mine - wide[:-1]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% slices shifted exercise="5.6" score=0 diagnoses=["twice-a-neighbour", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * wide[2:] + mine
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% central difference exercise="5.6" score=0 diagnoses=["neighbours-alone", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[2:] - wide[:-2]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% halo forgotten after exercise="5.6" score=0 diagnoses=["own-element-as-halo", "too-seldom"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, mine[-1:]])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% halo 1 element too far a exercise="5.6" score=0 diagnoses=["second-from-the-edge", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-2:-1], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% edges only overwritten exercise="5.6" score=0 diagnoses=["halo-as-result", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        out = jnp.roll(mine, 1) - 2 * mine + jnp.roll(mine, -1)
+        return out.at[0].set(before[0]).at[-1].set(after[0])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% edges added on top of the roll exercise="5.6" score=0 diagnoses=["halo-on-top", "not-counted-yet"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        out = jnp.roll(mine, 1) - 2 * mine + jnp.roll(mine, -1)
+        return out.at[0].add(before[0]).at[-1].add(after[0])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% one halo is zero: pairs empty exercise="5.6" score=0 diagnoses=["never-received", "too-seldom"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [])
+        wide = jnp.concatenate([before, mine, after])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the number from before at both ends exercise="5.6" score=0 diagnoses=["one-halo-twice", "too-seldom"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, before])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% one end closed to the block itself exercise="5.6" score=0 diagnoses=["closed-for-itself", "too-seldom"]
+def second_difference(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        before = lax.ppermute(mine[-1:], "x", [(j, (j + 1) % n) for j in range(n)])
+        after = lax.ppermute(mine[:1], "x", [((j + 1) % n, j) for j in range(n)])
+        wide = jnp.concatenate([before, mine, mine[:1]])
+        return wide[:-2] - 2 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% in another way: by inverse exercise="5.7" score=1 near=["eight-taken-away", "eight-times-the-matrix", "diagonal-alone", "multiplied", "eight-added-later", "first-matrix-for-all"]
+def solve_all(A, b):
+    def body(A, b):
+        return (jnp.linalg.inv(A + 8 * jnp.eye(4)) @ b[..., None]).squeeze(-1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x", None))(A, b)
+
+
+# %% in another way: by a map exercise="5.7" score=1
+def solve_all(A, b):
+    @jax.shard_map(in_specs=(P("x", None, None), P("x", None)), out_specs=P("x", None))
+    def body(A, b):
+        return lax.map(
+            lambda s: jax.scipy.linalg.solve(s[0] + jnp.diag(jnp.full(4, 8.0)), s[1]), (A, b)
+        )
+
+    return body(A, b)
+
+
+# %% only first of each device, via broadcasting exercise="5.7" score=0 diagnoses=["first-matrix-for-all", "not-counted-yet"]
+def solve_all(A, b):
+    return jax.shard_map(
+        lambda A, b: jax.vmap(lambda s: jnp.linalg.solve(A[0] + 8 * jnp.eye(4), s))(b),
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )(A, b)
+
+
+# %% eight times A exercise="5.7" score=0 diagnoses=["eight-times-the-matrix", "not-counted-yet"]
+def solve_all(A, b):
+    return jax.shard_map(
+        lambda A, b: jnp.linalg.solve(8 * A + jnp.eye(4), b[..., None])[..., 0],
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )(A, b)
+
+
+# %% minus exercise="5.7" score=0 diagnoses=["eight-taken-away", "not-counted-yet"]
+def solve_all(A, b):
+    return jax.shard_map(
+        lambda A, b: jnp.linalg.solve(A - 8 * jnp.eye(4), b[..., None])[..., 0],
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )(A, b)
+
+
+# %% multiplied by 8 eye exercise="5.7" score=0 diagnoses=["diagonal-alone", "not-counted-yet"]
+def solve_all(A, b):
+    return jax.shard_map(
+        lambda A, b: jnp.linalg.solve(A * 8 * jnp.eye(4), b[..., None])[..., 0],
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )(A, b)
+
+
+# %% multiplied not solved exercise="5.7" score=0 diagnoses=["multiplied", "not-counted-yet"]
+def solve_all(A, b):
+    return jax.shard_map(
+        lambda A, b: jnp.einsum("nij,nj->ni", A + 8 * jnp.eye(4), b),
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )(A, b)
+
+
+# %% inverse only of diag; summed with psum exercise="5.7" score=0 diagnoses=["own-results", "all-reduce by hand", "all-reduce over x"]
+def solve_all(A, b):
+    return jax.shard_map(
+        lambda A, b: lax.psum(jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])[..., 0], "x"),
+        in_specs=P("x"),
+        out_specs=P(),
+    )(A, b)
+
+
+# %% solve with only x index row exercise="5.7" score=0 diagnoses=["misplaced", "not-counted-yet"]
+def solve_all(A, b):
+    def body(A, b):
+        x = jnp.linalg.solve(A[0] + 8 * jnp.eye(4), b[0])
+        return jnp.broadcast_to(x, b.shape)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% b scaled by eight instead exercise="5.7" score=0 diagnoses=["eight-added-later", "not-counted-yet"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(A, b[..., None])[..., 0] + 8
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% in another way: by one-hot exercise="5.8" score=1 near=["one-place-too-far", "order-of-arrival", "own-results", "transformed", "of-other-inputs", "misplaced", "off-by-a-constant", "in-quotes"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        return lax.psum(jnp.outer(jax.nn.one_hot(i, n, dtype=mine.dtype), mine).ravel(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% in another way: by psums one at a time exercise="5.8" score=1
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        return jnp.concatenate(
+            [lax.psum(jnp.where(i == k, mine, jnp.zeros_like(mine)), "x") for k in range(n)]
+        )
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% interleaved exercise="5.8" score=0 diagnoses=["misplaced", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        long = jnp.zeros((mine.size, n), mine.dtype).at[:, i].set(mine)
+        return lax.psum(long, "x").ravel()
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% next place clipped exercise="5.8" score=0 diagnoses=["one-place-too-far", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        long = jnp.zeros(n * mine.size, mine.dtype)
+        return lax.psum(lax.dynamic_update_slice(long, mine, ((i + 1) * mine.size,)), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% ones rather than zeros exercise="5.8" score=0 diagnoses=["off-by-a-constant", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        long = jnp.ones((n, mine.size), mine.dtype).at[i].set(mine)
+        return lax.psum(long, "x").ravel()
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% pmax over zeros exercise="5.8" score=0 diagnoses=["transformed", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        long = jnp.zeros((n, mine.size), mine.dtype).at[i].set(mine)
+        return lax.pmax(long, "x").ravel()
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% no zeros: psum over own block only exercise="5.8" score=0 diagnoses=["own-results", "shape", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        return lax.psum(mine, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% in order of arrival ring exercise="5.8" score=0 diagnoses=["order-of-arrival", "not-counted-yet"]
+def everywhere(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        got = [mine]
+        for _ in range(n - 1):
+            got.append(lax.ppermute(got[-1], "x", [(i, (i + 1) % n) for i in range(n)]))
+        return lax.pmean(jnp.concatenate(got), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% blocks put in their place as they come, parts picked by a matrix exercise="5.5" score=1 near=["own-block-again", "same-piece-always", "first-does-not-belong", "counted-upwards", "added-before-sending", "never-added", "part-sent", "own-part-twice", "two-places-off"]
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        out = jnp.where(jnp.arange(n)[:, None] == i, mine, 0)
+        moving = mine
+        for s in range(1, n):
+            moving = lax.ppermute(moving, "x", [(j, (j + 1) % n) for j in range(n)])
+            out = jnp.where(jnp.arange(n)[:, None] == (i - s) % n, moving, out)
+        return out.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x", None))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        parts = mine.reshape(n, -1)
+
+        def part(k):
+            return jax.nn.one_hot(k % n, n, dtype=mine.dtype) @ parts
+
+        growing = part(i - 1)
+        for s in range(2, n + 1):
+            growing = lax.ppermute(growing, "x", [(j, (j + 1) % n) for j in range(n)])
+            growing = growing + part(i - s)
+        return growing
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% backwards round the ring, in a loop of JAX's exercise="5.5" score=1
+def ring_all_gather(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        back = [((j + 1) % n, j) for j in range(n)]
+        out = lax.pcast(jnp.zeros((n, mine.size), mine.dtype), "x", to="varying")
+        out = out.at[i].set(mine)
+
+        def step(s, carry):
+            out, moving = carry
+            moving = lax.ppermute(moving, "x", back)
+            return out.at[(i + s) % n].set(moving), moving
+
+        out, _ = lax.fori_loop(1, n, step, (out, mine))
+        return out.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        back = [((j + 1) % n, j) for j in range(n)]
+        parts = mine.reshape(n, -1)
+
+        def step(s, growing):
+            return lax.ppermute(growing, "x", back) + parts[(i + 1 + s) % n]
+
+        return lax.fori_loop(1, n, step, parts[(i + 1) % n])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)

@@ -671,7 +671,7 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% blocks that do not belong together exercise="6.5" score=0 diagnoses=["values", "not-counted-yet"] near=["first-columns-only"]
+# %% blocks that do not belong together exercise="6.5" score=0 diagnoses=["of-other-inputs", "not-counted-yet"] near=["first-columns-only"]
 def block_by_block(A, B):
     def body(a, b):
         rows = lax.all_gather(a, "y", axis=1, tiled=True)
@@ -1400,3 +1400,151 @@ def iterate(A, V):
     for _ in range(5):
         V = jnp.tanh(A @ V / 4)
     return V.mean()
+
+
+# %% in another way: in_specs rows exercise="6.3" score=1 near=["one-block-too-far", "in-the-opposite-order", "over-both", "largest-part", "mixed-columns"]
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        return lax.psum(jnp.einsum("ik,kn->in", a, b), "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P("y")), out_specs=P("x"))(A, B)
+
+
+# %% in another way: scatter cols into zeros exercise="6.3" score=1
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        z = jnp.zeros((a.shape[0], b.shape[0]), a.dtype)
+        z = lax.dynamic_update_slice_in_dim(lax.pcast(z, ("x", "y"), to="varying"), a, j * k, 1)
+        return lax.psum(z @ b, "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% in another way: mask exercise="6.3" score=1
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        ids = jnp.arange(b.shape[0]) // k == j
+        t = jnp.tile(a, (1, b.shape[0] // k))
+        return lax.psum(jnp.where(ids, t, 0) @ b, "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% slice one too far exercise="6.3" score=0 diagnoses=["one-block-too-far", "not-counted-yet"]
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        return lax.psum(a @ lax.dynamic_slice_in_dim(b, (j + 1) * k, k), "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% slice reversed exercise="6.3" score=0 diagnoses=["in-the-opposite-order", "not-counted-yet"]
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        return lax.psum(a @ lax.dynamic_slice_in_dim(b, (lax.axis_size("y") - 1 - j) * k, k), "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% psum over both exercise="6.3" score=0 diagnoses=["over-both", "not-counted-yet", "all-reduce over x, y"]
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        return lax.psum(a @ lax.dynamic_slice_in_dim(b, j * k, k), ("x", "y"))
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% gather stacked reshape exercise="6.3" score=0 diagnoses=["mixed-columns", "not-counted-yet"]
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        g = lax.all_gather(a, "y").reshape(a.shape[0], -1)
+        return lax.pmean(g @ b, "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% strided rows exercise="6.3" score=0 diagnoses=["of-other-inputs", "not-counted-yet"]
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        n = lax.axis_size("y")
+        return lax.psum(a @ b.reshape(k, n, -1)[:, j], "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% pmax exercise="6.3" score=0 diagnoses=["largest-part", "not-counted-yet"]
+def block_by_copy(A, B):
+    def body(a, b):
+        k, j = a.shape[1], lax.axis_index("y")
+        return lax.pmax(a @ lax.dynamic_slice_in_dim(b, j * k, k), "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% in another way: einsum untiled exercise="6.4" score=1 near=["relu-of-parts", "own-part-alone"]
+def scattered(A, B):
+    def body(a, b):
+        p = jnp.einsum("mk,kn->mn", a, b)
+        n = lax.axis_size("x")
+        return lax.psum_scatter(p.reshape(n, -1, p.shape[1]), "x")
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
+
+
+# %% in another way: outer sums exercise="6.4" score=1
+def scattered(A, B):
+    def body(a, b):
+        return lax.psum_scatter(
+            lax.dot_general(b, a, (((0,), (1,)), ((), ()))), "x", scatter_dimension=1, tiled=True
+        ).T
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x"))(A, B)
+
+
+# %% bT aT exercise="6.4" score=0 diagnoses=["transformed", "only-the-first", "not-counted-yet"]
+def scattered(A, B):
+    def body(a, b):
+        return lax.psum_scatter(b.T @ a.T, "x", scatter_dimension=0, tiled=True)
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
+
+
+# %% relu exercise="6.4" score=0 diagnoses=["relu-of-parts", "not-counted-yet"]
+def scattered(A, B):
+    def body(a, b):
+        return lax.psum_scatter(jnp.maximum(a @ b, 0), "x", scatter_dimension=0, tiled=True)
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
+
+
+# %% dynamic slice no sum exercise="6.4" score=0 diagnoses=["own-part-alone", "not-counted-yet", "no reduce-scatter"]
+def scattered(A, B):
+    def body(a, b):
+        i = lax.axis_index("x")
+        m = (a @ b).shape[0] // lax.axis_size("x")
+        return lax.dynamic_slice_in_dim(a @ b, i * m, m)
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
+
+
+# %% interleaved rows exercise="6.4" score=0 diagnoses=["misplaced", "not-counted-yet"]
+def scattered(A, B):
+    def body(a, b):
+        n = lax.axis_size("x")
+        p = a @ b
+        return lax.psum_scatter(
+            p.reshape(-1, n, p.shape[1]).swapaxes(0, 1).reshape(p.shape),
+            "x",
+            scatter_dimension=0,
+            tiled=True,
+        )
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)

@@ -537,7 +537,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% one's own tokens only exercise="8.5" score=0 diagnoses=["values", "not-counted-yet", "no all-gather"] near=["own-units-alone", "mean-for-sum"]
+# %% one's own tokens only exercise="8.5" score=0 diagnoses=["own-results", "not-counted-yet", "no all-gather"] near=["own-units-alone", "mean-for-sum"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         return lax.psum(jax.nn.relu(x @ w1) @ w2, "model")
@@ -586,7 +586,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(pair, in_specs=specs, out_specs=rows)(X, W1, W2)
 
 
-# %% parts of sums averaged exercise="8.5" score=0 diagnoses=["mean-for-sum", "not-counted-yet"] near=["values"]
+# %% parts of sums averaged exercise="8.5" score=0 diagnoses=["mean-for-sum", "not-counted-yet"] near=["own-results"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
@@ -1282,7 +1282,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% what every stage has, added up exercise="8.8" score=0 diagnoses=["values", "not-counted-yet"] near=["side-by-side", "mean-for-sum", "not-replicated"]
+# %% what every stage has, added up exercise="8.8" score=0 diagnoses=["all-stages-added", "not-counted-yet"] near=["side-by-side", "mean-for-sum", "not-replicated"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")
@@ -1323,5 +1323,484 @@ def pipeline(W, X):
 
         h, _ = lax.scan(one_step, lax.pcast(x, "stage", to="varying"), jnp.arange(n))
         return lax.psum(jnp.where(i == 0, h, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% in another way: shifted label exercise="8.6" score=1 near=["one-place-off", "log-forgotten", "another-logarithm", "mean-of-exponentials", "logarithms-added", "examples-together", "label-averaged", "label-forgotten", "label-twice", "offset-added", "one-word-too-many", "first-word-missed", "probability"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        logits = logits - largest[:, None]
+        total = lax.psum(jnp.exp(logits).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% in another way: eq iota exercise="8.6" score=1
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = None
+        ids = lax.axis_index("model") * words + jnp.arange(words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(ids[None] == labels[:, None], logits, 0).sum(1), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% log forgotten exercise="8.6" score=0 diagnoses=["log-forgotten", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(total + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% log of mean exercise="8.6" score=0 diagnoses=["mean-of-exponentials", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.pmean(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% label pmean exercise="8.6" score=0 diagnoses=["label-averaged", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.pmean(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% off by one place exercise="8.6" score=0 diagnoses=["one-place-off", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words - 1
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% off by one here exercise="8.6" score=0 diagnoses=["one-word-too-many", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place <= words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% here > 0 exercise="8.6" score=0 diagnoses=["first-word-missed", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place > 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% label forgotten exercise="8.6" score=0 diagnoses=["label-forgotten", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% label term subtract twice exercise="8.6" score=0 diagnoses=["label-twice", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest - 2 * label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% axis 0 sum exercise="8.6" score=0 diagnoses=["examples-together", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% place plus exercise="8.6" score=0 diagnoses=["offset-added", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels + lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% log10 exercise="8.6" score=0 diagnoses=["another-logarithm", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(jnp.log10(total) + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% log before psum safe exercise="8.6" score=0 diagnoses=["logarithms-added", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.log(jnp.exp(logits - logits.max(1, keepdims=True)).sum(1)), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(total + largest - label)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% probability not log exercise="8.6" score=0 diagnoses=["probability", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(logits, labels):
+        words = logits.shape[1]
+        largest = lax.pmax(logits.max(axis=1), "model")
+        total = lax.psum(jnp.exp(logits - largest[:, None]).sum(axis=1), "model")
+        place = labels - lax.axis_index("model") * words
+        here = (place >= 0) & (place < words)
+        chosen = jnp.take_along_axis(logits, jnp.clip(place, 0, words - 1)[:, None], axis=1)
+        label = lax.psum(jnp.where(here, chosen[:, 0], 0), "model")
+        return jnp.mean(-jnp.exp(label - largest) / total)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% in another way: ring, mod exercise="8.8" score=1 near=["stages-take-the-input", "no-tanh", "tanh-first", "another-nonlinearity", "first-stage-kept", "all-stages-added", "first-stage-skipped"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, (s + 1) % stages) for s in range(stages)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[t % len(x)], came)
+            made = jnp.tanh(taken @ w[0])
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% in another way: drop mode exercise="8.8" score=1
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken @ w[0])
+            done = t - (stages - 1)
+            kept = kept.at[jnp.where(done >= 0, done, len(x))].set(made, mode="drop")
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% steps only stages exercise="8.8" score=0 diagnoses=["misplaced", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken @ w[0])
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% everyone takes x[t] exercise="8.8" score=0 diagnoses=["stages-take-the-input", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = x[jnp.minimum(t, len(x) - 1)]
+            made = jnp.tanh(taken @ w[0])
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% tanh forgotten exercise="8.8" score=0 diagnoses=["no-tanh", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = taken @ w[0]
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% tanh inside exercise="8.8" score=0 diagnoses=["tanh-first", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken) @ w[0]
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% w transposed exercise="8.8" score=0 diagnoses=["of-other-inputs", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken @ w[0].T)
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% relu exercise="8.8" score=0 diagnoses=["another-nonlinearity", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jax.nn.relu(taken @ w[0])
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% first stage result exercise="8.8" score=0 diagnoses=["first-stage-kept", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken @ w[0])
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == 0, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% psum of all exercise="8.8" score=0 diagnoses=["all-stages-added", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken @ w[0])
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(kept, "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% stage 1 takes input exercise="8.8" score=0 diagnoses=["first-stage-skipped", "not-counted-yet"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 1, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken @ w[0])
+            done = t - (stages - 1)
+            kept = jnp.where(done >= 0, kept.at[jnp.maximum(done, 0)].set(made), kept)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% results added to every place exercise="8.8" score=0 diagnoses=["values", "not-counted-yet"] near=["all-stages-added"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        onward = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            came, kept = carry
+            taken = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], came)
+            made = jnp.tanh(taken @ w[0])
+            done = t - (stages - 1)
+            kept = kept + jnp.where(done >= 0, made, 0)
+            return (lax.ppermute(made, "stage", onward), kept), None
+
+        empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
 
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)

@@ -77,7 +77,7 @@ def initialise(seed):
     return with_sharding_constraint(whole, P("x"))
 
 
-# %% keys of one's own exercise="9.2" score=0 diagnoses=["values", "not-counted-yet"]
+# %% keys of one's own exercise="9.2" score=0 diagnoses=["a-key-for-each-part", "not-counted-yet"]
 def initialise(seed):
     def body(seed):
         key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
@@ -771,7 +771,7 @@ def rearranged(x):
     return with_sharding_constraint(between, P(None, ("y", "x"), None))
 
 
-# %% transposed exercise="9.7" score=0 diagnoses=["transposed-by-hand", "shape", "not-counted-yet"] near=["values", "cut-once-more"]
+# %% transposed exercise="9.7" score=0 diagnoses=["transposed-by-hand", "shape", "not-counted-yet"] near=["transformed", "cut-once-more"]
 def rearranged(x):
     return with_sharding_constraint(jnp.swapaxes(x, 1, 2), P(None, ("x", "y"), None))
 
@@ -786,7 +786,7 @@ def rearranged(x):
     return jax.shard_map(body, in_specs=specs[0], out_specs=specs[1])(x)
 
 
-# %% squashed on the way exercise="9.7" score=0 diagnoses=["values", "not-counted-yet"]
+# %% squashed on the way exercise="9.7" score=0 diagnoses=["transformed", "not-counted-yet"]
 def rearranged(x):
     between = with_sharding_constraint(jnp.tanh(x), P("y", "x", None))
     return with_sharding_constraint(between, P(None, ("x", "y"), None))
@@ -925,3 +925,131 @@ def same_layout(one, other, shape):
 def same_layout(one, other, shape):
     mine, theirs = (described(*each).devices_indices_map((64, 64)) for each in (one, other))
     return mine == theirs
+
+
+# %% in another way: wsc exercise="9.2" score=1 near=["uniform", "drawn-transposed", "another-key", "a-key-for-each-part", "same-part-everywhere"]
+def initialise(seed):
+    w = jax.random.normal(jax.random.key(seed), (64, 512))
+    return lax.with_sharding_constraint(w, P(None, "x")) / jnp.sqrt(64.0)
+
+
+# %% uniform exercise="9.2" score=0 diagnoses=["uniform", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        return jax.random.uniform(jax.random.key(seed), (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% shape swapped, T exercise="9.2" score=0 diagnoses=["drawn-transposed", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        return jax.random.normal(jax.random.key(seed), (512, 64)).T / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% split key exercise="9.2" score=0 diagnoses=["another-key", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        key, sub = jax.random.split(jax.random.key(seed))
+        return jax.random.normal(sub, (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% shard_map same key exercise="9.2" score=0 diagnoses=["same-part-everywhere", "not-counted-yet"]
+def initialise(seed):
+    def body(seed):
+        n = lax.axis_size("x")
+        return jax.random.normal(jax.random.key(seed), (64, 512 // n)) / 8
+
+    return jax.shard_map(body, in_specs=P(), out_specs=P(None, "x"))(seed)
+
+
+# %% shard_map fold in exercise="9.2" score=0 diagnoses=["a-key-for-each-part", "not-counted-yet"]
+def initialise(seed):
+    def body(seed):
+        n = lax.axis_size("x")
+        return (
+            jax.random.normal(
+                jax.random.fold_in(jax.random.key(seed), lax.axis_index("x")), (64, 512 // n)
+            )
+            / 8
+        )
+
+    return jax.shard_map(body, in_specs=P(), out_specs=P(None, "x"))(seed)
+
+
+# %% key of seed+1 exercise="9.2" score=0 diagnoses=["of-other-inputs", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        return jax.random.normal(jax.random.key(seed + 1), (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% by 8 plus exercise="9.2" score=0 diagnoses=["off-by-a-constant", "not-counted-yet"]
+def initialise(seed):
+    def draw(seed):
+        return 1 + jax.random.normal(jax.random.key(seed), (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% in another way: by arrays exercise="9.8" score=1 near=["meshes", "mesh-shapes", "any-device", "last-dimension"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    z = np.arange(int(np.prod(shape))).reshape(shape)
+    put = lambda s: {
+        q.device.id: np.asarray(q.data).tolist() for q in jax.device_put(z, s).addressable_shards
+    }
+    return put(a) == put(b)
+
+
+# %% in another way: np.bool exercise="9.8" score=1
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    A, B = a.devices_indices_map(shape), b.devices_indices_map(shape)
+    return np.bool_(
+        sorted((d.id, str(i)) for d, i in A.items()) == sorted((d.id, str(i)) for d, i in B.items())
+    )
+
+
+# %% mesh ids exercise="9.8" score=0 diagnoses=["meshes"]
+def same_layout(one, other, shape):
+    return one[0] == other[0]
+
+
+# %% string exercise="9.8" score=0 diagnoses=["in-quotes"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    return str(a.devices_indices_map(shape) == b.devices_indices_map(shape))
+
+
+# %% mesh shape exercise="9.8" score=0 diagnoses=["mesh-shapes"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    return a.mesh.shape == b.mesh.shape and a.shard_shape(shape) == b.shard_shape(shape)
+
+
+# %% any device exercise="9.8" score=0 diagnoses=["any-device"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    A, B = a.devices_indices_map(shape), b.devices_indices_map(shape)
+    return any(A[d] == B.get(d) for d in A)
+
+
+# %% last dimension exercise="9.8" score=0 diagnoses=["last-dimension"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    A, B = a.devices_indices_map(shape), b.devices_indices_map(shape)
+    return {d: i[-1] for d, i in A.items()} == {d: i[-1] for d, i in B.items()}
+
+
+# %% another kind of key exercise="9.2" score=0 diagnoses=["values", "not-counted-yet"] near=["another-key", "a-key-for-each-part", "uniform"]
+def initialise(seed):
+    def draw(seed):
+        return jax.random.normal(jax.random.key(seed, impl="rbg"), (64, 512)) / 8
+
+    return jax.jit(draw, out_shardings=P(None, "x"))(seed)

@@ -96,6 +96,17 @@ def turned() -> Answers:
     return {"turned": lambda x: lax.with_sharding_constraint(jnp.sin(x), blocks)}
 
 
+def unlike() -> Answers:
+    """Functions for 1.7 whose results are wrong in a way that has no name."""
+    names = ("shard_shape", "bytes_total", "holders")
+    return dict.fromkeys(names, lambda *given: len(repr(given)))
+
+
+def mistaken() -> Answers:
+    """An answer to 3.1 whose values are wrong in a way that has no name."""
+    return {"turned": jnp.tan}
+
+
 def refused() -> Answers:
     """A function for 3.1 that JAX refuses."""
     return {"turned": lambda x: lax.with_sharding_constraint(x, jax.P("nowhere"))}
@@ -252,6 +263,11 @@ PLANTINGS = [
     Planting("judge.comparing_requests", "compare_requests", "6.9", iterate),
     Planting("judge.judging_costs", "judge_communication", "3.1", turned),
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
+    Planting("judge.differing_results", "how_results_differ", "1.7", unlike),
+    Planting("judge.general_mistakes", "general_mistake", "3.1", mistaken),
+    Planting("judge.misplaced_values", "misplaced", "3.1", mistaken),
+    Planting("judge.own_results", "own_results", "3.1", mistaken),
+    Planting("judge.scaled_values", "off_by_a_factor", "3.1", mistaken),
     Planting("judge.naming", "between", "3.1", turned),
     Planting("judge.rendering", "badge", "1.1", rows),
     Planting("judge.report", "_below", "1.1", strips),

@@ -8,7 +8,8 @@ from jax import lax
 
 from autograder.exercises import Computes, Exercise
 from autograder.judge import judge, verdict_as_text
-from autograder.judge.comparing_values import compare, factor, in_words
+from autograder.judge.comparing_values import compare
+from autograder.judge.scaled_values import factor, in_words
 from autograder.programs import Argument
 from tests.helpers import capture
 

@@ -5,6 +5,7 @@ decides, so these exercises have no reason to change with JAX.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 
 from autograder.exercises.exercise import Exercise
 from autograder.exercises.requirements_on_layouts import PlacedLike
-from autograder.exercises.requirements_on_values import Returns
+from autograder.exercises.requirements_on_values import AnyOf, Returns
 from autograder.layouts import Layout, Shape
 
 Axes = dict[str, int]
@@ -275,6 +276,50 @@ def _numbered_by_the_spec(devices: list[int], spec: Spec, axes: Axes) -> list[in
     return sorted(counted.index(device) for device in devices)
 
 
+def _by_last_names(spec: Spec) -> Spec:
+    """A spec with the last name of each tuple."""
+    return tuple(entry[-1] if isinstance(entry, tuple) else entry for entry in spec)
+
+
+def _counts(spec: Spec, axes: Axes) -> tuple[int, ...]:
+    """In how many blocks each dimension is cut."""
+    names = ((entry,) if isinstance(entry, str) else entry or () for entry in spec)
+    return tuple(math.prod(axes[name] for name in each) for each in names)
+
+
+def _holders_by(
+    index: Shape,
+    shape: Shape,
+    spec: Spec,
+    axes: Axes,
+    block: Callable[[int, int], int],
+    number: Callable[[int, int, int], int] = lambda so_far, size, at: so_far * size + at,
+) -> list[int]:
+    """The devices whose block has a number, in a way of one's own.
+
+    Args:
+        index: the element's place.
+        shape: the array's.
+        spec: how it is cut.
+        axes: the mesh's.
+        block: the number of a block, from an index and the length of a block.
+        number: the number of a device's block, from axis to axis.
+    """
+    sizes = shard_shape(shape, spec, axes)
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place, strict=True))
+        mine = []
+        for entry in spec:
+            so_far = 0
+            for name in (entry,) if isinstance(entry, str) else entry or ():
+                so_far = number(so_far, axes[name], at[name])
+            mine.append(so_far)
+        if all(block(i, n) == own for i, n, own in zip(index, sizes, mine, strict=True)):
+            found.append(device)
+    return found
+
+
 def _places(axes: Axes, devices: list[int]) -> list[list[int]]:
     """The places of devices in the mesh, by coordinates."""
     sizes = tuple(axes.values())
@@ -359,6 +404,22 @@ COUNTING: Final = Exercise(
                 ),
                 "sizes-added": _cut_by_sums,
                 "the-example": lambda *case: (4, 16),
+                "last-name-only": lambda shape, spec, axes: shard_shape(
+                    shape, _by_last_names(spec), axes
+                ),
+                "multiplied": lambda shape, spec, axes: tuple(
+                    size * count for size, count in zip(shape, _counts(spec, axes), strict=True)
+                ),
+                "number-of-blocks": lambda shape, spec, axes: _counts(spec, axes),
+                "one-too-few": lambda *case: tuple(n - 1 for n in shard_shape(*case)),
+                "every-name-everywhere": lambda shape, spec, axes: tuple(
+                    size // math.prod(_counts(spec, axes)) for size in shape
+                ),
+                "elements-of-a-block": lambda *case: math.prod(shard_shape(*case)),
+                "backwards": lambda *case: shard_shape(*case)[::-1],
+                "first-axis-for-all": lambda shape, spec, axes: _cut(
+                    shape, spec, dict.fromkeys(axes, next(iter(axes.values())))
+                ),
                 "all-devices": lambda shape, spec, axes: tuple(
                     size // math.prod(axes.values()) if entry else size
                     for size, entry in zip(shape, spec, strict=True)
@@ -395,6 +456,23 @@ COUNTING: Final = Exercise(
                 "always-copied": lambda shape, itemsize, spec, axes: (
                     math.prod(shape) * itemsize * math.prod(axes.values())
                 ),
+                "copied-along-named-axes": lambda shape, itemsize, spec, axes: (
+                    math.prod(shape) * itemsize * math.prod(_counts(spec, axes))
+                ),
+                "blocks-counted": lambda shape, itemsize, spec, axes: (
+                    math.prod(_counts(spec, axes)) * itemsize
+                ),
+                "sizes-of-the-mesh-added": lambda shape, itemsize, spec, axes: (
+                    math.prod(shard_shape(shape, spec, axes)) * itemsize * sum(axes.values())
+                ),
+                "axes-counted": lambda shape, itemsize, spec, axes: (
+                    math.prod(shard_shape(shape, spec, axes)) * itemsize * len(axes)
+                ),
+                "bits": lambda *case: 8 * bytes_total(*case),
+                "elements": lambda shape, itemsize, spec, axes: math.prod(shape),
+                "largest-axis": lambda shape, itemsize, spec, axes: (
+                    math.prod(shard_shape(shape, spec, axes)) * itemsize * max(axes.values())
+                ),
             },
         ),
         Returns(
@@ -406,6 +484,54 @@ COUNTING: Final = Exercise(
             mistakes={
                 "first-holder-only": lambda *case: holders(*case)[:1],
                 "one-number": lambda *case: holders(*case)[0],
+                "how-many": lambda *case: len(holders(*case)),
+                "all-holders": lambda index, shape, spec, axes: list(
+                    range(math.prod(axes.values()))
+                ),
+                "first-dimension-alone": lambda index, shape, spec, axes: holders(
+                    index[:1], shape[:1], spec[:1], axes
+                ),
+                "any-dimension": lambda index, shape, spec, axes: sorted(
+                    {
+                        device
+                        for i, size, entry in zip(index, shape, spec, strict=True)
+                        for device in holders((i,), (size,), (entry,), axes)
+                    }
+                ),
+                "block-number": AnyOf(
+                    (
+                        lambda index, shape, spec, axes: [
+                            index[0] // shard_shape(shape, spec, axes)[0]
+                        ],
+                        lambda index, shape, spec, axes: [
+                            int(
+                                np.ravel_multi_index(
+                                    tuple(
+                                        i // n
+                                        for i, n in zip(
+                                            index, shard_shape(shape, spec, axes), strict=True
+                                        )
+                                    ),
+                                    _counts(spec, axes),
+                                )
+                            )
+                        ],
+                    )
+                ),
+                "place-in-the-block": lambda index, shape, spec, axes: _holders_by(
+                    index, shape, spec, axes, lambda i, n: i % n
+                ),
+                "counted-off-by-one": lambda index, shape, spec, axes: _holders_by(
+                    index, shape, spec, axes, lambda i, n: (i - 1) // n
+                ),
+                "numbers-added": lambda index, shape, spec, axes: _holders_by(
+                    index,
+                    shape,
+                    spec,
+                    axes,
+                    lambda i, n: i // n,
+                    lambda so_far, size, at: so_far + at,
+                ),
                 "counted-from-one": lambda *case: [device + 1 for device in holders(*case)],
                 "last-first": lambda *case: holders(*case)[::-1],
                 "by-coordinates": lambda index, shape, spec, axes: _places(
@@ -447,6 +573,46 @@ COUNTING: Final = Exercise(
         "('x', 'y') the number of the block is `x * size_of_y + y`.",
     ),
     diagnoses={
+        "last-name-only": "Where an entry is a tuple, all of its axes cut the dimension, and not "
+        "just the last.",
+        "multiplied": "The sizes are multiplied by the number of blocks. A block is smaller than "
+        "the array: divide.",
+        "number-of-blocks": "That is how many blocks there are along each dimension. How long is "
+        "one of them?",
+        "one-too-few": "Every number is 1 too small.",
+        "every-name-everywhere": "Every dimension is divided by the sizes of all axes in the spec. "
+        "An entry cuts its own dimension only.",
+        "elements-of-a-block": "That is how many elements a block has. A shape has a number for "
+        "each dimension.",
+        "backwards": "The shape is right, but its dimensions are in the opposite order.",
+        "first-axis-for-all": "The size of the mesh's first axis is taken for every axis. Look up "
+        "the size of the axis that the entry names.",
+        "copied-along-named-axes": "The array's bytes are multiplied by the sizes of the axes that "
+        "the spec names. These cut it; along the others there are copies.",
+        "blocks-counted": "That is the number of blocks, times the bytes of one element. A block "
+        "has more elements than one.",
+        "sizes-of-the-mesh-added": "The sizes of the mesh's axes are added up. They multiply to "
+        "the number of devices.",
+        "axes-counted": "The bytes of a block are multiplied by the number of axes, and not by the "
+        "number of devices.",
+        "bits": "These are bits, eight for each byte. itemsize is in bytes.",
+        "elements": "That is how many elements the array has.",
+        "largest-axis": "The bytes of a block are multiplied by the size of the longest axis. "
+        "The sizes of all axes multiply to the number of devices.",
+        "how-many": "That is how many devices hold the element. Which are they?",
+        "all-holders": "That is every device of the mesh, whatever the spec and the index are.",
+        "first-dimension-alone": "Only the first dimension is looked at. A device holds the "
+        "element if its block has the index in every dimension.",
+        "any-dimension": "A device is counted if its block has the index in any dimension. It must "
+        "in every one.",
+        "block-number": "That is the number of a block. Which devices hold this block? The spec "
+        "says along which axes of the mesh the blocks lie.",
+        "place-in-the-block": "The index is taken modulo the length of a block, which gives the "
+        "place within it. Divided by that length it gives the number of the block.",
+        "counted-off-by-one": "The number of the block is off where the index is at its beginning: "
+        "indices count from 0.",
+        "numbers-added": "In a tuple of axes, the device's places along them are added. The number "
+        "of its block is the first place times the size of the second axis, plus the second place.",
         "whole-shape": "This is the global shape. Each device holds a part of every dimension "
         "that the spec cuts.",
         "true-division": "Sizes are integers, and these are floats: divide with //, and mind that "

@@ -202,6 +202,8 @@ REDUCTIONS: Final = Exercise(
                         "added-twice": lambda x: x.sum() * _n(x),
                         "mean-for-sum": lambda x: x.sum() / _n(x),
                         "mean-of-all": lambda x: x.mean(),
+                        "first-elements": lambda x: sum(b[0] for b in _blocks(x)),
+                        "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
                     },
                 ),
                 (
@@ -213,6 +215,14 @@ REDUCTIONS: Final = Exercise(
                         "sum-of-means": lambda x: x.mean() * _n(x),
                         "sum-for-mean": lambda x: x.sum(),
                         "mean-of-sums": lambda x: x.sum() / _n(x),
+                        "divided-twice": AnyOf(
+                            (
+                                lambda x: x.mean() / np.float32(len(_blocks(x)[0])),
+                                lambda x: x.mean() * _n(x) / np.float32(len(_blocks(x)[0])),
+                                lambda x: x.mean() / _n(x),
+                            )
+                        ),
+                        "first-elements": lambda x: sum(b[0] for b in _blocks(x)) / _n(x),
                     },
                 ),
                 (
@@ -223,6 +233,14 @@ REDUCTIONS: Final = Exercise(
                     {
                         "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
                         "at-least-zero": lambda x: x.max(initial=0),
+                        "first-elements": lambda x: max(b[0] for b in _blocks(x)),
+                        "largest-of-others": AnyOf(
+                            (
+                                lambda x: max(b.min() for b in _blocks(x)),
+                                lambda x: max(b.sum() for b in _blocks(x)),
+                                lambda x: max(b.mean() for b in _blocks(x)),
+                            )
+                        ),
                     },
                 ),
                 (
@@ -237,6 +255,11 @@ REDUCTIONS: Final = Exercise(
                         "local-largest": lambda x: np.concatenate([
                             np.exp(b - b.max()) for b in _blocks(x)
                         ]) / sum(np.exp(b - b.max()).sum() for b in _blocks(x)),
+                        "never-divided": lambda x: np.exp(x - x.max()),
+                        "logarithm": lambda x: x - x.max() - np.log(np.exp(x - x.max()).sum()),
+                        "divided-by-the-largest": lambda x: np.exp(x - x.max()) / max(
+                            np.exp(b - x.max()).sum() for b in _blocks(x)
+                        ),
                     },
                 ),
             )
@@ -273,6 +296,19 @@ REDUCTIONS: Final = Exercise(
         "is it to be divided?",
         "sum-of-largest": "The largest elements of all blocks are added up.",
         "at-least-zero": "Where all elements are negative, zero comes back, which is none of them.",
+        "first-elements": "Of each block only the first element is used. Reduce the block to one "
+        "number with jnp first: mine.sum(), mine.mean() or mine.max().",
+        "total: sum-of-largest": "The largest elements of all blocks are added up. Which number of "
+        "its block should each device bring?",
+        "divided-twice": "The sum is divided by one number too many, or by another than the number "
+        "of all elements. The mean of a block is divided already, so only the number of devices "
+        "is left; the sum of a block is not.",
+        "largest-of-others": "The largest is taken of the wrong numbers: what each device brings "
+        "is its block's smallest element, its sum or its mean, where the largest is needed.",
+        "never-divided": "These are the exps. What is left is to divide them by their sum.",
+        "logarithm": "This is the logarithm of the softmax.",
+        "divided-by-the-largest": "The exps are divided by the largest of the blocks' sums. The "
+        "sum of all of them is needed.",
         "each-for-itself": "Each block adds up to one by itself: the sum must be that of all of x.",
         "local-largest": "From each block its own largest element is taken away, so the exps are "
         "on different scales when they are added.",
@@ -335,6 +371,20 @@ def _exchanged_by(cut: Callable[[Sequence[int], int], Any]) -> Callable[[Numbers
     ]
 
 
+def _cut_up(blocks: Numbers, device: int, piece: int) -> Any:
+    """One piece of a device's block, which is cut into as many as there are devices."""
+    return np.split(np.array(blocks[device]), len(blocks))[piece]
+
+
+def _exchanged_in_place(blocks: Numbers) -> Any:
+    """What comes of writing results into the list whose blocks are still to be read."""
+    blocks = [list(block) for block in blocks]
+    size = len(blocks[0]) // len(blocks)
+    for i in range(len(blocks)):
+        blocks[i] = [n for block in blocks for n in block[i * size : (i + 1) * size]]
+    return blocks
+
+
 def _in_32_bits(blocks: Numbers) -> Any:
     """What is left of large numbers in JAX, whose integers have 32 bits."""
     return [np.array(block, np.int64).astype(np.int32).astype(np.int64) for block in blocks]
@@ -375,6 +425,26 @@ MODELS: Final = Exercise(
                 "tiled-for-untiled": lambda blocks, tiled: _gathered(blocks, not tiled),
                 "only-one-device": lambda blocks, tiled: _gathered(blocks, tiled)[0],
                 "two-devices": lambda blocks, tiled: _gathered(blocks[:2], tiled),
+                "own-first": lambda blocks, tiled: [
+                    _gathered(blocks[i:] + blocks[:i], tiled)[0] for i in range(len(blocks))
+                ],
+                "own-twice": lambda blocks, tiled: [
+                    _gathered([block, *blocks], tiled)[0] for block in blocks
+                ],
+                "own-left-out": lambda blocks, tiled: [
+                    _gathered(blocks[:i] + blocks[i + 1 :], tiled)[0] for i in range(len(blocks))
+                ],
+                "own-repeated": lambda blocks, tiled: [
+                    _gathered([block] * len(blocks), tiled)[0] for block in blocks
+                ],
+                "single-entry": lambda blocks, tiled: _gathered(blocks, tiled)[:1],
+                "numbers-in-turn": lambda blocks, tiled: (
+                    [(np.ravel(blocks, "F") if tiled else np.transpose(blocks)).tolist()]
+                    * len(blocks)
+                ),
+                "first-block-alone": lambda blocks, tiled: (
+                    [list(blocks[0]) if tiled else [list(blocks[0])]] * len(blocks)
+                ),
                 "32-bits": lambda blocks, tiled: _gathered(_in_32_bits(blocks), tiled),
             },
         ),
@@ -391,6 +461,26 @@ MODELS: Final = Exercise(
                 "one-list": _added,
                 "two-devices": lambda blocks: _scattered(blocks[:2]),
                 "dealt-out": lambda blocks: _dealt(_added(blocks), len(blocks)),
+                "added-twice": lambda blocks: [
+                    [len(blocks) * number for number in piece] for piece in _scattered(blocks)
+                ],
+                "mean-for-sum": lambda blocks: [
+                    [number / len(blocks) for number in piece] for piece in _scattered(blocks)
+                ],
+                "sums-of-blocks": lambda blocks: [[sum(block)] for block in blocks],
+                "one-number-each": lambda blocks: [[n] for n in _added(blocks)[: len(blocks)]],
+                "first-piece-for-all": lambda blocks: _scattered(blocks)[:1] * len(blocks),
+                "own-left-out": AnyOf(
+                    (
+                        lambda blocks: [
+                            (np.array(piece) - _cut_up(blocks, i, i)).tolist()
+                            for i, piece in enumerate(_scattered(blocks))
+                        ],
+                        lambda blocks: _plain(
+                            np.split(np.sum(_arrays(blocks[1:]), axis=0), len(blocks))
+                        ),
+                    )
+                ),
                 "pieces-of-n": lambda blocks: _of_length_n(_added(blocks), len(blocks)),
                 "32-bits": lambda blocks: _plain(
                     np.split(sum(_in_32_bits(blocks)).astype(np.int32), len(blocks))
@@ -405,6 +495,31 @@ MODELS: Final = Exercise(
             mistakes={
                 "two-devices": lambda blocks: _exchanged(blocks[:2]),
                 "nothing-exchanged": lambda blocks: [list(b) for b in blocks],
+                "columns": lambda blocks: np.transpose(blocks).tolist(),
+                "pieces-begin-at-the-number": lambda blocks: [
+                    [n for b in blocks for n in b[i : i + len(b) // len(blocks)]]
+                    for i in range(len(blocks))
+                ],
+                "exchanged-and-added": lambda blocks: _scattered(blocks),
+                "devices-backwards": lambda blocks: _plain(
+                    [
+                        np.concatenate([_cut_up(blocks, j, i) for j in range(len(blocks))[::-1]])
+                        for i in range(len(blocks))
+                    ]
+                ),
+                "own-left-out": lambda blocks: _plain(
+                    [
+                        np.concatenate(
+                            [_cut_up(blocks, j, i) for j in range(len(blocks)) if j != i]
+                        )
+                        for i in range(len(blocks))
+                    ]
+                ),
+                "first-of-each-piece": lambda blocks: [
+                    [int(_cut_up(blocks, j, i)[0]) for j in range(len(blocks))]
+                    for i in range(len(blocks))
+                ],
+                "overwritten": _exchanged_in_place,
                 "never-joined": lambda blocks: [
                     [np.split(b, len(blocks))[i].tolist() for b in _arrays(blocks)]
                     for i in range(len(blocks))
@@ -439,6 +554,38 @@ MODELS: Final = Exercise(
         "only-one-device": "This is what one device holds; the list has an entry for each.",
         "two-devices": "There is an entry for each of the first two devices, and there may be "
         "more of them.",
+        "own-first": "Each device has all blocks, but begins with its own. They are in the order "
+        "of the devices on every device.",
+        "own-twice": "Each device has its own block twice: it is among all blocks already.",
+        "own-left-out": "A block is left out: a device's own block counts as well as the others'.",
+        "own-repeated": "Each device has its own block again and again, and none of the others'.",
+        "single-entry": "There is one entry, and there should be one for each device, even where "
+        "they are equal.",
+        "numbers-in-turn": "The numbers of the blocks are taken in turn, one from each. A gather "
+        "leaves blocks as they are.",
+        "first-block-alone": "There is only the first device's block: does the return stand inside "
+        "the loop?",
+        "added-twice": "Every number is as many times too large as there are devices: is it added "
+        "up twice?",
+        "mean-for-sum": "Every number is as many times too small as there are devices: that is the "
+        "mean of the blocks.",
+        "sums-of-blocks": "The numbers of each block are added up. Add the blocks to each other, "
+        "place by place.",
+        "psum_scatter_ref: one-number-each": "Device i is given number i of the sum, and no more. "
+        "Cut the sum into as many pieces as there are devices; a piece may have several numbers.",
+        "first-piece-for-all": "Every device has the first piece of the sum. Device i is to have "
+        "piece i.",
+        "columns": "These are the columns of the table of blocks: a list for each number of a "
+        "block. Cut each block into as many pieces as there are devices.",
+        "pieces-begin-at-the-number": "Piece i begins at number i of the block. It begins at i "
+        "times the length of a piece.",
+        "exchanged-and-added": "The pieces that a device receives are added up. In an all-to-all "
+        "they stay as they are, joined end to end.",
+        "devices-backwards": "The pieces are right, and joined in the opposite order of the "
+        "devices.",
+        "first-of-each-piece": "Of each piece only the first number has come.",
+        "overwritten": "The results are written into the list that is still being read: after the "
+        "first step, device 0's block is another one. Does `out = blocks` make a copy?",
         "one-list": "All numbers are there, in one list; expected a list with an entry for each "
         "device.",
         "never-scattered": "That is psum: every device has the whole sum. Each should keep only "
@@ -541,6 +688,30 @@ def _summed(x: Any, piece: Callable[[int, int, int], int | None]) -> Any:
     )
 
 
+def _pieces(x: Any) -> tuple[Any, int]:
+    """The pieces of each device's row, and how many devices there are."""
+    return x.reshape(len(x), len(x), -1), len(x)
+
+
+def _added_before_sending(x: Any) -> Any:
+    """What comes of adding, in step s, part (i - 1 - s) % n before the sum is sent on."""
+    parts, n = _pieces(x)
+    growing = [parts[i, (i - 1) % n] for i in range(n)]
+    for s in range(1, n):
+        grown = [growing[i] + parts[i, (i - 1 - s) % n] for i in range(n)]
+        growing = [grown[(i - 1) % n] for i in range(n)]
+    return np.concatenate(growing)
+
+
+def _part_sent(x: Any) -> Any:
+    """What comes of sending a part in each step, and adding what comes to a sum that stays."""
+    parts, n = _pieces(x)
+    growing = [parts[i, (i - 1) % n] for i in range(n)]
+    for s in range(1, n):
+        growing = [growing[i] + parts[(i - 1) % n, (i - 2 - s) % n] for i in range(n)]
+    return np.concatenate(growing)
+
+
 def _at_place(x: Any) -> Any:
     """Blocks written, as they arrive, at the number of their device, not that many blocks on."""
     blocks = _blocks(x)
@@ -572,6 +743,12 @@ RINGS: Final = Exercise(
                     x, lambda i, j, n: None if j == (i + 1) % n else j
                 ),
                 "at-its-number": _at_place,
+                "own-block-again": AnyOf(
+                    (
+                        lambda x: _collected(x, lambda i, j, n: i if j == i else (i - 1) % n),
+                        lambda x: _collected(x, lambda i, j, n: i if j == 0 else (i - 1) % n),
+                    )
+                ),
             },
             under_mesh=True,
         ),
@@ -592,6 +769,42 @@ RINGS: Final = Exercise(
                 "open-ring": lambda x: _summed(x, lambda i, j, n: i if j <= i else None),
                 "one-is-missing": lambda x: _summed(
                     x, lambda i, j, n: None if j == (i + 1) % n else (i + 1) % n
+                ),
+                "same-piece-always": AnyOf(
+                    (
+                        lambda x: _summed(x, lambda i, j, n: j),
+                        lambda x: _summed(x, lambda i, j, n: i if j == (i + 1) % n else j),
+                    )
+                ),
+                "first-does-not-belong": AnyOf(
+                    (
+                        lambda x: _summed(
+                            x, lambda i, j, n: i if j == (i + 1) % n else (i + 1) % n
+                        ),
+                        lambda x: _summed(
+                            x, lambda i, j, n: i if j == (i + 1) % n else (i - 1) % n
+                        ),
+                        lambda x: _summed(
+                            x, lambda i, j, n: (i + 1) % n if j == (i + 1) % n else i
+                        ),
+                    )
+                ),
+                "counted-upwards": lambda x: _summed(
+                    x, lambda i, j, n: (i + 2 * ((j - i - 1) % n)) % n
+                ),
+                "added-before-sending": _added_before_sending,
+                "never-added": lambda x: _summed(
+                    x, lambda i, j, n: i if j == (i + 1) % n else None
+                ),
+                "part-sent": _part_sent,
+                "own-part-twice": lambda x: (
+                    x.sum(0) + _summed(x, lambda i, j, n: i if j == i else None)
+                ),
+                "two-places-off": AnyOf(
+                    (
+                        lambda x: _summed(x, lambda i, j, n: (i + 2) % n),
+                        lambda x: _summed(x, lambda i, j, n: (i - 2) % n),
+                    )
                 ),
             },
             under_mesh=True,
@@ -630,6 +843,25 @@ RINGS: Final = Exercise(
         "sent nothing holds zeros. Is there a pair for everybody?",
         "one-is-missing": "What should come from the device furthest away has not come: is a step "
         "missing?",
+        "own-block-again": "In every step the block of the device before has come again. Send on "
+        "what was received last, and not the device's own block each time.",
+        "same-piece-always": "Each device adds the same part in every step. The sum that passes by "
+        "is another device's each time: after s steps on device i it is that of device "
+        "(i - 1 - s) % n.",
+        "first-does-not-belong": "The part with which the sum begins and those that are added "
+        "later belong to different pieces. If device i begins with part (i - 1) % n, it adds part "
+        "(i - 1 - s) % n after s steps.",
+        "counted-upwards": "The number of the part grows with the steps, and it should fall: what "
+        "arrives after s steps comes from s devices further back.",
+        "added-before-sending": "The device's part is added before the sum is sent on. Of which "
+        "device is the sum at that moment? Send first, and add to what has arrived.",
+        "never-added": "Each device has just the part of its neighbour that was sent first: what "
+        "arrives is sent on, and nothing is added to it.",
+        "part-sent": "In each step a single part is sent, and the sum stays where it is. Send the "
+        "sum itself, so that it grows from device to device.",
+        "own-part-twice": "The sums are right, but each device has added its own part twice.",
+        "two-places-off": "The sums are right, and each device holds that of the device two "
+        "places further on or back.",
         "at-its-number": "Each block begins at the number of its device, so that they overlap. The "
         "block of device i begins at i times the size of a block.",
     },
@@ -660,6 +892,31 @@ def _differences(
     return np.concatenate(made)
 
 
+def _without_halos(x: Any, before: float | None, after: float | None) -> Any:
+    """The second difference where a halo is zero on every device; the other one is as it is."""
+    made = _differences(x)
+    blocks, n = _blocks(x), len(_blocks(x))
+    size = len(blocks[0])
+    for i in range(n):
+        if before is not None:
+            made[i * size] -= blocks[i - 1][-1]
+        if after is not None:
+            made[(i + 1) * size - 1] -= blocks[(i + 1) % n][0]
+    return made
+
+
+def _edges(x: Any, put: Callable[[Any, Any], Any]) -> Any:
+    """Each block's own second difference, closed for itself, where halos are put on its ends."""
+    blocks = _blocks(x)
+    made = []
+    for i, block in enumerate(blocks):
+        own = np.roll(block, 1) - 2 * block + np.roll(block, -1)
+        own[0] = put(own[0], blocks[i - 1][-1])
+        own[-1] = put(own[-1], blocks[(i + 1) % len(blocks)][0])
+        made.append(own)
+    return np.concatenate(made)
+
+
 HALO: Final = Exercise(
     id="5.6",
     title="A halo of one",
@@ -684,6 +941,70 @@ HALO: Final = Exercise(
                 "one-way": lambda x: _differences(x, (-1, -1), (-1, 0)),
                 "other-sign": lambda x: 2 * x - np.roll(x, 1) - np.roll(x, -1),
                 "once-itself": lambda x: np.roll(x, 1) - x + np.roll(x, -1),
+                "one-end-wrong": AnyOf(
+                    (
+                        lambda x: _differences(x, after=(1, -1)),
+                        lambda x: _differences(x, before=(-1, 0)),
+                    )
+                ),
+                "one-halo-twice": AnyOf(
+                    (
+                        lambda x: _differences(x, after=(-1, -1)),
+                        lambda x: _differences(x, before=(1, 0)),
+                    )
+                ),
+                "own-element-as-halo": AnyOf(
+                    (
+                        lambda x: _differences(x, after=(0, -1)),
+                        lambda x: _differences(x, before=(0, 0)),
+                        lambda x: _differences(x, (0, 0), (0, -1)),
+                    )
+                ),
+                "closed-for-itself": AnyOf(
+                    (
+                        lambda x: _differences(x, after=(0, 0)),
+                        lambda x: _differences(x, before=(0, -1)),
+                    )
+                ),
+                "two-devices-away": AnyOf(
+                    (
+                        lambda x: _differences(x, after=(2, 0)),
+                        lambda x: _differences(x, before=(-2, -1)),
+                        lambda x: _differences(x, (-2, -1), (2, 0)),
+                    )
+                ),
+                "second-from-the-edge": AnyOf(
+                    (
+                        lambda x: _differences(x, after=(1, 1)),
+                        lambda x: _differences(x, before=(-1, -2)),
+                        lambda x: _differences(x, (-1, -2), (1, 1)),
+                    )
+                ),
+                "never-received": AnyOf(
+                    (
+                        lambda x: _without_halos(x, 0, None),
+                        lambda x: _without_halos(x, None, 0),
+                    )
+                ),
+                "halo-on-top": lambda x: _edges(x, lambda own, halo: own + halo),
+                "halo-as-result": lambda x: _edges(x, lambda own, halo: halo),
+                "sum-of-three": lambda x: np.roll(x, 1) + 2 * x + np.roll(x, -1),
+                "first-difference": AnyOf(
+                    (lambda x: x - np.roll(x, 1), lambda x: np.roll(x, -1) - x)
+                ),
+                "neighbours-alone": AnyOf(
+                    (
+                        lambda x: np.roll(x, -1) - np.roll(x, 1),
+                        lambda x: np.roll(x, 1) - np.roll(x, -1),
+                        lambda x: np.roll(x, 1) + np.roll(x, -1),
+                    )
+                ),
+                "twice-a-neighbour": AnyOf(
+                    (
+                        lambda x: np.roll(x, 1) - 2 * np.roll(x, -1) + x,
+                        lambda x: np.roll(x, -1) - 2 * np.roll(x, 1) + x,
+                    )
+                ),
             },
             under_mesh=True,
         ),
@@ -717,6 +1038,30 @@ HALO: Final = Exercise(
         "go the other way.",
         "other-sign": "The sign is turned.",
         "once-itself": "The element itself is taken away once, and it counts twice.",
+        "one-end-wrong": "One of the two numbers is from the wrong end of the neighbour's block: "
+        "from the device before its last is needed, from the device after its first.",
+        "one-halo-twice": "The same number is used at both ends of the block. One end needs a "
+        "number from the device before, the other one from the device after.",
+        "own-element-as-halo": "Where the neighbour's number is needed, the block's own element at "
+        "that edge stands once more. Is what the permutation brought put there?",
+        "closed-for-itself": "One end of the block takes its number from the block's own other "
+        "end, and not from the neighbour.",
+        "two-devices-away": "A number has come from the device after the next one. Look at the "
+        "pairs: the neighbour of device i is i + 1.",
+        "second-from-the-edge": "What was sent is the element next to the edge, and not the one at "
+        "the edge.",
+        "never-received": "One of the two halos is zero on every device: do the pairs of its "
+        "permutation send to each device?",
+        "halo-on-top": "Within the block, the ends have been closed to a ring, and the "
+        "neighbour's number is added on top. It is to take the place of the block's other end.",
+        "halo-as-result": "At the ends of the block the result is the number that came, and "
+        "nothing has been computed with it.",
+        "sum-of-three": "Twice the element is added, and should be taken away.",
+        "first-difference": "That is the first difference: each element and one neighbour.",
+        "neighbours-alone": "Only the two neighbours are in it. Each is added, and twice the "
+        "element itself is taken away.",
+        "twice-a-neighbour": "A neighbour is taken away twice, where the element itself should be: "
+        "are the slices shifted by one?",
         "sends-too-much": "One element from each neighbour is enough.",
         "too-often": "A device needs one number from either side, so two permutations do.",
         "all-gather by hand": "An all-gather sends data from every device to every device. A "
@@ -750,6 +1095,18 @@ def _sides_by_device(A: Any, b: Any) -> Any:  # noqa: N803
     return _solved(A, b[starts + np.arange(len(A)) % (len(A) // n)])
 
 
+def _first_matrices(A: Any, b: Any) -> Any:  # noqa: N803
+    """The solutions where each device uses the first of its matrices for all of its sides."""
+    n = next(n for n in SIZES if _matrices(n) == A.shape)
+    own = len(A) // n
+    return _solved(A[np.arange(len(A)) // own * own], b)
+
+
+def _by_diagonals(A: Any, b: Any) -> Any:  # noqa: N803
+    """The solutions where each matrix is multiplied by 8 I element by element."""
+    return b / (8 * np.diagonal(A, axis1=1, axis2=2))
+
+
 SOLVES: Final = Exercise(
     id="5.7",
     title="Many small systems",
@@ -767,6 +1124,14 @@ SOLVES: Final = Exercise(
                 "one-for-eight": lambda A, b: _solved(A, b, eight=1),  # noqa: N803
                 "transposed-systems": lambda A, b: _solved(A.swapaxes(1, 2), b),  # noqa: N803
                 "others-sides": _sides_by_device,
+                "eight-taken-away": lambda A, b: _solved(A, b, eight=-8),  # noqa: N803
+                "eight-times-the-matrix": lambda A, b: _solved(8 * A, b, eight=1),  # noqa: N803
+                "diagonal-alone": _by_diagonals,
+                "multiplied": lambda A, b: np.einsum(  # noqa: N803
+                    "nij,nj->ni", A + 8 * np.eye(4, dtype=A.dtype), b
+                ),
+                "eight-added-later": lambda A, b: _solved(A, b, eight=0) + 8,  # noqa: N803
+                "first-matrix-for-all": _first_matrices,
             },
             under_mesh=True,
         ),
@@ -790,6 +1155,15 @@ SOLVES: Final = Exercise(
         "eight-everywhere": "8 is added to every element. I has ones on the diagonal alone.",
         "eight-forgotten": "These are the solutions of A[i] x = b[i].",
         "one-for-eight": "These are the solutions of (A[i] + I) x = b[i].",
+        "eight-taken-away": "These are the solutions of (A[i] - 8 I) x = b[i].",
+        "eight-times-the-matrix": "These are the solutions of (8 A[i] + I) x = b[i].",
+        "diagonal-alone": "Only the diagonal of 8 A[i] is left of each matrix: `*` multiplies "
+        "element by element. I is added, 8 times.",
+        "multiplied": "b[i] is multiplied by A[i] + 8 I. Look for the x that gives b[i].",
+        "eight-added-later": "8 is added to the solutions of A[i] x = b[i]. 8 I belongs to the "
+        "matrix.",
+        "first-matrix-for-all": "Each device solves all of its systems with the first of its "
+        "matrices. Every system has one of its own.",
         "transposed-systems": "These are the solutions with each matrix transposed.",
         "others-sides": "The systems are solved with sides that belong to others: the first of a "
         "device is taken at the device's number, and each device has several.",
@@ -803,6 +1177,16 @@ def _overlapping(x: Any) -> Any:
     made = np.zeros_like(x)
     for i, block in enumerate(blocks):
         made[i : i + len(block)] += block
+    return made
+
+
+def _one_place_too_far(x: Any) -> Any:
+    """The sum where each block is put a block too far on, and the last ones at the end."""
+    blocks = _blocks(x)
+    made, size = np.zeros_like(x), len(blocks[0])
+    for i, block in enumerate(blocks):
+        start = min((i + 1) * size, len(x) - size)
+        made[start : start + size] += block
     return made
 
 
@@ -822,6 +1206,8 @@ CHECKED: Final = Exercise(
                 "on-top-of-each-other": lambda x: np.tile(sum(_blocks(x)), DEVICES[len(x)]),
                 "mean-for-sum": lambda x: x / _n(x),
                 "backwards": lambda x: np.concatenate(_blocks(x)[::-1]),
+                "one-place-too-far": _one_place_too_far,
+                "order-of-arrival": lambda x: np.tile(sum(_blocks(x)) / _n(x), DEVICES[len(x)]),
             },
             under_mesh=True,
         ),
@@ -857,6 +1243,12 @@ CHECKED: Final = Exercise(
         "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "
         "a sum is needed?",
         "backwards": "The blocks are in the opposite order.",
+        "one-place-too-far": "Each block stands one block too far on, and the last two are on top "
+        "of each other at the end, where lax.dynamic_update_slice puts what does not fit. Count "
+        "devices from 0.",
+        "order-of-arrival": "In every place there is the mean of all blocks, so each device has "
+        "them in an order of its own when they are averaged. Put them in the order of the devices "
+        "first.",
         "shape": "The result has to be as long as x. How long is what each device returns, and do "
         "out_specs put copies end to end?",
     },

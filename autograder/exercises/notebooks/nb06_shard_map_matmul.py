@@ -21,6 +21,7 @@ from autograder.exercises.requirements_on_programs import (
     Requests,
     WorksAtMost,
 )
+from autograder.exercises.requirements_on_values import AnyOf
 from autograder.programs import Argument
 
 Axes = tuple[tuple[str, int], ...]
@@ -195,6 +196,12 @@ def _sliced(A: Any, B: Any, start: Callable[[int, int, int], int]) -> Any:  # no
     return np.concatenate(made)
 
 
+def _parts(A: Any, B: Any) -> Any:  # noqa: N803
+    """The parts of the sums that A's columns on each device along y make."""
+    n = _lengths(A)[1]
+    return np.stack([a @ b for a, b in zip(np.split(A, n, axis=1), np.split(B, n), strict=True)])
+
+
 BY_COPY: Final = Exercise(
     id="6.3",
     title="Blocks by a copy",
@@ -211,6 +218,20 @@ BY_COPY: Final = Exercise(
             by_its_place_along_x=lambda A, B: _sliced(  # noqa: N803
                 A, B, lambda i, j, size: i * size
             ),
+            one_block_too_far=AnyOf(
+                (
+                    lambda A, B: _sliced(A, B, lambda i, j, size: (j + 1) * size),  # noqa: N803
+                    lambda A, B: _sliced(  # noqa: N803
+                        A, B, lambda i, j, size: (j + 1) * size % len(B)
+                    ),
+                )
+            ),
+            in_the_opposite_order=lambda A, B: _sliced(  # noqa: N803
+                A, B, lambda i, j, size: len(B) - (j + 1) * size
+            ),
+            over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
+            largest_part=lambda A, B: _parts(A, B).max(0),  # noqa: N803
+            mixed_columns=lambda A, B: _mixed_columns(A, B),  # noqa: N803  defined below
         ),
         _placed("block_by_copy", ROWS),
         Requests(
@@ -248,6 +269,15 @@ BY_COPY: Final = Exercise(
         "columns of A?",
         "by-its-place-along-x": "Which rows of B a device takes is decided by its place along x. "
         "A's columns are cut along y.",
+        "one-block-too-far": "The slice of B begins one block too far on. The first device along y "
+        "has number 0, and its rows of B begin at 0.",
+        "in-the-opposite-order": "The slices of B are taken from its end: the first device along y "
+        "has the last rows. It has the first columns of A.",
+        "over-both": "The sum runs over x too, along which the devices have different rows.",
+        "largest-part": "Of the devices' parts of each sum the largest is taken. They have to be "
+        "added up.",
+        "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
+        "reshaped, their rows come one after the other, and not side by side. Is tiled=True set?",
         "blocks-do-not-fit": "A's block has some of the columns, and B all rows.",
         "not-replicated": "Along y each device has a part of the sum, or JAX cannot tell that all "
         "have the same.",
@@ -261,6 +291,14 @@ BY_COPY: Final = Exercise(
     about=(Requests, CommunicatesAtMost),
 )
 
+
+def _own_rows(A: Any, B: Any) -> Any:  # noqa: N803
+    """What comes of keeping, on each device along x, its rows of its own part of the sums."""
+    n = _lengths(A)[0]
+    parts = zip(np.split(A, n, axis=1), np.split(B, n), strict=True)
+    return np.concatenate([np.split(a @ b, n)[i] for i, (a, b) in enumerate(parts)])
+
+
 SCATTERED: Final = Exercise(
     id="6.4",
     title="Keep your piece",
@@ -271,6 +309,13 @@ SCATTERED: Final = Exercise(
             "scattered",
             _pairs((None, "x"), ("x", None)),
             mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[0]),  # noqa: N803
+            relu_of_parts=lambda A, B: sum(  # noqa: N803
+                np.maximum(a @ b, 0)
+                for a, b in zip(
+                    np.split(A, _lengths(A)[0], axis=1), np.split(B, _lengths(A)[0]), strict=True
+                )
+            ),
+            own_part_alone=_own_rows,
         ),
         _placed("scattered", ROWS),
         Requests(
@@ -292,6 +337,9 @@ SCATTERED: Final = Exercise(
         "and is tiled=True set?",
         "mean-for-sum": "It is as many times too small as there are devices along x: is a mean "
         "taken where a sum is needed?",
+        "relu-of-parts": "Each device's part has lost its negative values before it is added up.",
+        "own-part-alone": "Each device keeps its rows of its own part of the sums: the parts of "
+        "the other devices are missing.",
         "no reduce-scatter": "A reduce-scatter adds up, and leaves each device its piece: half of "
         "what it costs to have the sum everywhere.",
         "not-replicated": "The parts of the sums were not added up.",

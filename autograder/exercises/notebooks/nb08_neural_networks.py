@@ -23,6 +23,7 @@ from autograder.exercises.requirements_on_programs import (
     Requests,
     WorksAtMost,
 )
+from autograder.exercises.requirements_on_values import AnyOf
 from autograder.programs import Argument
 
 WIDTH: Final = 16
@@ -460,8 +461,8 @@ SEQUENCE: Final = Exercise(
         "token needs those of all devices, too.",
         "mean-for-sum": "It is too small by the number of devices: the parts of the sums are "
         "averaged, and they have to be added up.",
-        "values": "Along model, different devices have different hidden units, and add them up: "
-        "for one and the same token, or the sums make no sense.",
+        "own-results": "Along model, different devices have different hidden units, and add them "
+        "up: for one and the same token, or the sums make no sense.",
         "too-much-work": "A device has all tokens to multiply, by its own hidden units. Does it "
         "multiply them by others, too?",
     },
@@ -520,6 +521,35 @@ def _found_where_it_is_small(logits: Any, labels: Any) -> Any:
     return (_logarithm(logits) - sum(found)).mean()
 
 
+def _total(logits: Any) -> Any:
+    """The sum of the exponentials of each row, its largest logit taken off before."""
+    return np.exp(logits - logits.max(1, keepdims=True)).sum(1)
+
+
+def _shifted(logits: Any, labels: Any, by: int) -> Any:
+    """What comes of looking for the word so many places further on; beyond the ends is none."""
+    place, words = labels + by, logits.shape[1]
+    chosen = _chosen(logits, np.clip(place, 0, words - 1))
+    found = np.where((place >= 0) & (place < words), chosen, np.float32(0))
+    return (_logarithm(logits) - found).mean()
+
+
+def _divided(logits: Any, labels: Any, by: int) -> Any:
+    """What comes of dividing the sum of the exponentials, as a mean does."""
+    return _cross_entropy(logits, labels) - np.float32(np.log(by))
+
+
+def _edges_counted(logits: Any, labels: Any, here: Callable[[Any, int], Any]) -> Any:
+    """What comes of deciding by `here` whether a label is among a device's own words."""
+    found = np.zeros(len(labels), logits.dtype)
+    for i, block in enumerate(_blocks(logits)):
+        words = block.shape[1]
+        place = labels - i * words
+        chosen = _chosen(block, np.clip(place, 0, words - 1))
+        found += np.where(here(place, words), chosen, np.float32(0))
+    return (_logarithm(logits) - found).mean()
+
+
 def _own_largest(logits: Any, labels: Any) -> Any:
     """What comes of taking the largest of its own words off on each device."""
     total = sum(np.exp(block - block.max(1, keepdims=True)).sum(1) for block in _blocks(logits))
@@ -553,6 +583,52 @@ CROSS_ENTROPY: Final = Exercise(
                     z, t, lambda t, i, words: np.clip(t, 0, words - 1)
                 ),
                 "label-without-offset": _found_where_it_is_small,
+                "log-forgotten": lambda z, t: (_total(z) + z.max(1) - _chosen(z, t)).mean(),
+                "another-logarithm": AnyOf(
+                    (
+                        lambda z, t: (np.log2(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
+                        lambda z, t: (np.log10(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
+                        lambda z, t: (np.log1p(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
+                    )
+                ),
+                "mean-of-exponentials": AnyOf(
+                    (
+                        lambda z, t: _cross_entropy(z, t) - np.float32(np.log(len(_blocks(z)))),
+                        lambda z, t: (
+                            _cross_entropy(z, t) - np.float32(np.log(_blocks(z)[0].shape[1]))
+                        ),
+                        lambda z, t: _cross_entropy(z, t) - np.float32(np.log(z.shape[1])),
+                    )
+                ),
+                "logarithms-added": lambda z, t: (
+                    sum(_logarithm(b) - b.max(1) for b in _blocks(z)) + z.max(1) - _chosen(z, t)
+                ).mean(),
+                "examples-together": lambda z, t: (
+                    np.log(_total(z).sum()) + z.max(1) - _chosen(z, t)
+                ).mean(),
+                "label-averaged": lambda z, t: (
+                    _logarithm(z) - _chosen(z, t) / np.float32(len(_blocks(z)))
+                ).mean(),
+                "label-forgotten": lambda z, t: _logarithm(z).mean(),
+                "label-twice": lambda z, t: (_logarithm(z) - 2 * _chosen(z, t)).mean(),
+                "offset-added": lambda z, t: (
+                    _logarithm(z)
+                    - np.where(
+                        t < _blocks(z)[0].shape[1],
+                        _chosen(z, np.minimum(t, _blocks(z)[0].shape[1] - 1)),
+                        np.float32(0),
+                    )
+                ).mean(),
+                "one-word-too-many": lambda z, t: _edges_counted(
+                    z, t, lambda place, words: (place >= 0) & (place <= words)
+                ),
+                "one-place-off": AnyOf(
+                    (lambda z, t: _shifted(z, t, -1), lambda z, t: _shifted(z, t, 1))
+                ),
+                "first-word-missed": lambda z, t: _edges_counted(
+                    z, t, lambda place, words: (place > 0) & (place < words)
+                ),
+                "probability": lambda z, t: -np.exp(_chosen(z, t) - _logarithm(z)).mean(),
                 "label-by-maximum": lambda z, t: (
                     _logarithm(z) - np.maximum(_chosen(z, t), 0)
                 ).mean(),
@@ -592,6 +668,28 @@ CROSS_ENTROPY: Final = Exercise(
         "label-without-offset": "A label is looked up in each block as if the block began at word "
         "0: all devices find the small labels, and nobody finds the others. The number of the "
         "block's first word, axis_index * (its number of words), has to come off first.",
+        "log-forgotten": "The logarithm is missing: the sum of the exponentials itself is added.",
+        "another-logarithm": "That is another logarithm: jnp.log is the one that undoes exp.",
+        "mean-of-exponentials": "The exponentials are averaged, over the devices or over words, "
+        "and have to be added up.",
+        "logarithms-added": "Each device takes the logarithm of its own sum, and these are added "
+        "up. First add up the sums, then take the logarithm, once.",
+        "examples-together": "The exponentials of all examples are added up to one number. Each "
+        "example has a sum of its own: axis=1.",
+        "label-averaged": "The label's logit is divided by the number of devices: one device has "
+        "it, the others add 0, and a mean divides by all of them.",
+        "label-forgotten": "That is the mean of the logarithms alone: the label's logit has to be "
+        "taken away.",
+        "label-twice": "The label's logit is taken away twice.",
+        "offset-added": "The first word's number is added to the label, so only device 0 finds its "
+        "labels. It has to be taken away: place = labels - axis_index * (its number of words).",
+        "one-word-too-many": "A label that is the first word of a block is counted by the device "
+        "before, too. A block's last place is its number of words less one.",
+        "one-place-off": "The logit of a neighbour of the label's word is taken: places are off by "
+        "one.",
+        "first-word-missed": "A label that is the first word of a block is found by nobody: its "
+        "place in the block is 0.",
+        "probability": "That is the probability of the label, and not its logarithm.",
         "label-by-maximum": "Where the label's logit is below zero, 0 was taken for it, as by a "
         "maximum with those who do not have it. What they have to add is 0: a sum leaves it alone.",
         "largest-forgotten": "The largest logit was taken off, and not put back.",
@@ -696,10 +794,39 @@ def _stages(n: int, rounds: int, examples: int, width: int) -> tuple[Argument, .
     )
 
 
-def _piped(W: Any, X: Any) -> Any:  # noqa: N803
+def _piped(W: Any, X: Any, after: Callable[[Any], Any] = np.tanh) -> Any:  # noqa: N803
     for w in W:
-        X = np.tanh(X @ w)  # noqa: N806
+        X = after(X @ w)  # noqa: N806
     return X
+
+
+def _flat(X: Any) -> tuple[Any, ...]:  # noqa: N803
+    """All examples of all microbatches, a row each."""
+    return (X.reshape(-1, X.shape[-1]),)
+
+
+def _tanh_first(W: Any, X: Any) -> Any:  # noqa: N803
+    """What comes of tanh before each product."""
+    for w in W:
+        X = np.tanh(X) @ w  # noqa: N806
+    return X
+
+
+def _fed(X: Any, ahead: int) -> Any:  # noqa: N803
+    """The microbatches that stage 0 is fed so many steps later, the last one again and again."""
+    return X[np.minimum(np.arange(len(X)) + ahead, len(X) - 1)]
+
+
+def _all_added(W: Any, X: Any) -> Any:  # noqa: N803
+    """What all stages have made, added up, in the steps in which the last one keeps its results."""
+    n = len(W)
+    return sum(_piped(W[: s + 1], _fed(X, n - 1 - s)) for s in range(n))
+
+
+def _all_added_in_turn(W: Any, X: Any) -> Any:  # noqa: N803
+    """The same, where stage 0 begins again with the first microbatch."""
+    n = len(W)
+    return sum(_piped(W[: s + 1], np.roll(X, s + 1 - n, 0)) for s in range(n))
 
 
 def _too_short(W: Any, X: Any) -> Any:  # noqa: N803
@@ -737,6 +864,20 @@ PIPELINE: Final = Exercise(
                 "side-by-side": lambda W, X: sum(np.tanh(X @ w) for w in W),  # noqa: N803
                 "last-layer-alone": lambda W, X: np.tanh(X @ W[-1]),  # noqa: N803
                 "mean-for-sum": lambda W, X: _piped(W, X) / np.float32(len(W)),  # noqa: N803
+                "stages-take-the-input": lambda W, X: np.tanh(  # noqa: N803
+                    _fed(X, len(W) - 1) @ W[-1]
+                ),
+                "no-tanh": lambda W, X: np.linalg.multi_dot([*_flat(X), *W]).reshape(X.shape),  # noqa: N803
+                "tanh-first": _tanh_first,
+                "another-nonlinearity": AnyOf(
+                    (
+                        lambda W, X: _piped(W, X, lambda a: np.maximum(a, 0)),  # noqa: N803
+                        lambda W, X: _piped(W, X, lambda a: 1 / (1 + np.exp(-a))),  # noqa: N803
+                    )
+                ),
+                "first-stage-kept": lambda W, X: np.tanh(_fed(X, len(W) - 1) @ W[0]),  # noqa: N803
+                "all-stages-added": AnyOf((_all_added, _all_added_in_turn)),
+                "first-stage-skipped": lambda W, X: _piped(W[1:], _fed(X, 1)),  # noqa: N803
             },
             under_mesh=True,
         ),
@@ -772,6 +913,18 @@ PIPELINE: Final = Exercise(
         "are added up. They are to work one after another, each on what the one before has made.",
         "last-layer-alone": "The last stage's layer is all that was done: what it works on is to "
         "have passed through the others.",
+        "stages-take-the-input": "Every stage works on a microbatch as it came in, and the last "
+        "one's results are kept. Only stage 0 takes the input; the others take what came from "
+        "their neighbour.",
+        "no-tanh": "These are the products alone: tanh stands after each of them.",
+        "tanh-first": "tanh stands before each product, and should stand after it.",
+        "another-nonlinearity": "The layers end in another function than tanh.",
+        "first-stage-kept": "These are the results of stage 0, after a single layer. Those of the "
+        "last stage are needed.",
+        "all-stages-added": "What all stages have made is added up. Only the last stage's results "
+        "are complete: the others are to add zeros.",
+        "first-stage-skipped": "The first layer is missing: stage 1 takes the input. The first "
+        "stage has number 0.",
         "mean-for-sum": "It is as many times too small as there are stages: where all but one hold "
         "zeros, a mean divides by all of them.",
         "too-many-bytes": "One microbatch moves in each step, to the next stage, and at the end "

@@ -5,6 +5,8 @@ known to be moving. `tests/test_moving.py` names, for each, the exercise to upda
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -107,8 +109,19 @@ AUDIT: Final = Exercise(
 SHAPE: Final = (64, 512)
 
 
-def _drawn(seed: Any) -> Any:
-    return np.asarray(jax.random.normal(jax.random.key(seed), SHAPE) / 8)
+def _drawn(
+    seed: Any,
+    draw: Callable[..., Any] = jax.random.normal,
+    key: Callable[[Any], Any] = lambda key: key,
+) -> Any:
+    return np.asarray(draw(key(jax.random.key(seed)), SHAPE) / 8)
+
+
+def _drawn_in_parts(n: int, key: Callable[[Any, int, int], Any], seed: Any) -> Any:
+    """What comes of each of n devices drawing its own columns, from the key of its number."""
+    shape = SHAPE[0], SHAPE[1] // n
+    parts = [np.asarray(jax.random.normal(key(seed, i, n), shape) / 8) for i in range(n)]
+    return np.concatenate(parts, axis=1)
 
 
 INITIALISED: Final = Exercise(
@@ -122,6 +135,36 @@ INITIALISED: Final = Exercise(
             "initialise(seed) must be jax.random.normal(jax.random.key(seed), (64, 512)) / 8.",
             _drawn,
             tuple((_seed(n),) for n in LINES),
+            {
+                "uniform": lambda seed: _drawn(seed, draw=jax.random.uniform),
+                "drawn-transposed": lambda seed: np.asarray(
+                    jax.random.normal(jax.random.key(seed), SHAPE[::-1]).T / 8
+                ),
+                "another-key": AnyOf(
+                    (
+                        lambda seed: _drawn(seed, key=lambda k: jax.random.split(k)[0]),
+                        lambda seed: _drawn(seed, key=lambda k: jax.random.split(k)[1]),
+                        lambda seed: _drawn(seed, key=lambda k: jax.random.fold_in(k, 0)),
+                    )
+                ),
+                "a-key-for-each-part": AnyOf(
+                    tuple(
+                        partial(_drawn_in_parts, n, own)
+                        for n in LINES
+                        for own in (
+                            lambda seed, i, n: jax.random.fold_in(jax.random.key(seed), i),
+                            lambda seed, i, n: jax.random.key(seed + np.uint32(i)),
+                            lambda seed, i, n: jax.random.split(jax.random.key(seed), n)[i],
+                        )
+                    )
+                ),
+                "same-part-everywhere": AnyOf(
+                    tuple(
+                        partial(_drawn_in_parts, n, lambda seed, i, n: jax.random.key(seed))
+                        for n in LINES
+                    )
+                ),
+            },
             under_mesh=True,
         ),
         PlacedLike("initialise", COLUMNS[0], (SHAPE,) * 2, elsewhere=COLUMNS[1:]),
@@ -144,6 +187,17 @@ INITIALISED: Final = Exercise(
         "nothing.)",
         "values": "The same key and the same shape give the same numbers, however they are laid "
         "out. Parts drawn from keys of their own are other numbers.",
+        "uniform": "These are numbers of jax.random.uniform, and those of jax.random.normal are "
+        "asked for.",
+        "drawn-transposed": "The array is drawn with its shape the other way round, and then "
+        "transposed. The same key gives other numbers for another shape.",
+        "another-key": "The numbers are drawn from a key that was split or folded. The key itself "
+        "is asked for, jax.random.key(seed).",
+        "a-key-for-each-part": "Each device draws its part from a key of its own. That gives other "
+        "numbers than drawing the whole shape from the one key, and they change with the number "
+        "of devices.",
+        "same-part-everywhere": "Every device draws the same part, from the same key: the columns "
+        "repeat. Draw the whole shape, and say how it is to be laid out.",
         "transposed": "Cut the columns.",
     },
 )
@@ -648,7 +702,7 @@ PATHS: Final = Exercise(
         "collective-permute": "Blocks change places. Do the axes arrive in another order than they "
         "are wanted in, or is a mesh named that is not the current one?",
         "nothing-moved": "The function asked for no layout, or its request had no effect.",
-        "values": "Is anything done to x, other than to lay it out?",
+        "transformed": "Is anything done to x, other than to lay it out?",
         "axes-exchanged": "All blocks are there, in other places: where you move axes by hand, the "
         "order in which you do decides the order in which they lie.",
         "transposed-by-hand": "x is transposed. It is to stay as it is, and be laid out anew.",
@@ -754,7 +808,35 @@ SAME: Final = Exercise(
             cases=_pairs,
             reference=_same,
             mistakes={
-                "specs": lambda one, other, shape: one[2] == other[2],
+                "specs": AnyOf(
+                    (
+                        lambda one, other, shape: one[2] == other[2],
+                        lambda one, other, shape: (
+                            _filled(one[2], shape) == _filled(other[2], shape)
+                        ),
+                    )
+                ),
+                "meshes": AnyOf(
+                    (
+                        lambda one, other, shape: one[0] == other[0],
+                        lambda one, other, shape: one[:2] == other[:2],
+                        lambda one, other, shape: (
+                            np.ravel(one[0]).tolist() == np.ravel(other[0]).tolist()
+                        ),
+                    )
+                ),
+                "mesh-shapes": lambda one, other, shape: (
+                    dict(_sharding(one).mesh.shape) == dict(_sharding(other).mesh.shape)
+                    and _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                ),
+                "any-device": lambda one, other, shape: any(
+                    dict(_blocks_of(other, shape)).get(i) == block
+                    for i, block in _blocks_of(one, shape)
+                ),
+                "last-dimension": lambda one, other, shape: (
+                    {i: block[-1] for i, block in _blocks_of(one, shape)}
+                    == {i: block[-1] for i, block in _blocks_of(other, shape)}
+                ),
                 "equal": lambda one, other, shape: _sharding(one) == _sharding(other),
                 "equivalent": lambda one, other, shape: _sharding(one).is_equivalent_to(
                     _sharding(other), len(shape)
@@ -765,9 +847,19 @@ SAME: Final = Exercise(
                 "device-sets": lambda one, other, shape: (
                     _sharding(one).device_set == _sharding(other).device_set
                 ),
-                "order-alone": lambda one, other, shape: (
-                    [block for _, block in _blocks_of(one, shape)]
-                    == [block for _, block in _blocks_of(other, shape)]
+                "order-alone": AnyOf(
+                    (
+                        lambda one, other, shape: (
+                            [block for _, block in _blocks_of(one, shape)]
+                            == [block for _, block in _blocks_of(other, shape)]
+                        ),
+                        lambda one, other, shape: all(
+                            a == b
+                            for (_, a), (_, b) in zip(
+                                _blocks_of(one, shape), _blocks_of(other, shape), strict=False
+                            )
+                        ),
+                    )
                 ),
                 "common-devices": lambda one, other, shape: all(
                     block == dict(_blocks_of(other, shape)).get(i, block)
@@ -807,6 +899,14 @@ SAME: Final = Exercise(
     diagnoses={
         "specs": "You seem to compare specs. The same spec on another mesh is another layout, and "
         "different specs may give the same one.",
+        "meshes": "That is what comes of comparing the meshes. The spec says which block each of "
+        "their devices has, and another mesh may put the same blocks on the same devices.",
+        "mesh-shapes": "That is what comes of comparing the meshes' shapes and those of the "
+        "blocks. Which device has which block?",
+        "any-device": "That is what comes of asking whether any device has the same block in both. "
+        "All of them must.",
+        "last-dimension": "That is what comes of comparing the slices of the last dimension alone. "
+        "In the other dimensions the blocks may differ.",
         "equal": "That is what comes of comparing with ==, shardings or what they are made of: it "
         "asks for the same mesh, the same names and the same spelling of the spec.",
         "equivalent": "That is what comes of is_equivalent_to. It does not look at names, but asks "

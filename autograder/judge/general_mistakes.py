@@ -1,0 +1,239 @@
+"""Mistakes that any program can make, recognised by making them with the exercise's reference.
+
+A cause is named only where it gives what the program gave, in every case and for every draw.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, combinations
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.exercises import Computes
+from autograder.judge.comparing_values import Wrong, compare_outputs
+from autograder.judge.own_results import TOLERANCE, Made, own_results, tried
+from autograder.judge.running_programs import Run
+from autograder.programs import Argument
+
+MAX_ELEMENTS: Final = 1 << 16
+"""The most elements of all arguments together with which mistakes are tried out."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake that any program can make.
+
+    Attributes:
+        diagnosis: its short name.
+        sentence: what it is, for the learner.
+        make: what comes of it, from the arguments of a case and their values.
+    """
+
+    diagnosis: str
+    sentence: str
+    make: Callable[[Sequence[Argument], Sequence[np.ndarray]], Made]
+
+
+def general_mistake(
+    requirement: Computes,
+    asked: Sequence[Sequence[Argument]],
+    names: Sequence[str],
+    runs: Sequence[Run],
+) -> Wrong | None:
+    """Return the mistake that explains what every program gave, if there is one.
+
+    Args:
+        requirement: what was asked.
+        asked: the arguments of each program.
+        names: what the arguments are called.
+        runs: what each program made of what it was given.
+    """
+    if any(sum(array.size for array in draws[0]) > MAX_ELEMENTS for draws, _ in runs):
+        return None
+    candidates = chain(
+        transformed_results(requirement, names), other_inputs(requirement, asked[0], names)
+    )
+    return own_results(requirement, asked, runs) or next(
+        ((m.diagnosis, m.sentence) for m in candidates if _explains(m, asked, runs)), None
+    )
+
+
+def _explains(mistake: Mistake, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]) -> bool:
+    """Whether a mistake gives what the programs gave, in every case and for every draw."""
+    for (draws, ran), arguments in zip(runs, asked, strict=True):
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            made = tried(mistake.make, arguments, inputs)
+            if made is None or len(made) != len(outputs):
+                return False
+            typed = [m.astype(o.dtype) for m, o in zip(made, outputs, strict=True)]
+            if compare_outputs(outputs, typed, TOLERANCE) is not None:
+                return False
+    return True
+
+
+RESULTS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
+    "The result is the transpose of what it should be.": lambda w: np.swapaxes(w, -1, -2),
+    "Every value is the logarithm of what it should be.": np.log,
+    "Every value is the exponential of what it should be.": np.exp,
+    "Every value is the square of what it should be.": np.square,
+    "Every value is the square root of what it should be.": np.sqrt,
+    "Every value is 1 divided by what it should be.": np.reciprocal,
+    "Every value has lost its sign: a negative one has become positive.": np.abs,
+    "Wherever a value should be negative it is 0; the others are right. Is a maximum taken, and "
+    "are there zeros among what it is taken of?": lambda w: np.maximum(w, 0),
+    "Every value is the sine of what it should be: is a sine taken twice?": np.sin,
+    "Every value is tanh of what it should be: is tanh taken once too often?": np.tanh,
+}
+"""What a result can have been turned into, in a sentence, and how."""
+
+
+def transformed_results(requirement: Computes, names: Sequence[str]) -> Iterator[Mistake]:
+    """Yield the mistakes of doing something more to the right result.
+
+    Args:
+        requirement: what was asked.
+        names: what the arguments are called.
+    """
+    for sentence, transform in RESULTS.items():
+
+        def make(
+            _: Sequence[Argument],
+            inputs: Sequence[np.ndarray],
+            transform: Callable[[np.ndarray], Any] = transform,
+        ) -> Made:
+            wanted = jax.tree.leaves(requirement.reference(*inputs))
+            return [transform(np.asarray(each)) for each in wanted]
+
+        yield Mistake("transformed", sentence, make)
+    for i, name in enumerate(names):
+        for words, combine in COMBINED.items():
+
+            def with_argument(
+                _: Sequence[Argument],
+                inputs: Sequence[np.ndarray],
+                i: int = i,
+                combine: Callable[[np.ndarray, np.ndarray], Any] = combine,
+            ) -> Made:
+                wanted = np.asarray(requirement.reference(*inputs))
+                same = wanted.shape == inputs[i].shape
+                return [combine(wanted, inputs[i])] if same else None
+
+            sentence = f"Every value is what it should be, {words.format(name)}."
+            yield Mistake("transformed", sentence, with_argument)
+
+
+COMBINED: Final[dict[str, Callable[[np.ndarray, np.ndarray], Any]]] = {
+    "with that of {} added to it": np.add,
+    "with that of {} taken away from it": np.subtract,
+    "multiplied by that of {}": np.multiply,
+}
+"""What an argument can have been used for besides."""
+
+
+def other_inputs(
+    requirement: Computes, first: Sequence[Argument], names: Sequence[str]
+) -> Iterator[Mistake]:
+    """Yield the mistakes of doing the right thing with other arguments than the given ones.
+
+    Args:
+        requirement: what was asked.
+        first: the arguments of the first case; those of the others have the same ranks.
+        names: what they are called.
+    """
+
+    def with_changed(
+        changed: Callable[[Sequence[Argument], list[np.ndarray]], list[np.ndarray]],
+    ) -> Callable[[Sequence[Argument], Sequence[np.ndarray]], Made]:
+        return lambda arguments, inputs: jax.tree.leaves(
+            requirement.reference(*changed(arguments, list(inputs)))
+        )
+
+    for i, j in combinations(range(len(first)), 2):
+
+        def exchanged(
+            _: Sequence[Argument], inputs: list[np.ndarray], i: int = i, j: int = j
+        ) -> list[np.ndarray]:
+            inputs[i], inputs[j] = inputs[j], inputs[i]
+            return inputs
+
+        yield Mistake(
+            "of-other-inputs",
+            f"These are the right values for {names[i]} and {names[j]} exchanged.",
+            with_changed(exchanged),
+        )
+    for i, argument in enumerate(first):
+        for words, change in _changes(argument):
+
+            def made_of(
+                arguments: Sequence[Argument],
+                inputs: list[np.ndarray],
+                i: int = i,
+                change: Callable[[np.ndarray, Argument], Any] = change,
+            ) -> list[np.ndarray]:
+                made = np.asarray(change(inputs[i], arguments[i]))
+                inputs[i] = made.astype(inputs[i].dtype)
+                return inputs
+
+            sentence = f"These are the right values for {words.format(names[i])}."
+            yield Mistake("of-other-inputs", sentence, with_changed(made_of))
+
+
+def _changes(argument: Argument) -> Iterator[tuple[str, Callable[[np.ndarray, Argument], Any]]]:
+    """What can have been done to an argument, in words and as a function."""
+    if np.issubdtype(argument.dtype, np.integer):
+        yield "{} + 1", lambda a, _: a + 1
+        yield "{} - 1", lambda a, _: a - 1
+    else:
+        yield "-{}", lambda a, _: -a
+        yield "the absolute values of {}", lambda a, _: np.abs(a)
+        yield "the squares of {}", lambda a, _: np.square(a)
+    if len(argument.shape) > 1:
+        yield "{} transposed", lambda a, _: np.swapaxes(a, -1, -2)
+    for d in range(len(argument.shape)):
+        yield f"{{}} in the opposite order along dimension {d}", partial(_flipped, d)
+        for name, _ in argument.axes:
+            for words, order in ORDERS.items():
+                many = f"(as many as there are devices along {name})"
+                yield f"{{}} with {words.format(d=d)} {many}", partial(_put, order, d, name)
+
+
+def _flipped(d: int, a: np.ndarray, _: Argument) -> np.ndarray:
+    return np.flip(a, d)
+
+
+def _put(
+    order: Callable[[np.ndarray, int, int], np.ndarray],
+    d: int,
+    name: str,
+    a: np.ndarray,
+    given: Argument,
+) -> np.ndarray:
+    """An array whose blocks along a dimension are in an order, a block for each device."""
+    return order(a, d, dict(given.axes)[name])
+
+
+def _in_blocks(order: Callable[[int, int], int]) -> Callable[[np.ndarray, int, int], np.ndarray]:
+    """Block number order(i, n) where block i of n should be."""
+
+    def put(a: np.ndarray, d: int, n: int) -> np.ndarray:
+        blocks = np.split(a, n, axis=d)
+        return np.concatenate([blocks[order(i, n) % n] for i in range(n)], axis=d)
+
+    return put
+
+
+def _dealt(a: np.ndarray, d: int, n: int) -> np.ndarray:
+    """Index i, i + n, i + 2n and so on side by side, where blocks should be."""
+    return np.concatenate([np.take(a, range(i, a.shape[d], n), axis=d) for i in range(n)], axis=d)
+
+
+ORDERS: Final[dict[str, Callable[[np.ndarray, int, int], np.ndarray]]] = {
+    "its blocks along dimension {d} in the opposite order": _in_blocks(lambda i, n: n - 1 - i),
+    "its blocks along dimension {d} one place further on": _in_blocks(lambda i, n: i - 1),
+    "its blocks along dimension {d} one place further back": _in_blocks(lambda i, n: i + 1),
+    "dimension {d} dealt out one by one, like cards, and not cut into blocks": _dealt,
+}
+"""Orders in which blocks can have been put, in words."""

@@ -1,0 +1,166 @@
+"""Mistakes that any program can make are named, and nothing that only looks like one of them."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from autograder.exercises import AnyOf, Computes, Exercise, Returns
+from autograder.judge import judge, verdict_as_text
+from autograder.judge.differing_results import how_results_differ
+from autograder.programs import Argument
+from tests.helpers import capture
+
+LINES = (("x", 8),), (("x", 4),)
+
+
+def asking(reference, *shapes, mistakes=None, dtypes=("float32",)):
+    """An exercise on arrays cut along x, on a mesh of eight and one of four devices."""
+    arguments = tuple(
+        tuple(
+            Argument(
+                (n * shape[0], *shape[1:]), axes, ("x",), dtype, "auto",
+                scale=1.0 if dtype == "float32" else 5.0,
+            )
+            for shape, dtype in zip(shapes, dtypes * len(shapes), strict=False)
+        )
+        for axes in LINES
+        for n in (axes[0][1],)
+    )  # fmt: skip
+    asked = Computes("answer", "It must.", reference, arguments, mistakes or {}, under_mesh=True)
+    return Exercise("9.9", "Something", (asked,), ("Think.",))
+
+
+def verdict_on(exercise, function):
+    return judge(exercise, capture(exercise, {"answer": function}, 1), 1)
+
+
+CUT, WHOLE = jax.P("x"), jax.P()
+
+
+def by_device(body, out=WHOLE):
+    return lambda x: jax.shard_map(body, in_specs=CUT, out_specs=out)(x)
+
+
+SAME = asking(lambda x: 1 * x, (3,))
+LARGEST = asking(lambda x: x.max(), (3,))
+PRODUCT = asking(lambda A, B: A @ B.T, (2, 6), (2, 6))  # noqa: N803  as notebooks have them
+SQUARE = asking(lambda A: A @ A, (2, 8))  # noqa: N803
+
+
+def placed_at(place):
+    """X made whole, each device's block put where `place` says."""
+
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        return lax.psum(jnp.zeros((n, mine.size)).at[place(i, n)].set(mine), "x").ravel()
+
+    return by_device(body)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "function", "diagnosis", "says"),
+    [
+        (LARGEST, by_device(lambda a: lax.pmin(a.max(), "x")), "own-results", "to the smallest"),
+        (LARGEST, by_device(lambda a: lax.pmean(a.max(), "x")), "own-results", "averaged over x"),
+        (
+            LARGEST,
+            by_device(lambda a: lax.psum(jnp.where(lax.axis_index("x") == 0, a.max(), 0), "x")),
+            "own-results",
+            "the first device alone",
+        ),
+        # near: of something else than the device's own largest
+        (LARGEST, by_device(lambda a: lax.pmax(a[1], "x")), "values", "The values are wrong."),
+        (SAME, placed_at(lambda i, n: (i + 1) % n), "misplaced", "one place too late"),
+        (SAME, placed_at(lambda i, n: i - 1), "misplaced", "one place too early"),
+        (SAME, placed_at(lambda i, n: n - 1 - i), "misplaced", "in the opposite order"),
+        # near: a block is right where it is, and another one is in no place of its own
+        (SAME, lambda x: x.at[0].set(x[0] + x[1]), "values", "The values are wrong"),
+        (SAME, lambda x: jnp.maximum(x, 0), "transformed", "negative it is 0"),
+        (SAME, jnp.exp, "transformed", "the exponential of"),
+        (SAME, lambda x: x + x * x, "values", "The values are wrong."),
+        (SAME, lambda x: x + 7, "off-by-a-constant", "Every value is 7 too large."),
+        (SAME, lambda x: x + jnp.arange(len(x)), "values", "The values are wrong."),
+        (PRODUCT, lambda A, B: B @ A.T, "transformed", "the transpose of"),  # noqa: N803
+        (PRODUCT, lambda A, B: A @ -jnp.abs(B).T, "values", "values are wrong"),  # noqa: N803
+        (PRODUCT, lambda A, B: A @ jnp.abs(B).T, "of-other-inputs", "values of B."),  # noqa: N803
+        (PRODUCT, lambda A, B: A @ B[:, ::-1].T, "of-other-inputs", "dimension 1"),  # noqa: N803
+    ],
+)
+def test_a_cause_is_named_where_it_gives_what_came(exercise, function, diagnosis, says):
+    found = verdict_on(exercise, function)
+    assert found.diagnoses == (diagnosis,)
+    assert says in verdict_as_text(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda a: a.at[-1].add(1), "right but for the last element of each device's block."),
+        (lambda a: a.at[0].add(1), "right but for the first element of each device's block."),
+        (lambda a: a.at[1].add(1), "The values are wrong."),
+    ],
+)
+def test_it_is_said_where_values_are_wrong(change, says):
+    exercise = asking(lambda x: 2 * x, (5,))
+    found = verdict_on(exercise, by_device(lambda a: change(2 * a), jax.P("x")))
+    assert found.diagnoses == ("values",)
+    assert says in verdict_as_text(found)
+
+
+def test_a_factor_that_is_the_number_of_devices_is_said_to_be_it():
+    total = asking(lambda x: x.sum(), (3,))
+    found = verdict_on(total, by_device(lambda a: lax.psum(lax.psum(a.sum(), "x"), "x")))
+    assert "the number of devices along x: is something added up over x" in verdict_as_text(found)
+    # one draw's factor is not another's
+    found = verdict_on(total, lambda x: x.sum() ** 2)
+    assert found.diagnoses == ("transformed",)
+
+
+def test_a_diagnosis_may_explain_several_mistakes_a_different_one_in_each_case():
+    twice, thrice = (lambda x, by=by: x + by * x * x for by in (2, 3))
+    exercise = asking(lambda x: 1 * x, (3,), mistakes={"squared": AnyOf((twice, thrice))})
+    both = verdict_on(exercise, lambda x: x + (2 if len(x) == 24 else 3) * x * x)
+    assert both.diagnoses == ("squared",)
+    neither = verdict_on(exercise, lambda x: x + (2 if len(x) == 24 else 4) * x * x)
+    assert neither.diagnoses == ("values",)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        ([([2, 1], [1, 2]), ([5, 4], [4, 5])], "in the opposite order"),
+        ([([[2, 1], [4, 3]], [[1, 2], [3, 4]])], "each entry is right, but in the opposite order"),
+        ([([3, 1, 2], [1, 2, 3])], "one place too late"),
+        ([([1], [1, 2]), ([4], [4, 5, 6])], "it has a single entry each time"),
+        ([([1, 2], [1, 2, 3]), ([1], [1, 2])], "one entry too few, such as 2 entries for 3"),
+        ([(6, 2), (9, 3)], "every number is 3 times what it should be"),
+        ([(3, 2), (4, 3)], "every number is 1 too large"),
+        ([(3, 2), (6, 3)], "numbers are too large, and none is too small"),
+        ([(3, 2), (1, 3)], ""),
+        ([(3, [3]), (4, [4])], "it is one number"),
+        ([([3], 3), ([4], 4)], "should be one number"),
+        ([(True, False)], "it is True there, and should be False"),
+        ([(True, False), (False, True)], ""),
+        ([([[1], [2, 3]], [[1, 2], [3, 4]])], "an entry has 1 number, for example"),
+        ([([[[1]]], [[1]]), ([[[2]]], [[2]])], "nested more deeply"),
+        ([("a", 1), (None, 2)], ""),
+        ([(float("nan"), 1.0)], ""),
+        ([({"of type": "x"}, [1])], ""),
+        ([([], [1, 2])], "it is empty"),
+    ],
+)
+def test_it_is_said_how_results_of_plain_functions_differ(pairs, says):
+    said = how_results_differ(pairs)
+    assert says in said
+    assert bool(says) == bool(said)
+
+
+def test_a_result_in_quotes_is_told_from_a_wrong_one():
+    asked = Returns(
+        "answer", "It must.", lambda generator: [(i,) for i in range(4)], lambda i: i % 2 == 0
+    )
+    exercise = Exercise("9.9", "Even", (asked,), ("Think.",))
+    found = judge(exercise, capture(exercise, {"answer": lambda i: str(i % 2 == 0)}, 1), 1)
+    assert found.diagnoses == ("in-quotes",)
+    assert "expected True or False" in verdict_as_text(found)
