@@ -169,9 +169,10 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
             f"is given? "
         )
     wrong = [(c, r) for c, r in zip(came, right, strict=True) if not _same(c, r)]
-    how = how_results_differ([(c, plain(r)) for c, r in wrong])
-    said = f"The result is wrong in {len(wrong)} of {len(cases)} cases{f': {how}' * bool(how)}."
-    return "other-result", said + ("" if how else _too_many_and_too_few(*wrong[0]))
+    said = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
+    counted = _too_many_and_too_few(*wrong[0])
+    how = "" if counted else how_results_differ([(c, plain(r)) for c, r in wrong])
+    return "other-result", f"{said}{f': {how}' * bool(how)}.{counted}"
 
 
 def _is_of_one_kind(came: Any, right: Any) -> bool:
@@ -189,7 +190,7 @@ def _too_many_and_too_few(came: Any, right: Any) -> str:
     counted, wanted = Counter(came), Counter(right)
     differ = [word for word in dict.fromkeys([*right, *came]) if counted[word] != wanted[word]]
     if not differ:
-        return " In the case below, the entries are right, and their order is not."
+        return ""
     off = (f"{word!r} {counted[word]} times in place of {wanted[word]}" for word in differ[:3])
     return f" In the case below, the list has {', '.join(off)}."
 

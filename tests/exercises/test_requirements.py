@@ -89,7 +89,7 @@ ROW_SUM = Exercise(
     ("function", "score", "diagnoses"),
     [
         (lambda x: x.sum(1), 1, ()),
-        (lambda x: x.sum(0), 0, ("values", "all-reduce over x")),
+        (lambda x: x.sum(0), 0, ("of-other-inputs", "all-reduce over x")),
         (lambda x: jnp.stack([x, 2 * x]).sum(2)[0], 0.25, ("too-many-bytes",)),
         (lambda x: x.sum(1) + 0 * x.max(0)[0], 0.25, ("all-reduce over x",)),
         (lambda x: jnp.ones(16), 0, ("ignores-inputs", "not-counted-yet")),

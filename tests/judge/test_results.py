@@ -77,7 +77,7 @@ def test_a_list_of_other_words_is_counted() -> None:
 def test_a_list_in_another_order_is_said_to_be_that() -> None:
     diagnoses, text = said(SPLIT, words=lambda text: sorted(text.split()))
     assert diagnoses == ("other-result",)
-    assert "In the case below, the entries are right, and their order is not." in text
+    assert "in 2 of 3 cases: its entries are right, but each is one place too late." in text
 
 
 def test_the_same_result_in_all_cases_is_no_claim_about_others() -> None:
