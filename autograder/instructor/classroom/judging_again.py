@@ -124,9 +124,21 @@ def evidence_in(path: Path) -> Graded:
         raise UnreadableEvidenceError(str(error)) from None
     except RecursionError:
         raise UnreadableEvidenceError("It is nested too deeply.") from None
+    if any(map(_is_of_a_kernels_processes, cases)):
+        raise UnreadableEvidenceError(
+            "An earlier version made it, in which a kernel handed in the results of several "
+            "processes. The grader runs these itself now: grade the submission again."
+        )
     known = tuple(case for case in cases if case.exercise in EXERCISES)
     notebook = folder / f"{path.name.removesuffix(KEPT)}.ipynb"
     return Graded(folder.parent.name, folder.name, notebook, known)
+
+
+def _is_of_a_kernels_processes(case: Case) -> bool:
+    """Whether evidence has results of processes that the kernel started, and not the grader."""
+    answers = case.evidence.get("answers") if isinstance(case.evidence, dict) else None
+    pieces = answers.values() if isinstance(answers, dict) else ()
+    return any(isinstance(piece, dict) and piece.get("type") == "runs" for piece in pieces)
 
 
 def judge_again(

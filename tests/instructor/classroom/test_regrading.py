@@ -237,3 +237,12 @@ def test_a_grading_that_is_killed_goes_on_where_it_was(tmp_path):
         "student-0": 0, "student-1": 1, "student-2": 0, "student-3": 1,
     }  # fmt: skip
     assert (done / "student-0" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").stat().st_mtime_ns == kept
+
+
+def test_what_kernels_once_said_of_their_processes_is_graded_again(tmp_path):
+    answers = {"to_host": {"type": "runs", "runs": []}}
+    case = Case("11.4", {"exercise": "11.4", "answers": answers}, 1, 2)
+    path = tmp_path / "11_beyond_one_process.evidence.json"
+    path.write_bytes(msgspec.json.encode([case]))
+    with pytest.raises(judging_again.UnreadableEvidenceError, match="grade the submission again"):
+        judging_again.evidence_in(path)
