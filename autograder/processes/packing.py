@@ -81,8 +81,8 @@ def _by_value() -> Iterator[None]:
     here, beside = Path.cwd(), []
     for name, module in list(sys.modules.items()):
         file = Path(str(getattr(module, "__file__", None) or "/"))
-        ours = name.partition(".")[0] == "autograder" or "site-packages" in file.parts
-        if file.is_relative_to(here) and not ours:
+        own = name.partition(".")[0] in ("__main__", "autograder") or "site-packages" in file.parts
+        if file.is_relative_to(here) and not own:
             beside.append(module)
     for module in beside:
         cloudpickle.register_pickle_by_value(module)

@@ -42,7 +42,9 @@ def read_in_both_ways(executable):
     program = program_of(executable)
     (module,) = executable.hlo_modules()
     written = program_of_text(module.to_string())
-    if read(program) != read(written) or work(program) != work(written):
+    # the reader of text knows no convolutions
+    counted = not any(i.convolution for c in program.computations.values() for i in c.values())
+    if read(program) != read(written) or (counted and work(program) != work(written)):
         DISAGREEMENTS.append(module.to_string())
     return program
 

@@ -29,6 +29,7 @@ from autograder.processes import (
 )
 from autograder.processes.standing_still import STILL
 from autograder.processes.worker import Job, Message, Place, work
+from tests.conftest import ROOT
 
 
 def nothing(process: int) -> bytes:
@@ -408,3 +409,22 @@ def test_a_function_takes_along_what_modules_beside_the_notebook_define(tmp_path
     packed = pack(lambda: helpers_of_mine.twice(jax.process_index()))
     (tmp_path / "helpers_of_mine.py").unlink()
     assert [outcome.came for outcome in run(packed, 2, nothing)] == [0, 2]
+
+
+def test_a_function_is_sent_from_a_program_of_its_own(tmp_path):
+    """Such as `make try`, where the main module is a file below the current folder."""
+    script = tmp_path / "main.py"
+    script.write_text(
+        "from autograder import on_processes\n"
+        "if __name__ == '__main__':\n"
+        "    print(on_processes(lambda: 3, 2))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "[3, 3]", done.stderr
