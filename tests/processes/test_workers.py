@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import jax
 import msgspec
@@ -29,7 +30,6 @@ from autograder.processes import (
 )
 from autograder.processes.standing_still import STILL
 from autograder.processes.worker import Job, Message, Place, work
-from tests.conftest import ROOT
 
 
 def nothing(process: int) -> bytes:
@@ -422,7 +422,7 @@ def test_a_function_is_sent_from_a_program_of_its_own(tmp_path):
     done = subprocess.run(
         [sys.executable, str(script)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         check=False,
