@@ -53,10 +53,11 @@ def _how_joined(
             if not _lie_along(output, argument, axis, d):
                 continue
             copies = np.split(whole, size, axis=d)
-            if all(np.array_equal(copies[0], each) for each in copies[1:]):
+            many = output.shape[d] == size * right.shape[d]
+            if many and all(np.array_equal(copies[0], each) for each in copies[1:]):
                 once = ""
                 if copies[0].shape == right.shape and _is_right(copies[0], right):
-                    once = " One of them is the whole result."
+                    once = " Without the copies, the result is right."
                 return "copies-side-by-side", (
                     f"{shapes} out_specs joins the blocks of the devices along {name} in "
                     f"dimension {d}, and these blocks are all the same.{once}"

@@ -345,8 +345,8 @@ REDUCTIONS: Final = Exercise(
         "is left; the sum of a block is not.",
         "largest-of-others": "The largest is taken of the wrong numbers: what each device brings "
         "is its block's smallest element, its sum or its mean, where the largest is needed.",
-        "one-sum-each": "These are the sums of the devices' blocks, one for each device. They still "
-        "have to be added up.",
+        "one-sum-each": "These are the sums of the devices' blocks, one for each device. They "
+        "still have to be added up.",
         "fixed-divisor": "The sum is divided by the same number on both meshes. Divide it by the "
         "number of elements of x, which is not always the same.",
         "median": "A median is taken where the mean is asked for.",
@@ -642,8 +642,8 @@ MODELS: Final = Exercise(
         "leaves blocks as they are.",
         "first-block-alone": "There is only the first device's block: does the return stand inside "
         "the loop?",
-        "untiled-missing": "With tiled, the result is right. Without it, the function returns None: "
-        "does each branch return something?",
+        "untiled-missing": "With tiled, the result is right. Without it, the function returns "
+        "None: does each branch return something?",
         "list-times-n": "`blocks * n` repeats the entries of the list, so that it is n times as "
         "long. Each entry should be all that one device holds.",
         "float32": "The numbers are added up in float32, which keeps about seven digits, so those "

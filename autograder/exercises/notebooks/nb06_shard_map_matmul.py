@@ -810,8 +810,8 @@ QUIET_LOOP: Final = Exercise(
         "once-too-seldom": f"That is what comes of {STEPS - 1} rounds.",
         "one-round": "That is what comes of one round. Does each round start from the V of the "
         "round before?",
-        "no-tanh-in-the-loop": "In the loop, V is multiplied and divided, and tanh is missing: each "
-        "round takes it.",
+        "no-tanh-in-the-loop": "In the loop, V is multiplied and divided, and tanh is missing: "
+        "each round takes it.",
         "divided-outside": "That is the result of tanh(A @ V) / 4: the 4 belongs inside tanh.",
         "not-divided": "That is the result of tanh(A @ V), without the 4.",
         "of-the-transpose": "That is the result with the transpose of A.",
