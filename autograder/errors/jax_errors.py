@@ -18,7 +18,8 @@ RAISES: Final = dis.opmap["RAISE_VARARGS"]
 """What `raise` and `assert` end in, as a function is compiled: a call ends in something else."""
 
 MEANINGS: Final = (
-    # what JAX's message has in it: a diagnosis, and what it usually means
+    # what JAX's message has in it: a diagnosis, and what it usually means; a named group of the
+    # pattern stands in the sentence where its name does
     (
         r"incompatible devices.*device ids \[\d+\] on",
         "one-device",
@@ -120,18 +121,43 @@ MEANINGS: Final = (
         "complex.",
     ),
     (
-        r"got incompatible shapes for broadcasting|Incompatible shapes for broadcasting",
+        r"(?P<operation>\w+) got incompatible shapes for broadcasting: (?P<one>\([\d, ]*\)), "
+        r"(?P<other>\([\d, ]*\))",
+        "shapes-do-not-fit",
+        "`{operation}` is called on arrays of shapes {one} and {other}, which do not fit together. "
+        "In the body of a shard_map, these are the shapes of blocks: do in_specs give the body the "
+        "blocks that the exercise describes, and is this the operation that it asks for? A "
+        "collective may change a block's shape too.",
+    ),
+    (
+        r"Incompatible shapes for broadcasting",
         "shapes-do-not-fit",
         "The shapes of two arrays do not fit together. In the body of a shard_map, shapes are "
-        "those of blocks: in_specs say what it sees of each argument, and a collective may change "
-        "which dimension is cut.",
+        "those of blocks: do in_specs give the body the blocks that the exercise describes? A "
+        "collective may change a block's shape too.",
+    ),
+    (
+        r"contracting dimensions to have the same shape, got \((?P<one>\d+),\) and "
+        r"\((?P<other>\d+),\)",
+        "blocks-do-not-fit",
+        "A matmul is called on arrays that do not fit together: along the contracted dimension, "
+        "the left one has length {one} and the right one {other}. In the body of a shard_map, "
+        "these are blocks: do in_specs give the body the blocks that the exercise describes, and "
+        "what do a transpose or a collective before the matmul make of them?",
     ),
     (
         r"contracting dimensions to have the same shape",
         "blocks-do-not-fit",
-        "The two blocks do not match: a device has more of the contracted dimension of one than of "
-        "the other. Gather what is missing (axis= says along which dimension, tiled=True joins the "
-        "blocks), or slice what is too much.",
+        "A matmul is called on arrays that do not fit together: their contracted dimensions have "
+        "different lengths. In the body of a shard_map, these are blocks: do in_specs give the "
+        "body the blocks that the exercise describes?",
+    ),
+    (
+        r"can only accept axis_name which corresponds to one of .* axes: (?P<axes>\(?.*?\)?) and "
+        r"input state: .*'invarying'",
+        "same-along-an-axis",
+        "This collective runs over the axes {axes}, and along one of them all devices hold the "
+        "same value, as far as JAX can tell. Over which axis do the devices have different parts?",
     ),
     (
         r"sources and destinations must be unique",
@@ -220,8 +246,9 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
         return "unbound-axis", UNBOUND
     words = said(error)
     for pattern, diagnosis, meaning in MEANINGS:
-        if re.search(pattern, words, re.IGNORECASE):
-            return diagnosis, meaning
+        found = re.search(pattern, words, re.IGNORECASE)
+        if found:
+            return diagnosis, meaning.format(**found.groupdict())
     return "raised", ""
 
 

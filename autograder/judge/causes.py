@@ -17,6 +17,9 @@ ORDER: Final = ("values", "layout")
 UNEXPLAINED: Final = ("values", "not-finite")
 """Diagnoses of wrong values that name no cause: a collective that is missing may well be it."""
 
+OF_SHAPES: Final = ("shape", "copies-side-by-side", "joined-elsewhere")
+"""Diagnoses that say that a result has another shape."""
+
 MISSING: Final = ("no ", "too-seldom")
 """How the names of diagnoses begin that say that a collective is missing."""
 
@@ -34,7 +37,7 @@ def problems_of(findings: Sequence[Finding]) -> list[Finding]:
     """What is wrong with one answer, causes before what may follow from them, each once."""
     wrong = [f for f in findings if state_of(f) in ("wrong", "partly")]
     found = [f for f in wrong if f.diagnosis != NOT_COUNTED]
-    if {"values", "layout"} <= {f.about for f in found if f.diagnosis == "shape"}:
+    if {"values", "layout"} <= {f.about for f in found if f.diagnosis in OF_SHAPES}:
         # that the shape is wrong is said of the values, and once is enough
         found = [f for f in found if (f.about, f.diagnosis) != ("layout", "shape")]
     unexplained = any(f.about == "values" and f.diagnosis in UNEXPLAINED for f in found)

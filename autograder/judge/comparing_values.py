@@ -93,6 +93,26 @@ def compare_outputs(
     return None
 
 
+def are_alike_where_finite(
+    outputs: Sequence[jax.Array], others: Sequence[Any], rounding: float
+) -> bool:
+    """Whether outputs have infinities and NaNs where others have them, and are near elsewhere.
+
+    Where one has an infinity, the other may have NaN: a divisor that is not quite zero makes that
+    difference.
+    """
+    if [(o.shape, o.dtype) for o in outputs] != [(o.shape, o.dtype) for o in others]:
+        return False
+    for output, other in zip(map(np.asarray, outputs), map(np.asarray, others), strict=True):
+        finite = np.isfinite(other)
+        if not np.array_equal(np.isfinite(output), finite):
+            return False
+        came, wanted = np.where(finite, output, 0), np.where(finite, other, 0)
+        if np.max(np.abs(came - wanted), initial=0) > rounding * _unit(wanted.astype(other.dtype)):
+            return False
+    return True
+
+
 def is_near(came: Any, wanted: Any) -> bool:
     """Whether a block's values are those of another, but for rounding."""
     with np.errstate(invalid="ignore"):
@@ -168,6 +188,20 @@ def is_right_to_few_digits(outputs: Sequence[jax.Array], wanted: Sequence[Any]) 
         and bool(np.all(np.abs(np.asarray(output) - value) <= coarse * np.abs(value)))
         for output, value in zip(outputs, wanted, strict=True)
     )
+
+
+def is_close_throughout(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> bool:
+    """Whether values are right even if all of them are small.
+
+    `compare` lets through as much for values below 1 as for 1.
+    """
+    for output, value in zip(outputs, wanted, strict=True):
+        most = float(np.max(np.abs(value), initial=0))
+        far = np.max(np.abs(wide(output) - wide(value)), initial=0)
+        allowed = most * ROUNDING * _last_place(jnp.float32) * math.sqrt(value.size)
+        if most < 1 and far > allowed:
+            return False
+    return True
 
 
 def wide(array: Any) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from autograder.exercises import Computes
 from autograder.judge.comparing_values import Wrong, compare_outputs
+from autograder.judge.joined_blocks import joined_wrongly
 from autograder.judge.own_results import TOLERANCE, Made, own_results, tried
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument
@@ -56,7 +57,8 @@ def general_mistake(
     candidates = chain(
         transformed_results(requirement, names), other_inputs(requirement, asked[0], names)
     )
-    return own_results(requirement, asked, runs) or next(
+    alone = joined_wrongly(requirement, asked, runs) or own_results(requirement, asked, runs)
+    return alone or next(
         ((m.diagnosis, m.sentence) for m in candidates if _explains(m, asked, runs)), None
     )
 

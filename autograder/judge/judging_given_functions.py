@@ -205,7 +205,10 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
         credit = (best + requirement.slack) / (moved + requirement.slack)
     credit = min(1.0, max(0.0, credit))
     if credit < 1:
-        better = f"Within the cap, it can be done with {best:,} bytes moved"
+        better = (
+            f"With your shardings, {moved:,} bytes are moved on each device. Within the cap, it "
+            f"can be done with {best:,} bytes moved"
+        )
         if 2 * held < requirement.cap:
             return basis.problem(
                 "room-left",

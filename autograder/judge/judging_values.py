@@ -17,8 +17,10 @@ from autograder.exercises import Computes, Designs, Exercise, PlacedLike, ways_o
 from autograder.judge.comparing_values import (
     LENIENT,
     Wrong,
+    are_alike_where_finite,
     compare,
     compare_outputs,
+    is_close_throughout,
     is_right_to_few_digits,
     typed,
     worst_place,
@@ -101,6 +103,15 @@ def judge_runs(
                 asked[number:][:1], called,
             )  # fmt: skip
             wrong = one or wrong
+        if not all(
+            is_close_throughout(outputs, jax.tree.leaves(requirement.reference(*inputs)))
+            for inputs, outputs in zip(runs[0][0], runs[0][1].outputs, strict=True)
+        ):
+            return basis.problem(
+                wrong[0],
+                f"{given(arguments[number], wrong[1])} For {arguments[0]}, they are off as well, "
+                f"but by too little to count.",
+            )
         shown = isinstance(requirement, Computes)
         first = "in the case that the notebook shows" if shown else f"for {arguments[0]}"
         return basis.problem(
@@ -143,10 +154,15 @@ def _known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wron
 
 def _is_result_of(mistaken: Callable[..., Any], draws: list[list[np.ndarray]], ran: Ran) -> bool:
     """Whether a program gave what a mistake gives, for every draw of its inputs."""
-    return all(
-        compare_outputs(outputs, jax.tree.leaves(mistaken(*inputs)), LENIENT) is None
-        for inputs, outputs in zip(draws, ran.outputs, strict=True)
-    )
+    for inputs, outputs in zip(draws, ran.outputs, strict=True):
+        with np.errstate(all="ignore"):
+            made = jax.tree.leaves(mistaken(*inputs))
+        if not all(map(_finite, made)):
+            if not are_alike_where_finite(outputs, made, LENIENT):
+                return False
+        elif compare_outputs(outputs, made, LENIENT) is not None:
+            return False
+    return True
 
 
 def _of_any_program(ran: Ran) -> Wrong | None:
@@ -270,7 +286,7 @@ def parameters(exercise: Exercise, answer: str) -> list[str]:
     )
 
 
-def _finite(output: jax.Array) -> bool:
+def _finite(output: Any) -> bool:
     wide = np.complex128 if np.iscomplexobj(output) else np.float64
     return bool(np.isfinite(np.asarray(output, wide)).all())
 

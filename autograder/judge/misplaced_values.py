@@ -92,6 +92,13 @@ def _in_words(found: Sequence[tuple[int, list[int]]], d: int, size: int, wanted:
             several = len(empty) > 1
             which = f"{what}{'s' * several} {_listed(empty)} {'are' if several else 'is'}"
             return f"Some of the result is missing: {of}, {which} zeros, and the rest is right."
+        if all(each == [ZEROS if k == i else k for k in range(total)]
+               for i, (_, each) in enumerate(found)):  # fmt: skip
+            return (
+                f"On each device the {what} with the device's own number is zeros, and the rest is "
+                f"right: on device 0 {what} 0, on device 1 {what} 1 ({of})."
+            )
+        return f"Some of the result is zeros, and the rest is right: {_where(found, what)} ({of})."
     by_place = dict(pieces)
     consistent = all(by_place[place] == source for place, source in pieces)
     if consistent and len(by_place) == total:
@@ -122,6 +129,20 @@ def _in_words(found: Sequence[tuple[int, list[int]]], d: int, size: int, wanted:
         f"The {what}s are right, but not in their places. "
         f"{_order(here, len(sources), what, f'On device {device}, ')} ({of})."
     )
+
+
+def _where(found: Sequence[tuple[int, list[int]]], what: str) -> str:
+    """On which device which pieces are zeros: the first two devices that have some."""
+    empty = [
+        (device, [first + k for k, source in enumerate(each) if source == ZEROS])
+        for device, (first, each) in enumerate(found)
+    ]
+    said = [
+        f"on device {device} {what}{'s' * (len(places) > 1)} {_listed(places)}"
+        for device, places in empty
+        if places
+    ]
+    return f"{', '.join(said[:2])}{' and so on' * (len(said) > 2)}"
 
 
 def _order(by_place: dict[int, int], count: int, what: str, where: str = "") -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from autograder.exercises import Computes
 from autograder.judge.comparing_values import ROUNDING, Wrong
 from autograder.judge.running_programs import Run
-from autograder.programs import Argument, placed
+from autograder.programs import Argument, Ran, placed
 
 TOLERANCE: Final = 10 * ROUNDING
 """How many units in the last place, scaled, a mistake may be off from what it is recognised by."""
@@ -33,6 +33,9 @@ def tried(make: Callable[..., Any], *given: Any) -> Made:
     numbers = all(np.issubdtype(m.dtype, np.number) for m in made)
     return made if made and numbers and all(np.isfinite(m).all() for m in made) else None
 
+
+REDUCTIONS: Final = ("all-reduce", "reduce-scatter")
+"""The kinds of collectives that combine what devices have."""
 
 COMBINED: Final[dict[str, Callable[[np.ndarray], Any]]] = {
     "added up": lambda parts: parts.sum(0),
@@ -64,10 +67,10 @@ def own_results(
                 return None
             cases.append((arguments, outputs[0], {i: each[0] for i, each in own.items() if each}))
     whole = jax.tree.leaves(requirement.reference(*runs[0][0][0]))[0].shape
-    # where the shape is wrong, each device's own result may be right, and put together wrongly
-    alone = cases[0][1].shape == whole
-    if not alone or not _is_made_of(cases, lambda own, device, groups: own[device]):
-        return _combined(cases)
+    if cases[0][1].shape != whole:
+        return None  # each device's own result may be right, and put together wrongly
+    if not _is_made_of(cases, lambda own, device, groups: own[device]):
+        return _combined(cases, [ran for _, ran in runs])
     return "own-results", (
         "Each device returns the result for its own block of the arguments: nothing from the "
         "other devices is in it."
@@ -77,10 +80,12 @@ def own_results(
 Case = tuple[Sequence[Argument], jax.Array, dict[int, np.ndarray]]
 
 
-def _combined(cases: Sequence[Case]) -> Wrong | None:
+def _combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong | None:
     """Say how the devices' own results were combined, if that is what came."""
     axes = [name for name, _ in cases[0][0][0].axes]
     for over in (s for size in range(1, len(axes) + 1) for s in combinations(axes, size)):
+        if not all(_reduces_over(ran, over) for ran in programs):
+            continue  # where all results are the same, their mean is one of them
         for words, combine in COMBINED.items():
             if _is_made_of(
                 cases,
@@ -89,9 +94,9 @@ def _combined(cases: Sequence[Case]) -> Wrong | None:
                 ),
             ):
                 return "own-results", (
-                    f"Each device has computed the result for its own block of the arguments "
-                    f"alone, and these results are then {words} over {', '.join(over)}. Is that "
-                    f"the result for all of it?"
+                    f"Each device computes the result for its own block, and these results are "
+                    f"{words} over {' and '.join(over)}. That is not the result for the whole "
+                    f"array."
                 )
     for place, words in ((0, "first"), (-1, "last")):
         if _is_made_of(cases, lambda own, _, __, place=place: own[sorted(own)[place]]):
@@ -100,6 +105,13 @@ def _combined(cases: Sequence[Case]) -> Wrong | None:
                 f"other devices is in it."
             )
     return None
+
+
+def _reduces_over(ran: Ran, axes: Sequence[str]) -> bool:
+    """Whether a program reduces something over axes, by hand or as the compiler does it."""
+    collectives = (*ran.requested, *ran.report.collectives)
+    over = {axis for c in collectives if c.kind in REDUCTIONS for axis in c.axes}
+    return over >= set(axes)
 
 
 def _is_made_of(cases: Sequence[Case], make: Callable[..., Any]) -> bool:

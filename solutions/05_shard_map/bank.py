@@ -1600,7 +1600,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% softmax pmin; average median; largest psum exercise="5.2" score=0.25 diagnoses=["values", "not-counted-yet", "sum-of-largest", "divided-by-the-largest"]
+# %% softmax pmin; average median; largest psum exercise="5.2" score=0.25 diagnoses=["median", "not-counted-yet", "sum-of-largest", "divided-by-the-largest"]
 def total(x):
     return jax.shard_map(lambda mine: lax.psum(mine.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -2391,7 +2391,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% no zeros: psum over own block only exercise="5.8" score=0 diagnoses=["own-results", "shape", "not-counted-yet"]
+# %% no zeros: psum over own block only exercise="5.8" score=0 diagnoses=["shape", "not-counted-yet"] near=["own-results"]
 def everywhere(x):
     def body(mine):
         return lax.psum(mine, "x")
@@ -2471,5 +2471,325 @@ def ring_reduce_scatter(x):
             return lax.ppermute(growing, "x", back) + parts[(i + 1 + s) % n]
 
         return lax.fori_loop(1, n, step, parts[(i + 1) % n])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% sums of each device's block; smallest step left out exercise="5.2" score=0 diagnoses=["one-sum-each", "no all-reduce", "not-replicated", "sum-of-largest", "not-counted-yet", "local-largest", "too-seldom"] near=["shape", "fixed-divisor"]
+def total(x):
+    return jax.shard_map(lambda m: m.sum(keepdims=True), in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def average(x):
+    return jax.shard_map(lambda m: m.mean(), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.psum(m.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        e = jnp.exp(m - m.max())
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% average by a fixed number; softmax without a largest exercise="5.2" score=0.0625 diagnoses=["sends-too-much", "fixed-divisor", "not-counted-yet", "at-least-zero", "not-finite", "too-seldom"] near=["exp-of-the-sum", "no-exp-above", "mean-of-sums", "divided-twice"]
+def total(x):
+    return jax.shard_map(lambda m: lax.psum(m, "x").sum(), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda m: lax.psum(m.sum(), "x") / 32, in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(
+        lambda m: lax.pmax(jnp.maximum(m, 0).max(), "x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def softmax(x):
+    def body(m):
+        e = jnp.exp(m)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% smallest for largest, by negating twice exercise="5.2" score=0.0625 diagnoses=["one-too-many", "mean-of-sums", "not-counted-yet", "smallest", "not-finite"] near=["fixed-divisor", "median", "own-results"]
+def total(x):
+    return jax.shard_map(
+        lambda m: lax.psum(lax.psum(m.sum(), "x"), "x") / lax.axis_size("x"),
+        in_specs=P("x"),
+        out_specs=P(),
+    )(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda m: lax.psum(m.sum(), "x") / lax.axis_size("x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: -lax.pmax((-m).max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        top = lax.pmax(jnp.abs(m).max(), "x")
+        e = jnp.exp(m - top)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% keepdims; last elements; a small number in the divisor exercise="5.2" score=0 diagnoses=["shape", "not-counted-yet", "only-the-first", "first-elements", "values"] near=["one-sum-each", "fixed-divisor", "no-exp-above", "never-divided"]
+def total(x):
+    return jax.shard_map(
+        lambda m: lax.psum(m.sum(keepdims=True), "x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda m: lax.psum(m.sum(), "x") / (8 * m.size), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.pmax(m[-1], "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        top = lax.pmax(m.max(), "x")
+        e = jnp.exp(m - top)
+        return e / (lax.psum(e.sum(), "x") + 1e-3)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% medians of blocks; the smallest of the largest exercise="5.2" score=0 diagnoses=["off-by-a-factor", "not-counted-yet", "median", "own-results", "not-finite"] near=["smallest", "fixed-divisor", "exp-of-the-sum"]
+def total(x):
+    return jax.shard_map(lambda m: lax.psum(m.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda m: lax.pmean(jnp.median(m), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.pmin(m.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        top = lax.pmax(jnp.maximum(m, 0).max(), "x")
+        e = jnp.exp(m - top)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% no exp above the line exercise="5.2" score=0 diagnoses=["mean-for-sum", "not-counted-yet", "sum-for-mean", "not-replicated", "no-exp-above"] near=["exp-of-the-sum", "never-divided"]
+def total(x):
+    return jax.shard_map(lambda m: lax.pmean(m.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda m: lax.psum(m.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(
+        lambda m: jnp.argmax(m) + lax.pmax(m.max(), "x") * 0, in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def softmax(x):
+    def body(m):
+        top = lax.pmax(m.max(), "x")
+        e = jnp.exp(m - top)
+        return m / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% one element of each block; exp of the sum exercise="5.2" score=0 diagnoses=["not-counted-yet", "makes-no-difference", "first-elements", "of-other-inputs", "exp-of-the-sum"] near=["not-finite", "fixed-divisor"]
+def total(x):
+    return jax.shard_map(
+        lambda m, s: s + 0 * lax.psum(m[0], "x"), in_specs=(P("x"), P()), out_specs=P()
+    )(x, x.sum())
+
+
+def average(x):
+    return jax.shard_map(lambda m: lax.pmean(m[0], "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.pmax(jnp.abs(m).max(), "x"), in_specs=P("x"), out_specs=P())(
+        x
+    )
+
+
+def softmax(x):
+    def body(m):
+        top = lax.pmax(m.max(), "x")
+        return jnp.exp(m - top) / jnp.exp(lax.psum((m - top).sum(), "x"))
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% only a small number added to the divisor exercise="5.2" score=0.75 diagnoses=["values", "not-counted-yet"] near=["only-the-first", "off-by-a-factor"]
+def total(x):
+    return jax.shard_map(lambda m: lax.psum(m.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda m: lax.pmean(m.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.pmax(m.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        e = jnp.exp(m - lax.pmax(m.max(), "x"))
+        return e / (lax.psum(e.sum(), "x") + 1e-3)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% gather to one flat list exercise="5.3" score=0 diagnoses=["one-list", "columns"] near=["only-one-device", "list-times-n", "untiled-missing", "float32"]
+def all_gather_ref(blocks, tiled):
+    return [v for b in blocks for v in b]
+
+
+def psum_scatter_ref(blocks):
+    return np.sum(blocks, axis=0).tolist()
+
+
+def all_to_all_ref(blocks):
+    return np.array(blocks).T.tolist()
+
+
+# %% nothing returned for untiled exercise="5.3" score=0 diagnoses=["untiled-missing", "never-summed", "nothing-exchanged"] near=["one-list", "nothing-returned", "blocks-rotated"]
+def all_gather_ref(blocks, tiled):
+    if tiled:
+        return [sum(blocks, []) for _ in blocks]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    return [b[i * k : (i + 1) * k] for i, b in enumerate(blocks)]
+
+
+def all_to_all_ref(blocks):
+    return blocks
+
+
+# %% blocks rotated exercise="5.3" score=0 diagnoses=["own-left-out", "other-result", "blocks-rotated"] near=["nothing-exchanged", "own-first"]
+def all_gather_ref(blocks, tiled):
+    out = [[b for j, b in enumerate(blocks) if j != i] for i in range(len(blocks))]
+    return [sum(o, []) for o in out] if tiled else out
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    s = np.sum(blocks, axis=0)
+    return [p.tolist() for p in np.split(s, n)][::-1]
+
+
+def all_to_all_ref(blocks):
+    return blocks[1:] + blocks[:1]
+
+
+# %% a list times n; sums in float32 exercise="5.3" score=0 diagnoses=["list-times-n", "float32", "raised"] near=["32-bits", "one-list", "floats"]
+def all_gather_ref(blocks, tiled):
+    return blocks * len(blocks) if tiled else [blocks] * len(blocks)
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    s = np.sum(np.array(blocks, dtype=np.float32), axis=0)
+    return [p.tolist() for p in np.split(s, n)]
+
+
+def all_to_all_ref(blocks):
+    return (
+        jnp.array(blocks)
+        .reshape(len(blocks), len(blocks), -1)
+        .swapaxes(0, 1)
+        .reshape(len(blocks), -1)
+        .tolist()
+    )
+
+
+# %% blocks in the opposite order; an empty list for untiled exercise="5.3" score=0.3333 diagnoses=["other-result"] near=["untiled-missing", "blocks-rotated"]
+def all_gather_ref(blocks, tiled):
+    if tiled:
+        return [sum(blocks, []) for _ in blocks]
+    return []
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    return [p.tolist() for p in np.split(np.sum(blocks, axis=0), n)]
+
+
+def all_to_all_ref(blocks):
+    return blocks[::-1]
+
+
+# %% the halos are left on exercise="5.6" score=0 diagnoses=["halo-left-on", "not-counted-yet"] near=["shape"]
+def second_difference(x):
+    def body(m):
+        n = lax.axis_size("x")
+        l = lax.ppermute(m[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        r = lax.ppermute(m[:1], "x", [(i, (i - 1) % n) for i in range(n)])
+        p = jnp.concatenate([l, m, r])
+        return jnp.roll(p, 1) - 2 * p + jnp.roll(p, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the block with its halos comes back exercise="5.6" score=0 diagnoses=["shape", "not-counted-yet"] near=["halo-left-on"]
+def second_difference(x):
+    def body(m):
+        n = lax.axis_size("x")
+        l = lax.ppermute(m[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        r = lax.ppermute(m[:1], "x", [(i, (i - 1) % n) for i in range(n)])
+        return jnp.concatenate([l, m, r])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% every block at the start exercise="5.8" score=0 diagnoses=["all-at-the-start", "not-counted-yet"] near=["on-top-of-each-other"]
+def everywhere(x):
+    def body(m):
+        n = lax.axis_size("x")
+        out = jnp.zeros((n,) + m.shape, m.dtype).at[0].set(m)
+        return lax.psum(out, "x").reshape(-1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% the blocks added up, in a result of a block's size exercise="5.8" score=0 diagnoses=["shape", "not-counted-yet"] near=["own-results", "all-at-the-start", "copies-side-by-side"]
+def everywhere(x):
+    return jax.shard_map(lambda m: lax.psum(m, "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+# %% copies put end to end by out_specs exercise="5.8" score=0 diagnoses=["copies-side-by-side", "shape", "not-counted-yet"] near=["own-results", "misplaced"]
+def everywhere(x):
+    def body(m):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        out = jnp.zeros((n,) + m.shape, m.dtype).at[i].set(m)
+        return lax.psum(out, "x").reshape(-1)
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)

@@ -1548,3 +1548,229 @@ def scattered(A, B):
         )
 
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
+
+
+# %% added up over both; copies joined; joined along the other dimension exercise="6.1" score=0 diagnoses=["shape", "all-reduce by hand", "all-reduce over x, y", "copies-side-by-side", "not-counted-yet", "joined-elsewhere"] near=["own-results", "added-over-x", "added-over-y"]
+def rows_by_columns(A, B):
+    return jax.shard_map(
+        lambda a, b: lax.psum(a @ b, ("x", "y")),
+        in_specs=(P("x", None), P(None, "y")),
+        out_specs=P(),
+    )(A, B)
+
+
+def rows_by_copy(A, B):
+    return jax.shard_map(lambda a, b: a @ b, in_specs=(P("x", None), P()), out_specs=P("x", "y"))(
+        A, B
+    )
+
+
+def copy_by_columns(A, B):
+    return jax.shard_map(lambda a, b: a @ b, in_specs=(P(), P(None, "y")), out_specs=P("y", None))(
+        A, B
+    )
+
+
+# %% element by element, and transposed exercise="6.1" score=0 diagnoses=["only-the-first"] near=["blocks-do-not-fit", "shapes-do-not-fit"]
+def rows_by_columns(A, B):
+    return jax.shard_map(
+        lambda a, b: a * b, in_specs=(P("x", "y"), P("x", "y")), out_specs=P("x", "y")
+    )(A, B)
+
+
+def rows_by_copy(A, B):
+    return jax.shard_map(lambda a, b: a @ b.T, in_specs=(P("x", None), P()), out_specs=P("x"))(A, B)
+
+
+def copy_by_columns(A, B):
+    return jax.shard_map(lambda a, b: b.T @ a, in_specs=(P(), P(None, "y")), out_specs=P("y"))(A, B)
+
+
+# %% x and y exchanged in out_specs exercise="6.1" score=0 diagnoses=["shape", "not-counted-yet", "copies-side-by-side", "joined-elsewhere"] near=["own-results"]
+def rows_by_columns(A, B):
+    return jax.shard_map(
+        lambda a, b: a @ b, in_specs=(P("x", None), P(None, "y")), out_specs=P("y", "x")
+    )(A, B)
+
+
+def rows_by_copy(A, B):
+    return jax.shard_map(lambda a, b: a @ b, in_specs=(P("x", None), P()), out_specs=P("x", "y"))(
+        A, B
+    )
+
+
+def copy_by_columns(A, B):
+    return jax.shard_map(lambda a, b: a @ b, in_specs=(P(), P(None, "y")), out_specs=P("y", None))(
+        A, B
+    )
+
+
+# %% the sum is right, and out_specs names y exercise="6.2" score=0 diagnoses=["copies-side-by-side", "shape", "not-counted-yet"] near=["own-results", "joined-elsewhere"]
+def block_by_rows(A, B):
+    return jax.shard_map(
+        lambda a, b: lax.psum(a @ b, "y"),
+        in_specs=(P("x", "y"), P("y", None)),
+        out_specs=P("x", "y"),
+    )(A, B)
+
+
+# %% added up before the matmul exercise="6.2" score=0 diagnoses=["added-before-the-matmul", "not-counted-yet", "one-too-many"] near=["over-both", "mean-for-sum"]
+def block_by_rows(A, B):
+    return jax.shard_map(
+        lambda a, b: lax.psum(a, "y") @ lax.psum(b, "y"),
+        in_specs=(P("x", "y"), P("y", None)),
+        out_specs=P("x"),
+    )(A, B)
+
+
+# %% something else joined outside of the body exercise="6.2" score=0 diagnoses=["shape", "not-counted-yet"] near=["copies-side-by-side", "joined-elsewhere"]
+def block_by_rows(A, B):
+    made = jax.shard_map(
+        lambda a, b: lax.psum(a @ b, "y"), in_specs=(P("x", "y"), P("y", None)), out_specs=P("x")
+    )(A, B)
+    return jnp.concatenate([made, 2 * made], axis=1)
+
+
+# %% parts that differ, side by side exercise="6.2" score=0 diagnoses=["shape", "no all-reduce", "not-counted-yet"] near=["added-before-the-matmul", "copies-side-by-side", "joined-elsewhere", "own-results"]
+def block_by_rows(A, B):
+    return jax.shard_map(
+        lambda a, b: a @ b, in_specs=(P("x", "y"), P("y", None)), out_specs=P("x", "y")
+    )(A, B)
+
+
+# %% gathered over both axes exercise="6.3" score=0 diagnoses=["blocks-do-not-fit"] near=["counted-twice"]
+def block_by_copy(A, B):
+    def body(a, b):
+        return lax.pmean(lax.all_gather(a, ("x", "y"), axis=1, tiled=True) @ b, "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x"))(A, B)
+
+
+# %% scattered over both axes exercise="6.4" score=0 diagnoses=["same-along-an-axis"] near=["raised", "untiled"]
+def scattered(A, B):
+    return jax.shard_map(
+        lambda a, b: lax.psum_scatter(a @ b, ("x", "y"), tiled=True),
+        in_specs=(P(None, "x"), P("x", None)),
+        out_specs=P(("x", "y")),
+    )(A, B)
+
+
+# %% row 0 is skewed exercise="6.6" score=0 diagnoses=["other-row-skewed", "not-counted-yet"] near=["skew-exchanged", "of-other-inputs"]
+def cannon(A, B):
+    def body(a, b):
+        s = [(0, 1), (1, 0)]
+        a = lax.ppermute(a, ("x", "y"), [(0, 1), (1, 0), (2, 2), (3, 3)])
+        b = lax.ppermute(b, ("x", "y"), [(0, 0), (2, 2), (1, 3), (3, 1)])
+        acc = a @ b
+        a = lax.ppermute(a, "y", s)
+        b = lax.ppermute(b, "x", s)
+        return acc + a @ b
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% in another way: row 0 and column 0 are skewed exercise="6.6" score=1 near=["other-row-skewed"]
+def cannon(A, B):
+    def body(a, b):
+        s = [(0, 1), (1, 0)]
+        a = lax.ppermute(a, ("x", "y"), [(0, 1), (1, 0), (2, 2), (3, 3)])
+        b = lax.ppermute(b, ("x", "y"), [(0, 2), (2, 0), (1, 1), (3, 3)])
+        acc = a @ b
+        a = lax.ppermute(a, "y", s)
+        b = lax.ppermute(b, "x", s)
+        return acc + a @ b
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% the own block is never multiplied exercise="6.7" score=0 diagnoses=["own-rows-missing", "not-counted-yet"] near=["misplaced", "one-is-missing"]
+def overlapped(A, B):
+    def body(a, b):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        out = jnp.zeros((n, a.shape[0], b.shape[1]))
+        for s in range(1, n):
+            a = lax.ppermute(a, "x", [(k, (k + 1) % n) for k in range(n)])
+            out = out.at[(i - s) % n].set(a @ b)
+        return out.reshape(-1, b.shape[1])
+
+    return jax.shard_map(body, in_specs=(P("x", None), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% only device 0 leaves out its rows exercise="6.7" score=0 diagnoses=["misplaced", "not-counted-yet"] near=["own-rows-missing"]
+def overlapped(A, B):
+    def body(a, b):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        out = jnp.zeros((n, a.shape[0], b.shape[1])).at[i].set(jnp.where(i == 0, 0, a @ b))
+        for s in range(1, n):
+            a = lax.ppermute(a, "x", [(k, (k + 1) % n) for k in range(n)])
+            out = out.at[(i - s) % n].set(a @ b)
+        return out.reshape(-1, b.shape[1])
+
+    return jax.shard_map(body, in_specs=(P("x", None), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% the own block counted twice exercise="6.7" score=0 diagnoses=["values", "not-counted-yet"] near=["own-rows-missing", "products-added"]
+def overlapped(A, B):
+    def body(a, b):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        out = jnp.zeros((n, a.shape[0], b.shape[1])).at[i].set(a @ b)
+        own = a
+        for s in range(1, n):
+            a = lax.ppermute(a, "x", [(k, (k + 1) % n) for k in range(n)])
+            out = out.at[(i - s) % n].set(a @ b)
+        return out.at[i].add(own @ b).reshape(-1, b.shape[1])
+
+    return jax.shard_map(body, in_specs=(P("x", None), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% the products are added up exercise="6.7" score=0 diagnoses=["products-added", "shape", "not-counted-yet"] near=["own-rows-missing"]
+def overlapped(A, B):
+    def body(a, b):
+        n = lax.axis_size("x")
+        acc = a @ b
+        for s in range(1, n):
+            a = lax.ppermute(a, "x", [(k, (k + 1) % n) for k in range(n)])
+            acc = acc + a @ b
+        return acc
+
+    return jax.shard_map(body, in_specs=(P("x", None), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% v is never updated exercise="6.9" score=0 diagnoses=["one-round", "not-counted-yet"] near=["once-too-seldom", "no-tanh-in-the-loop"]
+def iterate(A, V):
+    def body(a, v):
+        for _ in range(5):
+            w = jnp.tanh(a @ v / 4)
+        return lax.pmean(w.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% no tanh in the loop exercise="6.9" score=0 diagnoses=["no-tanh-in-the-loop", "not-counted-yet"] near=["one-round", "not-divided"]
+def iterate(A, V):
+    def body(a, v):
+        for _ in range(5):
+            v = a @ v / 4
+        return lax.pmean(jnp.tanh(v).mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% tanh before the matmul exercise="6.9" score=0 diagnoses=["values", "not-counted-yet"] near=["no-tanh-in-the-loop", "one-round"]
+def iterate(A, V):
+    def body(a, v):
+        for _ in range(5):
+            v = a @ jnp.tanh(v) / 4
+        return lax.pmean(v.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% A cut along its columns exercise="6.9" score=0 diagnoses=["blocks-do-not-fit"] near=["shapes-do-not-fit"]
+def iterate(A, V):
+    def body(a, v):
+        for _ in range(5):
+            v = jnp.tanh(a @ v / 4)
+        return lax.pmean(v.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P())(A, V)

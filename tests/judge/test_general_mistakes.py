@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
@@ -48,6 +49,44 @@ PRODUCT = asking(lambda A, B: A @ B.T, (2, 6), (2, 6))  # noqa: N803  as noteboo
 SQUARE = asking(lambda A: A @ A, (2, 8))  # noqa: N803
 
 
+ROWS = asking(lambda x: np.tile(x, (len(x) // 3, 1)), (3,))
+
+
+def rows_with_zeros(where):
+    """All of x in each device's row, with zeros for the blocks that `where` says."""
+
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        blocks = lax.all_gather(mine, "x")
+        return jnp.where(where(jnp.arange(n), i, n)[:, None], 0, blocks).reshape(1, -1)
+
+    return by_device(body, CUT)
+
+
+GRIDS = (("x", 4), ("y", 2)), (("x", 2), ("y", 4))
+
+
+def on_grids(a, b):
+    """An exercise on A @ B, on a mesh of 4 × 2 and one of 2 × 4 devices."""
+    arguments = tuple(
+        (Argument((16, 8), axes, a, mode="auto"), Argument((8, 16), axes, b, mode="auto"))
+        for axes in GRIDS
+    )
+    product = Computes("answer", "It must.", lambda A, B: A @ B, arguments, {}, under_mesh=True)  # noqa: N803
+    return Exercise("9.9", "Something", (product,), ("Think.",))
+
+
+BOTH, BLOCKS = on_grids(("x", None), ()), on_grids((), (None, "y"))
+
+
+def joined(out, change=lambda a: a, B=WHOLE):  # noqa: N803
+    """A product in a shard_map, with these out_specs."""
+    a = CUT if B == WHOLE else WHOLE
+    return lambda A, V: jax.shard_map(  # noqa: N803
+        lambda a, b: change(a @ b), in_specs=(a, B), out_specs=out
+    )(A, V)
+
+
 def placed_at(place):
     """X made whole, each device's block put where `place` says."""
 
@@ -69,6 +108,15 @@ def placed_at(place):
             "own-results",
             "the first device alone",
         ),
+        # near: nothing is reduced, so that it is not said that something is averaged
+        (BOTH, lambda A, B: 2 * (A @ B), "off-by-a-factor", "2 times"),  # noqa: N803
+        (BOTH, joined(jax.P("x", "y")), "copies-side-by-side", "along y in dimension 1"),
+        (BOTH, joined(jax.P("y", "x")), "shape", "returned"),
+        (BOTH, joined(jax.P("x", "y"), lambda a: a + lax.axis_index("y")), "shape", "returned"),
+        (BLOCKS, joined(jax.P("y"), B=jax.P(None, "y")), "joined-elsewhere", "in dimension 0"),
+        (BLOCKS, joined(jax.P("y"), lambda a: 2 * a, B=jax.P(None, "y")), "shape", "returned"),
+        (ROWS, rows_with_zeros(lambda j, i, n: j == i), "misplaced", "the device's own number"),
+        (ROWS, rows_with_zeros(lambda j, i, n: j == (i + 1) % n), "misplaced", "on device 0 block"),
         # near: of something else than the device's own largest
         (LARGEST, by_device(lambda a: lax.pmax(a[1], "x")), "values", "The values are wrong."),
         (SAME, placed_at(lambda i, n: (i + 1) % n), "misplaced", "one place too late"),

@@ -202,7 +202,13 @@ REDUCTIONS: Final = Exercise(
                         "added-twice": lambda x: x.sum() * _n(x),
                         "mean-for-sum": lambda x: x.sum() / _n(x),
                         "mean-of-all": lambda x: x.mean(),
-                        "first-elements": lambda x: sum(b[0] for b in _blocks(x)),
+                        "first-elements": AnyOf(
+                            (
+                                lambda x: sum(b[0] for b in _blocks(x)),
+                                lambda x: sum(b[-1] for b in _blocks(x)),
+                            )
+                        ),
+                        "one-sum-each": lambda x: np.stack([b.sum() for b in _blocks(x)]),
                         "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
                     },
                 ),
@@ -222,7 +228,26 @@ REDUCTIONS: Final = Exercise(
                                 lambda x: x.mean() / _n(x),
                             )
                         ),
-                        "first-elements": lambda x: sum(b[0] for b in _blocks(x)) / _n(x),
+                        "first-elements": AnyOf(
+                            (
+                                lambda x: sum(b[0] for b in _blocks(x)) / _n(x),
+                                lambda x: sum(b[-1] for b in _blocks(x)) / _n(x),
+                            )
+                        ),
+                        "fixed-divisor": AnyOf(
+                            tuple(
+                                lambda x, by=by: x.sum() / np.float32(by)
+                                for by in (8, 16, 32, 64, 128, 256)
+                            )
+                        ),
+                        "median": AnyOf(
+                            (
+                                lambda x: np.median(x).astype(x.dtype),
+                                lambda x: np.mean([np.median(b) for b in _blocks(x)]).astype(
+                                    x.dtype
+                                ),
+                            )
+                        ),
                     },
                 ),
                 (
@@ -233,7 +258,13 @@ REDUCTIONS: Final = Exercise(
                     {
                         "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
                         "at-least-zero": lambda x: x.max(initial=0),
-                        "first-elements": lambda x: max(b[0] for b in _blocks(x)),
+                        "first-elements": AnyOf(
+                            (
+                                lambda x: max(b[0] for b in _blocks(x)),
+                                lambda x: max(b[-1] for b in _blocks(x)),
+                            )
+                        ),
+                        "smallest": lambda x: x.min(),
                         "largest-of-others": AnyOf(
                             (
                                 lambda x: max(b.min() for b in _blocks(x)),
@@ -256,6 +287,15 @@ REDUCTIONS: Final = Exercise(
                             np.exp(b - b.max()) for b in _blocks(x)
                         ]) / sum(np.exp(b - b.max()).sum() for b in _blocks(x)),
                         "never-divided": lambda x: np.exp(x - x.max()),
+                        "exp-of-the-sum": lambda x: (
+                            np.exp(x - x.max()) / np.exp((x - x.max()).sum())
+                        ),
+                        "no-exp-above": AnyOf(
+                            (
+                                lambda x: (x - x.max()) / np.exp(x - x.max()).sum(),
+                                lambda x: x / np.exp(x - x.max()).sum(),
+                            )
+                        ),
                         "logarithm": lambda x: x - x.max() - np.log(np.exp(x - x.max()).sum()),
                         "divided-by-the-largest": lambda x: np.exp(x - x.max()) / max(
                             np.exp(b - x.max()).sum() for b in _blocks(x)
@@ -296,8 +336,8 @@ REDUCTIONS: Final = Exercise(
         "is it to be divided?",
         "sum-of-largest": "The largest elements of all blocks are added up.",
         "at-least-zero": "Where all elements are negative, zero comes back, which is none of them.",
-        "first-elements": "Of each block only the first element is used. Reduce the block to one "
-        "number with jnp first: mine.sum(), mine.mean() or mine.max().",
+        "first-elements": "Of each block only one element is used, the first or the last. Reduce "
+        "the block to one number with jnp first: mine.sum(), mine.mean() or mine.max().",
         "total: sum-of-largest": "The largest elements of all blocks are added up. Which number of "
         "its block should each device bring?",
         "divided-twice": "The sum is divided by one number too many, or by another than the number "
@@ -305,6 +345,15 @@ REDUCTIONS: Final = Exercise(
         "is left; the sum of a block is not.",
         "largest-of-others": "The largest is taken of the wrong numbers: what each device brings "
         "is its block's smallest element, its sum or its mean, where the largest is needed.",
+        "one-sum-each": "These are the sums of the devices' blocks, one for each device. They "
+        "still have to be added up.",
+        "fixed-divisor": "The sum is divided by the same number on both meshes. Divide it by the "
+        "number of elements of x, which is not always the same.",
+        "median": "A median is taken where the mean is asked for.",
+        "smallest": "That is the smallest element of x.",
+        "exp-of-the-sum": "The divisor is zero. Is the sum taken before exp? The sum has to be of "
+        "the exps.",
+        "no-exp-above": "The divisor is right, but exp is missing above the line.",
         "never-divided": "These are the exps. What is left is to divide them by their sum.",
         "logarithm": "This is the logarithm of the softmax.",
         "divided-by-the-largest": "The exps are divided by the largest of the blocks' sums. The "
@@ -385,6 +434,10 @@ def _exchanged_in_place(blocks: Numbers) -> Any:
     return blocks
 
 
+def _summed_in_float32(blocks: Numbers) -> Any:
+    return np.sum(np.array(blocks, np.float32), axis=0)
+
+
 def _in_32_bits(blocks: Numbers) -> Any:
     """What is left of large numbers in JAX, whose integers have 32 bits."""
     return [np.array(block, np.int64).astype(np.int32).astype(np.int64) for block in blocks]
@@ -442,6 +495,16 @@ MODELS: Final = Exercise(
                     [(np.ravel(blocks, "F") if tiled else np.transpose(blocks)).tolist()]
                     * len(blocks)
                 ),
+                "one-list": lambda blocks, tiled: [number for block in blocks for number in block],
+                "untiled-missing": lambda blocks, tiled: _gathered(blocks, True) if tiled else None,
+                "list-times-n": AnyOf(
+                    (
+                        lambda blocks, tiled: (
+                            blocks * len(blocks) if tiled else _gathered(blocks, False)
+                        ),
+                        lambda blocks, tiled: blocks * len(blocks),
+                    )
+                ),
                 "first-block-alone": lambda blocks, tiled: (
                     [list(blocks[0]) if tiled else [list(blocks[0])]] * len(blocks)
                 ),
@@ -482,6 +545,14 @@ MODELS: Final = Exercise(
                     )
                 ),
                 "pieces-of-n": lambda blocks: _of_length_n(_added(blocks), len(blocks)),
+                "float32": AnyOf(
+                    (
+                        lambda blocks: _plain(np.split(_summed_in_float32(blocks), len(blocks))),
+                        lambda blocks: _plain(
+                            np.split(_summed_in_float32(blocks).astype(np.int64), len(blocks))
+                        ),
+                    )
+                ),
                 "32-bits": lambda blocks: _plain(
                     np.split(sum(_in_32_bits(blocks)).astype(np.int32), len(blocks))
                 ),
@@ -520,6 +591,12 @@ MODELS: Final = Exercise(
                     for i in range(len(blocks))
                 ],
                 "overwritten": _exchanged_in_place,
+                "blocks-rotated": AnyOf(
+                    (
+                        lambda blocks: [*blocks[1:], blocks[0]],
+                        lambda blocks: [blocks[-1], *blocks[:-1]],
+                    )
+                ),
                 "never-joined": lambda blocks: [
                     [np.split(b, len(blocks))[i].tolist() for b in _arrays(blocks)]
                     for i in range(len(blocks))
@@ -565,6 +642,14 @@ MODELS: Final = Exercise(
         "leaves blocks as they are.",
         "first-block-alone": "There is only the first device's block: does the return stand inside "
         "the loop?",
+        "untiled-missing": "With tiled, the result is right. Without it, the function returns "
+        "None: does each branch return something?",
+        "list-times-n": "`blocks * n` repeats the entries of the list, so that it is n times as "
+        "long. Each entry should be all that one device holds.",
+        "float32": "The numbers are added up in float32, which keeps about seven digits, so those "
+        "of large numbers are lost.",
+        "blocks-rotated": "Each device has the whole block of its neighbour. In an all-to-all it "
+        "gets one piece from every device.",
         "added-twice": "Every number is as many times too large as there are devices: is it added "
         "up twice?",
         "mean-for-sum": "Every number is as many times too small as there are devices: that is the "
@@ -917,6 +1002,24 @@ def _edges(x: Any, put: Callable[[Any, Any], Any]) -> Any:
     return np.concatenate(made)
 
 
+CURVE: Final = np.array([1, -2, 1], np.float32)
+"""What each element and its two neighbours count in the second difference."""
+
+
+def _closed(a: Any) -> Any:
+    return np.roll(a, 1) - 2 * a + np.roll(a, -1)
+
+
+def _with_halos(x: Any, compute: Callable[[Any], Any]) -> Any:
+    """What is computed of each block with its halos on, joined end to end."""
+    blocks, n = _blocks(x), len(_blocks(x))
+    wide = [
+        np.concatenate([blocks[i - 1][-1:], block, blocks[(i + 1) % n][:1]])
+        for i, block in enumerate(blocks)
+    ]
+    return np.concatenate([compute(each) for each in wide])
+
+
 HALO: Final = Exercise(
     id="5.6",
     title="A halo of one",
@@ -978,6 +1081,15 @@ HALO: Final = Exercise(
                         lambda x: _differences(x, after=(1, 1)),
                         lambda x: _differences(x, before=(-1, -2)),
                         lambda x: _differences(x, (-1, -2), (1, 1)),
+                    )
+                ),
+                "halo-left-on": AnyOf(
+                    (
+                        lambda x: _with_halos(x, lambda wide: _closed(wide)),
+                        lambda x: _with_halos(x, lambda wide: np.convolve(wide, CURVE, "same")),
+                        lambda x: _with_halos(
+                            x, lambda wide: np.pad(np.convolve(wide, CURVE, "valid"), 1)
+                        ),
                     )
                 ),
                 "never-received": AnyOf(
@@ -1050,6 +1162,8 @@ HALO: Final = Exercise(
         "pairs: the neighbour of device i is i + 1.",
         "second-from-the-edge": "What was sent is the element next to the edge, and not the one at "
         "the edge.",
+        "halo-left-on": "Each device returns two elements more than its block has: the halos are "
+        "still there. They are needed for the computation only.",
         "never-received": "One of the two halos is zero on every device: do the pairs of its "
         "permutation send to each device?",
         "halo-on-top": "Within the block, the ends have been closed to a ring, and the "
@@ -1192,7 +1306,7 @@ def _one_place_too_far(x: Any) -> Any:
 
 CHECKED: Final = Exercise(
     id="5.8",
-    title="With the check on",
+    title="With the VMA check on",
     afterwards="In a ring, this all-reduce sends twice what an all-gather would: the price of a "
     "result whose type says that it is the same everywhere.",
     requirements=(
@@ -1203,6 +1317,9 @@ CHECKED: Final = Exercise(
             _on_lines(_vector),
             {
                 "at-its-number": _overlapping,
+                "all-at-the-start": lambda x: np.concatenate(
+                    [sum(_blocks(x)), *map(np.zeros_like, _blocks(x)[1:])]
+                ),
                 "on-top-of-each-other": lambda x: np.tile(sum(_blocks(x)), DEVICES[len(x)]),
                 "mean-for-sum": lambda x: x / _n(x),
                 "backwards": lambda x: np.concatenate(_blocks(x)[::-1]),
@@ -1238,6 +1355,8 @@ CHECKED: Final = Exercise(
         "added-by-the-compiler": "Collect x in the body, with a collective that you write.",
         "at-its-number": "Each block begins at the number of its device, so that they overlap. How "
         "many elements stand before the block of device i?",
+        "all-at-the-start": "Every device puts its block at the start, so that the sum of all "
+        "blocks is there, and the rest is zeros. Where does the block of device i belong?",
         "on-top-of-each-other": "In every place there is the sum of all blocks. Before they are "
         "added up, each device is to have its own block in its place, and zeros in all others.",
         "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "

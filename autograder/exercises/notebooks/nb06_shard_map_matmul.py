@@ -140,6 +140,14 @@ QUIET: Final = Exercise(
     },
 )
 
+
+def _added_first(A: Any, B: Any) -> Any:  # noqa: N803
+    """What comes of adding up the blocks of A, and those of B, along y before the matmul."""
+    x, y = _lengths(A)
+    rows = [sum(np.split(block, y, axis=1)) for block in np.split(A, x)]
+    return np.concatenate(rows) @ sum(np.split(B, y))
+
+
 BY_ROWS: Final = Exercise(
     id="6.2",
     title="Blocks by rows",
@@ -151,6 +159,7 @@ BY_ROWS: Final = Exercise(
             _pairs(("x", "y"), ("y", None)),
             over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
             mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
+            added_before_the_matmul=_added_first,
         ),
         _placed("block_by_rows", ROWS),
         Requests(
@@ -171,6 +180,8 @@ BY_ROWS: Final = Exercise(
         "over-both": "The sum runs over x too, along which the devices have different rows.",
         "mean-for-sum": "It is as many times too small as there are devices along y: is a mean "
         "taken where a sum is needed?",
+        "added-before-the-matmul": "The blocks of A are added up, and those of B, before the "
+        "matmul. What has to be added up are the products of the blocks.",
         "other-axes": "Along which axis do the devices have different parts of one sum? Along the "
         "one that cuts the contracted dimension.",
         "all-gather by hand": "The parts need only be added up.",
@@ -278,7 +289,8 @@ BY_COPY: Final = Exercise(
         "added up.",
         "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
         "reshaped, their rows come one after the other, and not side by side. Is tiled=True set?",
-        "blocks-do-not-fit": "A's block has some of the columns, and B all rows.",
+        "blocks-do-not-fit": "As they come, A's block has some of the columns, those of one device "
+        "along y, and B all rows.",
         "not-replicated": "Along y each device has a part of the sum, or JAX cannot tell that all "
         "have the same.",
         "all-gather": "Only A's columns along y are missing, and no more than these may be "
@@ -462,6 +474,12 @@ CANNON: Final = Exercise(
             first_step_only=_cannon(_skewed_a, _skewed_b, 1),
             once_too_often=_cannon(_skewed_a, _skewed_b, 3),
             skew_exchanged=_cannon(_skewed_b, _skewed_a),
+            other_row_skewed=AnyOf(
+                (
+                    _cannon(lambda i, j: (i, (1 - i + j) % 2), _skewed_b),
+                    _cannon(_skewed_a, lambda i, j: ((1 + i - j) % 2, j)),
+                )
+            ),
             open_skew=_cannon(
                 lambda i, j: _skewed_a(i, j) if i else None,
                 lambda i, j: _skewed_b(i, j) if j else None,
@@ -510,6 +528,8 @@ CANNON: Final = Exercise(
         "once-too-often": "There is a round too many: the first two blocks are multiplied again.",
         "skew-exchanged": "The skews are exchanged: of A's blocks it is row 1 that moves, of B's "
         "column 1.",
+        "other-row-skewed": "One of the skews moves row 0 or column 0, which should stay where it "
+        "is: of A's blocks row 1 moves, and of B's column 1.",
         "open-skew": "Who keeps its own block needs a pair too, such as (0, 0), or it holds zeros.",
         "only-one-moves": "In the second round B's blocks are still where they were in the first.",
         "values": "Draw the four devices, and what each has in each round. Do the blocks that meet "
@@ -568,6 +588,12 @@ def _at_its_number(A: Any, B: Any) -> Any:  # noqa: N803
     return np.concatenate(made, axis=1)
 
 
+def _products_added(A: Any, B: Any) -> Any:  # noqa: N803
+    """What comes of adding up the products with all blocks of A, in place of joining them."""
+    n = next(n for n, (rows, _, _) in OVERLAPS.items() if n * rows == len(A))
+    return sum(np.split(A, n)) @ B
+
+
 OVERLAPPED: Final = Exercise(
     id="6.7",
     title="Multiply while it comes",
@@ -588,6 +614,10 @@ OVERLAPPED: Final = Exercise(
                 A, B, lambda i, j, n: None if j == (i + 1) % n else j
             ),
             at_its_number=_at_its_number,
+            own_rows_missing=lambda A, B: _from(  # noqa: N803
+                A, B, lambda i, j, n: None if j == i else j
+            ),
+            products_added=_products_added,
         ),
         PlacedLike(
             "overlapped",
@@ -626,6 +656,10 @@ OVERLAPPED: Final = Exercise(
         "other way.",
         "open-ring": "The rows that should come round from the last device to the first are zero: "
         "a device that is sent nothing receives zeros. Does every device send to the next?",
+        "own-rows-missing": "Each device's own rows are zeros: the block of A that it has from the "
+        "start is never multiplied.",
+        "products-added": "The products with the blocks of A are added up. Each is a block of rows "
+        "of the result, and they have to be joined.",
         "one-is-missing": "The rows of the device furthest away are missing: is there a step too "
         "few?",
         "at-its-number": "Each product begins in the row that is its block's number, so that they "
@@ -708,6 +742,13 @@ def _iterated(A: Any, V: Any, steps: int = STEPS, inside: float = 4, outside: fl
     return V.mean()
 
 
+def _multiplied(A: Any, V: Any) -> Any:  # noqa: N803
+    """V multiplied by A / 4 in each round, without tanh."""
+    for _ in range(STEPS):
+        V = A @ V / np.float32(4)  # noqa: N806
+    return V
+
+
 def _columns(V: Any) -> int:  # noqa: N803
     return next(columns for rows, columns in WIDTHS.values() if rows == len(V))
 
@@ -739,6 +780,13 @@ QUIET_LOOP: Final = Exercise(
                 "divided-outside": lambda A, V: _iterated(A, V, inside=1, outside=4),  # noqa: N803
                 "not-divided": lambda A, V: _iterated(A, V, inside=1),  # noqa: N803
                 "of-the-transpose": lambda A, V: _iterated(A.T, V),  # noqa: N803
+                "one-round": lambda A, V: _iterated(A, V, 1),  # noqa: N803
+                "no-tanh-in-the-loop": AnyOf(
+                    (
+                        lambda A, V: np.tanh(_multiplied(A, V)).mean(),  # noqa: N803
+                        lambda A, V: _multiplied(A, V).mean(),  # noqa: N803
+                    )
+                ),
             },
             under_mesh=True,
         ),
@@ -760,6 +808,10 @@ QUIET_LOOP: Final = Exercise(
         "sum-of-all": "That is the sum of all elements.",
         "once-too-often": f"That is what comes of {STEPS + 1} rounds.",
         "once-too-seldom": f"That is what comes of {STEPS - 1} rounds.",
+        "one-round": "That is what comes of one round. Does each round start from the V of the "
+        "round before?",
+        "no-tanh-in-the-loop": "In the loop, V is multiplied and divided, and tanh is missing: "
+        "each round takes it.",
         "divided-outside": "That is the result of tanh(A @ V) / 4: the 4 belongs inside tanh.",
         "not-divided": "That is the result of tanh(A @ V), without the 4.",
         "of-the-transpose": "That is the result with the transpose of A.",

@@ -1,0 +1,94 @@
+"""Right blocks that out_specs join to a result of another shape, recognised from the blocks."""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from autograder.exercises import Computes
+from autograder.judge.comparing_values import Wrong, compare_outputs
+from autograder.judge.running_programs import Run
+from autograder.programs import Argument
+
+Device = tuple[int, ...]
+"""A device's place along each axis of the mesh."""
+
+
+def joined_wrongly(
+    requirement: Computes, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+) -> Wrong | None:
+    """Say whether copies are joined, or blocks along another dimension, in every case.
+
+    Args:
+        requirement: what was asked.
+        asked: the arguments of each program.
+        runs: what each program made of what it was given.
+    """
+    if not all(ran.mapped for _, ran in runs):
+        return None  # without a shard_map there are no out_specs
+    found = [
+        _how_joined(outputs, jax.tree.leaves(requirement.reference(*inputs)), arguments[0])
+        for (draws, ran), arguments in zip(runs, asked, strict=True)
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+    ]
+    first = found[0]
+    if first is None or any(each is None or each[0] != first[0] for each in found):
+        return None
+    return first
+
+
+def _how_joined(
+    outputs: Sequence[jax.Array], wanted: Sequence[np.ndarray], argument: Argument
+) -> Wrong | None:
+    """Say how one result of another shape was joined."""
+    if len(outputs) != 1 or len(wanted) != 1 or outputs[0].ndim != np.ndim(wanted[0]):
+        return None
+    output, right = outputs[0], np.asarray(wanted[0])
+    if output.shape == right.shape:
+        return None
+    shapes = f"The result has shape {output.shape}; expected {right.shape}."
+    whole = np.asarray(output)
+    for axis, (name, size) in enumerate(argument.axes):
+        for d in range(right.ndim):
+            if not _lie_along(output, argument, axis, d):
+                continue
+            copies = np.split(whole, size, axis=d)
+            many = output.shape[d] == size * right.shape[d]
+            if many and all(np.array_equal(copies[0], each) for each in copies[1:]):
+                once = ""
+                if copies[0].shape == right.shape and _is_right(copies[0], right):
+                    once = " Without the copies, the result is right."
+                return "copies-side-by-side", (
+                    f"{shapes} out_specs joins the blocks of the devices along {name} in "
+                    f"dimension {d}, and these blocks are all the same.{once}"
+                )
+            for other in range(right.ndim):
+                if other == d:
+                    continue
+                moved = np.concatenate(copies, axis=other)
+                if moved.shape == right.shape and _is_right(moved, right):
+                    return "joined-elsewhere", (
+                        f"{shapes} The blocks are right, but out_specs joins those along {name} "
+                        f"in dimension {d}. Which dimension of the result does {name} shard?"
+                    )
+    return None
+
+
+def _is_right(came: np.ndarray, right: np.ndarray) -> bool:
+    return compare_outputs([jax.numpy.asarray(came)], [right]) is None
+
+
+def _lie_along(output: jax.Array, argument: Argument, axis: int, d: int) -> bool:
+    """Whether a dimension has a block for each device along an axis, in their order.
+
+    The other axes may shard other dimensions, and not this one.
+    """
+    sizes = [size for _, size in argument.axes]
+    starts: dict[int, set[int]] = {}
+    for shard in output.addressable_shards:
+        if shard.device.id >= np.prod(sizes):
+            return False
+        place = int(np.unravel_index(shard.device.id, sizes)[axis])
+        starts.setdefault(place, set()).add(shard.index[d].start or 0)
+    length = output.shape[d] // sizes[axis]
+    return sizes[axis] > 1 and starts == {i: {i * length} for i in range(sizes[axis])}
