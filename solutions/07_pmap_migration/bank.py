@@ -1116,3 +1116,29 @@ def unnested(a):
         )(v)
 
     return jax.shard_map(inner, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(a)
+
+
+# %% by_vmap is the shard_map again exercise="7.2" score=0.9375 diagnoses=["all-reduce by hand"]
+def normalised(x, w):
+    def body(r, w):
+        y = convolve(r[0], w)
+        return (y / lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+by_vmap = normalised
+
+
+# %% by_vmap with a sum and no name exercise="7.2" score=1 near=["all-reduce by hand"]
+def normalised(x, w):
+    def body(r, w):
+        y = convolve(r[0], w)
+        return (y / lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    y = jax.vmap(convolve, in_axes=(0, None))(x, w)
+    return y / y.sum(0)
