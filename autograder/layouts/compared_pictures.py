@@ -1,5 +1,6 @@
 """What was made beside what was expected: what is wrong outlined, what is right not drawn twice."""
 
+import math
 from dataclasses import replace
 from typing import Final
 
