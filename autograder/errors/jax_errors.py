@@ -209,8 +209,9 @@ MEANINGS: Final = (
     (
         r"should match the mesh passed to shard_map",
         "other-mesh",
-        "Your shard_map names a mesh that is not the current one. Leave out `mesh=`: it then uses "
-        "the current mesh.",
+        "A part of the program runs on a mesh that is not the current one. A pmap always makes a "
+        "mesh of its own: is there one in it? A shard_map uses the current mesh if you leave out "
+        "`mesh=`.",
     ),
 )
 """What JAX's errors on layouts usually mean: the first that fits."""

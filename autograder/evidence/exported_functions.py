@@ -82,7 +82,7 @@ def exported(
         if artifacts:
             why = "only-the-first"
             given = f"For {failed.given}, {_going_on(said)}"
-            said = f"It compiles in the case that the notebook shows. {given}"
+            said = f"It compiles for the notebook's own case only. {given}"
             if why_it_raised in ("raised", "does-not-reshape"):
                 said = before_jaxs_words(
                     said, "Is a size, or a number of devices, written into it?"
@@ -104,4 +104,5 @@ class ReturnsAFunctionError(TypeError):
 
 def _going_on(sentence: str) -> str:
     """A sentence that goes on where another word has begun it; `JAX` stays what it is."""
-    return sentence if sentence[:2].isupper() else f"{sentence[0].lower()}{sentence[1:]}"
+    begins_a_name = sentence[:2].isalpha() and sentence[:2].isupper()
+    return sentence if begins_a_name else f"{sentence[0].lower()}{sentence[1:]}"

@@ -114,7 +114,11 @@ def _form(requirement: Predicts, came: Any) -> str:
         known = isinstance(came, str) and _letters(came) in map(_letters, words)
         # where a number can be mistaken for the right word, a number is no other form
         numbers = _is_number(came) and any(map(_is_number, mistakes))
-        return "" if known or numbers else f"one of {', '.join(sorted(map(repr, words)))}"
+        if known or numbers:
+            return ""
+        if len(words) == 1:  # to list it would give the answer away
+            return f"{'a number, or ' * any(map(_is_number, mistakes))}the word that is asked for"
+        return f"one of {', '.join(sorted(map(repr, words)))}"
     if isinstance(right, jax.P):
         entries = came if isinstance(came, list) else [0]
         names = all(e is None or isinstance(e, str | list) for e in entries)

@@ -1,5 +1,6 @@
 """What was made beside what was expected: what is wrong outlined, what is right not drawn twice."""
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -64,4 +65,6 @@ def _whole(made: Layout, expected: Layout) -> str:
         return "wrong shape"
     if made.counts != expected.counts:
         return "cut differently" if any(count > 1 for count in made.counts) else "not cut"
+    if math.prod(expected.counts) == 1:
+        return "on other devices than expected"
     return "every block belongs on another device"

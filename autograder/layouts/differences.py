@@ -45,11 +45,18 @@ def _devices(asked: Layout, made: Layout) -> Difference | None:
     wanted, used = set(asked.devices), set(made.devices)
     if wanted == used:
         return None
+    if len(used) == 1 and math.prod(asked.counts) == 1:
+        there = devices_in_words(made.devices)
+        if len(wanted) == 1:
+            said = f"It is on {there}; expected on {devices_in_words(asked.devices)}."
+        else:
+            said = f"It is on {there} alone; expected a copy on {_each_of(asked)}."
+        return Difference("one-device", said)
     if len(used) == 1:
         return Difference(
             "one-device",
             f"The whole array is on {devices_in_words(made.devices)}: nothing was cut. Expected a "
-            f"block on each of {devices_in_words(asked.devices)}.",
+            f"block on {_each_of(asked)}.",
         )
     missing = devices_in_words(tuple(sorted(wanted - used)))
     extra = devices_in_words(tuple(sorted(used - wanted)))
@@ -62,6 +69,10 @@ def _devices(asked: Layout, made: Layout) -> Difference | None:
             f"only.",
         )
     return Difference("other-devices", f"There is data on {extra} and none on {missing}.")
+
+
+def _each_of(asked: Layout) -> str:
+    return f"each of {devices_in_words(asked.devices)}"
 
 
 def _cuts(asked: Layout, made: Layout) -> Difference | None:

@@ -1087,3 +1087,26 @@ layout = (on(four, "x"), on(four, "x"), on(four, "x"))
 # %% one device exercise="4.8" score=0 diagnoses=["one-device"] near=["devices-unused"]
 alone = jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,), devices=devices[:1])
 layout = (on(alone), on(alone), on(alone))
+
+
+# %% d n / 2 exercise="4.6" score=0 diagnoses=["times-n", "always-gather"]
+def same_bytes(d, f, n):
+    return d * n / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    return "gather"
+
+
+# %% flops and link exchanged in width exercise="4.5" score=0 diagnoses=["unanswered", "machine-upside-down"]
+def width(n, flops, link):
+    return (n - 1) * link / flops
+
+
+# %% two buffers of other layouts exercise="4.2" score=0.166666666667 diagnoses=["unanswered", "buffer-along-x", "quarter-of-the-buffer"]
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 56,
+    "add up along x": 96,
+    "exchange along x": 6,
+}

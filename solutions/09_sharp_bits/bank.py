@@ -1053,3 +1053,20 @@ def initialise(seed):
         return jax.random.normal(jax.random.key(seed, impl="rbg"), (64, 512)) / 8
 
     return jax.jit(draw, out_shardings=P(None, "x"))(seed)
+
+
+# %% no offset, and the other way exercise="9.6" score=0 diagnoses=["offset-forgotten", "not-counted-yet", "other-way"] near=["a-row-of-each"]
+def row(x, i):
+    def body(m):
+        return lax.psum(jnp.where(i < len(m), m[i % len(m)], 0), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+def shifted(x):
+    def body(m):
+        n = lax.axis_size("x")
+        first = lax.ppermute(m[:1], "x", [(k + 1, k) for k in range(n - 1)])
+        return jnp.concatenate([m[1:], first])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)

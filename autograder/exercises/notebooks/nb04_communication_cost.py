@@ -578,6 +578,7 @@ SENT: Final = Exercise(
                         "all": 896,
                         "twice": 224,
                         "four-in-a-group": AnyOf((96, 48)),
+                        "buffer-along-x": 56,
                     },
                 ),
                 (
@@ -601,6 +602,7 @@ SENT: Final = Exercise(
                         "one-piece": 8,
                         "twice": 48,
                         "all": 192,
+                        "quarter-of-the-buffer": 6,
                         "eight-in-a-group": AnyOf((28, 14, 112)),
                     },
                 ),
@@ -636,6 +638,10 @@ SENT: Final = Exercise(
         "pieces": "That is how many pieces a device sends. How many bytes has each of them?",
         "bytes": "These are bytes. Expected MiB, of 1,048,576 bytes each.",
         "megabytes": "These are MB, of 1,000,000 bytes each. Expected MiB, of 1,048,576.",
+        "quarter-of-the-buffer": "That is right for a buffer of 8 MiB. The buffer is all that one "
+        "device has of the array. How much is that here?",
+        "buffer-along-x": "That is right for a buffer of 64 MiB. After a gather along x and y, how "
+        "much of the array does one device have?",
         "permuted-in-a-ring": "In a permutation each device sends its whole buffer once, to one "
         "other device.",
         "twice": "That is twice as much. Is all of the array counted, where the buffer is what one "
@@ -906,10 +912,10 @@ SHARES: Final = Exercise(
         "always-a-512th": "That would be a fair share among 512. Is every device's part of the "
         "work different from every other's?",
         "only-four": "Only four devices take part, among which the rows are shared.",
-        "terms-are-shared": "Each number is a sum of 64 terms, and each device has a quarter of "
-        "them. The all-reduce adds up the quarters.",
+        "terms-are-shared": "Each number of the result is a sum, and each device has a quarter of "
+        "its terms. The all-reduce adds up the quarters.",
         "quarter-counted-twice": "Is a quarter of a quarter taken here? The columns of x and the "
-        "rows of w are the same 64 terms: sharding both divides these terms once.",
+        "rows of w are the same terms of each sum: sharding both divides these terms once.",
         "gathered-first": "What is gathered here is not all of both matrices: each device can "
         "compute only a part of the result.",
         "all-blocks": "The result is in eight blocks, and for each of these all 64 terms have to "
@@ -979,6 +985,9 @@ BOUNDS: Final = Exercise(
                 "twice-as-much": partial(_width, passes=4),
                 "n-left-out": lambda n, flops, link: _width(n, flops, link) * n / (n - 1),
                 "upside-down": lambda n, flops, link: 1 / _width(n, flops, link),
+                "machine-upside-down": lambda n, flops, link: (
+                    _width(n, flops, link) * (link / flops) ** 2
+                ),
             },
         ),
         *(
@@ -1027,6 +1036,8 @@ BOUNDS: Final = Exercise(
         "the weights, and the gradient of the input.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "upside-down": "That is upside down: one divided by what is asked for.",
+        "machine-upside-down": "Are flops and link exchanged here? The faster a device computes, "
+        "the wider its layers have to be; the faster its link, the narrower they may be.",
         "width-of-a-device": "That is the width of one device's part. Expected all of F.",
         "four-devices": "That is right for four devices. Expected it for eight.",
         "bits-for-bytes": "Is the link counted in bits here? MACHINES has bytes a second.",
@@ -1191,6 +1202,7 @@ CROSSOVER: Final = Exercise(
                 "n-in-the-other": lambda d, f, n: d / 2 * n / (n - 1),
                 "block-of-weights": lambda d, f, n: d / 2 / n,
                 "upside-down": lambda d, f, n: float(2 * d),
+                "times-n": lambda d, f, n: float(d * n / 2),
             },
         ),
         Returns(
@@ -1229,6 +1241,8 @@ CROSSOVER: Final = Exercise(
         "block-of-weights": "A device's block of the weights is what it has. What goes round is "
         "all of them, d × f.",
         "upside-down": "Is it upside down? Set 2 · rows · f equal to d · f.",
+        "times-n": "That is n times as much. Both ways send (n - 1)/n of a whole buffer: is the "
+        "result, rows × f, taken to be divided by n?",
         "bytes-alone-reduced-once": "That goes by the bytes alone, and counts those of an "
         "all-reduce once. It goes round the ring twice; and who gathers the weights does the whole "
         "product on every device, where who adds up does one n-th of it.",
@@ -1412,7 +1426,7 @@ STRATEGIES: Final = Exercise(
     ),
     diagnoses={
         "weights-are-heavy": "With 1,024 rows, the activations are small beside the weights. "
-        "These layouts add up gradients as large as the weights.",
+        "This layout adds up the gradients of the weights.",
         "copies-cost-work": "Copies send nothing, and every device does all of the work, as many "
         "times its share as there are devices. Is that not slower here?",
         "work-is-cheap": "On so slow a network, the 15 MB that tensor parallelism sends take "

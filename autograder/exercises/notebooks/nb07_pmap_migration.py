@@ -216,6 +216,7 @@ NORMALISE: Final = Exercise(
             "by_vmap",
             tuple((Budget("all-reduce", ("x",), 4 * (s - k + 1)),) for _, s, k in SIGNALS),
         ),
+        Requests("by_vmap", ((), ()), mapped=False),
         _placed("by_vmap", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
     ),
     hints=(
@@ -249,6 +250,8 @@ NORMALISE: Final = Exercise(
         "convolved rows that are added up and divided.",
         "does-not-divide": "in_axes=(0, None) gave each device a row of x, and all of them the "
         "same w. Do in_specs say so of both?",
+        "by_vmap: all-reduce by hand": "Is there a shard_map in it? vmap is to take its place: "
+        "then the psum only names vmap's axis, and it is the compiler that adds the all-reduce.",
         "by_vmap: raised": "Does JAX speak of inconsistent sizes? vmap maps all of its arguments "
         "unless in_axes says otherwise, and w is the same for all rows.",
         "unbound-axis": "axis_name='p' was how pmap was told the name. A shard_map takes the names "
@@ -461,6 +464,10 @@ REGRESSION: Final = Exercise(
                 "one-step": lambda w, X, y: _trained(w, X, y, 1),  # noqa: N803
                 "uphill": lambda w, X, y: _trained(w, X, y, times=-1),  # noqa: N803
                 "as-many-times": lambda w, X, y: _trained(w, X, y, times=DEVICES[len(y)]),  # noqa: N803
+                "rate-forgotten": lambda w, X, y: _trained(w, X, y, times=10),  # noqa: N803
+                "gradient-taken-once": lambda w, X, y: (  # noqa: N803
+                    w - np.float32(STEPS) * RATE * _gradient(w, X, y)
+                ),
             },
             under_mesh=True,
         ),
@@ -491,6 +498,9 @@ REGRESSION: Final = Exercise(
         "averaged after grad? grad by what all devices share has added up already.)",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
         "uphill": "The gradient is added, and should be subtracted.",
+        "rate-forgotten": "In each step the whole gradient is subtracted: where is the rate, 0.1?",
+        "gradient-taken-once": "All ten steps subtract the same gradient, that of the first w. "
+        "Each step needs the gradient of the w that it has come to.",
     },
 )
 
@@ -539,6 +549,7 @@ TRAP: Final = Exercise(
                 "own-examples": _own,
                 "gradient-alone": _gradient,
                 "uphill": lambda w, X, y: _updated(w, X, y, -1),  # noqa: N803
+                "rate-forgotten": lambda w, X, y: _updated(w, X, y, 10),  # noqa: N803
             },
             under_mesh=True,
         ),
@@ -581,6 +592,8 @@ TRAP: Final = Exercise(
         "gradient-alone": "This is the gradient, and a right one. update has to return the new w: "
         "w - 0.1 * gradient.",
         "uphill": "The gradient is right, but it is added, and should be subtracted.",
+        "rate-forgotten": "The step is ten times too long, as where the whole gradient is "
+        "subtracted: where is the rate, 0.1?",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own; and it is the "
         "twin that is asked for, with shard_map.",
         "copies-disagree": "Each device has another w now. Is check_vma off? With it on, JAX would "
@@ -749,7 +762,10 @@ CLINIC: Final = Exercise(
             "new_params(p, g) must be p - 0.1 * g.",
             lambda p, g: p - RATE * g,
             tuple((_cut((n, k), n), _cut((n, k), n)) for n, k in TABLES),
-            {"uphill": lambda p, g: p + RATE * g},
+            {
+                "uphill": lambda p, g: p + RATE * g,
+                "rate-forgotten": lambda p, g: p - g,
+            },
             under_mesh=True,
         ),
         CommunicatesAtMost("new_params", ((), ())),
@@ -807,7 +823,11 @@ CLINIC: Final = Exercise(
             "faded(x) must be, for each row, the last of total = 0.5 * total + number.",
             _halved_away,
             tuple((_cut((rows, k), n),) for n, rows, k in SEVERAL),
-            {"backward": lambda x: _halved_away(x[:, ::-1])},
+            {
+                "backward": lambda x: _halved_away(x[:, ::-1]),
+                "first-left-out": lambda x: _halved_away(x[:, 1:]),
+                "last-left-out": lambda x: _halved_away(x[:, :-1]),
+            },
             under_mesh=True,
         ),
         _nothing("faded"),
@@ -824,8 +844,10 @@ CLINIC: Final = Exercise(
     ),
     diagnoses={
         "uphill": "The step is added, and should be subtracted.",
-        "copies: shape": "device_put_replicated stacked the copies, because pmap needs a dimension "
-        "to map. shard_map and jit do not: one array of six numbers, with a copy on each device.",
+        "rate-forgotten": "All of g is subtracted. Where is the rate, 0.1?",
+        "copies: shape": "Expected one array of six numbers, with a copy on each device. (For "
+        "pmap, which needs a dimension to map, device_put_replicated stacked the copies. shard_map "
+        "and jit need no such dimension.)",
         "devices-unused": "Every device should have a copy. Is the mesh one of all eight?",
         "row_sums: rank": "The sum of a block's only row has no dimension left that P('x') could "
         "cut. Keep one.",
@@ -854,6 +876,8 @@ CLINIC: Final = Exercise(
         "the same everywhere, and varies after one step. How do you declare zeros as varying?",
         "backward": "The numbers are taken from the last to the first; it should be from the first "
         "to the last.",
+        "first-left-out": "The first number of each row does not count here.",
+        "last-left-out": "The last number of each row does not count here.",
         "no-shard-map": "Mend what is there, and keep its shard_map.",
     },
 )

@@ -439,7 +439,9 @@ UNEVEN: Final = Exercise(
         "masked-too-late": "The padding took its part before it was set to zero: the rest does "
         "not add up to 1.",
         "over-the-examples": "The softmax is over the examples; it has to be over the words.",
-        "not-finite": "Which of these is it? exp overflows where the row's largest logit is not "
+        "not-finite": "Are these probabilities, and not their logarithms, and is the softmax over "
+        "the words? If so, there are three places to look: exp "
+        "overflows where the row's largest logit is not "
         "taken off first; all of a row becomes 0 where more than that is taken off, such as a "
         "logit of the padding; and on a device that has nothing but padding the largest is minus "
         "infinity, if it is not taken over all devices.",
@@ -558,6 +560,9 @@ INDEXING: Final = Exercise(
                 "mean-for-sum": lambda x, i: x[i] / np.float32(len(_blocks(x))),
                 "nothing-below-zero": lambda x, i: np.maximum(x[i], 0),
                 "a-row-of-each": lambda x, i: sum(b[i % len(b)] for b in _blocks(x)),
+                "offset-forgotten": lambda x, i: sum(
+                    b[i] if i < len(b) else 0 * b[0] for b in _blocks(x)
+                ),
                 "a-row-too-many": lambda x, i: x[i] + (x[i - 1] if _begins(x, i) else 0),
                 "last-row-lost": lambda x, i: x[i] * np.float32(i < len(x) - 1),
                 "first-row-lost": lambda x, i: (
@@ -621,6 +626,9 @@ INDEXING: Final = Exercise(
         "row and of zeros.",
         "a-row-of-each": "Each device has added a row of its own. A device that does not have row "
         "i should add zeros.",
+        "offset-forgotten": "That comes of looking for row i among the rows of each block by a "
+        "number that starts at 0 on every device. The rows of device 1 come after those of device "
+        "0: what has to be taken off i there?",
         "a-row-too-many": "Where row i is the first of its block, the last row of the block before "
         "is added to it. How far does a block go?",
         "first-row-lost": "A row that is the first of its block comes back as zeros. Where does a "
