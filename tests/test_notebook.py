@@ -75,7 +75,7 @@ def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
         ),
         (
             jax.device_put(X + 1, sharding(None, "x", x=8)),
-            "the value at (0, 0) is 1.0; expected 0.0.",
+            "every value is 1 too large: the value at (0, 0) is 1; expected 0.",
         ),
         (jax.device_put(np.zeros((1024, 1024)), sharding("x", x=8)), "no exercise needs more"),
     ],

@@ -256,7 +256,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the number of the notebook's elements, and an axis that is not there exercise="5.2" score=0 diagnoses=["unbound-axis", "off-by-a-factor", "not-counted-yet", "unanswered"] near=["mean-of-sums", "not-replicated"]
+# %% the number of the notebook's elements, and an axis that is not there exercise="5.2" score=0 diagnoses=["unbound-axis", "fixed-divisor", "not-counted-yet", "unanswered"] near=["mean-of-sums", "not-replicated"]
 def total(x):
     return jax.shard_map(lambda a: lax.psum(a.sum(), "i"), in_specs=P("x"), out_specs=P())(x)
 

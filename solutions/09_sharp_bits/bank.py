@@ -876,7 +876,7 @@ def same_layout(one, other, shape):
     return False
 
 
-# %% both maps exercise="9.8" score=0 diagnoses=["ignores-inputs"]
+# %% both maps exercise="9.8" score=0 diagnoses=["other-kind"]
 def same_layout(one, other, shape):
     return tuple(described(*each).devices_indices_map(shape) for each in (one, other))
 
