@@ -297,10 +297,12 @@ HOST: Final = Exercise(
         "not-addressable": "A line that reads x, or moves it to one device, can only use what is "
         "on this process's own devices, and some of these numbers are on the other processes'.",
         "none": "Is a return missing?",
-        "not-numpy": "np.asarray makes one of it.",
+        "not-numpy": "np.asarray makes one of an array whose numbers are all here. Shards are "
+        "blocks of x: is each of them here, and where in x does it lie?",
         "differs-between-processes": "Each process knows the numbers that are here. The others' "
         "have to be sent: which line does that?",
-        "shape": "Is that the part that one process has? Every process is to have all of x.",
+        "shape": "Is that the part that one process or one device has, or a sum of such parts? "
+        "Every process is to have all of x.",
         "blocks-in-a-column": "These are the blocks of all devices, one below another. That is x "
         "where rows alone are cut, and each block is on one device. Where does each block lie in "
         "x?",
