@@ -551,7 +551,8 @@ CHECKPOINT: Final = Exercise(
         "restore: block-shape": "The index of a block has two slices here, one for its rows and "
         "one for its columns.",
         "restore: raised": "Files may be cut in another way than `sharding` cuts: a block can be a "
-        "part of one file, or have parts of several.",
+        "part of one file, or have parts of several. And only files are left from `save`: does "
+        "restore use anything else of it?",
         "restore: other-rows": "Are the files put together in the order of their rows? glob gives "
         "them in no particular order.",
         "restore: whole-files-alone": "These are the numbers that come if a file is used only "
