@@ -195,6 +195,7 @@ class Rows:
     Attributes:
         shape: of the whole table.
         dtype: of its numbers.
+        refused: the first error that somebody was given who asked for rows that are not here.
     """
 
     __module__ = "builtins"  # JAX's messages name its type, and where that stands helps nobody
@@ -202,6 +203,7 @@ class Rows:
     def __init__(self, table: np.ndarray, here: np.ndarray) -> None:
         self._table, self._here = table, here
         self.shape, self.dtype, self.ndim = table.shape, table.dtype, table.ndim
+        self.refused: NotHereError | None = None
 
     def __repr__(self) -> str:
         """Such as `rows of a table of shape (16, 4)`; JAX's messages quote it."""
@@ -221,10 +223,12 @@ class Rows:
         asked = np.atleast_1d(np.arange(len(self._table))[rows])
         missing = asked[~self._here[asked]]
         if len(missing):
-            raise NotHereError(
+            error = NotHereError(
                 f"process {jax.process_index()} has {_ranges(np.flatnonzero(self._here))} on its "
                 f"disk, and not {_ranges(missing)}"
             )
+            self.refused = self.refused or error
+            raise error
         return np.array(self._table[index])
 
     def __array__(self, *_: object, **__: object) -> np.ndarray:

@@ -23,7 +23,7 @@ import msgspec
 from autograder import devices
 from autograder.errors import Fault, TheirError, first_line, their_error, theirs, what_it_raised
 from autograder.processes.addressable import leaving
-from autograder.processes.cases import NotHereError
+from autograder.processes.cases import NotHereError, Rows
 from autograder.processes.packing import PackedFunction
 
 LOOPBACK: Final = "127.0.0.1"
@@ -143,6 +143,14 @@ def _done(job: Job) -> Message:
             why, said = _raised(raised.error, function, job.axes)
             return Message("raised", why=why, said=said, printed=printed.getvalue())
         result = ...
+    for rows in (each for each in arguments if isinstance(each, Rows)):
+        if rows.refused is not None:  # tried for all rows, one after another, without a sharding
+            said = (
+                f"Your function asked for rows that are not here, and caught the error: "
+                f"{rows.refused}. To catch it does not help: no process may ask for the rows of "
+                f"another."
+            )
+            return Message("raised", why="not-here", said=said, printed=printed.getvalue())
     try:
         return Message("came", job.write(result), printed=printed.getvalue())
     except CannotLeaveError as error:

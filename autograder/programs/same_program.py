@@ -61,7 +61,8 @@ def refuse_another_program(
         raise ProgramError(
             "another-program",
             "At the real size, the step is another program than at the small sizes at which "
-            "its values are looked at. Does what it does depend on a size?",
+            "its values are looked at. Does what it does depend on a size, or does JAX write the "
+            "derivative of an operation in it otherwise for other shapes?",
         )
     wide = any("f64" in kind and shape for each in programs[0] for kind, shape in _arrays(each))
     if wide or any(each.name == "stablehlo.bitcast_convert" for each in programs[0]):

@@ -2398,7 +2398,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% masks, and nothing smaller exercise="10.8" score=0.75 diagnoses=["too-much-work"] near=["no-shard-map"]
+# %% masks, and nothing smaller exercise="10.8" score=0.25 diagnoses=["too-much-work"] near=["no-shard-map"]
 def cyclic_lu(A):
     def body(mine):
         rounds, _, n = mine.shape
@@ -2413,6 +2413,23 @@ def cyclic_lu(A):
             return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
 
         return lax.fori_loop(0, n - 1, step, mine[:, 0])[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% masks in a Python loop, with the row taken out exercise="10.8" score=0.25 diagnoses=["too-much-work"] near=["no-shard-map", "too-many-bytes"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, n = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        mine = mine[:, 0]
+        numbers, columns = jnp.arange(rounds) * p + place, jnp.arange(n)
+        for k in range(n - 1):
+            row = lax.psum(jnp.where(place == k % p, mine[k // p], 0), "x")
+            factors = jnp.where(numbers > k, mine[:, k] / row[k], 0)
+            less = mine - factors[:, None] * jnp.where(columns > k, row, 0)
+            mine = less.at[:, k].set(jnp.where(numbers > k, factors, less[:, k]))
+        return mine[:, None]
 
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
@@ -2501,7 +2518,7 @@ def cyclic_lu(A):
     return jax.shard_map(lambda mine: mine, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% the rows of all rounds in each round exercise="10.8" score=0.5 diagnoses=["too-many-bytes", "too-much-work"] near=["no all-reduce"]
+# %% the rows of all rounds in each round exercise="10.8" score=0.25 diagnoses=["too-many-bytes", "too-much-work"] near=["no all-reduce"]
 def cyclic_lu(A):
     def body(mine):
         rounds, _, n = mine.shape
@@ -2609,7 +2626,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% a loop over the rows below alone exercise="10.8" score=0.75 diagnoses=["unknown-times"] near=["too-much-work", "added-by-the-compiler"]
+# %% a loop over the rows below alone exercise="10.8" score=0.25 diagnoses=["unknown-times"] near=["too-much-work", "added-by-the-compiler"]
 def cyclic_lu(A):
     def body(mine):
         rounds, _, n = mine.shape

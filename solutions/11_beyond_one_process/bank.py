@@ -160,6 +160,17 @@ def make_array(sharding, rows):
     return jax.make_array_from_callback(rows.shape, copies, lambda index: rows[index])
 
 
+# %% all rows tried, and errors caught exercise="11.3" score=0 diagnoses=["not-here"] near=["values", "raised"]
+def make_array(sharding, rows):
+    table = np.zeros(rows.shape, np.float32)
+    for r in range(len(table)):
+        try:
+            table[r] = rows[r]
+        except IndexError:
+            pass
+    return jax.make_array_from_callback(rows.shape, sharding, lambda index: table[index])
+
+
 # %% halves of numbers exercise="11.3" score=0 diagnoses=["dtype"] near=["values"]
 def make_array(sharding, rows):
     read = lambda index: rows[index].astype(np.float16)

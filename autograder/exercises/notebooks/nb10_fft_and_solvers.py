@@ -540,8 +540,9 @@ PENCIL: Final = Exercise(
         "may stay where it is.",
         "too-often": "One exchange over each axis is enough.",
         "one-missing": "Each axis cuts a dimension, and an exchange over that axis makes it whole.",
-        "transposed": "The result is cut along other dimensions than in the picture. Which one "
-        "does the exchange over x cut, and which the one over y?",
+        "transposed": "The result is cut along other dimensions than in the picture, or over "
+        "other axes of the mesh. Which dimension does the exchange over x cut, and which the one "
+        "over y?",
         "all-gather by hand": "An exchange over one axis brings a device all that it needs next.",
         "no all-to-all": "Each device has to get a part of what each other one of its group has: "
         "that is an all-to-all.",
@@ -1247,7 +1248,9 @@ DEALT: Final = Exercise(
                 (Budget("all-reduce", ("x",), 4 * size * size),) for size, _ in FACTORED.values()
             ),
         ),
-        WorksAtMost("cyclic_lu", tuple(2 * size**3 // n for n, (size, _) in FACTORED.items())),
+        WorksAtMost(
+            "cyclic_lu", tuple(7 * size**3 // (4 * n) for n, (size, _) in FACTORED.items())
+        ),
     ),
     hints=(
         "In a round every device has one row whose turn it is. When the round is over, all devices "
@@ -1296,6 +1299,7 @@ DEALT: Final = Exercise(
         "no-shard-map": "Left to the compiler, every device may do all of the work.",
     },
     about=(Requests, CommunicatesAtMost, WorksAtMost),
+    together=True,
 )
 
 EXERCISES: Final = (

@@ -297,10 +297,12 @@ HOST: Final = Exercise(
         "not-addressable": "A line that reads x, or moves it to one device, can only use what is "
         "on this process's own devices, and some of these numbers are on the other processes'.",
         "none": "Is a return missing?",
-        "not-numpy": "np.asarray makes one of it.",
+        "not-numpy": "np.asarray makes one of an array whose numbers are all here. Shards are "
+        "blocks of x: is each of them here, and where in x does it lie?",
         "differs-between-processes": "Each process knows the numbers that are here. The others' "
         "have to be sent: which line does that?",
-        "shape": "Is that the part that one process has? Every process is to have all of x.",
+        "shape": "Is that the part that one process or one device has, or a sum of such parts? "
+        "Every process is to have all of x.",
         "blocks-in-a-column": "These are the blocks of all devices, one below another. That is x "
         "where rows alone are cut, and each block is on one device. Where does each block lie in "
         "x?",
@@ -549,7 +551,8 @@ CHECKPOINT: Final = Exercise(
         "restore: block-shape": "The index of a block has two slices here, one for its rows and "
         "one for its columns.",
         "restore: raised": "Files may be cut in another way than `sharding` cuts: a block can be a "
-        "part of one file, or have parts of several.",
+        "part of one file, or have parts of several. And only files are left from `save`: does "
+        "restore use anything else of it?",
         "restore: other-rows": "Are the files put together in the order of their rows? glob gives "
         "them in no particular order.",
         "restore: whole-files-alone": "These are the numbers that come if a file is used only "
