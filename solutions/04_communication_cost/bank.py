@@ -426,7 +426,7 @@ mib = {
 }
 
 
-# %% of the whole array, and on all devices exercise="4.2" score=0 diagnoses=["all-devices", "twice", "all", "whole-array"] near=["block-for-buffer", "buffer", "my-block"]
+# %% of the whole array, and on all devices exercise="4.2" score=0 diagnoses=["all-devices", "twice", "all", "whole-array"] near=["buffer-along-x", "quarter-of-the-buffer", "block-for-buffer", "buffer", "my-block"]
 def sent(kind, n, size):
     if kind == "collective-permute":
         return n * size
@@ -789,7 +789,7 @@ def width(n, flops, link):
     return 2 * 2 / link * flops / 4 * n
 
 
-# %% one operation a term, and a fraction turned over exercise="4.5" score=0 diagnoses=["twice-as-much", "upside-down", "unanswered"] near=["one-product", "two-products"]
+# %% one operation a term, and a fraction turned over exercise="4.5" score=0 diagnoses=["twice-as-much", "upside-down", "unanswered"] near=["machine-upside-down", "one-product", "two-products"]
 def rows(n, flops, link):
     return 2 * (n - 1) / n * 2 / link * flops / 3
 
@@ -923,7 +923,7 @@ def faster(rows, d, f, n, flops, link):
     return "gather" if gather < add_up else "add up"
 
 
-# %% whole buffers exercise="4.6" score=0.5 diagnoses=["n-left-out"] near=["twice-as-long", "bytes-alone"]
+# %% whole buffers exercise="4.6" score=0.5 diagnoses=["n-left-out"] near=["times-n", "twice-as-long", "bytes-alone"]
 def same_bytes(d, f, n):
     return d / 2
 

@@ -75,7 +75,7 @@ inside = dict(zip(inside, [[4, 8], [4, 16], [16, 2], [16, 16]]))
 outside = dict(zip(outside, [[16, 16], [32, 8], [8, 32]]))
 
 
-# %% in other words exercise="5.2" score=1
+# %% in other words exercise="5.2" score=1 near=["makes-no-difference"]
 def total(x):
     return jax.shard_map(
         lambda a: lax.psum(jnp.dot(a, jnp.ones_like(a)), "x"), in_specs=P("x"), out_specs=P()

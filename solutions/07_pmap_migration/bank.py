@@ -312,7 +312,7 @@ def unnested(a):
 unnested = nested
 
 
-# %% vmap in vmap exercise="7.3" score=0 diagnoses=["not-counted-yet", "no-shard-map"] naive=true
+# %% vmap in vmap exercise="7.3" score=0 diagnoses=["not-counted-yet", "no-shard-map"] naive=true near=["same-along-an-axis"]
 def unnested(a):
     return jax.vmap(jax.vmap(centre, axis_name="y"), axis_name="x")(a)
 
@@ -329,7 +329,7 @@ def train(w, X, y):
     return w
 
 
-# %% a scan, one step less; all of it everywhere exercise="7.4" score=0 diagnoses=["over-the-cap", "one-step-less", "not-counted-yet"]
+# %% a scan, one step less; all of it everywhere exercise="7.4" score=0 diagnoses=["over-the-cap", "one-step-less", "not-counted-yet"] near=["gradient-taken-once", "rate-forgotten"]
 layouts = (on(line), on(line), on(line))
 
 
@@ -669,7 +669,7 @@ pair_sums = ailing_pair_sums
 faded = ailing_faded
 
 
-# %% uphill, four devices, one dimension more, other sums exercise="7.7" score=0 diagnoses=["uphill", "not-counted-yet", "devices-unused", "shape", "own-mean", "all-summed", "other-axes", "no-shard-map"]
+# %% uphill, four devices, one dimension more, other sums exercise="7.7" score=0 diagnoses=["uphill", "not-counted-yet", "devices-unused", "shape", "own-mean", "all-summed", "other-axes", "no-shard-map"] near=["rate-forgotten", "first-left-out"]
 def new_params(p, g):
     return jax.tree.map(lambda p, g: p + 0.1 * g, p, g)
 
@@ -828,7 +828,7 @@ def update(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
 
 
-# %% uphill exercise="7.5" score=0 diagnoses=["unanswered", "uphill", "not-counted-yet"] near=["gradient-alone", "other-mesh", "mean-of-copies", "sum-of-copies", "mean-forgotten"]
+# %% uphill exercise="7.5" score=0 diagnoses=["unanswered", "uphill", "not-counted-yet"] near=["rate-forgotten", "gradient-alone", "other-mesh", "mean-of-copies", "sum-of-copies", "mean-forgotten"]
 def update(w, X, y):
     def body(w, X, y):
         return w + 0.1 * jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
@@ -1098,7 +1098,7 @@ def unnested(a):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
 
 
-# %% sharded over x alone exercise="7.3" score=0 diagnoses=["raised"] near=["does-not-divide", "other-mesh"]
+# %% sharded over x alone exercise="7.3" score=0 diagnoses=["same-along-an-axis"] near=["does-not-divide", "other-mesh"]
 def unnested(a):
     return jax.shard_map(centre, in_specs=P("x"), out_specs=P("x"))(a)
 
@@ -1130,7 +1130,7 @@ def normalised(x, w):
 by_vmap = normalised
 
 
-# %% by_vmap with a sum and no name exercise="7.2" score=1 near=["all-reduce by hand"]
+# %% by_vmap with a sum and no name exercise="7.2" score=1 near=["by_vmap: all-reduce by hand", "all-reduce by hand"]
 def normalised(x, w):
     def body(r, w):
         y = convolve(r[0], w)

@@ -635,7 +635,7 @@ def row(x, i):
     return jnp.where((jnp.arange(len(x)) == i)[:, None], x, 0).max(axis=0)
 
 
-# %% a row of each exercise="9.6" score=0 diagnoses=["a-row-of-each", "not-counted-yet", "unanswered"] near=["a-row-too-many"]
+# %% a row of each exercise="9.6" score=0 diagnoses=["a-row-of-each", "not-counted-yet", "unanswered"] near=["offset-forgotten", "a-row-too-many"]
 def row(x, i):
     def body(mine, i):
         return lax.psum(mine[i % len(mine)], "x")

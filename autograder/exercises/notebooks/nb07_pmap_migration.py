@@ -384,8 +384,7 @@ NEST: Final = Exercise(
         "not-centred": "The numbers are divided by their length, and no mean is taken away.",
         "does-not-divide": "The first two dimensions of a are for the two axes of the mesh, one "
         "for each. Is that what the spec says?",
-        "raised": "Does JAX speak of varying and invarying? Then a collective names an axis along "
-        "which the body's block is the same on all devices. Do in_specs shard a over both axes?",
+        "same-along-an-axis": "Do in_specs shard a over both axes?",
         "sends-too-much": "Of the squares, one number of each device is enough: add up your own "
         "before the psum.",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
@@ -826,7 +825,6 @@ CLINIC: Final = Exercise(
             {
                 "backward": lambda x: _halved_away(x[:, ::-1]),
                 "first-left-out": lambda x: _halved_away(x[:, 1:]),
-                "last-left-out": lambda x: _halved_away(x[:, :-1]),
             },
             under_mesh=True,
         ),
@@ -877,7 +875,6 @@ CLINIC: Final = Exercise(
         "backward": "The numbers are taken from the last to the first; it should be from the first "
         "to the last.",
         "first-left-out": "The first number of each row does not count here.",
-        "last-left-out": "The last number of each row does not count here.",
         "no-shard-map": "Mend what is there, and keep its shard_map.",
     },
 )

@@ -626,9 +626,9 @@ INDEXING: Final = Exercise(
         "row and of zeros.",
         "a-row-of-each": "Each device has added a row of its own. A device that does not have row "
         "i should add zeros.",
-        "offset-forgotten": "That comes of looking for row i among the rows of each block by a "
-        "number that starts at 0 on every device. The rows of device 1 come after those of device "
-        "0: what has to be taken off i there?",
+        "offset-forgotten": "Is row i looked for among the rows of each block by a number that "
+        "starts at 0 on every device? The rows of device 1 come after those of device 0: what has "
+        "to be subtracted from i there?",
         "a-row-too-many": "Where row i is the first of its block, the last row of the block before "
         "is added to it. How far does a block go?",
         "first-row-lost": "A row that is the first of its block comes back as zeros. Where does a "
