@@ -127,7 +127,8 @@ class Requests:
         mapped: whether it has to be written with `shard_map`, so that the compiler adds nothing.
         some: and the kinds of which it has to ask for one at least.
         least: of each of these kinds, how often it has to be asked for at least; by default once.
-        constrained: whether its result has to rest on a sharding constraint, or must not; None
+        constrained: whether its result has to rest on a sharding constraint that replicates what is
+            made of several arguments, or must not rest on any; None
             where both will do.
     """
 

@@ -50,6 +50,13 @@ def judge_requests(
                 "what the constraint returns is not used.",
                 came="a program in which no constraint is on what it computes",
             )
+        if requirement.constrained and not ran.replicates:
+            return basis.problem(
+                "constraint-elsewhere",
+                "There is a constraint, but none that replicates a value made of several "
+                "arguments. Is it on such a value, and does its spec name no axis?",
+                came="a program with a constraint on another value, or with another spec",
+            )
         if requirement.mapped and not ran.mapped:
             return _not_mapped(basis)
         if requirement.mapped and ran.outside > OUTSIDE * _numbers(ran, arguments):

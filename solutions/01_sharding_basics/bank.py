@@ -1131,3 +1131,15 @@ def holders(index, shape, spec, axes):
         if all(i // size == number for i, size, number in zip(index, block, mine)):
             found.append(device)
     return len(found)
+
+
+# %% copies added up over the axes, and two names of a tuple exercise="1.7" score=0 diagnoses=["other-result", "unanswered"]
+def shard_shape(shape, spec, axes):
+    names = [(entry,) if isinstance(entry, str) else (entry or ())[:2] for entry in spec]
+    return tuple(n // int(np.prod([axes[a] for a in each])) for n, each in zip(shape, names))
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    named = {a for entry in spec for a in ((entry,) if isinstance(entry, str) else entry or ())}
+    copies = sum(size for name, size in axes.items() if name not in named)
+    return int(np.prod(shape)) * itemsize * max(copies, 1)

@@ -735,8 +735,8 @@ def layer_plain(x, w, b):
 
 
 def layer_constrained(x, w, b):
-    products = with_sharding_constraint(x[:, None] * w, on(line, "x"))
-    return jax.nn.sigmoid(products.sum(0) + b)
+    total = with_sharding_constraint((x[:, None] * w).sum(0), on(line))
+    return jax.nn.sigmoid(total + b)
 
 
 def layer_explicit(x, w, b):
@@ -890,3 +890,20 @@ def layer_mapped(x, w, b):
 
     specs = (P("x"), P("x", None), P())
     return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)
+
+
+# %% the constraint on an argument, times one exercise="3.7" score=0.15625 diagnoses=["unanswered", "constraint-elsewhere"] near=["no-constraint"]
+def layer_constrained(x, w, b):
+    x = with_sharding_constraint(x * 1.0, on(line, "x"))
+    return jax.nn.sigmoid(x @ w + b)
+
+
+# %% the products constrained to blocks exercise="3.7" score=0.15625 diagnoses=["unanswered", "constraint-elsewhere"]
+def layer_constrained(x, w, b):
+    products = with_sharding_constraint(x[:, None] * w, on(line, "x"))
+    return jax.nn.sigmoid(products.sum(0) + b)
+
+
+# %% what comes of the product constrained exercise="3.7" score=0.25 diagnoses=["unanswered"] near=["constraint-elsewhere"]
+def layer_constrained(x, w, b):
+    return with_sharding_constraint(jax.nn.sigmoid(x @ w + b), on(line))

@@ -332,12 +332,13 @@ CASES: Final[tuple[tuple[Axes, Spec], ...]] = (
     ({"x": 4, "y": 2}, ("x", None)),
     ({"x": 2, "y": 4}, (None, "y")),
     ({"x": 4, "y": 2}, ("y", "x")),
-    ({"x": 2, "y": 2}, (None, None)),
+    ({"x": 4, "y": 2}, (None, None)),  # 4 times 2 copies, and not 4 and 2
     ({"x": 4, "y": 2}, (("x", "y"), None)),
     ({"x": 4, "y": 2}, (None, ("y", "x"))),
     ({"x": 2, "y": 3}, (("y", "x"),)),
     ({"a": 2, "b": 2, "c": 2}, ("c", None, ("b", "a"))),
     ({"a": 2, "b": 2, "c": 2}, (None, "a")),
+    ({"a": 2, "b": 2, "c": 2}, (("c", "a", "b"), None)),
     ({"x": 6}, ("x", None, None)),
 )
 

@@ -6,7 +6,11 @@ put into a collective; to see what a compiler adds, they can be taken out.
 """
 
 from autograder.programs.requested.collectives import is_sure_to_end, read
-from autograder.programs.requested.constraints import is_constrained, other_meshes
+from autograder.programs.requested.constraints import (
+    is_constrained,
+    other_meshes,
+    replicates_a_result,
+)
 from autograder.programs.requested.one_device import is_mapped, work_outside
 from autograder.programs.requested.scaling import scale
 from autograder.programs.requested.taking_out import take_out
@@ -19,6 +23,7 @@ __all__ = [
     "is_sure_to_end",
     "other_meshes",
     "read",
+    "replicates_a_result",
     "scale",
     "take_out",
     "work_outside",

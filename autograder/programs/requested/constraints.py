@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from autograder.programs.requested.collectives import declared_mesh, live_operations
+from autograder.programs.requested.liveness import Liveness
 
 
 def is_constrained(module: Any) -> bool:
@@ -21,6 +22,24 @@ def is_constrained(module: Any) -> bool:
     from jax.extend.mlir import ir
 
     return any(not isinstance(each.operands[0].owner, ir.Block) for each in _constraints(module))
+
+
+def replicates_a_result(module: Any) -> bool:
+    """Whether a result rests on a constraint that replicates what is made of several arguments."""
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import sdy
+
+    symbols = ir.SymbolTable(module.operation)
+    live = Liveness(symbols)
+    arguments = symbols["main"].operation.regions[0].blocks[0].arguments
+    made_of = [live.rest_on([argument]) for argument in arguments]
+    for constraint in _constraints(module):
+        sharding = sdy.TensorShardingAttr(constraint.attributes["sharding"])
+        dimensions: Any = map(sdy.DimensionShardingAttr, sharding.dimension_shardings)
+        replicated = all(each.is_closed and not len(each.axes) for each in dimensions)
+        if replicated and sum(constraint.operands[0] in made for made in made_of) > 1:
+            return True
+    return False
 
 
 def other_meshes(module: Any, mesh: jax.sharding.Mesh) -> list[str]:
