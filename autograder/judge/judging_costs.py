@@ -210,11 +210,19 @@ def _whose(
     if collective.argument is None or collective.kind not in VERBS:
         return ""
     name, layout = names[collective.argument], layouts[collective.argument]
+    if collective.bytes_in != math.prod(layout.block_shape) * _bytes_of(collective.dtypes):
+        return ""  # another collective has been at work on it before
     which = f"The largest, of {collective.total_bytes:,} bytes," if several else "It"
     said = f" {which} {VERBS[collective.kind]} {name}, which is laid out as {layout.describe()}"
     if collective.kind != "all-gather":
         return f"{said}."
     return f"{said}, and leaves {collective.bytes_out:,} bytes of it on each device."
+
+
+def _bytes_of(dtypes: Sequence[str]) -> int:
+    """The bytes of a number, by the name that XLA gives its type, such as `f32`."""
+    bits = "".join(filter(str.isdigit, dtypes[0])) if dtypes else ""
+    return int(bits) // 8 if bits else 1
 
 
 def _name(kind: str, axes: tuple[str, ...]) -> str:

@@ -20,6 +20,9 @@ ALIKE: Final = 1e-5
 
 EPS: Final = float(np.finfo(np.float32).eps)
 
+REDUCTIONS: Final = ("all-reduce", "reduce-scatter")
+"""The kinds of collectives that add up over devices."""
+
 
 def factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
     """What every value has been multiplied by, where that is all that is wrong."""
@@ -81,13 +84,25 @@ def off_by_a_factor(
     first_said, *others = said
     sentence = f"Every value is {first_said} what it should be"
     sentence += "".join(f"; for {said[each]}, it is {each} what it should be" for each in others)
-    return "off-by-a-factor", f"{sentence}.{_which_size(factors, asked, names)}"
+    reduces = any(
+        collective.kind in REDUCTIONS
+        for _, ran in runs
+        for collective in (*ran.requested, *ran.report.collectives)
+    )
+    return "off-by-a-factor", f"{sentence}.{_which_size(factors, asked, names, reduces)}"
 
 
 def _which_size(
-    factors: Sequence[float], asked: Sequence[Sequence[Argument]], names: Sequence[str]
+    factors: Sequence[float],
+    asked: Sequence[Sequence[Argument]],
+    names: Sequence[str],
+    reduces: bool,
 ) -> str:
-    """Which size of the mesh or of an argument a factor is in every case, if it is just one."""
+    """Which size of the mesh or of an argument a factor is in every case, if it is just one.
+
+    The number of devices is named only where the program reduces over devices: elsewhere a factor
+    of two is a coincidence.
+    """
     if not asked or not all(abs(math.log(abs(f))) > 0.1 for f in factors):
         return ""
     large = abs(factors[0]) > 1
@@ -105,6 +120,8 @@ def _which_size(
         return ""
     number = "That number" if large else "The number that it is divided by"
     if same[0].startswith("the number of devices"):
+        if not reduces:
+            return ""
         along = same[0].removeprefix("the number of devices").removeprefix(" along ")
         over = f" over {along}" if along else ""
         why = (
