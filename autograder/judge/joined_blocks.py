@@ -50,7 +50,7 @@ def _how_joined(
     whole = np.asarray(output)
     for axis, (name, size) in enumerate(argument.axes):
         for d in range(right.ndim):
-            if not _lie_along(output, argument, axis, d):
+            if output.shape[d] % size or not _lie_along(output, argument, axis, d):
                 continue
             copies = np.split(whole, size, axis=d)
             many = output.shape[d] == size * right.shape[d]
