@@ -1815,7 +1815,7 @@ def all_to_all_ref(blocks):
     return a.transpose(1, 2, 0).reshape(n, -1).tolist()
 
 
-# %% sums own pieces; scatter last; float exercise="5.3" score=0 diagnoses=["floats", "first-of-each-piece"]
+# %% sums own pieces; scatter last; float exercise="5.3" score=0 diagnoses=["floats", "float32", "first-of-each-piece"]
 def all_gather_ref(blocks, tiled):
     return [
         np.hstack(blocks).tolist() if tiled else np.vstack(blocks).astype(float).tolist()
@@ -2305,7 +2305,7 @@ def solve_all(A, b):
     )(A, b)
 
 
-# %% inverse only of diag; summed with psum exercise="5.7" score=0 diagnoses=["own-results", "all-reduce by hand", "all-reduce over x"]
+# %% inverse only of diag; summed with psum exercise="5.7" score=0 diagnoses=["shape", "all-reduce by hand", "all-reduce over x"]
 def solve_all(A, b):
     return jax.shard_map(
         lambda A, b: lax.psum(jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])[..., 0], "x"),
