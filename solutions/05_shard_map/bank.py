@@ -2731,7 +2731,7 @@ def all_to_all_ref(blocks):
     )
 
 
-# %% blocks in the opposite order; an empty list for untiled exercise="5.3" score=0.3333 diagnoses=["other-result"] near=["untiled-missing", "blocks-rotated"]
+# %% blocks in the opposite order; an empty list for untiled exercise="5.3" score=0.3333333333 diagnoses=["other-result"] near=["untiled-missing", "blocks-rotated"]
 def all_gather_ref(blocks, tiled):
     if tiled:
         return [sum(blocks, []) for _ in blocks]
