@@ -337,7 +337,7 @@ CASES: Final[tuple[tuple[Axes, Spec], ...]] = (
     ({"x": 4, "y": 2}, (None, ("y", "x"))),
     ({"x": 2, "y": 3}, (("y", "x"),)),
     ({"a": 2, "b": 2, "c": 2}, ("c", None, ("b", "a"))),
-    ({"a": 2, "b": 2, "c": 2}, (None, "a")),
+    ({"a": 1, "b": 4, "c": 2}, (None, "a")),  # 8 copies of it, and not 6
     ({"a": 2, "b": 2, "c": 2}, (("c", "a", "b"), None)),
     ({"x": 6}, ("x", None, None)),
 )
