@@ -86,7 +86,7 @@ def _as_planned(name: str, plan: AnswerPlan, answer: object) -> Piece:
 
 
 def _of_processes(plan: ProcessesPlan, answer: object) -> Piece:
-    """What processes made of a function; the function itself, where the grader is to call it."""
+    """Call a function in several processes, or hand it in where the grader is to call it."""
     function = packed(answer)
     if plan.cases and isinstance(function, PackedFunction):
         return runs(plan, function)

@@ -102,7 +102,7 @@ def _observed(plan: ProcessesPlan, piece: Piece) -> Piece:
 
 
 def runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
-    """What came of a function that several processes called, up to the first call that failed."""
+    """Call a function in several processes, case by case, up to the first call that fails."""
     made: list[Run] = []
     for case in plan.cases:
         with tempfile.TemporaryDirectory() as folder:
