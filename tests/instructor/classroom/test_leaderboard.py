@@ -104,7 +104,7 @@ def test_places_ties_and_why_somebody_has_none(group):
     ]  # fmt: skip
     said = {row[1]: " ".join(row[2:]) for row in rows}
     assert said["bob"] == "14.81 ms 96 MiB 1 in the running"
-    assert said["cleo"].endswith("48 MiB 0.34 in the running")
+    assert said["cleo"].endswith("48 MiB 0.37 in the running")
     assert said["<dan>"].endswith("272 MiB 0 beyond a budget")
     assert said["gil"] == "0 not right yet"
     others = [said[name] for name in ("flo", "ivy", "hal", "eve")]
