@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from autograder.evidence import OwnArray, ProcessResult, Run, Runs, Shards, Value
-from autograder.exercises import Exercise, Expected, OnProcesses
+from autograder.exercises import Exercise, Expected, OnProcesses, ways_of
 from autograder.judge.arrays_of_processes import (
     MalformedRunsError,
     all_that_came,
@@ -22,6 +22,7 @@ from autograder.judge.arrays_of_processes import (
     rows_like,
     whole,
 )
+from autograder.judge.scaled_values import in_words as factor_in_words
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout, difference
 from autograder.processes import ProcessCase
@@ -145,6 +146,18 @@ def _judge_part(
     other = difference(target, made)
     if other is not None:
         return basis.problem(other.diagnosis, other.sentence)
+    blocks = [
+        (
+            array_of(shard.contents),
+            wanted.values[tuple(slice(start, stop) for start, stop in shard.block)],
+        )
+        for part in shards
+        for shard in part.shards
+    ]
+    if any(_off(came, right) for came, right in blocks):
+        differ = _how_values_differ(*zip(*blocks, strict=True))
+        if differ:
+            return given.problem(differ[0], f"The layout is right. {differ[1]}")
     for part in shards:
         for shard in part.shards:
             block = tuple(slice(start, stop) for start, stop in shard.block)
@@ -160,8 +173,45 @@ def _judge_part(
                 )
             if off:
                 said = f"The layout is right. On device {shard.device}, {off}"
-                return given.problem("values", said)
+                named = _how_rows_differ(values, wanted.values, block)
+                return given.problem(named or "values", said)
     return basis.but(met=True)
+
+
+def _how_values_differ(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Wrong | None:
+    """Say whether all values are zeros, or off by one factor.
+
+    Args:
+        came: blocks as they came, of all processes.
+        wanted: for each, what it should hold.
+    """
+    if not any(block.any() for block in came):
+        return "nothing-but-zeros", "All numbers are zeros."
+    values = np.concatenate([np.ravel(block).astype(np.float64) for block in came])
+    right = np.concatenate([np.ravel(block).astype(np.float64) for block in wanted])
+    if not right.any() or not np.isfinite(values).all() or np.iscomplexobj(came[0]):
+        return None
+    found = float(values @ right / (right @ right))
+    if not found or np.max(np.abs(values - found * right)) > NEAR * np.max(np.abs(values)):
+        return None
+    return "off-by-a-factor", f"Every value is {factor_in_words(found)} what it should be."
+
+
+def _how_rows_differ(came: np.ndarray, wanted: np.ndarray, place: Sequence[slice]) -> str:
+    """Name what a block of a table has in place of its rows; nothing where it has some of them.
+
+    Args:
+        came: the block.
+        wanted: the whole table.
+        place: where in the table the block lies.
+    """
+    if came.ndim != 2 or came.shape != wanted[tuple(place)].shape:
+        return ""
+    rows = sorted(map(tuple, came.tolist()))
+    if rows == sorted(map(tuple, wanted[tuple(place)].tolist())):
+        return "rows-exchanged"
+    table = set(map(tuple, wanted[:, place[1]].tolist()))
+    return "other-numbers" if not table & set(rows) else ""
 
 
 def _rows(start: int, count: int) -> str:
@@ -187,6 +237,13 @@ def _judge_whole(wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Fi
                 f"in every process.",
             )
     off = _off(arrays[0], wanted)
+    if off and wanted.ndim > 1:
+        differ = _how_values_differ(arrays, [wanted] * len(arrays))
+        if differ:
+            return basis.problem(*differ)
+        named = _how_rows_differ(arrays[0], wanted, [slice(None)] * wanted.ndim)
+        if named:
+            return basis.problem(named, off[:1].upper() + off[1:])
     return basis.problem("values", off[:1].upper() + off[1:]) if off else basis.but(met=True)
 
 
@@ -212,7 +269,8 @@ def _known_mistake(
         all_that_came([r.parts[place] for r in results]) for place in range(len(results[0].parts))
     ]
     right = [each.values for each in requirement.reference(case)]
-    for diagnosis, mistaken in requirement.mistakes.items():
+    ways = [(name, way) for name, each in requirement.mistakes.items() for way in ways_of(each)]
+    for diagnosis, mistaken in ways:
         would = [np.asarray(array) for array in mistaken(case)]
         if not any(map(_off, would, right)):
             continue  # this case does not show that mistake, so it is another
