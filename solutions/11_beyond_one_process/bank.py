@@ -334,7 +334,7 @@ def to_host(x):
     np.asarray(jax.device_put(x, NamedSharding(x.sharding.mesh, P())))
 
 
-# %% all blocks, one below another exercise="11.4" score=0 diagnoses=["blocks-in-a-column"] near=["shape", "stacked"]
+# %% all blocks, one below another exercise="11.4" score=0 diagnoses=["blocks-in-a-column"] near=["blocks-refilled", "blocks-in-a-row", "shape", "stacked"]
 def to_host(x):
     from jax.experimental import multihost_utils
 
@@ -1456,7 +1456,7 @@ layouts = dict.fromkeys(SMALL, NamedSharding(line, P())) | {"batch": NamedShardi
 design = layouts, plain_step
 
 
-# %% each device's gradient is that of its own texts exercise="11.7" score=0 diagnoses=["never-summed"] near=["eight-times"]
+# %% each device's gradient is that of its own texts exercise="11.7" score=0 diagnoses=["never-summed"] near=["reduced-again", "eight-times"]
 specs = {
     "qkv": P(None, "x"),
     "out": P(None, None, "x"),
