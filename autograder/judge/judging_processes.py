@@ -5,7 +5,6 @@ says of blocks and values is looked at here.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import jax
 import numpy as np
@@ -22,13 +21,10 @@ from autograder.judge.arrays_of_processes import (
     rows_like,
     whole,
 )
-from autograder.judge.scaled_values import in_words as factor_in_words
+from autograder.judge.differing_blocks import NEAR, how_far_off, how_rows_differ, how_values_differ
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout, difference
 from autograder.processes import ProcessCase
-
-NEAR: Final = 1e-5
-"""How far off a value may be, as a share of the largest."""
 
 Wrong = tuple[str, str]
 
@@ -154,15 +150,15 @@ def _judge_part(
         for part in shards
         for shard in part.shards
     ]
-    if any(_off(came, right) for came, right in blocks):
-        differ = _how_values_differ(*zip(*blocks, strict=True))
+    if any(how_far_off(came, right) for came, right in blocks):
+        differ = how_values_differ(*zip(*blocks, strict=True))
         if differ:
             return given.problem(differ[0], f"The layout is right. {differ[1]}")
     for part in shards:
         for shard in part.shards:
             block = tuple(slice(start, stop) for start, stop in shard.block)
             values = array_of(shard.contents)
-            off = _off(values, wanted.values[block])
+            off = how_far_off(values, wanted.values[block])
             start = rows_like(values, wanted.values, shard.block) if off else None
             if start is not None:
                 return given.problem(
@@ -173,45 +169,9 @@ def _judge_part(
                 )
             if off:
                 said = f"The layout is right. On device {shard.device}, {off}"
-                named = _how_rows_differ(values, wanted.values, block)
+                named = how_rows_differ(values, wanted.values, block)
                 return given.problem(named or "values", said)
     return basis.but(met=True)
-
-
-def _how_values_differ(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Wrong | None:
-    """Say whether all values are zeros, or off by one factor.
-
-    Args:
-        came: blocks as they came, of all processes.
-        wanted: for each, what it should hold.
-    """
-    if not any(block.any() for block in came):
-        return "nothing-but-zeros", "All numbers are zeros."
-    values = np.concatenate([np.ravel(block).astype(np.float64) for block in came])
-    right = np.concatenate([np.ravel(block).astype(np.float64) for block in wanted])
-    if not right.any() or not np.isfinite(values).all() or np.iscomplexobj(came[0]):
-        return None
-    found = float(values @ right / (right @ right))
-    if not found or np.max(np.abs(values - found * right)) > NEAR * np.max(np.abs(values)):
-        return None
-    return "off-by-a-factor", f"Every value is {factor_in_words(found)} what it should be."
-
-
-def _how_rows_differ(came: np.ndarray, wanted: np.ndarray, place: Sequence[slice]) -> str:
-    """Name what a block of a table has in place of its rows; nothing where it has some of them.
-
-    Args:
-        came: the block.
-        wanted: the whole table.
-        place: where in the table the block lies.
-    """
-    if came.ndim != 2 or came.shape != wanted[tuple(place)].shape:
-        return ""
-    rows = sorted(map(tuple, came.tolist()))
-    if rows == sorted(map(tuple, wanted[tuple(place)].tolist())):
-        return "rows-exchanged"
-    table = set(map(tuple, wanted[:, place[1]].tolist()))
-    return "other-numbers" if not table & set(rows) else ""
 
 
 def _rows(start: int, count: int) -> str:
@@ -236,29 +196,15 @@ def _judge_whole(wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Fi
                 f"Process 0 and process {number} returned different values; expected the same ones "
                 f"in every process.",
             )
-    off = _off(arrays[0], wanted)
+    off = how_far_off(arrays[0], wanted)
     if off and wanted.ndim > 1:
-        differ = _how_values_differ(arrays, [wanted] * len(arrays))
+        differ = how_values_differ(arrays, [wanted] * len(arrays))
         if differ:
             return basis.problem(*differ)
-        named = _how_rows_differ(arrays[0], wanted, [slice(None)] * wanted.ndim)
+        named = how_rows_differ(arrays[0], wanted, [slice(None)] * wanted.ndim)
         if named:
             return basis.problem(named, off[:1].upper() + off[1:])
     return basis.problem("values", off[:1].upper() + off[1:]) if off else basis.but(met=True)
-
-
-def _off(came: np.ndarray, wanted: np.ndarray) -> str:
-    """Which value is furthest off, in words; nothing where all are near enough."""
-    if came.shape != wanted.shape:
-        return f"the block has shape {came.shape}; expected {wanted.shape}."
-    scale = max(1.0, float(np.abs(wanted).max(initial=0)))
-    with np.errstate(invalid="ignore"):
-        off = np.abs(came.astype(np.complex128) - wanted)
-    if not off.size or bool((off <= NEAR * scale).all()):
-        return ""
-    place = np.unravel_index(int(np.nanargmax(np.where(np.isnan(off), np.inf, off))), off.shape)
-    at = f"the value at {tuple(map(int, place))}" if place else "the value"
-    return f"{at} is {came[place]:g}; expected {wanted[place]:g}."
 
 
 def _known_mistake(
@@ -272,10 +218,10 @@ def _known_mistake(
     ways = [(name, way) for name, each in requirement.mistakes.items() for way in ways_of(each)]
     for diagnosis, mistaken in ways:
         would = [np.asarray(array) for array in mistaken(case)]
-        if not any(map(_off, would, right)):
+        if not any(map(how_far_off, would, right)):
             continue  # this case does not show that mistake, so it is another
         if len(would) == len(came) and all(
-            arrays and not any(_off(array, other) for array in arrays)
+            arrays and not any(how_far_off(array, other) for array in arrays)
             for arrays, other in zip(came, would, strict=True)
         ):
             return diagnosis
@@ -327,7 +273,7 @@ def _wrong_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
         if file.contents.dtype != wanted[file.name].dtype:
             came = file.contents.dtype
             return "dtype", f"{file.name} has dtype {came}; expected that of the array."
-        off = _off(array_of(file.contents), wanted[file.name])
+        off = how_far_off(array_of(file.contents), wanted[file.name])
         if off:
             return "values", f"In {file.name}, {off}"
     return None

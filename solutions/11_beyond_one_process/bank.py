@@ -321,7 +321,7 @@ def to_host(x):
     return f"process {jax.process_index()} has {len(x.addressable_shards)} shards"
 
 
-# %% zeros for what is elsewhere exercise="11.4" score=0 diagnoses=["differs-between-processes"] near=["shape", "not-addressable"]
+# %% zeros for what is elsewhere exercise="11.4" score=0 diagnoses=["differs-between-processes"] near=["no-common-disk", "shape", "not-addressable"]
 def to_host(x):
     whole = np.zeros(x.shape, x.dtype)
     for shard in x.addressable_shards:
@@ -348,6 +348,21 @@ def to_host(x):
 
     mine = np.concatenate([shard.data for shard in x.addressable_shards])
     return multihost_utils.process_allgather(mine)
+
+
+# %% through files exercise="11.4" score=0 diagnoses=["no-common-disk"] near=["raised"]
+def to_host(x):
+    import time
+
+    folder = Path(tempfile.gettempdir()) / f"of process {os.getppid()}"
+    folder.mkdir(exist_ok=True)
+    for shard in x.addressable_shards:
+        np.save(folder / f"{shard.device.id}.npy", shard.data)
+    time.sleep(1)
+    whole = np.zeros(x.shape, x.dtype)
+    for device, index in x.sharding.devices_indices_map(x.shape).items():
+        whole[index] = np.load(folder / f"{device.id}.npy")
+    return whole
 
 
 # %% zeros exercise="11.4" score=0 diagnoses=["nothing-but-zeros"] near=["other-numbers"]
