@@ -149,8 +149,9 @@ MEANINGS: Final = (
         "blocks-do-not-fit",
         "A matmul is called on arrays that do not fit together: along the contracted dimension, "
         "the left one has length {one} and the right one {other}. Are they in the right order? "
-        "In the body of a shard_map, these are blocks: do in_specs give the body the blocks that the exercise describes, and "
-        "what do a transpose or a collective before the matmul make of them?",
+        "In the body of a shard_map, these are blocks: do in_specs give the body the blocks that "
+        "the exercise describes, and what do a transpose or a collective before the matmul make "
+        "of them?",
     ),
     (
         r"contracting dimensions to have the same shape",

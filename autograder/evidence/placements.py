@@ -49,8 +49,10 @@ def placement(plan: PlacementPlan, answer: object) -> Piece:
 
 
 def _are_arrays(answer: object) -> TypeGuard[Sequence[jax.Array]]:
-    several = isinstance(answer, list | tuple) and len(answer) > 0
-    return several and all(isinstance(each, jax.Array) for each in answer)
+    """Check whether an answer is a list or a tuple of one or more arrays."""
+    if not isinstance(answer, list | tuple) or not answer:
+        return False
+    return all(isinstance(each, jax.Array) for each in answer)
 
 
 def placements(plan: PlacementsPlan, answer: object) -> Piece:
