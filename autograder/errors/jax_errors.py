@@ -80,6 +80,13 @@ MEANINGS: Final = (
         "has no effect.",
     ),
     (
+        r"(?P<operation>\w+) operation with inputs: (?P<inputs>.*) produces an illegally sharded",
+        "same-axis-twice",
+        "`{operation}` is called on arrays of types {inputs}. With these, two dimensions of its "
+        "result would be sharded over the same mesh axis, which is impossible. Are the arguments "
+        "in the right order, and is this the operation that the exercise asks for?",
+    ),
+    (
         r"out_specs which require replication",
         "not-replicated",
         "out_specs leaves out an axis, which says that all devices along it return the same value; "
@@ -141,9 +148,10 @@ MEANINGS: Final = (
         r"\((?P<other>\d+),\)",
         "blocks-do-not-fit",
         "A matmul is called on arrays that do not fit together: along the contracted dimension, "
-        "the left one has length {one} and the right one {other}. In the body of a shard_map, "
-        "these are blocks: do in_specs give the body the blocks that the exercise describes, and "
-        "what do a transpose or a collective before the matmul make of them?",
+        "the left one has length {one} and the right one {other}. Are they in the right order? "
+        "In the body of a shard_map, these are blocks: do in_specs give the body the blocks that "
+        "the exercise describes, and what do a transpose or a collective before the matmul make "
+        "of them?",
     ),
     (
         r"contracting dimensions to have the same shape",

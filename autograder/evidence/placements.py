@@ -1,6 +1,7 @@
 """Arrays and shardings as placements: which device holds which block, as plain data."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +38,21 @@ def placement(plan: PlacementPlan, answer: object) -> Piece:
                 f"jax.device_put(array, sharding) lays an array out by it.",
             )
         return _of_sharding(answer, plan.shape)
+    if plan.array and _are_arrays(answer):
+        return NotCaptured(
+            "several-arrays",
+            f"Got {a_type(answer)} of {len(answer)}; expected one jax.Array. An array that is "
+            f"sharded over several devices is still one array, and each device holds a block of "
+            f"it.",
+        )
     return misfit(answer, "a jax.Array" if plan.array else "a jax.Array or a sharding")
+
+
+def _are_arrays(answer: object) -> TypeGuard[Sequence[jax.Array]]:
+    """Check whether an answer is a list or a tuple of one or more arrays."""
+    if not isinstance(answer, list | tuple) or not answer:
+        return False
+    return all(isinstance(each, jax.Array) for each in answer)
 
 
 def placements(plan: PlacementsPlan, answer: object) -> Piece:

@@ -127,9 +127,9 @@ class Requests:
         mapped: whether it has to be written with `shard_map`, so that the compiler adds nothing.
         some: and the kinds of which it has to ask for one at least.
         least: of each of these kinds, how often it has to be asked for at least; by default once.
-        constrained: whether its result has to rest on a sharding constraint that replicates what is
-            made of several arguments, or must not rest on any; None
-            where both will do.
+        constrained: whether its result has to rest on a sharding constraint that replicates a
+            value, or must not rest on any; None where both will do.
+        made_of: the numbers of the arguments that this value has to be made of, from 0 on.
     """
 
     answer: str
@@ -138,6 +138,7 @@ class Requests:
     mapped: bool = True
     some: tuple[str, ...] = ()
     constrained: bool | None = None
+    made_of: tuple[int, ...] = ()
     least: tuple[int, ...] = ()
 
     @property

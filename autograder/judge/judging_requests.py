@@ -8,6 +8,7 @@ from autograder.evidence import Program
 from autograder.exercises import Computes, Exercise, Requests
 from autograder.judge.comparing_requests import compare_requests, neighbourly, one, refrain
 from autograder.judge.comparing_values import compare
+from autograder.judge.judging_values import parameters
 from autograder.judge.naming import given, of_unknown_length
 from autograder.judge.running_programs import added_to, asked_of, run_all, run_with_more
 from autograder.judge.verdict import Finding
@@ -50,11 +51,15 @@ def judge_requests(
                 "what the constraint returns is not used.",
                 came="a program in which no constraint is on what it computes",
             )
-        if requirement.constrained and not ran.replicates:
+        if requirement.constrained and not any(
+            made_of.issuperset(requirement.made_of) for made_of in ran.replicated
+        ):
+            names = parameters(exercise, requirement.answer)
+            needed = " and ".join(names[number] for number in requirement.made_of)
             return basis.problem(
                 "constraint-elsewhere",
-                "There is a constraint, but none that replicates a value made of several "
-                "arguments. Is it on such a value, and does its spec name no axis?",
+                f"There is a constraint, but none that replicates a value made of {needed}. Is "
+                f"it on such a value, and does its spec name no axis?",
                 came="a program with a constraint on another value, or with another spec",
             )
         if requirement.mapped and not ran.mapped:

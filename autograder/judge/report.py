@@ -217,6 +217,8 @@ def _row(
     why = ""
     if problems:
         why = problems[0].difference
+        if problems[0].diagnosis == "other-result":  # without an example, it says too little
+            why += f" Got {problems[0].came}; expected {problems[0].asked}."
         if first is not None and name == first.answer:
             why = "see above"
         elif said[_whole(problems[0])] != name:

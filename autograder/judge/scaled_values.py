@@ -1,7 +1,7 @@
 """Values that are wrong by a factor, or by as much everywhere; and what that factor is."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import jax
@@ -84,24 +84,26 @@ def off_by_a_factor(
     first_said, *others = said
     sentence = f"Every value is {first_said} what it should be"
     sentence += "".join(f"; for {said[each]}, it is {each} what it should be" for each in others)
-    reduces = any(
-        collective.kind in REDUCTIONS
+    reduced = {
+        axis
         for _, ran in runs
         for collective in (*ran.requested, *ran.report.collectives)
-    )
-    return "off-by-a-factor", f"{sentence}.{_which_size(factors, asked, names, reduces)}"
+        if collective.kind in REDUCTIONS
+        for axis in collective.axes
+    }
+    return "off-by-a-factor", f"{sentence}.{_which_size(factors, asked, names, reduced)}"
 
 
 def _which_size(
     factors: Sequence[float],
     asked: Sequence[Sequence[Argument]],
     names: Sequence[str],
-    reduces: bool,
+    reduced: Collection[str],
 ) -> str:
     """Which size of the mesh or of an argument a factor is in every case, if it is just one.
 
-    The number of devices is named only where the program reduces over devices: elsewhere a factor
-    of two is a coincidence.
+    The number of devices along an axis is named only where the program reduces over this axis:
+    elsewhere a factor of two is a coincidence.
     """
     if not asked or not all(abs(math.log(abs(f))) > 0.1 for f in factors):
         return ""
@@ -120,9 +122,9 @@ def _which_size(
         return ""
     number = "That number" if large else "The number that it is divided by"
     if same[0].startswith("the number of devices"):
-        if not reduces:
-            return ""
         along = same[0].removeprefix("the number of devices").removeprefix(" along ")
+        if not set(reduced).issuperset([along] if along else dict(asked[0][0].axes)):
+            return ""
         over = f" over {along}" if along else ""
         why = (
             f"is something added up{over} that is the same on all devices already, or divided by "

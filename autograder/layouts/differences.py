@@ -79,7 +79,8 @@ def _cuts(asked: Layout, made: Layout) -> Difference | None:
     """Differences in the grid of blocks, where the devices are the right ones."""
     if math.prod(made.counts) == 1:
         return Difference(
-            "replicated", "Every device holds the whole array: it was copied, not cut."
+            "replicated",
+            f"{_each_of(made).capitalize()} holds the whole array: it was copied, not cut.",
         )
     if _is_transposed(asked, made):
         if made.counts == asked.counts[::-1] and sorted(made.counts)[:-1] == [1]:

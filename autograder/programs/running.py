@@ -52,7 +52,8 @@ class Ran:
         requested: the collectives that it asks for by hand.
         mapped: whether there is a `shard_map` in it.
         constrained: whether its result rests on a sharding constraint.
-        replicates: whether it rests on one that replicates what is made of several arguments.
+        replicated: for each constraint that replicates a value and that the result rests on, the
+            numbers of the arguments that the value is made of.
         other_meshes: the meshes, in words, of constraints on another mesh than the arguments'.
         outside: the operations that it does outside of a `shard_map`; infinity if unknown.
         sure_to_end: whether its loops end whatever numbers they are given; one that does not must
@@ -65,7 +66,7 @@ class Ran:
     requested: tuple[Collective, ...]
     mapped: bool
     constrained: bool
-    replicates: bool
+    replicated: tuple[frozenset[int], ...]
     other_meshes: tuple[str, ...]
     outside: float
     sure_to_end: bool
@@ -146,7 +147,7 @@ def execute(
             by_hand,
             mapped,
             requested.is_constrained(module),
-            requested.replicates_a_result(module),
+            requested.replicated_values(module),
             tuple(requested.other_meshes(module, mesh)),
             requested.work_outside(module),
             requested.is_sure_to_end(module),

@@ -42,7 +42,7 @@ columns = jax.device_put(x, NamedSharding(half, P(None, "x")))
 # %% integers in place of floats, in columns exercise="1.1" score=0 diagnoses=["dtype"] near=["values"]
 columns = jax.device_put(jnp.arange(256).reshape(16, 16), NamedSharding(line, P(None, "x")))
 
-# %% eight arrays in a list exercise="1.1" score=0 diagnoses=["type"]
+# %% eight arrays in a list exercise="1.1" score=0 diagnoses=["several-arrays"]
 parts = np.split(np.asarray(x), 8, axis=1)
 columns = [jax.device_put(part, device) for part, device in zip(parts, jax.devices())]
 
@@ -1133,7 +1133,7 @@ def holders(index, shape, spec, axes):
     return len(found)
 
 
-# %% copies added up over the axes, and two names of a tuple exercise="1.7" score=0 diagnoses=["other-result", "unanswered"]
+# %% copies added up over the axes, and two names of a tuple exercise="1.7" score=0 diagnoses=["two-names-only", "copies-added", "unanswered"]
 def shard_shape(shape, spec, axes):
     names = [(entry,) if isinstance(entry, str) else (entry or ())[:2] for entry in spec]
     return tuple(n // int(np.prod([axes[a] for a in each])) for n, each in zip(shape, names))
@@ -1143,3 +1143,104 @@ def bytes_total(shape, itemsize, spec, axes):
     named = {a for entry in spec for a in ((entry,) if isinstance(entry, str) else entry or ())}
     copies = sum(size for name, size in axes.items() if name not in named)
     return int(np.prod(shape)) * itemsize * max(copies, 1)
+
+
+# %% lists of numbers exercise="1.1" score=0 diagnoses=["type"] near=["several-arrays"]
+columns = x.tolist()
+
+
+# %% copies on four devices exercise="1.4" score=0 diagnoses=["replicated"] near=["replicated-dimension", "devices-extra"]
+every_second = jax.make_mesh((2, 2), ("x", "y"), devices=jax.devices()[::2])
+spread = jax.device_put(x, NamedSharding(every_second, P()))
+
+
+# %% two names of a tuple, the largest axis, dealt out exercise="1.7" score=0 diagnoses=["two-names-only", "largest-unnamed-axis", "dealt-out"] near=["first-name-only", "copies-added", "place-in-the-block", "last-name-only"]
+def names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def shard_shape(shape, spec, axes):
+    return tuple(
+        size // int(np.prod([axes[name] for name in names(entry)[:2]]))
+        for size, entry in zip(shape, spec)
+    )
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    named = {name for entry in spec for name in names(entry)}
+    copies = max([size for name, size in axes.items() if name not in named], default=1)
+    return int(np.prod(shape)) * itemsize * copies
+
+
+def holders(index, shape, spec, axes):
+    found = []
+    for device, place in enumerate(np.ndindex(*axes.values())):
+        at = dict(zip(axes, place))
+        mine = True
+        for i, entry in zip(index, spec):
+            number, count = 0, 1
+            for name in names(entry):
+                number = number * axes[name] + at[name]
+                count *= axes[name]
+            mine = mine and i % count == number
+        if mine:
+            found.append(device)
+    return found
+
+
+# %% copies added up, and side by side exercise="1.7" score=0.3333333333333333 diagnoses=["copies-added", "numbered-by-the-spec"] near=["largest-unnamed-axis", "copies-far-apart", "two-names-only", "dealt-out"]
+def names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def counts(spec, axes):
+    return [int(np.prod([axes[name] for name in names(entry)])) for entry in spec]
+
+
+def shard_shape(shape, spec, axes):
+    return tuple(size // count for size, count in zip(shape, counts(spec, axes)))
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    named = {name for entry in spec for name in names(entry)}
+    copies = sum(size for name, size in axes.items() if name not in named)
+    return int(np.prod(shape)) * itemsize * (copies or 1)
+
+
+def holders(index, shape, spec, axes):
+    number = 0
+    for i, block, count in zip(index, shard_shape(shape, spec, axes), counts(spec, axes)):
+        number = number * count + i // block
+    copies = int(np.prod(list(axes.values()))) // int(np.prod(counts(spec, axes)))
+    return [number * copies + copy for copy in range(copies)]
+
+
+# %% four bytes each, and copies far apart exercise="1.7" score=0.3333333333333333 diagnoses=["always-four-bytes", "copies-far-apart"] near=["forgot-itemsize", "numbered-by-the-spec", "block-number"]
+def names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def counts(spec, axes):
+    return [int(np.prod([axes[name] for name in names(entry)])) for entry in spec]
+
+
+def shard_shape(shape, spec, axes):
+    return tuple(size // count for size, count in zip(shape, counts(spec, axes)))
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    return 4 * int(np.prod(shard_shape(shape, spec, axes))) * int(np.prod(list(axes.values())))
+
+
+def holders(index, shape, spec, axes):
+    number = 0
+    for i, block, count in zip(index, shard_shape(shape, spec, axes), counts(spec, axes)):
+        number = number * count + i // block
+    return list(range(number, int(np.prod(list(axes.values()))), int(np.prod(counts(spec, axes)))))
+
+
+# %% bytes of one element left out exercise="1.7" score=0 diagnoses=["unanswered", "forgot-itemsize"] near=["always-four-bytes"]
+def bytes_total(shape, itemsize, spec, axes):
+    devices = np.array(jax.devices()[: int(np.prod(list(axes.values())))]).reshape(*axes.values())
+    sharding = NamedSharding(Mesh(devices, tuple(axes)), P(*spec))
+    return int(np.prod(sharding.shard_shape(shape))) * devices.size

@@ -257,7 +257,7 @@ def copied_explicit(x):
     return jax.reshard(x + x, on(explicit_grid))
 
 
-# %% squared, and one more than twice exercise="3.2" score=0 diagnoses=["values", "not-counted-yet", "off-by-a-constant"] near=["off-by-a-factor"]
+# %% squared, and one more than twice exercise="3.2" score=0 diagnoses=["squared", "not-counted-yet", "off-by-a-constant"] near=["off-by-a-factor"]
 def copied_auto(x):
     return with_sharding_constraint(x**2, on(grid))
 
@@ -907,3 +907,156 @@ def layer_constrained(x, w, b):
 # %% what comes of the product constrained exercise="3.7" score=0.25 diagnoses=["unanswered"] near=["constraint-elsewhere"]
 def layer_constrained(x, w, b):
     return with_sharding_constraint(jax.nn.sigmoid(x @ w + b), on(line))
+
+
+# %% squares, and eight times as much exercise="3.2" score=0 diagnoses=["squared", "not-counted-yet", "off-by-a-factor"] near=["values"]
+def copied_auto(x):
+    return with_sharding_constraint(x * x, on(grid))
+
+
+def copied_explicit(x):
+    return jax.reshard(8 * x, on(explicit_grid))
+
+
+# %% x plus two exercise="3.2" score=0 diagnoses=["values", "not-counted-yet", "unanswered"] near=["squared"]
+def copied_auto(x):
+    return with_sharding_constraint(x + 2, on(grid))
+
+
+# %% the factors exchanged, and nothing said exercise="3.3" score=0 diagnoses=["same-axis-twice", "unanswered"] near=["ambiguous", "raised"]
+def whole(A, B):
+    return jnp.dot(B, A)
+
+
+# %% element by element exercise="3.3" score=0 diagnoses=["same-axis-twice", "unanswered"] near=["ambiguous"]
+def whole(A, B):
+    return jax.reshard(A * B, on(explicit_grid))
+
+
+# %% nothing said of the factors in order exercise="3.3" score=0 diagnoses=["ambiguous", "unanswered"] near=["same-axis-twice"]
+def whole(A, B):
+    return A @ B
+
+
+# %% the first product twice exercise="3.3" score=0 diagnoses=["unanswered", "first-twice", "not-counted-yet"] near=["one-product", "second-twice", "cross-terms"]
+def together(A, B, C, D):
+    waiting = on(explicit_grid, unreduced={"x"})
+    first = jnp.dot(A, B, out_sharding=waiting)
+    return jax.reshard(first + first, on(explicit_grid))
+
+
+# %% the second product twice exercise="3.3" score=0 diagnoses=["unanswered", "second-twice", "not-counted-yet"] near=["other-product", "first-twice"]
+def together(A, B, C, D):
+    waiting = on(explicit_grid, unreduced={"x"})
+    second = jnp.dot(C, D, out_sharding=waiting)
+    return jax.reshard(second + second, on(explicit_grid))
+
+
+# %% the second product alone exercise="3.3" score=0 diagnoses=["unanswered", "other-product", "not-counted-yet"] near=["one-product", "second-twice", "subtracted"]
+def together(A, B, C, D):
+    return jnp.dot(C, D, out_sharding=on(explicit_grid))
+
+
+# %% one product minus the other exercise="3.3" score=0 diagnoses=["unanswered", "subtracted", "not-counted-yet", "too-many-bytes"] near=["other-product", "values"]
+def together(A, B, C, D):
+    everywhere = on(explicit_grid)
+    return jnp.dot(A, B, out_sharding=everywhere) - jnp.dot(C, D, out_sharding=everywhere)
+
+
+# %% the largest of each column exercise="3.4" score=0 diagnoses=["max-for-sum", "not-counted-yet"] near=["mean-for-sum", "values"]
+def spread_sum(x):
+    return jax.reshard(x.max(0), on(explicit_grid, ("y", "x")))
+
+
+# %% the smallest of each column exercise="3.4" score=0 diagnoses=["values", "not-counted-yet"] near=["max-for-sum"]
+def spread_sum(x):
+    return jax.reshard(x.min(0), on(explicit_grid, ("y", "x")))
+
+
+# %% rolled without an axis exercise="3.5" score=0 diagnoses=["rolled-flat", "not-counted-yet", "all-gather over y"] near=["rows-rolled", "not-a-ring", "two-places"]
+def differences(x):
+    island = jax.sharding.auto_axes(
+        lambda x: x - jnp.roll(x, 1), out_sharding=on(explicit_grid, "x", "y")
+    )
+    return island(x)
+
+
+# %% the neighbour added exercise="3.5" score=0 diagnoses=["sum-for-difference", "not-counted-yet"] near=["rolled-flat", "turned-round", "rolled-alone"]
+def differences(x):
+    island = jax.sharding.auto_axes(
+        lambda x: x + jnp.roll(x, 1, axis=1), out_sharding=on(explicit_grid, "x", "y")
+    )
+    return island(x)
+
+
+# %% the neighbour after the next exercise="3.5" score=0 diagnoses=["two-places", "not-counted-yet", "too-many-bytes"] near=["other-neighbour", "sum-for-difference"]
+def differences(x):
+    island = jax.sharding.auto_axes(
+        lambda x: x - jnp.roll(x, 2, axis=1), out_sharding=on(explicit_grid, "x", "y")
+    )
+    return island(x)
+
+
+# %% the neighbour minus the number itself exercise="3.5" score=0 diagnoses=["turned-round", "not-counted-yet"] near=["other-neighbour", "two-places", "off-by-a-factor"]
+def differences(x):
+    island = jax.sharding.auto_axes(
+        lambda x: jnp.roll(x, 1, axis=1) - x, out_sharding=on(explicit_grid, "x", "y")
+    )
+    return island(x)
+
+
+# %% minus in place of plus exercise="3.6" score=0 diagnoses=["subtracted", "not-counted-yet"] near=["values", "turned-alone", "multiplied"]
+def steered(x):
+    return with_sharding_constraint(x - x.T, on(grid, "x", "y"))
+
+
+# %% times in place of plus exercise="3.6" score=0 diagnoses=["multiplied", "not-counted-yet"] near=["matmul", "values", "turned-twice"]
+def steered(x):
+    return with_sharding_constraint(x * x.T, on(grid, "x", "y"))
+
+
+# %% a matmul in place of plus exercise="3.6" score=0 diagnoses=["matmul", "not-counted-yet", "all-gather over x"] near=["multiplied", "subtracted"]
+def steered(x):
+    return with_sharding_constraint(x @ x.T, on(grid, "x", "y"))
+
+
+# %% relu, tanh, and the bias where it does not belong exercise="3.7" score=0 diagnoses=["relu-for-sigmoid", "not-counted-yet", "tanh-for-sigmoid", "bias-multiplied", "bias-in-the-weights"] near=["sigmoid-forgotten", "bias-forgotten", "bias-last"]
+def layer_plain(x, w, b):
+    return jax.nn.relu(x @ w + b)
+
+
+def layer_constrained(x, w, b):
+    return jnp.tanh(with_sharding_constraint(x @ w, on(line)) + b)
+
+
+def layer_explicit(x, w, b):
+    return jax.nn.sigmoid(jnp.dot(x, w, out_sharding=on(explicit_line)) * b)
+
+
+def layer_mapped(x, w, b):
+    def body(x, w, b):
+        return jax.nn.sigmoid(jax.lax.psum(x @ (w + b), "x"))
+
+    specs = (P("x"), P("x", None), P())
+    return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P())(x, w, b)
+
+
+# %% a softmax exercise="3.7" score=0 diagnoses=["values", "not-counted-yet", "unanswered"] near=["relu-for-sigmoid", "tanh-for-sigmoid", "bias-multiplied", "bias-in-the-weights"]
+def layer_plain(x, w, b):
+    return jax.nn.softmax(x @ w + b)
+
+
+# %% a constraint on something made of two other arguments exercise="3.7" score=0.0625 diagnoses=["unanswered", "constraint-elsewhere", "too-many-bytes"] near=["no-constraint", "constrained"]
+def layer_constrained(x, w, b):
+    return jax.nn.sigmoid(x @ w + with_sharding_constraint(b + 0 * w[0], on(line)))
+
+
+# %% a constraint on an einsum with the bias exercise="3.7" score=0.25 diagnoses=["unanswered"] near=["constraint-elsewhere"]
+def layer_constrained(x, w, b):
+    return jax.nn.sigmoid(with_sharding_constraint(jnp.einsum("i,ij->j", x, w) + b, on(line)))
+
+
+# %% a constraint on a column exercise="3.7" score=0.25 diagnoses=["unanswered"] near=["constraint-elsewhere", "no-constraint"]
+def layer_constrained(x, w, b):
+    column = with_sharding_constraint(w.T @ x[:, None], on(line, None, None))
+    return 1 / (1 + jnp.exp(-column[:, 0] - b))

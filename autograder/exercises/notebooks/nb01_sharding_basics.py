@@ -281,6 +281,29 @@ def _by_last_names(spec: Spec) -> Spec:
     return tuple(entry[-1] if isinstance(entry, tuple) else entry for entry in spec)
 
 
+def _by_two_names(spec: Spec) -> Spec:
+    """A spec with the first two names of each tuple."""
+    return tuple(entry[:2] if isinstance(entry, tuple) else entry for entry in spec)
+
+
+def _unnamed(spec: Spec, axes: Axes) -> list[int]:
+    """The sizes of the axes that a spec does not name."""
+    named = {name for entry in spec for name in _names(entry)}
+    return [size for name, size in axes.items() if name not in named]
+
+
+def _block_number(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> int:
+    """The number of an element's block, where blocks are counted row by row."""
+    places = [i // n for i, n in zip(index, shard_shape(shape, spec, axes), strict=True)]
+    return int(np.ravel_multi_index(places, _counts(spec, axes)))
+
+
+def _holders_far_apart(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
+    """The mistake of numbering all blocks, then all of their first copies, and so on."""
+    block = _block_number(index, shape, spec, axes)
+    return list(range(block, math.prod(axes.values()), math.prod(_counts(spec, axes))))
+
+
 def _counts(spec: Spec, axes: Axes) -> tuple[int, ...]:
     """In how many blocks each dimension is cut."""
     names = ((entry,) if isinstance(entry, str) else entry or () for entry in spec)
@@ -408,6 +431,9 @@ COUNTING: Final = Exercise(
                 "last-name-only": lambda shape, spec, axes: shard_shape(
                     shape, _by_last_names(spec), axes
                 ),
+                "two-names-only": lambda shape, spec, axes: shard_shape(
+                    shape, _by_two_names(spec), axes
+                ),
                 "multiplied": lambda shape, spec, axes: tuple(
                     size * count for size, count in zip(shape, _counts(spec, axes), strict=True)
                 ),
@@ -470,6 +496,21 @@ COUNTING: Final = Exercise(
                     math.prod(shard_shape(shape, spec, axes)) * itemsize * len(axes)
                 ),
                 "bits": lambda *case: 8 * bytes_total(*case),
+                "always-four-bytes": lambda shape, itemsize, spec, axes: bytes_total(
+                    shape, 4, spec, axes
+                ),
+                "largest-unnamed-axis": lambda shape, itemsize, spec, axes: (
+                    math.prod(shape) * itemsize * max(_unnamed(spec, axes), default=1)
+                ),
+                "copies-added": lambda shape, itemsize, spec, axes: (
+                    math.prod(shape) * itemsize * (sum(_unnamed(spec, axes)) or 1)
+                ),
+                "last-name-only": lambda shape, itemsize, spec, axes: bytes_total(
+                    shape, itemsize, _by_last_names(spec), axes
+                ),
+                "two-names-only": lambda shape, itemsize, spec, axes: bytes_total(
+                    shape, itemsize, _by_two_names(spec), axes
+                ),
                 "elements": lambda shape, itemsize, spec, axes: math.prod(shape),
                 "largest-axis": lambda shape, itemsize, spec, axes: (
                     math.prod(shard_shape(shape, spec, axes)) * itemsize * max(axes.values())
@@ -504,23 +545,32 @@ COUNTING: Final = Exercise(
                         lambda index, shape, spec, axes: [
                             index[0] // shard_shape(shape, spec, axes)[0]
                         ],
-                        lambda index, shape, spec, axes: [
-                            int(
-                                np.ravel_multi_index(
-                                    tuple(
-                                        i // n
-                                        for i, n in zip(
-                                            index, shard_shape(shape, spec, axes), strict=True
-                                        )
-                                    ),
-                                    _counts(spec, axes),
-                                )
-                            )
-                        ],
+                        lambda *case: [_block_number(*case)],
                     )
                 ),
                 "place-in-the-block": lambda index, shape, spec, axes: _holders_by(
                     index, shape, spec, axes, lambda i, n: i % n
+                ),
+                "dealt-out": lambda index, shape, spec, axes: holders(
+                    tuple(
+                        i % count * n
+                        for i, count, n in zip(
+                            index,
+                            _counts(spec, axes),
+                            shard_shape(shape, spec, axes),
+                            strict=True,
+                        )
+                    ),
+                    shape,
+                    spec,
+                    axes,
+                ),
+                "copies-far-apart": _holders_far_apart,
+                "two-names-only": lambda index, shape, spec, axes: holders(
+                    index, shape, _by_two_names(spec), axes
+                ),
+                "last-name-only": lambda index, shape, spec, axes: holders(
+                    index, shape, _by_last_names(spec), axes
                 ),
                 "counted-off-by-one": lambda index, shape, spec, axes: _holders_by(
                     index, shape, spec, axes, lambda i, n: (i - 1) // n
@@ -596,6 +646,17 @@ COUNTING: Final = Exercise(
         "the number of devices.",
         "axes-counted": "The bytes of a block are multiplied by the number of axes, and not by the "
         "number of devices.",
+        "always-four-bytes": "itemsize is taken to be 4, and it is an argument.",
+        "largest-unnamed-axis": "Of the axes that the spec does not name, only the largest is "
+        "counted. The copies along all of them take memory.",
+        "copies-added": "The sizes of the axes that the spec does not name are added up. The "
+        "number of copies is their product.",
+        "two-names-only": "Of an entry with three names, only the first two are used. A tuple may "
+        "have any number of names.",
+        "dealt-out": "The index is taken modulo the number of blocks, as if elements were dealt "
+        "out like cards. A block has neighbouring elements: divide the index by its length.",
+        "copies-far-apart": "The first devices get the blocks in order, row by row, the next ones "
+        "their copies, and so on. A device's place in the mesh decides which block it has.",
         "bits": "These are bits, eight for each byte. itemsize is in bytes.",
         "elements": "That is how many elements the array has.",
         "largest-axis": "The bytes of a block are multiplied by the size of the longest axis. "
@@ -636,8 +697,9 @@ COUNTING: Final = Exercise(
         "cuts its dimension along each of the axes that it names.",
         "sizes-added": "These are the results if the sizes of a tuple's axes were added. They "
         "multiply: axes of four and of two cut a dimension into eight.",
-        "numbered-by-the-spec": "The right places, counted with the spec's axes first. A device's "
-        "number goes by the mesh, row by row in the order of axes, whatever the spec names first.",
+        "numbered-by-the-spec": "Devices are counted with the spec's axes first, so that the "
+        "copies of a block have consecutive numbers. A device's number goes by the mesh, row by "
+        "row in the order of axes, whatever the spec names first.",
         "the-example": "That is the result of the example in the prompt, whatever the arguments.",
         "eight-devices": "The mesh has as many devices as its sizes make, multiplied; it is not "
         "always eight.",

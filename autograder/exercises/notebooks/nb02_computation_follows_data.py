@@ -250,7 +250,8 @@ QUIET_PRODUCTS: Final = Exercise(
         "all-reduce": "The contracted dimension is cut: each device gets only a part of every sum, "
         "and the parts have to be added up.",
         "all-gather": "A device needs whole rows of A and whole columns of B; what it does not "
-        "hold of them, it has to fetch.",
+        "hold of them, it has to fetch. Does one axis shard both A's rows and B's columns? Then "
+        "each device lacks columns for its rows.",
         "fails": "A product of an array on an Explicit mesh with one on an Auto mesh is refused, "
         "and so is one whose Explicit types do not go together. Are both on the same mesh?",
         "replicated": "There is no communication, but every device computes everything.",
@@ -469,7 +470,7 @@ COMMITTED: Final = Exercise(
         "devices-unused": "Every device that has a number in the picture is to hold a strip.",
         "devices-extra": "It was to stay on the devices of one of the two arrays.",
         "the-other-array": "Those are the devices of the other array.",
-        "replicated": "Every device holds the whole array; expected a strip of rows on each.",
+        "replicated": "The array is replicated; expected a different strip of rows on each.",
         "grid": "Strips of rows mean that dimension 0 is cut and dimension 1 is whole.",
         "values": "The result has to be the sum y + z: move one of the two, then add.",
     },

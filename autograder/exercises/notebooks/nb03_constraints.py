@@ -96,7 +96,13 @@ COPIES: Final = Exercise(
         requirement
         for answer, mode in (("copied_auto", "auto"), ("copied_explicit", "explicit"))
         for requirement in (
-            Computes(answer, f"{answer}(x) must be 2 * x.", lambda x: 2 * x, _blocks(mode)),
+            Computes(
+                answer,
+                f"{answer}(x) must be 2 * x.",
+                lambda x: 2 * x,
+                _blocks(mode),
+                mistakes={"squared": lambda x: x * x},
+            ),
             PlacedLike(answer, EVERYWHERE, SHAPES, stays=True),
             CommunicatesAtMost(
                 # along y and then x, or x and then y: on the wires it is the same
@@ -119,6 +125,7 @@ COPIES: Final = Exercise(
         "jax.device_put on Auto axes.",
         "split-dimension": "A dimension is whole on every device where its entry in the spec names "
         "no axis.",
+        "squared": "These are the values of x * x.",
         "another-mesh": "The rest of the program uses the mesh of the argument.",
     },
 )
@@ -156,7 +163,11 @@ OUT_SHARDING: Final = Exercise(
             ("together", "A @ B + C @ D", EVERYWHERE, "all-reduce",
              tuple(pair * 2 for pair in MATMULS), _two_products,
              {"cross-terms": lambda A, B, C, D: (A + C) @ (B + D),  # noqa: N803
-              "one-product": lambda A, B, C, D: A @ B}),  # noqa: N803
+              "one-product": lambda A, B, C, D: A @ B,  # noqa: N803
+              "other-product": lambda A, B, C, D: C @ D,  # noqa: N803
+              "first-twice": lambda A, B, C, D: 2 * (A @ B),  # noqa: N803
+              "second-twice": lambda A, B, C, D: 2 * (C @ D),  # noqa: N803
+              "subtracted": lambda A, B, C, D: A @ B - C @ D}),  # noqa: N803
         )
         for requirement in (
             Computes(answer, f"{answer} must return {asks}.", reference, arguments, mistakes),
@@ -192,6 +203,10 @@ OUT_SHARDING: Final = Exercise(
         "cross-terms": "These are the values of (A + C) @ (B + D), which has A @ D and C @ B in it "
         "besides.",
         "one-product": "These are the values of A @ B; C @ D is missing.",
+        "other-product": "These are the values of C @ D; A @ B is missing.",
+        "first-twice": "These are the values of A @ B + A @ B; expected A @ B + C @ D.",
+        "second-twice": "These are the values of C @ D + C @ D; expected A @ B + C @ D.",
+        "subtracted": "These are the values of A @ B - C @ D; expected the sum of the two.",
         "unreduced": "Parts that are not added up yet can be added to each other, but cannot be "
         "read.",
         "split-dimension": "Compare with the picture, dimension by dimension, what is cut and what "
@@ -216,6 +231,7 @@ SPREAD: Final = Exercise(
             mistakes={
                 "mean-for-sum": lambda x: x.mean(0),
                 "rows-summed": lambda x: x.sum(1),
+                "max-for-sum": lambda x: x.max(0),
                 "dimension-kept": lambda x: x.sum(0, keepdims=True),
             },
         ),
@@ -242,27 +258,27 @@ SPREAD: Final = Exercise(
         "in the tuple.",
     ),
     diagnoses={
-        "as-the-sum-comes": "So x.sum(0) comes out by itself, cut along y and copied along x. Is "
-        "what jax.reshard gives back what is returned?",
-        "along-x-alone": "It is cut along x alone, and copied along y.",
-        "the-other-order": "In this order y changes fastest. In the picture, each device keeps a "
-        "part of sums that it took part in; here most parts have to be sent on.",
-        "collective-permute": "After they were added up, parts change places. Is what a device is "
-        "to keep a part of sums that it took part in?",
-        "all-gather": "Is something brought together that is to stay apart: x before it is summed, "
-        "or the sum on its way to the layout? Each device is to keep its part of the sum, so the "
-        "sum can go straight to where it is to be.",
-        "all-to-all": "Is x laid out anew before it is summed? Sum first: a sum is smaller than "
-        "what it sums.",
-        "all-reduce": "An all-reduce gives the whole sum to all that take part in it, and each was "
-        "to keep a part.",
-        "replicated": "Every device holds the whole sum.",
+        "as-the-sum-comes": "That is the layout of x.sum(0) by itself: sharded over y, replicated "
+        "over x. Does the function return what jax.reshard returns?",
+        "along-x-alone": "The result is sharded over x alone, and replicated over y.",
+        "the-other-order": "From block to block, y changes fastest here; in the picture, x does. "
+        "With the picture's layout, each device keeps part of a sum that it helped to compute. "
+        "With yours, most devices have to send their part to another device.",
+        "collective-permute": "After the reduction, blocks of the sum are sent to other devices. "
+        "Does your layout give each device part of a sum that it helped to compute?",
+        "all-gather": "Is x gathered before it is summed, or is the sum gathered before it is "
+        "resharded? Neither is needed: each device only needs its own part of the sum.",
+        "all-to-all": "Is x resharded before it is summed? Sum first: the sum is smaller than x.",
+        "all-reduce": "An all-reduce leaves the whole sum on every device of its group. Here each "
+        "device should only get its own part.",
+        "replicated": "Expected an eighth of the sum on each.",
+        "max-for-sum": "These are the values of x.max(0); expected the sums.",
         "mean-for-sum": "These are the means; expected the sums.",
         "rows-summed": "These are the values of x.sum(1). x.sum(0) adds along dimension 0: one sum "
         "for each column.",
         "dimension-kept": "These are the right sums in an array of rank 2; expected a vector.",
         "other-modes-verb": "Here x is on explicit_grid.",
-        "no-out-sharding": "Sum, and then lay the sum out.",
+        "no-out-sharding": "Sum first, and then reshard the sum.",
     },
     about=(CommunicatesAtMost,),
 )
@@ -288,6 +304,10 @@ ISLAND: Final = Exercise(
                 "blocks-alone": _blocks_alone,
                 "other-neighbour": lambda x: x - np.roll(x, -1, axis=1),
                 "rows-rolled": lambda x: x - np.roll(x, 1, axis=0),
+                "rolled-flat": lambda x: x - np.roll(x, 1),
+                "sum-for-difference": lambda x: x + np.roll(x, 1, axis=1),
+                "two-places": lambda x: x - np.roll(x, 2, axis=1),
+                "turned-round": lambda x: np.roll(x, 1, axis=1) - x,
                 "rolled-alone": lambda x: np.roll(x, 1, axis=1),
                 "not-a-ring": lambda x: x - np.pad(x, ((0, 0), (1, 0)))[:, :-1],
             },
@@ -321,6 +341,11 @@ ISLAND: Final = Exercise(
         "other-neighbour": "That is the difference to the right neighbour. jnp.roll(x, 1, axis=1) "
         "moves columns to the right, so that each meets its left one.",
         "rows-rolled": "That is the difference to the row above; axis=1 speaks of columns.",
+        "rolled-flat": "That is x - jnp.roll(x, 1): without axis=1, jnp.roll flattens the array, "
+        "so the first column meets the last column of the row above.",
+        "sum-for-difference": "That is x plus the rolled array; expected x minus it.",
+        "two-places": "The array is rolled by two columns; expected one.",
+        "turned-round": "That is the rolled array minus x; expected x minus the rolled array.",
         "rolled-alone": "That is the rolled array; expected x minus it.",
         "not-a-ring": "The first column is x itself here. jnp.roll closes the ring: what goes out "
         "on the right comes in on the left.",
@@ -341,6 +366,9 @@ STEER: Final = Exercise(
             (_block((16, 16), "auto"), _block((32, 32), "auto")),
             mistakes={
                 "added-to-itself": lambda x: 2 * x,
+                "subtracted": lambda x: x - x.T,
+                "multiplied": lambda x: x * x.T,
+                "matmul": lambda x: x @ x.T,
                 "turned-alone": lambda x: x.T,
                 "turned-twice": lambda x: 2 * x.T,
                 "one-triangle": lambda x: np.triu(x) + np.triu(x).T,
@@ -362,17 +390,20 @@ STEER: Final = Exercise(
         "Constrain x.T to P('x', 'y') before it is added, or the sum after.",
     ),
     diagnoses={
-        "replicated": "Do two layouts still meet at the addition, with equal claims? A constraint "
-        "settles it where the sum rests on what it gives back, and where it says what would not "
-        "hold anyway: x.T is x turned over, and its layout is, too. "
-        "Inside of jit, jax.device_put is none.",
-        "all-gather": "Where does the way lead: through whole rows, through fewer blocks, through "
-        "all of it on every device? Each device is to have an eighth of the sum.",
-        "too-many-bytes": "Is the array laid out anew more than once on the way?",
-        "grid": "The result has to be in the same blocks as x.",
-        "transposed": "The result has to be in the same blocks as x, and not in those of x.T.",
+        "replicated": "x is sharded as P('x', 'y'), and so x.T as P('y', 'x'). Does your program "
+        "tell the compiler which of the two layouts the sum should have? A constraint does, if the "
+        "sum is computed from what it returns, and if it asks for another layout than its argument "
+        "has anyway. (Inside jit, jax.device_put is not a constraint.)",
+        "all-gather": "Is something gathered into larger blocks on the way, such as whole rows, or "
+        "the whole array? Each device needs only an eighth of x.T.",
+        "too-many-bytes": "Is the array resharded more than once on the way?",
+        "grid": "The result must have the same blocks as x.",
+        "transposed": "The result must have the same blocks as x, and not those of x.T.",
         "replicated-dimension": "The sum has fewer blocks than x. Is that the layout that a "
         "constraint gave to x.T?",
+        "subtracted": "These are the values of x - x.T.",
+        "multiplied": "These are the values of x * x.T.",
+        "matmul": "These are the values of x @ x.T.",
         "other-modes-verb": "Here x is on grid.",
         "added-to-itself": "These are the values of x + x.",
         "turned-alone": "These are the values of x.T alone.",
@@ -413,6 +444,26 @@ def _bias_last(x: Any, w: Any, b: Any) -> Any:
     return _without_bias(x, w, b) + b
 
 
+def _relu(x: Any, w: Any, b: Any) -> Any:
+    """ReLU in place of the sigmoid."""
+    return np.maximum(x @ w + b, 0)
+
+
+def _tanh(x: Any, w: Any, b: Any) -> Any:
+    """The hyperbolic tangent in place of the sigmoid."""
+    return np.tanh(x @ w + b)
+
+
+def _bias_multiplied(x: Any, w: Any, b: Any) -> Any:
+    """The product multiplied by the bias."""
+    return 1 / (1 + np.exp(-(x @ w * b)))
+
+
+def _bias_in_the_weights(x: Any, w: Any, b: Any) -> Any:
+    """The bias added to the weights."""
+    return _layer(x, w + b, 0 * b)
+
+
 def _mean(x: Any, w: Any, b: Any) -> Any:
     """The mean of eight devices' parts, in place of their sum."""
     return _layer(x, w / 8, b)
@@ -451,13 +502,16 @@ LAYERS: Final = Exercise(
                 _layer,
                 _inputs(mode),
                 {"bias-forgotten": _without_bias, "sigmoid-forgotten": _without_sigmoid,
-                 "bias-last": _bias_last} | mistakes,
+                 "bias-last": _bias_last, "relu-for-sigmoid": _relu, "tanh-for-sigmoid": _tanh,
+                 "bias-multiplied": _bias_multiplied,
+                 "bias-in-the-weights": _bias_in_the_weights} | mistakes,
             ),
             Requests(
                 answer,
                 (by_hand, by_hand),
                 mapped=bool(by_hand),
                 constrained={"layer_plain": False, "layer_constrained": True}.get(answer),
+                made_of=(0, 1),
             ),
             CommunicatesAtMost(
                 answer, tuple((Budget("all-reduce", ("x",), count),) for count in (16, 64))
@@ -480,6 +534,11 @@ LAYERS: Final = Exercise(
         "their sum.",
         "bias-forgotten": "These are the values without the bias.",
         "sigmoid-forgotten": "These are the values before the sigmoid.",
+        "relu-for-sigmoid": "These are the values of relu(x @ w + b); expected a sigmoid.",
+        "tanh-for-sigmoid": "These are the values of tanh(x @ w + b); expected a sigmoid.",
+        "bias-multiplied": "x @ w is multiplied by the bias; expected the bias added to it.",
+        "bias-in-the-weights": "These are the values of sigmoid(x @ (w + b)): the bias is added to "
+        "the weights. Add it to the product.",
         "bias-last": "Here the bias is added to the sigmoid; it belongs inside.",
         "not-replicated": "Has each device another part of the sum there, which is still to be "
         "added up?",

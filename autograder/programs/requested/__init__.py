@@ -9,7 +9,7 @@ from autograder.programs.requested.collectives import is_sure_to_end, read
 from autograder.programs.requested.constraints import (
     is_constrained,
     other_meshes,
-    replicates_a_result,
+    replicated_values,
 )
 from autograder.programs.requested.one_device import is_mapped, work_outside
 from autograder.programs.requested.scaling import scale
@@ -23,7 +23,7 @@ __all__ = [
     "is_sure_to_end",
     "other_meshes",
     "read",
-    "replicates_a_result",
+    "replicated_values",
     "scale",
     "take_out",
     "work_outside",

@@ -24,8 +24,11 @@ def is_constrained(module: Any) -> bool:
     return any(not isinstance(each.operands[0].owner, ir.Block) for each in _constraints(module))
 
 
-def replicates_a_result(module: Any) -> bool:
-    """Whether a result rests on a constraint that replicates what is made of several arguments."""
+def replicated_values(module: Any) -> tuple[frozenset[int], ...]:
+    """Return, for each replicating constraint, the numbers of the arguments its value is made of.
+
+    Only constraints that a result rests on count.
+    """
     from jax.extend.mlir import ir
     from jax.extend.mlir.dialects import sdy
 
@@ -33,13 +36,15 @@ def replicates_a_result(module: Any) -> bool:
     live = Liveness(symbols)
     arguments = symbols["main"].operation.regions[0].blocks[0].arguments
     made_of = [live.rest_on([argument]) for argument in arguments]
+    found = []
     for constraint in _constraints(module):
         sharding = sdy.TensorShardingAttr(constraint.attributes["sharding"])
         dimensions: Any = map(sdy.DimensionShardingAttr, sharding.dimension_shardings)
         replicated = all(each.is_closed and not len(each.axes) for each in dimensions)
-        if replicated and sum(constraint.operands[0] in made for made in made_of) > 1:
-            return True
-    return False
+        if replicated:
+            value = constraint.operands[0]
+            found.append(frozenset(i for i, made in enumerate(made_of) if value in made))
+    return tuple(found)
 
 
 def other_meshes(module: Any, mesh: jax.sharding.Mesh) -> list[str]:
