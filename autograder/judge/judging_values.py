@@ -72,6 +72,14 @@ def judge_runs(
         for draws, ran in runs
     ]
     number = next((number for number, wrong in enumerate(wrongs) if wrong), None)
+    if number is None and isinstance(requirement, Computes):
+        container = _needless_container(requirement, runs)
+        if container:
+            return basis.but(came=f"the right values in a {container}").problem(
+                "in-a-container",
+                f"The values are right, but the function returns them in a {container}; expected "
+                f"the array itself.",
+            )
     if number is None:
         return basis.but(met=True, came="the right values on every input tried")
     draws, ran = runs[number]
@@ -123,6 +131,13 @@ def judge_runs(
     if wrong[0] == "values":
         wrong = _of_fewer_digits(requirement, runs) or _of_a_coarser_type(draws, ran) or wrong
     return basis.problem(*wrong)
+
+
+def _needless_container(requirement: Computes, runs: Sequence[Run]) -> str:
+    """The type that one array was returned in, where the array itself is asked for."""
+    draws, ran = runs[0]
+    asked = programs.container_of(jax.tree.structure(requirement.reference(*draws[0])))
+    return "" if asked else ran.container
 
 
 def _shown(

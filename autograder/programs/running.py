@@ -48,6 +48,7 @@ class Ran:
 
     Attributes:
         outputs: what it returned for each draw of its inputs, flattened.
+        container: the type that it returned them in, such as `tuple`; empty for one array alone.
         report: what it communicates, and what it takes on each device.
         requested: the collectives that it asks for by hand.
         mapped: whether there is a `shard_map` in it.
@@ -62,6 +63,7 @@ class Ran:
     """
 
     outputs: tuple[list[jax.Array], ...]
+    container: str
     report: Report
     requested: tuple[Collective, ...]
     mapped: bool
@@ -143,6 +145,7 @@ def execute(
         by_hand = tuple(requested.read(module, mesh))
         return Ran(
             outputs,
+            container_of(lowered.out_tree),
             report,
             by_hand,
             mapped,
@@ -153,6 +156,12 @@ def execute(
             requested.is_sure_to_end(module),
             coarser_types(module),
         )
+
+
+def container_of(structure: Any) -> str:
+    """The type of the outermost container of a tree's structure; empty where it is one leaf."""
+    about = structure.node_data()
+    return "" if about is None else str(about[0].__name__)
 
 
 def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, Any]:

@@ -317,7 +317,7 @@ def unnested(a):
     return jax.vmap(jax.vmap(centre, axis_name="y"), axis_name="x")(a)
 
 
-# %% unrolled, and other axes exercise="7.4" score=1 near=["over-the-cap", "all-gather", "too-many-bytes", "one-step-less", "one-step", "uphill", "other-mesh"]
+# %% unrolled, and other axes exercise="7.4" score=1 near=["over-the-cap", "all-gather", "too-many-bytes", "one-step-less", "one-step", "uphill", "other-mesh", "in-a-container"]
 pairs = jax.make_mesh((2, 4), ("a", "b"), axis_types=(AUTO,) * 2)
 layouts = [on(pairs), on(pairs, ("a", "b"), None), on(pairs, ("a", "b"))]
 
@@ -327,6 +327,15 @@ def train(w, X, y):
     for _ in range(10):
         w = descend(w, X, y)
     return w
+
+
+# %% both results of the scan exercise="7.4" score=0.5 diagnoses=["in-a-container", "not-counted-yet"] near=["one-step-less"]
+layouts = [on(line), on(line, "x", None), on(line, "x")]
+
+
+@jax.jit
+def train(w, X, y):
+    return lax.scan(lambda w, _: (descend(w, X, y), None), w, length=10)
 
 
 # %% a scan, one step less; all of it everywhere exercise="7.4" score=0 diagnoses=["over-the-cap", "one-step-less", "not-counted-yet"] near=["gradient-taken-once", "rate-forgotten"]

@@ -2,6 +2,7 @@
 # Known answers to the exercises of notebook 10. A cell stands below what the exercise's cell was
 # handed out with.
 
+
 # %% measured, in other words, and worked out exercise="10.1" score=1 near=["no-copies-left", "fair-share", "sent", "own-block", "in-gb", "more-devices"]
 compiled = jax.jit(jnp.fft.fftn).lower(cube).compile()
 found = communication(compiled)
@@ -15,6 +16,7 @@ audit = {
     "helps": "More memory",
 }
 
+
 # %% measured, and nothing predicted exercise="10.1" score=0.5 diagnoses=["unanswered"] near=["of-this-mesh", "other-prediction"]
 report = communication(jnp.fft.fftn, cube)
 audit["spec"] = jax.jit(jnp.fft.fftn)(cube).sharding.spec
@@ -22,43 +24,53 @@ audit["kind"] = report.collectives[0].kind
 audit["bytes"] = report.bytes
 audit["share"] = report.flops / communication(jnp.fft.fftn, alone).flops
 
+
 # %% measured with larger sizes on the small mesh exercise="10.1" score=0.5 diagnoses=["of-this-mesh", "one-exchange", "more-devices"] near=["of-real-numbers", "faster-network"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 40960, "share": 1.0}
 large = jax.ShapeDtypeStruct((1024,) * 3, jnp.float32, sharding=cube.sharding)
 audit["larger"] = communication(jnp.fft.fftn, large).bytes / 2**30
 audit |= {"enough": 2.0, "helps": "more devices"}
 
+
 # %% trusts the layout exercise="10.1" score=0 diagnoses=["as-it-should-be", "trusts-the-layout", "fair-share", "real-exchange", "faster-network"] near=["transposed-layout"]
 audit = {"spec": P("x", "y"), "kind": "all-to-all", "bytes": 0, "share": 1 / 8}
 audit |= {"larger": 0, "enough": 1, "helps": "a faster network"}
+
 
 # %% the old story, that it is replicated exercise="10.1" score=0.1666666667 diagnoses=["no-copies-left", "the-last-gather", "whole-box", "more-devices"] near=["the-first-gather", "trusts-the-layout"]
 audit = {"spec": P(), "kind": "all-gather", "bytes": 32768, "share": 1.0}
 audit |= {"larger": 8, "enough": 8192, "helps": "more devices"}
 
+
 # %% the first gather alone, and eight times the work exercise="10.1" score=0.1666666667 diagnoses=["transposed-layout", "the-first-gather", "of-all-devices", "more-devices"] near=["the-last-gather", "fair-share"]
 audit = {"spec": P(None, "x", "y"), "kind": "all-gather", "bytes": 8192, "share": 8}
 audit |= {"larger": 0.125, "enough": 4, "helps": "more devices"}
+
 
 # %% what is sent exercise="10.1" score=0.3333333333 diagnoses=["sent", "other-prediction", "in-gb"] near=["on-all-devices", "in-bytes"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 28672, "share": 0.5}
 audit |= {"larger": 8.724, "enough": 3.9375, "helps": "more memory"}
 
+
 # %% all devices together exercise="10.1" score=0.3333333333 diagnoses=["on-all-devices", "fair-share", "in-bytes", "in-gib"] near=["of-all-devices", "in-gb"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 8 * 40960, "share": 0.125}
 audit |= {"larger": 8.125 * 2**30, "enough": 4 / 1024, "helps": "more memory"}
+
 
 # %% its own block exercise="10.1" score=0.1666666667 diagnoses=["as-it-should-be", "own-block", "fair-share", "as-in-the-small", "one-exchange"] near=["of-real-numbers", "whole-box"]
 audit = {"spec": P("x", "y"), "kind": "all-to-all", "bytes": 4096, "share": 0.125}
 audit |= {"larger": 40960, "enough": 2, "helps": "more memory"}
 
+
 # %% as if it were real exercise="10.1" score=0.6666666667 diagnoses=["of-real-numbers"] near=["as-it-should-be", "other-prediction", "real-exchange", "one-exchange"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 20480, "share": 1.0}
 audit |= {"larger": 4 * (1 + 1 / 64), "enough": 4, "helps": "more memory"}
 
+
 # %% the size of the box, in per cent exercise="10.1" score=0.5 diagnoses=["of-the-box", "per-cent"] near=["what-goes-in", "as-in-the-small"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 16384, "share": 99.8}
 audit |= {"larger": 4, "enough": 4, "helps": "more memory"}
+
 
 # %% what goes in exercise="10.1" score=0.6666666667 diagnoses=["what-goes-in"] near=["of-the-box", "per-cent", "in-gib"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 10240, "share": 0.998}
@@ -442,12 +454,32 @@ def slab_fft(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
 
 
-# %% no axis after the exchange exercise="10.3" score=0 diagnoses=["dimension-2-again", "not-counted-yet"] near=["dimension-0-missing", "dimension-1-again"]
+# %% no axis after the exchange exercise="10.3" score=0 diagnoses=["dimension-2-again", "not-counted-yet"] near=["dimension-0-missing", "dimension-1-again", "dimension-2-twice", "planes-too-late"]
 def slab_fft(x):
     def body(mine):
         planes = jnp.fft.fft2(mine, axes=(1, 2))
         lines = lax.all_to_all(planes, "x", 1, 0, tiled=True)
         return jnp.fft.fft(lines)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% dimension 2 twice exercise="10.3" score=0 diagnoses=["dimension-2-twice", "not-counted-yet"] near=["dimension-1-missing", "dimension-2-again"]
+def slab_fft(x):
+    def body(m):
+        m = jnp.fft.fft(jnp.fft.fft(m, axis=2), axis=2)
+        m = lax.all_to_all(m, "x", split_axis=1, concat_axis=0, tiled=True)
+        return jnp.fft.fft(m, axis=0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% dimension 0 first, and the planes after exercise="10.3" score=0 diagnoses=["planes-too-late", "not-counted-yet"] near=["part-of-dimension-1", "block-by-block"]
+def slab_fft(x):
+    def body(m):
+        m = jnp.fft.fft(m, axis=0)
+        m = lax.all_to_all(m, "x", split_axis=1, concat_axis=0, tiled=True)
+        return jnp.fft.fftn(m, axes=(1, 2))
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
 
@@ -876,7 +908,7 @@ def poisson(f):
     return mapped(f, *map(wave_numbers, f.shape))
 
 
-# %% divided by zero exercise="10.5" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["not-squared"]
+# %% divided by zero exercise="10.5" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["not-squared", "divided-by-almost-zero"]
 def poisson(f):
     def body(f, k0, k1, k2):
         a = jnp.fft.fft(f, axis=2)
@@ -1347,7 +1379,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% steepest descent exercise="10.6" score=0 diagnoses=["steepest-descent", "not-counted-yet"] near=["ratio-turned"]
+# %% steepest descent exercise="10.6" score=0 diagnoses=["steepest-descent", "not-counted-yet"] near=["ratio-turned", "first-square-of-its-own", "averaged", "next-direction", "own-block-of-A"]
 def cg(A, b):
     def body(A, b):
         def step(_, state):
@@ -1415,7 +1447,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% the residual exercise="10.6" score=0 diagnoses=["the-residual", "not-counted-yet"] near=["the-direction", "too-seldom"]
+# %% the residual exercise="10.6" score=0 diagnoses=["the-residual", "not-counted-yet"] near=["the-direction", "too-seldom", "values"]
 def cg(A, b):
     def body(A, b):
         def step(_, state):
@@ -1609,6 +1641,80 @@ def cg(A, b):
             return x, r, r + new / square * p, new
 
         return lax.fori_loop(0, 12, step, (b - b, b, b, dot(b, b)))[0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% an average of the square exercise="10.6" score=0 diagnoses=["averaged", "not-counted-yet"] near=["first-square-of-its-own"]
+def cg(A, b):
+    def body(A, b):
+        x = jnp.zeros_like(b)
+        r = d = b
+        rr = lax.psum(r @ r, "x")
+        for _ in range(12):
+            q = A @ lax.all_gather(d, "x", tiled=True)
+            a = rr / lax.psum(d @ q, "x")
+            x = x + a * d
+            r = r - a * q
+            new = lax.pmean(r @ r, "x")
+            d = r + new / rr * d
+            rr = new
+        return x
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% a block of its own exercise="10.6" score=0 diagnoses=["own-block-of-A", "not-counted-yet", "no all-gather"] near=["averaged"]
+def cg(A, b):
+    def body(A, b):
+        x = jnp.zeros_like(b)
+        r = d = b
+        rr = lax.psum(r @ r, "x")
+        for _ in range(12):
+            q = lax.dynamic_slice_in_dim(A, lax.axis_index("x") * len(d), len(d), 1) @ d
+            a = rr / lax.psum(d @ q, "x")
+            x = x + a * d
+            r = r - a * q
+            new = lax.psum(r @ r, "x")
+            d = r + new / rr * d
+            rr = new
+        return x
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% the first square of its own exercise="10.6" score=0 diagnoses=["first-square-of-its-own", "not-counted-yet"] near=["averaged"]
+def cg(A, b):
+    def body(A, b):
+        x, r, d = jnp.zeros_like(b), b, b
+        rr = b @ b
+        for _ in range(12):
+            q = A @ lax.all_gather(d, "x", tiled=True)
+            a = rr / lax.psum(d @ q, "x")
+            x = x + a * d
+            r = r - a * q
+            new = lax.psum(r @ r, "x")
+            d = r + new / rr * d
+            rr = new
+        return x
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% x along the next direction exercise="10.6" score=0 diagnoses=["next-direction", "not-counted-yet"] near=["once-too-often", "the-direction"]
+def cg(A, b):
+    def body(A, b):
+        x, r, d = jnp.zeros_like(b), b, b
+        rr = lax.psum(b @ b, "x")
+        for _ in range(12):
+            q = A @ lax.all_gather(d, "x", tiled=True)
+            a = rr / lax.psum(d @ q, "x")
+            r = r - a * q
+            new = lax.psum(r @ r, "x")
+            d = r + new / rr * d
+            x = x + a * d
+            rr = new
+        return x
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
@@ -1993,7 +2099,7 @@ def lu(A):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
 
 
-# %% rows numbered from 0, and divided on the way exercise="10.7" score=0 diagnoses=["numbers-of-the-block", "not-counted-yet", "divided-on-the-way"] near=["each-for-itself", "itself-too", "l-not-of-ones", "back-from-the-first"]
+# %% rows numbered from 0, and divided on the way exercise="10.7" score=0 diagnoses=["numbers-of-the-block", "not-counted-yet", "divided-on-the-way"] near=["each-for-itself", "itself-too", "l-not-of-ones", "back-from-the-first", "own-pivots", "number-itself-too", "divided-twice", "first-left-out"]
 def numbers_of(mine):
     return jnp.arange(len(mine))
 
@@ -2372,6 +2478,170 @@ def lu(A):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
 
 
+# %% divided by rows of its own exercise="10.7" score=0.5 diagnoses=["own-pivots", "not-counted-yet"] near=["each-for-itself", "divided-twice"]
+def lu(A):
+    def body(A):
+        m, n = A.shape
+        first = lax.axis_index("x") * m
+        mine = first + jnp.arange(m)
+
+        def one(k, A):
+            row = lax.psum(jnp.where((mine == k)[:, None], A, 0).sum(0), "x")
+            f = A[:, k] / A[k % m, k]
+            below = mine > k
+            new = jnp.where(jnp.arange(n) > k, A - f[:, None] * row, A).at[:, k].set(f)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, n, one, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def forth(k, y):
+            v = lax.psum(jnp.where(mine == k, y, 0).sum(), "x")
+            return jnp.where(mine > k, y - LU[:, k] * v, y)
+
+        y = lax.fori_loop(0, n, forth, b)
+
+        def back(i, y):
+            k = n - 1 - i
+            v = lax.psum(jnp.where(mine == k, y / LU[:, k], 0).sum(), "x")
+            y = jnp.where(mine == k, v, y)
+            return jnp.where(mine < k, y - LU[:, k] * v, y)
+
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% divided twice on the way back exercise="10.7" score=0.5 diagnoses=["divided-twice", "not-counted-yet"] near=["divided-on-the-way", "never-divided"]
+def lu(A):
+    def body(A):
+        m, n = A.shape
+        first = lax.axis_index("x") * m
+        mine = first + jnp.arange(m)
+
+        def one(k, A):
+            row = lax.psum(jnp.where((mine == k)[:, None], A, 0).sum(0), "x")
+            f = A[:, k] / row[k]
+            below = mine > k
+            new = jnp.where(jnp.arange(n) > k, A - f[:, None] * row, A).at[:, k].set(f)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, n, one, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def forth(k, y):
+            v = lax.psum(jnp.where(mine == k, y, 0).sum(), "x")
+            return jnp.where(mine > k, y - LU[:, k] * v, y)
+
+        y = lax.fori_loop(0, n, forth, b)
+
+        def back(i, y):
+            k = n - 1 - i
+            v = lax.psum(jnp.where(mine == k, y / LU[:, k], 0).sum(), "x")
+            y = jnp.where(mine == k, v / LU[:, k], y)
+            return jnp.where(mine < k, y - LU[:, k] * v, y)
+
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% number k taken off itself exercise="10.7" score=0.5 diagnoses=["number-itself-too", "not-counted-yet"] near=["l-not-of-ones", "divided-on-the-way"]
+def lu(A):
+    def body(A):
+        m, n = A.shape
+        first = lax.axis_index("x") * m
+        mine = first + jnp.arange(m)
+
+        def one(k, A):
+            row = lax.psum(jnp.where((mine == k)[:, None], A, 0).sum(0), "x")
+            f = A[:, k] / row[k]
+            below = mine > k
+            new = jnp.where(jnp.arange(n) > k, A - f[:, None] * row, A).at[:, k].set(f)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, n, one, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def forth(k, y):
+            v = lax.psum(jnp.where(mine == k, y, 0).sum(), "x")
+            return jnp.where(mine >= k, y - LU[:, k] * v, y)
+
+        y = lax.fori_loop(0, n, forth, b)
+
+        def back(i, y):
+            k = n - 1 - i
+            v = lax.psum(jnp.where(mine == k, y / LU[:, k], 0).sum(), "x")
+            y = jnp.where(mine == k, v, y)
+            return jnp.where(mine < k, y - LU[:, k] * v, y)
+
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% back from n, and not from n - 1 exercise="10.7" score=0.5 diagnoses=["first-left-out", "not-counted-yet"] near=["back-from-the-first", "never-divided"]
+def lu(A):
+    def body(A):
+        m, n = A.shape
+        first = lax.axis_index("x") * m
+        mine = first + jnp.arange(m)
+
+        def one(k, A):
+            row = lax.psum(jnp.where((mine == k)[:, None], A, 0).sum(0), "x")
+            f = A[:, k] / row[k]
+            below = mine > k
+            new = jnp.where(jnp.arange(n) > k, A - f[:, None] * row, A).at[:, k].set(f)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, n, one, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def forth(k, y):
+            v = lax.psum(jnp.where(mine == k, y, 0).sum(), "x")
+            return jnp.where(mine > k, y - LU[:, k] * v, y)
+
+        y = lax.fori_loop(0, n, forth, b)
+
+        def back(i, y):
+            k = n - i
+            v = lax.psum(jnp.where(mine == k, y / LU[:, k], 0).sum(), "x")
+            y = jnp.where(mine == k, v, y)
+            return jnp.where(mine < k, y - LU[:, k] * v, y)
+
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
 # %% rows left, and all columns, in a scan exercise="10.8" score=1 near=["multipliers-missing", "in-blocks", "too-many-bytes", "all-gather by hand"]
 def cyclic_lu(A):
     def body(mine):
@@ -2513,7 +2783,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% nothing done exercise="10.8" score=0 diagnoses=["nothing-done", "not-counted-yet", "no all-reduce"] near=["too-much-work"]
+# %% nothing done exercise="10.8" score=0 diagnoses=["nothing-done", "not-counted-yet", "no all-reduce"] near=["too-much-work", "slice-a-row-late"]
 def cyclic_lu(A):
     return jax.shard_map(lambda mine: mine, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
@@ -2670,7 +2940,7 @@ def cyclic_lu(A):
     return lax.with_sharding_constraint(factors, P(None, "x"))
 
 
-# %% averages for sums exercise="10.8" score=0 diagnoses=["averaged", "not-counted-yet"] near=["multipliers-negative"]
+# %% averages for sums exercise="10.8" score=0 diagnoses=["averaged", "not-counted-yet"] near=["multipliers-negative", "not-finite"]
 def cyclic_lu(A):
     def body(mine):
         rounds, _, _ = mine.shape
@@ -2780,7 +3050,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% masks, and a step too few exercise="10.8" score=0 diagnoses=["last-step-missing", "not-counted-yet", "too-much-work"] near=["last-round-missing", "mask-in-blocks", "averaged"]
+# %% masks, and a step too few exercise="10.8" score=0 diagnoses=["last-step-missing", "not-counted-yet", "too-much-work"] near=["last-round-missing", "mask-in-blocks", "averaged", "columns-before-too"]
 def cyclic_lu(A):
     def body(mine):
         rounds, _, n = mine.shape
@@ -2798,6 +3068,89 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
+# %% sent by the owner as in blocks exercise="10.8" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["in-blocks", "mask-in-blocks"]
+def cyclic_lu(A):
+    def body(A):
+        q, one, n = A.shape
+        p = lax.axis_size("x")
+        me = lax.axis_index("x")
+        M = A[:, 0]
+        for k in range(n):
+            s = k // p
+            c = k
+            sub = M[s:, c:]
+            ids = jnp.arange(s, q) * p + me
+            row = lax.psum(jnp.where(me == k // q, sub[0], 0), "x")
+            f = sub[:, k - c] / row[k - c]
+            cols = jnp.arange(c, n)
+            new = jnp.where(cols > k, sub - f[:, None] * row, jnp.where(cols == k, f[:, None], sub))
+            M = M.at[s:, c:].set(jnp.where((ids > k)[:, None], new, sub))
+        return M[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% the slice a row late exercise="10.8" score=0 diagnoses=["slice-a-row-late", "not-counted-yet"] near=["last-of-each-round"]
+def cyclic_lu(A):
+    def body(A):
+        q, one, n = A.shape
+        p = lax.axis_size("x")
+        me = lax.axis_index("x")
+        M = A[:, 0]
+        for k in range(n):
+            s = min((k + 1) // p, q - 1)
+            c = k
+            sub = M[s:, c:]
+            ids = jnp.arange(s, q) * p + me
+            row = lax.psum(jnp.where(me == k % p, sub[0], 0), "x")
+            f = sub[:, k - c] / row[k - c]
+            cols = jnp.arange(c, n)
+            new = jnp.where(cols > k, sub - f[:, None] * row, jnp.where(cols == k, f[:, None], sub))
+            M = M.at[s:, c:].set(jnp.where((ids > k)[:, None], new, sub))
+        return M[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% the row of place k exercise="10.8" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["slice-a-row-late", "in-blocks"]
+def cyclic_lu(A):
+    def body(A):
+        q, one, n = A.shape
+        p = lax.axis_size("x")
+        me = lax.axis_index("x")
+        M = A[:, 0]
+        for k in range(n):
+            s = k // p
+            c = k
+            sub = M[s:, c:]
+            ids = jnp.arange(s, q) * p + me
+            row = lax.psum(jnp.where(me == k % p, M[min(k, q - 1), c:], 0), "x")
+            f = sub[:, k - c] / row[k - c]
+            cols = jnp.arange(c, n)
+            new = jnp.where(cols > k, sub - f[:, None] * row, jnp.where(cols == k, f[:, None], sub))
+            M = M.at[s:, c:].set(jnp.where((ids > k)[:, None], new, sub))
+        return M[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% rows masked, and columns not exercise="10.8" score=0 diagnoses=["columns-before-too", "not-counted-yet", "too-much-work"] near=["mask-in-blocks", "last-step-missing"]
+def cyclic_lu(A):
+    @jax.shard_map(in_specs=P(None, "x"), out_specs=P(None, "x"))
+    def body(A):
+        q, _, n = A.shape
+        p, me = lax.axis_size("x"), lax.axis_index("x")
+        M = A[:, 0]
+        ids = jnp.arange(q) * p + me
+        for k in range(n - 1):
+            row = lax.psum(jnp.where(me == k % p, M[k // p], 0), "x")
+            f = jnp.where(ids > k, M[:, k] / row[k], 0)
+            M = (M - f[:, None] * row).at[:, k].set(jnp.where(ids > k, f, M[:, k]))
+        return M[:, None]
+
+    return body(A)
+
+
 # %% left to the compiler, there and back exercise="10.5" score=0 diagnoses=["error-of-xla", "no-shard-map"] naive=true near=["not-finite"]
 def poisson(f):
     k0, k1, k2 = map(wave_numbers, f.shape)
@@ -2805,3 +3158,27 @@ def poisson(f):
     a = jnp.fft.fftn(f)
     a = jnp.where(squares == 0, 0, a / jnp.where(squares == 0, 1, squares))
     return jnp.fft.ifftn(a).real
+
+
+# %% a small number added exercise="10.5" score=0 diagnoses=["divided-by-almost-zero", "not-counted-yet"] near=["not-finite", "mean-kept"]
+def _forth(m):
+    m = lax.all_to_all(jnp.fft.fft(m, axis=2), "y", 2, 1, tiled=True)
+    m = lax.all_to_all(jnp.fft.fft(m, axis=1), "x", 1, 0, tiled=True)
+    return jnp.fft.fft(m, axis=0)
+
+
+def _back(m):
+    m = lax.all_to_all(jnp.fft.ifft(m, axis=0), "x", 0, 1, tiled=True)
+    m = lax.all_to_all(jnp.fft.ifft(m, axis=1), "y", 1, 2, tiled=True)
+    return jnp.fft.ifft(m, axis=2)
+
+
+def poisson(f):
+    def body(m, a, b, c):
+        k2 = a[:, None, None] ** 2 + b[None, :, None] ** 2 + c[None, None, :] ** 2
+        return _back(_forth(m) / (k2 + 1e-6)).real
+
+    ks = [wave_numbers(n) for n in f.shape]
+    return jax.shard_map(body, in_specs=(P("x", "y"), P(), P("x"), P("y")), out_specs=P("x", "y"))(
+        f, *ks
+    )

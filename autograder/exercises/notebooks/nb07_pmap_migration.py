@@ -499,6 +499,8 @@ REGRESSION: Final = Exercise(
         "adds the all-reduces, since the mean goes over all examples.",
     ),
     diagnoses={
+        "in-a-container": "Is it all that lax.scan returns? That is a pair: what was carried, and "
+        "what was stacked.",
         "over-the-cap": "There is room for w, and for an eighth of X and of y. Are both of these "
         "cut, and along the examples?",
         "all-gather": "Nothing has to be collected where each device has whole examples, and the "

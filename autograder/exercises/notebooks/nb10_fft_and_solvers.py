@@ -8,6 +8,7 @@ not divide by their number; so what is cut over a line is as long as the square 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -348,6 +349,8 @@ SLAB: Final = Exercise(
                 "part-of-dimension-1": lambda x: _in_parts(x, _in_the_end(x.shape), 0, 1, 2),
                 "dimension-1-again": _in_stages(_of_slabs, (1, 2), (1,)),
                 "dimension-2-again": _in_stages(_of_slabs, (1, 2), (2,)),
+                "dimension-2-twice": lambda x: np.fft.fft(np.fft.fftn(x, axes=(0, 2)), axis=2),
+                "planes-too-late": _in_stages(_of_slabs, (0,), (1, 2)),
                 "inverse": _backwards(0, 1, 2),
                 "inverse-along-0": _backwards_along(0),
                 "inverse-along-1": _backwards_along(1),
@@ -386,6 +389,10 @@ SLAB: Final = Exercise(
         "part of it, and once more when it was whole. fftn transforms along all dimensions.",
         "part-of-dimension-1": "You transformed along dimension 1 while each device had only a "
         "part of it: after the exchange it is cut. It has to be done before.",
+        "dimension-2-twice": "Dimension 2 is transformed twice, and dimension 1 not at all.",
+        "planes-too-late": "You transformed along dimension 0 before the exchange and along the "
+        "others after it. At both times a device had only a part of one of these dimensions: x is "
+        "sharded in dimension 0 first, and in dimension 1 afterwards.",
         "dimension-1-again": "After the exchange you transformed along dimension 1 once more, of "
         "which each device then has only a part. Which dimension is still to be transformed?",
         "dimension-2-again": "After the exchange you transformed along dimension 2 once more: "
@@ -570,6 +577,7 @@ def _poisson(
     exponent: int = 2,
     corners: bool = False,
     back: Callable[[Any], Any] = np.fft.ifftn,
+    added: float = 0,
 ) -> Any:
     """The solution of Poisson's equation in a periodic box.
 
@@ -584,6 +592,7 @@ def _poisson(
         exponent: of each wave number, in the sum.
         corners: whether each device makes zero of the first wave that it has.
         back: the transform by which the waves go back.
+        added: a small number that is added to each sum of squares.
     """
     k = [numbers(n) for n in f.shape]
     if not own:
@@ -593,7 +602,7 @@ def _poisson(
     lengths = [n // parts for n, parts in zip(f.shape, _in_the_end(f.shape), strict=True)]
     if blocks:
         k = [np.tile(numbers(size), n // size) for n, size in zip(f.shape, lengths, strict=True)]
-    sums = k[0][:, None, None] ** exponent + k[1][:, None] ** exponent + k[2] ** exponent
+    sums = k[0][:, None, None] ** exponent + k[1][:, None] ** exponent + k[2] ** exponent + added
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(sums == 0, mean, sign * np.power(sums, -float(power)))
     if corners:
@@ -627,6 +636,9 @@ POISSON: Final = Exercise(
                 "sum-of-numbers": lambda f: _poisson(f, exponent=1),
                 "every-corner": lambda f: _poisson(f, corners=True),
                 "there-again": lambda f: _poisson(f, back=np.fft.fftn),
+                "divided-by-almost-zero": AnyOf(
+                    partial(_poisson, added=10.0**-digits) for digits in range(2, 16)
+                ),
             },
             under_mesh=True,
         ),
@@ -665,6 +677,9 @@ POISSON: Final = Exercise(
         "every-corner": "Each device makes zero of the first wave that it has. The wave of number "
         "zero is on one device only.",
         "there-again": "The way back is a transform as the way there; expected its inverse.",
+        "divided-by-almost-zero": "A small number is added to the sum of squares, so the wave of "
+        "number zero is divided by almost zero and swamps all others. u has mean zero: that wave "
+        "is to be multiplied by 0.",
         "shapes-do-not-fit": "Between the way there and the way back, the waves are laid out as "
         "P(None, 'x', 'y'), and a vector of numbers has to be cut as its dimension is there.",
         "not-finite": "The wave of number zero is divided by zero.",
@@ -718,6 +733,48 @@ def _cg(
     return (x, r, p)[gives].astype(np.float32)
 
 
+def _cg_by_devices(
+    A: Any,  # noqa: N803
+    b: Any,
+    own_first: bool = False,
+    averaged: str = "",
+    own_block: bool = False,
+    early: bool = False,
+) -> Any:
+    """Steps of conjugate gradients, with a mistake in what the devices have to add up.
+
+    Args:
+        A: the matrix.
+        b: the right side.
+        own_first: whether the square before the first step is of a device's own part alone.
+        averaged: what is averaged over the devices: of "first", that square, "product", that of the
+            direction with A times it, and "square".
+        own_block: whether A times the direction is made with a device's own square block of A.
+        early: whether x takes the next direction in each step.
+    """
+    p = next(devices for devices, (size, _) in SYSTEMS.items() if size == len(b))
+    A, b = A.astype(np.float64), b.astype(np.float64).reshape(p, -1)  # noqa: N806
+    blocks = A.reshape(p, b.shape[1], p, b.shape[1])
+
+    def total(name: str, left: Any, right: Any) -> Any:
+        parts = (left * right).sum(1, keepdims=True)
+        if name == "first" and own_first:
+            return parts
+        return np.full_like(parts, parts.mean() if name in averaged.split() else parts.sum())
+
+    x, r, d, square = np.zeros_like(b), b, b, total("first", b, b)
+    for _ in range(STEPS):
+        q = (A @ d.ravel()).reshape(b.shape)
+        if own_block:
+            q = np.einsum("iaib,ib->ia", blocks, d)
+        step = square / total("product", d, q)
+        r = r - step * q
+        old, square = square, total("square", r, r)
+        following = r + square / old * d
+        x, d = x + step * (following if early else d), following
+    return x.ravel().astype(np.float32)
+
+
 GRADIENTS: Final = Exercise(
     id="10.6",
     title="Conjugate gradients",
@@ -757,6 +814,13 @@ GRADIENTS: Final = Exercise(
                 "solved-outright": lambda A, b: np.linalg.solve(A, b),  # noqa: N803
                 "the-residual": lambda A, b: _cg(A, b, gives=1),  # noqa: N803
                 "the-direction": lambda A, b: _cg(A, b, gives=2),  # noqa: N803
+                "first-square-of-its-own": partial(_cg_by_devices, own_first=True),
+                "averaged": AnyOf(
+                    partial(_cg_by_devices, averaged=averaged)
+                    for averaged in ("first", "product", "square", "first square", "product square")
+                ),
+                "own-block-of-A": partial(_cg_by_devices, own_block=True),
+                "next-direction": partial(_cg_by_devices, early=True),
             },
             under_mesh=True,
         ),
@@ -807,10 +871,21 @@ GRADIENTS: Final = Exercise(
         "It is out of date after the first step.",
         "the-residual": "That is the residual, and not x.",
         "the-direction": "That is the next direction, and not x.",
+        "values": "Is each product of two vectors a sum over all devices? There are three: two in "
+        "each step, and one before the first.",
+        "first-square-of-its-own": "The square before the first step is each device's own: "
+        "residual times residual is to be added up over the devices there, too.",
+        "averaged": "One product of two vectors is an average over the devices (pmean), and "
+        "another is a sum. Every one has to be a sum.",
+        "own-block-of-A": "Each device multiplies its own part of direction by a square block of "
+        "A. Its rows of the product need all of direction.",
+        "next-direction": "x moves along the next direction. It is to move along the one that the "
+        "step was found for, before the direction changes.",
         "not-replicated": "What every device is to have alike has to come from an all-reduce.",
         "too-many-bytes": "In a step, direction alone has to come to every device, and two single "
         "numbers are added up. A square of the residual is known from the step before, and can be "
-        "carried; A, and what does not change from step to step, need not be gathered in it.",
+        "carried; A, and what does not change from step to step, need not be gathered in it. And a "
+        "device has its rows of A @ direction without any all-reduce.",
         "no all-gather": "A device's rows of A need all of direction.",
         "no all-reduce": "A product of two vectors is a sum over all devices.",
         "no-shard-map": "Left to the compiler, it may be good or not: here you decide.",
@@ -883,6 +958,19 @@ def _masked_by_place(A: Any, in_turn: bool) -> Any:  # noqa: N803
         below = places > (k % rows if in_turn else k)
         made[below, k] /= row[k]
         made[below, k + 1 :] -= np.outer(made[below, k], row[k + 1 :])
+    return made.astype(np.float32)
+
+
+def _by_own_pivots(A: Any) -> Any:  # noqa: N803
+    """The factorisation where each device divides by the number in column k of a row of its own."""
+    made = A.astype(np.float64)
+    rows = _rows_of(len(A))
+    first = np.arange(len(A)) // rows * rows
+    with np.errstate(all="ignore"):
+        for k in range(len(A)):
+            row, pivots = made[k].copy(), made[first + k % rows, k]
+            made[k + 1 :, k] /= pivots[k + 1 :]
+            made[k + 1 :, k + 1 :] -= np.outer(made[k + 1 :, k], row[k + 1 :])
     return made.astype(np.float32)
 
 
@@ -964,6 +1052,26 @@ def _by_places(LU: Any, b: Any) -> Any:  # noqa: N803
     return x.reshape(b.shape).astype(np.float32)
 
 
+def _number_itself_too(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution where the forward pass takes number k's multiple off number k, too."""
+    packed, x = LU.astype(np.float64), b.astype(np.float64)
+    for k in range(len(b)):
+        x[k:] -= packed[k:, k] * x[k]
+    return _by_factors(LU, x, forward=False)
+
+
+def _divided_twice(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution, each number divided by U's diagonal once more when it is stored."""
+    return (_by_factors(LU, b) / np.diag(LU)).astype(np.float32)
+
+
+def _without_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution where the back pass ends before number 0."""
+    x = _by_factors(LU, b)
+    x[0] *= LU[0, 0]
+    return x
+
+
 def _ones_in_u(LU: Any, b: Any) -> Any:  # noqa: N803
     """The solution where U is taken to have ones on its diagonal, too."""
     packed = LU.astype(np.float64)
@@ -1013,6 +1121,7 @@ ELIMINATION: Final = Exercise(
                 "gauss-jordan-n-times": lambda A: _factored(A, above=0),  # noqa: N803
                 "averaged": lambda A: _factored(A, below=_devices_of(len(A))),  # noqa: N803
                 "ones-in-u": _crout,
+                "own-pivots": _by_own_pivots,
                 "nothing-done": lambda A: A,  # noqa: N803
             },
             under_mesh=True,
@@ -1045,6 +1154,9 @@ ELIMINATION: Final = Exercise(
                 "u-before-l": _u_before_l,
                 "averaged": _averaged,
                 "numbers-of-the-block": _by_places,
+                "number-itself-too": _number_itself_too,
+                "divided-twice": _divided_twice,
+                "first-left-out": _without_the_first,
                 "one-matrix": lambda LU, b: np.linalg.solve(LU, b),  # noqa: N803
             },
             under_mesh=True,
@@ -1117,6 +1229,12 @@ ELIMINATION: Final = Exercise(
         "they are taken off. The diagonal that is kept is that of U; L's has ones.",
         "back-from-the-first": "The back pass runs from the first number to the last. U x = y is "
         "solved from the last to the first.",
+        "own-pivots": "Each device divides column k by the number in a row of its own block; "
+        "expected row[k], of the row that all devices got.",
+        "number-itself-too": "In step k of the forward pass, number k changes, too. Only those "
+        "below it do.",
+        "divided-twice": "Each number is divided by U's diagonal twice.",
+        "first-left-out": "The back pass ends before number 0: it runs from n - 1 to 0.",
         "never-divided": "U's diagonal has no ones: each number of x is divided by its own.",
         "one-matrix": "That is the solution for LU as if it were one matrix.",
         "not-replicated": "What every device is to have alike has to come from an all-reduce.",
@@ -1182,6 +1300,35 @@ def _masked_in_blocks(A: Any) -> Any:  # noqa: N803
     return made.astype(np.float32)
 
 
+def _with_row(
+    A: Any,  # noqa: N803
+    sent: Callable[[int, int, int], tuple[int, int]],
+    from_row: Callable[[int, int, int], int] = lambda k, p, rounds: k // p,
+    columns_masked: bool = True,
+) -> Any:
+    """The factorisation of rows that are dealt out, with a mistake in what is sent or changed.
+
+    Args:
+        A: the matrix, its rows dealt out.
+        sent: the place and the device of the row that is sent, by the step, the number of devices
+            and that of rounds.
+        from_row: the first place whose rows change.
+        columns_masked: whether the columns before the step's own are left as they are.
+    """
+    made = A.astype(np.float64)
+    rounds, p, n = A.shape
+    place, device = np.indices((rounds, p))
+    with np.errstate(all="ignore"):
+        for k in range(n):
+            row = made[sent(k, p, rounds)].copy()
+            below = (place * p + device > k) & (place >= from_row(k, p, rounds))
+            multiples = made[below, k] / row[k]
+            first = k + 1 if columns_masked else 0
+            made[below, first:] -= np.outer(multiples, row[first:])
+            made[below, k] = multiples
+    return made.astype(np.float32)
+
+
 def _without_steps(A: Any, left_out: Callable[[int, int], bool]) -> Any:  # noqa: N803
     """The factorisation without some of its steps.
 
@@ -1232,6 +1379,14 @@ DEALT: Final = Exercise(
                     A, lambda i, d, _, left: i + left * d
                 ),
                 "nothing-done": lambda A: A,  # noqa: N803
+                "slice-a-row-late": lambda A: _with_row(  # noqa: N803
+                    A,
+                    lambda k, p, rounds: (min((k + 1) // p, rounds - 1), k % p),
+                    lambda k, p, rounds: min((k + 1) // p, rounds - 1),
+                ),
+                "columns-before-too": lambda A: _with_row(  # noqa: N803
+                    A, lambda k, p, rounds: (k // p, k % p), columns_masked=False
+                ),
             },
             under_mesh=True,
         ),
@@ -1287,6 +1442,12 @@ DEALT: Final = Exercise(
         "numbers-in-blocks": "What is left is numbered in blocks, all of the first device's and "
         "then all of the next one's. From one row of a device to its next, it is p rows.",
         "nothing-done": "That is A, as it came.",
+        "slice-a-row-late": "In the last step of each round the slice begins a row too late: the "
+        "row that is sent is then the last device's next one, and not row k.",
+        "not-finite": "Is the row that is sent in step k really row k, of [k // p, k % p]? Another "
+        "one may have a zero in column k by then.",
+        "columns-before-too": "Columns before column k are changed, too. They hold L by then, and "
+        "only those after column k change.",
         "unknown-times": "The bounds of a loop have to be the same Python numbers on all devices; "
         "what lax.axis_index gives is not.",
         "added-by-the-compiler": "Is A reshaped outside the body, or cut otherwise than it came? A "
