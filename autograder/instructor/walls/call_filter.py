@@ -38,6 +38,8 @@ NEWER: Final = {
 ABSENT: Final = (
     # its arguments lie in memory, where no filter looks: whoever hears this takes `clone`
     "clone3",
+    # memory that no process need hold; without these it has a name, and a limit
+    "memfd_create", "memfd_secret", "shmget",
     # whoever hears this does without
     "io_uring_setup", "io_uring_enter", "io_uring_register",
 )  # fmt: skip
