@@ -9,6 +9,7 @@ import errno
 import functools
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 REFUSAL: Final = errno.EPERM
@@ -72,6 +73,12 @@ def filter_file() -> str:
     """
     file = _written()
     return f"/proc/{os.getpid()}/fd/{file}" if file is not None else ""
+
+
+def filter_bytes() -> bytes:
+    """The filter as the kernel takes it; empty where there is no libseccomp."""
+    path = filter_file()
+    return Path(path).read_bytes() if path else b""
 
 
 @functools.cache
