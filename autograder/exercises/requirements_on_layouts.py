@@ -67,6 +67,8 @@ class Feeds:
         caps: for each, the most bytes of arguments that a device may hold; empty for any number.
         mistakes: for each diagnosis of what is over the cap, into how many blocks each dimension of
             each argument is cut where it explains that.
+        blocks: into how many blocks a right answer cuts each dimension of each argument; with it,
+            a verdict says which arguments are not laid out so, where they are few.
     """
 
     answer: str
@@ -77,6 +79,7 @@ class Feeds:
     picture: str = ""
     caps: tuple[int, ...] = ()
     mistakes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
+    blocks: tuple[Shape, ...] = ()
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autograder.exercises.requirements_on_values import AnyOf
 from autograder.processes import ProcessCase, Spec
 
 
@@ -43,6 +44,6 @@ class OnProcesses:
     cases: Callable[[np.random.Generator], Sequence[ProcessCase]]
     reference: Callable[[ProcessCase], Sequence[Expected]] = lambda _: ()
     files: Callable[[ProcessCase], Mapping[str, np.ndarray]] | None = None
-    mistakes: Mapping[str, Callable[[ProcessCase], Sequence[np.ndarray]]] = field(
+    mistakes: Mapping[str, Callable[[ProcessCase], Sequence[np.ndarray]] | AnyOf] = field(
         default_factory=dict
     )

@@ -131,13 +131,16 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
     To do nothing is cheap, and leaves things where they are: without this, a function that gives
     back what it is given would earn points for it. Values come first, then places, then costs. And
     before all of them that it is the program's own doing, where it is to be written by hand: else
-    `A @ B` would earn most of the points of a notebook about products.
+    `A @ B` would earn most of the points of a notebook about products. The same holds where the
+    work is to be left to the compiler: else 7.2's `by_vmap = normalised` would earn nearly all.
     """
     unmet: dict[str, int] = {}
     others: set[str] = set()
+    left = {r.answer for r in exercise.requirements if _leaves_to_compiler(r)}
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         if not finding.met:
-            rank = -1 if finding.diagnosis in NOT_BY_HAND else _rank(requirement)
+            first_of_all = finding.diagnosis in NOT_BY_HAND or _leaves_to_compiler(requirement)
+            rank = -1 if first_of_all else _rank(requirement)
             unmet[finding.answer] = min(rank, unmet.get(finding.answer, rank))
         lacks = isinstance(requirement, Requests) and requirement.some and not finding.met
         if lacks or finding.diagnosis == "added-by-the-compiler":
@@ -146,7 +149,7 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
         first = unmet.get(finding.answer, 2)
         not_its_own = finding.answer in others and _rank(requirement) == 2
         if finding.met and (_rank(requirement) > first or not_its_own):
-            by_hand = first < 0 or (not_its_own and first == 2)
+            by_hand = (first < 0 and finding.answer not in left) or (not_its_own and first == 2)
             waits_for = "does the work by hand" if by_hand else "does what the exercise asks"
             yield finding.but(
                 met=False,
@@ -155,6 +158,11 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
             )
         else:
             yield finding
+
+
+def _leaves_to_compiler(requirement: Requirement) -> bool:
+    """Whether an answer must have no collectives by hand, so that another's cannot stand in."""
+    return isinstance(requirement, Requests) and not requirement.mapped
 
 
 def _rank(requirement: Requirement) -> int:

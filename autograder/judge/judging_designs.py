@@ -1,8 +1,11 @@
 """The judge's eye for designs: layouts and a training step, first their values, then their time."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final
 
+import jax
 import numpy as np
 
 from autograder import programs
@@ -14,9 +17,13 @@ from autograder.judge.judging_layouts import rebuild
 from autograder.judge.judging_times import in_mb, in_time, most_of_it
 from autograder.judge.judging_values import judge_runs
 from autograder.judge.running_programs import DRAWS, Run
+from autograder.judge.scaled_values import in_words
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
 from autograder.programs import BFLOAT16, LaidOut
+
+NEAR: Final = 2e-6
+"""How far off a change may be that is a multiple of the right one, as a share of the largest."""
 
 ALL_OF_IT = 1.03
 """Up to how many times its share a device works that repeats nothing: XLA counts a little more."""
@@ -59,7 +66,7 @@ def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int)
         [f"`{name}` of layer {layer}" for layer in range(plan.layers) for name in plan.parameters],
     )
     if not values.met:
-        return _never_summed(requirement, runs, values)
+        return _of_changes(requirement, runs, values)
     held = dict(
         zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
     )
@@ -82,9 +89,98 @@ def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int)
     return found
 
 
+def _of_changes(requirement: Designs, runs: Sequence[Run], values: Finding) -> Finding:
+    """The finding for wrong values, with its cause where the parameters' changes show one."""
+    if values.diagnosis not in ("values", "copies-disagree"):
+        return values
+    factor = _factor_of_changes(requirement, runs)
+    if factor is not None:
+        said = f"Every change of a parameter is {in_words(factor)} what it should be."
+        return values.problem("another-rate", said)
+    if _is_reduced_again(requirement, runs):
+        return values.problem("reduced-again", "The values are wrong.")
+    return _never_summed(requirement, runs, values)
+
+
+def _factor_of_changes(requirement: Designs, runs: Sequence[Run]) -> float | None:
+    """What all changes have been multiplied by, where it is one number in every case."""
+    factors = []
+    for draws, ran in runs:
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            wanted = requirement.reference(*inputs)
+            right = _in_one([w - given for w, given in zip(wanted, inputs, strict=False)])
+            came = _in_one([np.asarray(o) - i for o, i in zip(outputs, inputs, strict=False)])
+            if came.shape != right.shape or not np.isfinite(came).all():
+                return None
+            factors.append(float(came @ right / (right @ right)))
+            largest = max(float(np.max(np.abs(each))) for each in (*inputs[: len(wanted)], came))
+            if np.max(np.abs(came - factors[-1] * right)) > NEAR * largest:
+                return None
+    alike = all(math.isclose(each, factors[0], rel_tol=1e-3) for each in factors)
+    return factors[0] if alike else None
+
+
+def _in_one(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.ravel(each).astype(np.float64) for each in arrays])
+
+
+def _is_reduced_again(requirement: Designs, runs: Sequence[Run]) -> bool:
+    """Whether each device's change is the sum, or the mean, of the changes of several devices.
+
+    Each device has its piece of the gradient, and these pieces are of different parameters.
+    """
+    found: set[tuple[tuple[str, ...], bool]] | None = None
+    for draws, ran in runs:
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            wanted = requirement.reference(*inputs)
+            ways = set(_ways_of_reducing(inputs, outputs, wanted))
+            found = ways if found is None else found & ways
+    return bool(found)
+
+
+def _ways_of_reducing(
+    inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array], wanted: Sequence[np.ndarray]
+) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Yield over which axes changes may have been reduced, and whether to their mean."""
+    sharding = outputs[0].sharding
+    if not isinstance(sharding, jax.NamedSharding):
+        return
+    names, devices = sharding.mesh.axis_names, sharding.mesh.devices
+    places = {device: place for place, device in np.ndenumerate(devices)}
+    for over in (s for size in range(1, len(names) + 1) for s in combinations(names, size)):
+        for mean in (False, True):
+            if all(
+                is_near(shard.data, given[shard.index] + reduced)
+                for output, given, right in zip(outputs, inputs, wanted, strict=False)
+                for shard, reduced in _reduced(output, right - given, places, names, over, mean)
+            ):
+                yield over, mean
+
+
+def _reduced(
+    output: jax.Array,
+    change: np.ndarray,
+    places: Mapping[jax.Device, tuple[int, ...]],
+    names: Sequence[str],
+    over: Sequence[str],
+    mean: bool,
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yield each shard with the changes of its group of devices, reduced."""
+
+    def group(device: jax.Device) -> tuple[int, ...]:
+        return tuple(i for i, n in zip(places[device], names, strict=True) if n not in over)
+
+    pieces: dict[tuple[int, ...], list[np.ndarray]] = {}
+    for shard in output.addressable_shards:
+        pieces.setdefault(group(shard.device), []).append(change[shard.index])
+    for shard in output.addressable_shards:
+        total = np.sum(pieces[group(shard.device)], axis=0)
+        yield shard, total / len(pieces[group(shard.device)]) if mean else total
+
+
 def _never_summed(requirement: Designs, runs: Sequence[Run], values: Finding) -> Finding:
     """The finding for wrong values, unless each device's follow from a part of the batch alone."""
-    if requirement.of_own_tokens is None or values.diagnosis not in ("values", "copies-disagree"):
+    if requirement.of_own_tokens is None:
         return values
     for draws, ran in runs:
         for inputs, outputs in zip(draws, ran.outputs, strict=True):

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import jax
 import numpy as np
@@ -23,6 +24,10 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 SLACK = 1.5
 """How much more than its share a device may do: what communicates takes some operations too."""
+
+
+MAX_NAMED: Final = 2
+"""Up to how many arguments are named that are laid out otherwise than in a right answer."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,28 @@ def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int
             f"The shardings are right, but in the wrong order: they have to be those of "
             f"{', '.join(names)}, in this order.",
         )
-    return found
+    return _with_what_differs(requirement, piece, found, basis)
+
+
+def _with_what_differs(
+    requirement: Feeds, piece: Placements, found: Finding, basis: Finding
+) -> Finding:
+    """The finding, with which arguments are laid out otherwise than in a right answer."""
+    layouts = lay_out(requirement.arguments, requirement.shapes[0], piece, basis)
+    if isinstance(layouts, Finding) or not requirement.blocks:
+        return found
+    differ = [
+        name
+        for name, layout, counts in zip(
+            requirement.arguments, layouts, requirement.blocks, strict=True
+        )
+        if layout.counts != counts
+    ]
+    if not 1 <= len(differ) <= MAX_NAMED:
+        return found
+    named = " and ".join(differ)
+    said = f"The other arguments are laid out well; {named} {'are' if differ[1:] else 'is'} not."
+    return found.but(difference=f"{found.difference} {said}")
 
 
 def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:

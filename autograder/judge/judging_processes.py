@@ -5,13 +5,12 @@ says of blocks and values is looked at here.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import jax
 import numpy as np
 
 from autograder.evidence import OwnArray, ProcessResult, Run, Runs, Shards, Value
-from autograder.exercises import Exercise, Expected, OnProcesses
+from autograder.exercises import Exercise, Expected, OnProcesses, ways_of
 from autograder.judge.arrays_of_processes import (
     MalformedRunsError,
     all_that_came,
@@ -22,12 +21,10 @@ from autograder.judge.arrays_of_processes import (
     rows_like,
     whole,
 )
+from autograder.judge.differing_blocks import NEAR, how_far_off, how_rows_differ, how_values_differ
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout, difference
 from autograder.processes import ProcessCase
-
-NEAR: Final = 1e-5
-"""How far off a value may be, as a share of the largest."""
 
 Wrong = tuple[str, str]
 
@@ -145,11 +142,23 @@ def _judge_part(
     other = difference(target, made)
     if other is not None:
         return basis.problem(other.diagnosis, other.sentence)
+    blocks = [
+        (
+            array_of(shard.contents),
+            wanted.values[tuple(slice(start, stop) for start, stop in shard.block)],
+        )
+        for part in shards
+        for shard in part.shards
+    ]
+    if any(how_far_off(came, right) for came, right in blocks):
+        differ = how_values_differ(*zip(*blocks, strict=True))
+        if differ:
+            return given.problem(differ[0], f"The layout is right. {differ[1]}")
     for part in shards:
         for shard in part.shards:
             block = tuple(slice(start, stop) for start, stop in shard.block)
             values = array_of(shard.contents)
-            off = _off(values, wanted.values[block])
+            off = how_far_off(values, wanted.values[block])
             start = rows_like(values, wanted.values, shard.block) if off else None
             if start is not None:
                 return given.problem(
@@ -160,7 +169,8 @@ def _judge_part(
                 )
             if off:
                 said = f"The layout is right. On device {shard.device}, {off}"
-                return given.problem("values", said)
+                named = how_rows_differ(values, wanted.values, block)
+                return given.problem(named or "values", said)
     return basis.but(met=True)
 
 
@@ -186,22 +196,15 @@ def _judge_whole(wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Fi
                 f"Process 0 and process {number} returned different values; expected the same ones "
                 f"in every process.",
             )
-    off = _off(arrays[0], wanted)
+    off = how_far_off(arrays[0], wanted)
+    if off and wanted.ndim > 1:
+        differ = how_values_differ(arrays, [wanted] * len(arrays))
+        if differ:
+            return basis.problem(*differ)
+        named = how_rows_differ(arrays[0], wanted, [slice(None)] * wanted.ndim)
+        if named:
+            return basis.problem(named, off[:1].upper() + off[1:])
     return basis.problem("values", off[:1].upper() + off[1:]) if off else basis.but(met=True)
-
-
-def _off(came: np.ndarray, wanted: np.ndarray) -> str:
-    """Which value is furthest off, in words; nothing where all are near enough."""
-    if came.shape != wanted.shape:
-        return f"the block has shape {came.shape}; expected {wanted.shape}."
-    scale = max(1.0, float(np.abs(wanted).max(initial=0)))
-    with np.errstate(invalid="ignore"):
-        off = np.abs(came.astype(np.complex128) - wanted)
-    if not off.size or bool((off <= NEAR * scale).all()):
-        return ""
-    place = np.unravel_index(int(np.nanargmax(np.where(np.isnan(off), np.inf, off))), off.shape)
-    at = f"the value at {tuple(map(int, place))}" if place else "the value"
-    return f"{at} is {came[place]:g}; expected {wanted[place]:g}."
 
 
 def _known_mistake(
@@ -212,12 +215,13 @@ def _known_mistake(
         all_that_came([r.parts[place] for r in results]) for place in range(len(results[0].parts))
     ]
     right = [each.values for each in requirement.reference(case)]
-    for diagnosis, mistaken in requirement.mistakes.items():
+    ways = [(name, way) for name, each in requirement.mistakes.items() for way in ways_of(each)]
+    for diagnosis, mistaken in ways:
         would = [np.asarray(array) for array in mistaken(case)]
-        if not any(map(_off, would, right)):
+        if not any(map(how_far_off, would, right)):
             continue  # this case does not show that mistake, so it is another
         if len(would) == len(came) and all(
-            arrays and not any(_off(array, other) for array in arrays)
+            arrays and not any(how_far_off(array, other) for array in arrays)
             for arrays, other in zip(came, would, strict=True)
         ):
             return diagnosis
@@ -269,7 +273,7 @@ def _wrong_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
         if file.contents.dtype != wanted[file.name].dtype:
             came = file.contents.dtype
             return "dtype", f"{file.name} has dtype {came}; expected that of the array."
-        off = _off(array_of(file.contents), wanted[file.name])
+        off = how_far_off(array_of(file.contents), wanted[file.name])
         if off:
             return "values", f"In {file.name}, {off}"
     return None

@@ -3,6 +3,7 @@
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import jax
@@ -17,6 +18,9 @@ LONGEST: Final = 160
 
 LONGEST_CALL: Final = 120
 """The most characters that are shown of a call; of a longer one, the middle is left out."""
+
+MOST_LINES: Final = 6
+"""The most lines of a long text that are shown beside a result."""
 
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """A whole number of which nobody reads all digits."""
@@ -43,6 +47,8 @@ def judge_results(
         wanted = requirement.reference(*case)
         if not _same(result.get("came"), wanted):
             diagnosis, said = _which_mistake(requirement, cases, results)
+            if diagnosis == "other-result":
+                said += _lines_in_question(case, result.get("came"), wanted)
             return basis.problem(
                 diagnosis,
                 said,
@@ -184,6 +190,24 @@ def _is_of_one_kind(came: Any, right: Any) -> bool:
     if isinstance(came, str) and len(came) > 18 and came.lstrip("-").isdigit():
         return _is_number(right)  # evidence writes large whole numbers as text
     return _kind(came).replace("tuple", "list") == _kind(right).replace("tuple", "list")
+
+
+def _lines_in_question(case: Sequence[Any], came: Any, right: Any) -> str:
+    """The lines of a long text that has a word which was counted too often or too seldom.
+
+    A call with such a text is shown in part only, and nobody can see what was read wrong in it.
+    """
+    if not _too_many_and_too_few(came, right):
+        return ""
+    texts = [each for each in case if isinstance(each, str) and each.count("\n") > 1]
+    counted, wanted = Counter(came), Counter(right)
+    word = next((w for w in dict.fromkeys([*right, *came]) if counted[w] != wanted[w]), "")
+    lines = [line.strip() for text in texts for line in text.splitlines() if word in line]
+    if not word or not lines:
+        return ""
+    shown = "; ".join(f"`{line[:LONGEST_CALL]}`" for line in lines[:MOST_LINES])
+    more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
+    return f" The lines that mention {word!r} are {shown}{more}."
 
 
 def _too_many_and_too_few(came: Any, right: Any) -> str:

@@ -7,6 +7,7 @@ whole numbers, so that sums come out the same in whatever order they are added u
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from autograder.errors import ShortError
+from autograder.processes.no_common_disk import refuse_to_write
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 
@@ -154,6 +156,8 @@ class Share:
         Args:
             folders: where the files of all processes are.
         """
+        if not any(given.kind == "folder" for given in self.case.given):
+            sys.addaudithook(refuse_to_write)
         mesh = self.case.mesh()
         return tuple(
             self._made(given, held, mesh, folders)

@@ -24,6 +24,7 @@ from autograder import devices
 from autograder.errors import Fault, TheirError, first_line, their_error, theirs, what_it_raised
 from autograder.processes.addressable import leaving
 from autograder.processes.cases import NotHereError, Rows
+from autograder.processes.no_common_disk import REFUSED_WRITES
 from autograder.processes.packing import PackedFunction
 
 LOOPBACK: Final = "127.0.0.1"
@@ -179,6 +180,9 @@ def _raised(
     """A diagnosis of an error, and what is said of it."""
     if isinstance(error, NotHereError):
         return "not-here", f"Your function raised {their_error(error, function)}."
+    if isinstance(error, OSError) and REFUSED_WRITES:
+        error = REFUSED_WRITES[0]
+        return "no-common-disk", f"Your function raised {their_error(error, function)}."
     if isinstance(error, FileNotFoundError):
         return "file-not-found", f"Your function raised {their_error(error, function)}."
     words = first_line(error)

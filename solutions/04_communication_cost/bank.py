@@ -1110,3 +1110,21 @@ mib = {
     "add up along x": 96,
     "exchange along x": 6,
 }
+
+
+# %% every half with its suffix exercise="4.1" score=0 diagnoses=["both-halves-with-the-suffix", "unanswered"] near=["done-for-a-kind"]
+def kinds(text):
+    opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    return [o for o in opcodes if any(o.startswith(kind) for kind in KINDS)]
+
+
+# %% what is done under its own name exercise="4.1" score=0 diagnoses=["done-for-a-kind", "unanswered"] near=["both-halves-with-the-suffix"]
+def kinds(text):
+    opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    return [o for o in opcodes if o.removesuffix("-done") in KINDS]
+
+
+# %% both halves, sorted exercise="4.1" score=0 diagnoses=["both-halves", "unanswered"] near=["both-halves-with-the-suffix", "done-for-a-kind"]
+def kinds(text):
+    opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
+    return sorted(o for o in (re.sub("-(start|done)", "", o) for o in opcodes) if o in KINDS)

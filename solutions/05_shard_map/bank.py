@@ -2793,3 +2793,167 @@ def everywhere(x):
         return lax.psum(out, "x").reshape(-1)
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% exps multiplied by their sum exercise="5.2" score=0 diagnoses=["unanswered", "multiplied", "not-counted-yet"] near=["divided-by-the-sum-of-x", "shifted-once-only"]
+def softmax(x):
+    def body(m):
+        largest = lax.pmax(jnp.max(m), "x")
+        e = jnp.exp(m - largest)
+        return e * lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% exps divided by the sum of x exercise="5.2" score=0 diagnoses=["unanswered", "divided-by-the-sum-of-x", "not-counted-yet"] near=["multiplied", "shifted-once-only"]
+def softmax(x):
+    def body(m):
+        largest = lax.pmax(jnp.max(m), "x")
+        e = jnp.exp(m - largest)
+        return e / lax.psum(m.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the largest is subtracted below the line only exercise="5.2" score=0 diagnoses=["unanswered", "shifted-once-only", "not-counted-yet"] near=["multiplied", "divided-by-the-sum-of-x"]
+def softmax(x):
+    def body(m):
+        largest = lax.pmax(jnp.max(m), "x")
+        return jnp.exp(m) / lax.psum(jnp.exp(m - largest).sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the largest for the sum; only a piece of its own block exercise="5.3" score=0 diagnoses=["unanswered", "largest-for-sum", "own-piece-alone"]
+def psum_scatter_ref(blocks):
+    largest = np.max(blocks, axis=0)
+    return [piece.tolist() for piece in np.split(largest, len(blocks))]
+
+
+def all_to_all_ref(blocks):
+    return [np.split(np.array(b), len(blocks))[i].tolist() for i, b in enumerate(blocks)]
+
+
+# %% no piece is exchanged; the sums of the columns exercise="5.3" score=0 diagnoses=["unanswered", "never-summed", "nothing-exchanged"] near=["largest-for-sum", "own-piece-alone"]
+def psum_scatter_ref(blocks):
+    return [np.split(np.array(b), len(blocks))[i].tolist() for i, b in enumerate(blocks)]
+
+
+def all_to_all_ref(blocks):
+    return blocks
+
+
+# %% the number of the part is that of the step exercise="5.5" score=0 diagnoses=["unanswered", "same-part-on-all", "not-counted-yet"] near=["last-part-alone"]
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        p = mine.reshape(n, -1)
+        g = p[0]
+        for s in range(1, n):
+            g = lax.ppermute(g, "x", [(j, (j + 1) % n) for j in range(n)]) + p[s]
+        return g
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% only the part that comes last is there exercise="5.5" score=0 diagnoses=["unanswered", "last-part-alone", "not-counted-yet"] near=["same-part-on-all"]
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        p = mine.reshape(n, -1)
+        g = p[(i - 1) % n]
+        for s in range(1, n):
+            g = lax.ppermute(g, "x", [(j, (j + 1) % n) for j in range(n)]) * 0 + p[(i - 1 - s) % n]
+        return g
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a neighbour is taken away exercise="5.6" score=0 diagnoses=["neighbour-taken-away", "not-counted-yet"] near=["all-added", "four-times-itself"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        a = lax.ppermute(mine[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        b = lax.ppermute(mine[:1], "x", [((i + 1) % n, i) for i in range(n)])
+        wide = jnp.concatenate([a, mine, b])
+        return wide[:-2] - 2 * mine - wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% all three are added up exercise="5.6" score=0 diagnoses=["all-added", "not-counted-yet"] near=["neighbour-taken-away", "four-times-itself"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        a = lax.ppermute(mine[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        b = lax.ppermute(mine[:1], "x", [((i + 1) % n, i) for i in range(n)])
+        wide = jnp.concatenate([a, mine, b])
+        return wide[:-2] + mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% four times the element itself exercise="5.6" score=0 diagnoses=["four-times-itself", "not-counted-yet"] near=["all-added", "neighbour-taken-away"]
+def second_difference(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        a = lax.ppermute(mine[-1:], "x", [(i, (i + 1) % n) for i in range(n)])
+        b = lax.ppermute(mine[:1], "x", [((i + 1) % n, i) for i in range(n)])
+        wide = jnp.concatenate([a, mine, b])
+        return wide[:-2] - 4 * mine + wide[2:]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the matrix is left out exercise="5.7" score=0 diagnoses=["matrix-left-out", "not-counted-yet"] near=["first-side-for-all", "an-eighth-for-eight", "eight-as-a-factor"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(8 * jnp.eye(4) + 0 * A, b[..., None])[..., 0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% the first side for all exercise="5.7" score=0 diagnoses=["first-side-for-all", "not-counted-yet"] near=["matrix-left-out", "an-eighth-for-eight", "eight-as-a-factor"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(A + 8 * jnp.eye(4), (b[:1] + 0 * b)[..., None])[..., 0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% an eighth of the identity exercise="5.7" score=0 diagnoses=["an-eighth-for-eight", "not-counted-yet"] near=["first-side-for-all", "matrix-left-out", "eight-as-a-factor"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(A + jnp.eye(4) / 8, b[..., None])[..., 0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% a matmul with 8 I exercise="5.7" score=0 diagnoses=["eight-as-a-factor", "not-counted-yet"] near=["first-side-for-all", "matrix-left-out", "an-eighth-for-eight"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(A @ (8 * jnp.eye(4)), b[..., None])[..., 0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% places counted from the end exercise="5.8" score=0 diagnoses=["counted-from-the-end", "not-counted-yet"] near=["smallest-for-sum"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        z = lax.pcast(jnp.zeros(n * mine.size, mine.dtype), "x", to="varying")
+        u = lax.dynamic_update_slice(z, mine, ((n - i) * mine.size,))
+        return lax.psum(u, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% a minimum for the sum exercise="5.8" score=0 diagnoses=["smallest-for-sum", "not-counted-yet"] near=["counted-from-the-end"]
+def everywhere(x):
+    def body(mine):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        z = lax.pcast(jnp.zeros(n * mine.size, mine.dtype), "x", to="varying")
+        u = lax.dynamic_update_slice(z, mine, (i * mine.size,))
+        return -lax.pmax(-u, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)

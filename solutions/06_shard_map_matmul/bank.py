@@ -1525,7 +1525,7 @@ def scattered(A, B):
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
 
 
-# %% dynamic slice no sum exercise="6.4" score=0 diagnoses=["own-part-alone", "not-counted-yet", "no reduce-scatter"]
+# %% dynamic slice no sum exercise="6.4" score=0 diagnoses=["own-part-alone", "not-counted-yet", "no reduce-scatter"] near=["scattered-before-the-matmul"]
 def scattered(A, B):
     def body(a, b):
         i = lax.axis_index("x")
@@ -1774,3 +1774,91 @@ def iterate(A, V):
         return lax.pmean(v.mean(), "x")
 
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P())(A, V)
+
+
+# %% a ReLU before the sum exercise="6.2" score=0 diagnoses=["relu-of-parts", "not-counted-yet"] near=["one-part-alone"]
+def block_by_rows(A, B):
+    def body(a, b):
+        x, y, i, j = (
+            lax.axis_size("x"),
+            lax.axis_size("y"),
+            lax.axis_index("x"),
+            lax.axis_index("y"),
+        )
+        c, k = a.shape[1], b.shape[0]
+        return lax.psum(jnp.maximum(a @ b, 0), "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P("y", None)), out_specs=P("x", None))(A, B)
+
+
+# %% the part of the first device alone exercise="6.2" score=0 diagnoses=["one-part-alone", "not-counted-yet"] near=["relu-of-parts"]
+def block_by_rows(A, B):
+    def body(a, b):
+        x, y, i, j = (
+            lax.axis_size("x"),
+            lax.axis_size("y"),
+            lax.axis_index("x"),
+            lax.axis_index("y"),
+        )
+        c, k = a.shape[1], b.shape[0]
+        return lax.psum(jnp.where(j == 0, a @ b, 0), "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P("y", None)), out_specs=P("x", None))(A, B)
+
+
+# %% a slice at the number times the devices exercise="6.3" score=0 diagnoses=["times-the-devices", "not-counted-yet"]
+def block_by_copy(A, B):
+    def body(a, b):
+        x, y, i, j = (
+            lax.axis_size("x"),
+            lax.axis_size("y"),
+            lax.axis_index("x"),
+            lax.axis_index("y"),
+        )
+        c, k = a.shape[1], b.shape[0]
+        return lax.psum(a @ lax.dynamic_slice_in_dim(b, j * y, c), "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% a slice at the place along x exercise="6.3" score=0 diagnoses=["by-its-place-along-x", "not-counted-yet"] near=["times-the-devices"]
+def block_by_copy(A, B):
+    def body(a, b):
+        x, y, i, j = (
+            lax.axis_size("x"),
+            lax.axis_size("y"),
+            lax.axis_index("x"),
+            lax.axis_index("y"),
+        )
+        c, k = a.shape[1], b.shape[0]
+        return lax.psum(a @ lax.dynamic_slice_in_dim(b, i, c), "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% A is scattered before the matmul exercise="6.4" score=0 diagnoses=["scattered-before-the-matmul", "not-counted-yet"]
+def scattered(A, B):
+    def body(a, b):
+        x, y, i, j = (
+            lax.axis_size("x"),
+            lax.axis_size("y"),
+            lax.axis_index("x"),
+            lax.axis_index("y"),
+        )
+        c, k = a.shape[1], b.shape[0]
+        return lax.psum_scatter(a, "x", tiled=True) @ b
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
+
+
+# %% a last permutation that nothing uses exercise="6.7" score=1
+def overlapped(A, B):
+    def body(a, b):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        products = []
+        for _ in range(n):
+            products.append(a @ b)
+            a = lax.ppermute(a, "x", [(j, (j + 1) % n) for j in range(n)])
+        return jnp.stack(products)[(i - jnp.arange(n)) % n].reshape(-1, b.shape[1])
+
+    return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)

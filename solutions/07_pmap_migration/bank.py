@@ -1118,7 +1118,7 @@ def unnested(a):
     return jax.shard_map(inner, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(a)
 
 
-# %% by_vmap is the shard_map again exercise="7.2" score=0.9375 diagnoses=["all-reduce by hand"]
+# %% by_vmap is the shard_map again exercise="7.2" score=0.75 diagnoses=["not-counted-yet", "all-reduce by hand"] near=["by_vmap: collective-permute", "by_vmap: replicated"]
 def normalised(x, w):
     def body(r, w):
         y = convolve(r[0], w)
@@ -1144,7 +1144,7 @@ def by_vmap(x, w):
     return y / y.sum(0)
 
 
-# %% the gradient subtracted whole exercise="7.5" score=0 diagnoses=["unanswered", "rate-forgotten", "not-counted-yet"]
+# %% the gradient subtracted whole exercise="7.5" score=0 diagnoses=["unanswered", "rate-forgotten", "not-counted-yet"] near=["below-one", "rate-of-a-hundredth"]
 def update(w, X, y):
     def body(w, X, y):
         return w - jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
@@ -1157,7 +1157,7 @@ def train(w, X, y):
     return w - 10 * 0.1 * jax.grad(loss)(w, X, y)
 
 
-# %% the rate forgotten in every step exercise="7.4" score=0 diagnoses=["unanswered", "rate-forgotten", "not-counted-yet"]
+# %% the rate forgotten in every step exercise="7.4" score=0 diagnoses=["unanswered", "rate-forgotten", "not-counted-yet"] near=["rate-of-a-hundredth"]
 def train(w, X, y):
     return lax.fori_loop(0, 10, lambda i, w: w - jax.grad(loss)(w, X, y), w)
 
@@ -1175,3 +1175,192 @@ def faded(x):
         return total
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a loop in place of vmap exercise="7.2" score=0.8125 diagnoses=["collective-permute over x", "not-counted-yet", "replicated"]
+def normalised(x, w):
+    def body(r, w):
+        y = convolve(r[0], w)
+        return (y / lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    y = jnp.stack([convolve(r, w) for r in x])
+    return y / y.sum(0)
+
+
+# %% each device takes the mean of its squares exercise="7.3" score=0 diagnoses=["means-added", "not-counted-yet"] near=["divided-by-eight"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(jnp.mean(v * v), ("x", "y")))
+        return (v - lax.pmean(v, "y")) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% the sum of squares is divided by eight exercise="7.3" score=0 diagnoses=["divided-by-eight", "not-counted-yet"] near=["means-added"]
+def unnested(a):
+    def body(v):
+        length = jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")) / 8)
+        return (v - lax.pmean(v, "y")) / length
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% a rate of a hundredth exercise="7.4" score=0 diagnoses=["unanswered", "rate-of-a-hundredth", "not-counted-yet"]
+def train(w, X, y):
+    return lax.fori_loop(0, 10, lambda i, w: w - 0.01 * jax.grad(loss)(w, X, y), w)
+
+
+# %% ratios below one, a rate of a hundredth exercise="7.5" score=0 diagnoses=["below-one", "too-often", "mean-forgotten", "summed-again", "once-only", "rate-of-a-hundredth", "not-counted-yet"]
+times = {
+    "grad(loss)(w)": 0.125,
+    "pmean(grad(loss)(w))": 64,
+    "psum(grad(loss)(w))": 512,
+    "grad(mean_loss)(w)": 64,
+    "pmean(grad(loss)(varying(w)))": 64,
+    "psum(grad(loss)(varying(w)))": 1,
+}
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.01 * jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% squares added up over all examples exercise="7.6" score=0 diagnoses=["unanswered", "sum-of-squares", "not-counted-yet"] near=["mean-of-sums", "not-squared"]
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.psum(jnp.sum((X @ w - y) ** 2), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% sums of squares averaged exercise="7.6" score=0 diagnoses=["unanswered", "mean-of-sums", "not-counted-yet"] near=["sum-of-squares", "not-squared"]
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(jnp.sum((X @ w - y) ** 2), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% absolute values in place of squares exercise="7.6" score=0 diagnoses=["unanswered", "not-squared", "not-counted-yet"] near=["sum-of-squares", "mean-of-sums"]
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(jnp.mean(jnp.abs(X @ w - y)), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% a hundredth, the largest, the mean of all numbers, the partner, the last left out exercise="7.7" score=0 diagnoses=["rate-of-a-hundredth", "not-counted-yet", "unanswered", "largest-for-sum", "mean-of-all", "partner-alone", "no all-reduce", "last-left-out"] near=["all-times-the-rate", "own-row", "mean-alone", "normalised-too", "first-number", "number-halved", "never-halved", "halved-too-late"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.01 * g, p, g)
+
+
+@rows_to_rows
+def row_sums(mine):
+    return mine.max(1)
+
+
+@rows_to_rows
+def centred(mine):
+    return mine - lax.pmean(mine.mean(), "x")
+
+
+def pair_sums(x):
+    return jax.shard_map(
+        lambda m: lax.ppermute(m, "y", [(0, 1), (1, 0)]),
+        in_specs=P(("x", "y")),
+        out_specs=P(("x", "y")),
+    )(x)
+
+
+@rows_to_rows
+def faded(mine):
+    t = lax.pcast(jnp.zeros(len(mine)), "x", to="varying")
+    return lax.fori_loop(0, mine.shape[1] - 1, lambda i, t: 0.5 * t + mine[:, i], t)
+
+
+# %% all times the rate, the first number, its own row, a halved number exercise="7.7" score=0.16666666666666666 diagnoses=["all-times-the-rate", "not-counted-yet", "unanswered", "first-number", "own-row", "no all-reduce", "number-halved"] near=["rate-of-a-hundredth", "mean-of-all", "mean-alone", "normalised-too", "largest-for-sum", "partner-alone", "last-left-out", "never-halved", "halved-too-late"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: 0.1 * (p - g), p, g)
+
+
+@rows_to_rows
+def row_sums(mine):
+    return mine[:, 0]
+
+
+@rows_to_rows
+def centred(mine):
+    return mine - mine.mean(0)
+
+
+def pair_sums(x):
+    return jax.shard_map(
+        lambda m: lax.psum(m, "y"), in_specs=P(("x", "y")), out_specs=P(("x", "y"))
+    )(x)
+
+
+@rows_to_rows
+def faded(mine):
+    t = lax.pcast(jnp.zeros(len(mine)), "x", to="varying")
+    return lax.fori_loop(0, mine.shape[1], lambda i, t: t + 0.5 * mine[:, i], t)
+
+
+# %% the mean alone, never halved exercise="7.7" score=0.5 diagnoses=["unanswered", "mean-alone", "not-counted-yet", "never-halved"] near=["rate-of-a-hundredth", "all-times-the-rate", "mean-of-all", "own-row", "normalised-too", "largest-for-sum", "first-number", "partner-alone", "last-left-out", "number-halved", "halved-too-late"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, p, g)
+
+
+@rows_to_rows
+def row_sums(mine):
+    return mine.sum(1)
+
+
+@rows_to_rows
+def centred(mine):
+    return lax.pmean(mine, "x")
+
+
+def pair_sums(x):
+    return jax.shard_map(
+        lambda m: lax.psum(m, "y"), in_specs=P(("x", "y")), out_specs=P(("x", "y"))
+    )(x)
+
+
+@rows_to_rows
+def faded(mine):
+    t = lax.pcast(jnp.zeros(len(mine)), "x", to="varying")
+    return lax.fori_loop(0, mine.shape[1], lambda i, t: t + mine[:, i], t)
+
+
+# %% divided by the deviation, halved too late exercise="7.7" score=0.5 diagnoses=["unanswered", "normalised-too", "one-too-many", "halved-too-late", "not-counted-yet"] near=["rate-of-a-hundredth", "all-times-the-rate", "mean-of-all", "own-row", "mean-alone", "largest-for-sum", "first-number", "partner-alone", "last-left-out", "number-halved", "never-halved"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, p, g)
+
+
+@rows_to_rows
+def row_sums(mine):
+    return mine.sum(1)
+
+
+@rows_to_rows
+def centred(mine):
+    return (mine - lax.pmean(mine, "x")) / jnp.sqrt(lax.pmean(mine**2, "x"))
+
+
+def pair_sums(x):
+    return jax.shard_map(
+        lambda m: lax.psum(m, "y"), in_specs=P(("x", "y")), out_specs=P(("x", "y"))
+    )(x)
+
+
+@rows_to_rows
+def faded(mine):
+    t = lax.pcast(jnp.zeros(len(mine)), "x", to="varying")
+    return lax.fori_loop(0, mine.shape[1], lambda i, t: 0.5 * (t + mine[:, i]), t)

@@ -183,7 +183,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return jnp.matmul(h, W3, out_sharding=P("data", None)) + b3
 
 
-# %% a relu too few, and nothing else exercise="8.3" score=0 diagnoses=["unanswered", "values", "not-counted-yet"] near=["relu-last"]
+# %% a relu too few, and nothing else exercise="8.3" score=0 diagnoses=["unanswered", "a-relu-left-out", "not-counted-yet"] near=["relu-last", "values"]
 def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     h = jax.nn.relu(X @ W1 + b1) @ W2 + b2
     return jnp.matmul(h, W3, out_sharding=P("data", None)) + b3
@@ -288,7 +288,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% the mean over everything exercise="8.4" score=0 diagnoses=["mean-of-everything", "not-counted-yet"]
+# %% the mean over everything exercise="8.4" score=0 diagnoses=["mean-of-everything", "not-counted-yet"] near=["tanh-forgotten"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -304,7 +304,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% each device's own mean exercise="8.4" score=0 diagnoses=["as-many-times", "not-counted-yet"] near=["sum-for-mean"]
+# %% each device's own mean exercise="8.4" score=0 diagnoses=["as-many-times", "not-counted-yet"] near=["own-examples-alone", "sum-for-mean"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -1802,5 +1802,278 @@ def pipeline(W, X):
         empty = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
         (_, kept), _ = lax.scan(one_step, empty, jnp.arange(stages + len(x) - 1))
         return lax.psum(jnp.where(stage == stages - 1, kept, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% the second bias left out exercise="8.3" score=0 diagnoses=["unanswered", "a-bias-left-out", "not-counted-yet"] near=["no-biases", "no-last-bias", "values"]
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2)
+    return jnp.matmul(h, W3, out_sharding=P("data", None)) + b3
+
+
+# %% the last bias added twice exercise="8.3" score=0 diagnoses=["unanswered", "values", "not-counted-yet"] near=["no-last-bias", "a-relu-left-out", "a-bias-left-out", "relu-last"]
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return jnp.matmul(h, W3, out_sharding=P("data", None)) + 2 * b3
+
+
+# %% the last bias alone cut exercise="8.3" score=0 diagnoses=["reduce-scatter over model", "unanswered"] near=["over-the-cap"]
+both_ways = (
+    on(grid, "data"),
+    on(grid),
+    on(grid),
+    on(grid, None, "model"),
+    on(grid, "model"),
+    on(grid, "model"),
+    on(grid, "model"),
+)
+
+
+# %% products alone exercise="8.4" score=0 diagnoses=["tanh-forgotten", "not-counted-yet"] near=["mean-of-everything", "values"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        @jax.checkpoint
+        def layer(h, mine):
+            return h @ lax.all_gather(mine, "data", tiled=True), None
+
+        def own_part(w):
+            return jnp.sum((lax.scan(layer, x, w)[0] - y) ** 2) / len(y) / lax.axis_size("data")
+
+        return jax.grad(own_part)(w)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% rows of its own examples' gradient exercise="8.4" score=0 diagnoses=["own-examples-alone", "not-counted-yet", "too-much-memory"] near=["values", "as-many-times"]
+def fsdp_gradient(W, X, Y):
+    def body(w, x, y):
+        whole = lax.all_gather(w, "data", axis=1, tiled=True)
+
+        def own_part(whole):
+            made, _ = lax.scan(lambda h, each: (jnp.tanh(h @ each), None), x, whole)
+            return jnp.sum((made - y) ** 2) / len(y)
+
+        rows = w.shape[1]
+        return lax.dynamic_slice_in_dim(
+            jax.grad(own_part)(whole), lax.axis_index("data") * rows, rows, axis=1
+        )
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% the last round alone, not divided exercise="8.7" score=0 diagnoses=["last-round-alone", "not-counted-yet"] near=["first-round-alone", "rounds-added-up"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one_round(total, examples):
+            x, y = examples
+            gradient = jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) - y) ** 2))(own)
+            return gradient, None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(own), (X, Y))
+        return lax.pmean(total, "data")
+
+    specs = P(), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% the first round left out exercise="8.7" score=0 diagnoses=["first-round-left-out", "not-counted-yet", "too-much-memory"] near=["last-round-left-out", "last-round-alone"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one_round(total, examples):
+            x, y = examples
+            gradient = jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) - y) ** 2))(own)
+            return total + gradient, None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(own), (X[1:], Y[1:]))
+        return lax.pmean(total, "data") / len(X)
+
+    specs = P(), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% the last round left out exercise="8.7" score=0 diagnoses=["last-round-left-out", "not-counted-yet", "too-much-memory"] near=["first-round-left-out", "first-round-alone"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one_round(total, examples):
+            x, y = examples
+            gradient = jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) - y) ** 2))(own)
+            return total + gradient, None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(own), (X[:-1], Y[:-1]))
+        return lax.pmean(total, "data") / len(X)
+
+    specs = P(), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% the first round alone exercise="8.7" score=0 diagnoses=["first-round-alone", "not-counted-yet"] near=["last-round-alone", "first-device-alone"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one_round(total, examples):
+            x, y = examples
+            gradient = jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) - y) ** 2))(own)
+            return total + gradient, None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(own), (X[:1], Y[:1]))
+        return lax.pmean(total, "data")
+
+    specs = P(), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% a sum over the block exercise="8.7" score=0 diagnoses=["sum-of-a-block", "not-counted-yet"] near=["mean-of-sums", "as-many-times", "rounds-added-up"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one_round(total, examples):
+            x, y = examples
+            gradient = jax.grad(lambda w: jnp.sum((jnp.tanh(x @ w) - y) ** 2))(own)
+            return total + gradient, None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(own), (X, Y))
+        return lax.pmean(total, "data") / len(X)
+
+    specs = P(), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% a sum over the features exercise="8.7" score=0 diagnoses=["mean-of-sums", "not-counted-yet"] near=["tanh-forgotten", "sum-of-a-block"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one_round(total, examples):
+            x, y = examples
+            gradient = jax.grad(lambda w: jnp.mean(jnp.sum((jnp.tanh(x @ w) - y) ** 2, axis=1)))(
+                own
+            )
+            return total + gradient, None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(own), (X, Y))
+        return lax.pmean(total, "data") / len(X)
+
+    specs = P(), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% products alone exercise="8.7" score=0 diagnoses=["tanh-forgotten", "not-counted-yet"] near=["as-many-times"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one_round(total, examples):
+            x, y = examples
+            gradient = jax.grad(lambda w: jnp.mean((x @ w - y) ** 2))(own)
+            return total + gradient, None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(own), (X, Y))
+        return lax.pmean(total, "data") / len(X)
+
+    specs = P(), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% the gradient of the first device exercise="8.7" score=0 diagnoses=["first-device-alone", "not-counted-yet"] near=["first-round-alone", "averaged-twice"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one_round(total, examples):
+            x, y = examples
+            gradient = jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) - y) ** 2))(own)
+            return total + gradient, None
+
+        total, _ = lax.scan(one_round, jnp.zeros_like(own), (X, Y))
+        return lax.psum(jnp.where(lax.axis_index("data") == 0, total, 0), "data") / len(X)
+
+    specs = P(), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% the first microbatch for all exercise="8.8" score=0 diagnoses=["first-microbatch-again", "not-counted-yet"] near=["one-step-short", "one-step-late"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[0]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return lax.psum(jnp.where(i == n - 1, jnp.stack(kept[n - 1 :]), 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% a ring in the opposite direction exercise="8.8" score=0 diagnoses=["handed-back", "not-counted-yet"] near=["layers-reversed", "first-stage-kept", "nothing-but-zeros"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [((s + 1) % n, s) for s in range(n)])
+        return lax.psum(jnp.where(i == n - 1, jnp.stack(kept[n - 1 :]), 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% the results of the stage before the last exercise="8.8" score=0 diagnoses=["last-stage-missed", "not-counted-yet"] near=["first-stage-skipped", "handed-back"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return lax.psum(jnp.where(i == n - 2, jnp.stack(kept[n - 1 :]), 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% the first layer on every stage exercise="8.8" score=0 diagnoses=["first-layer-everywhere", "added-by-the-compiler", "all-gather over stage"] near=["last-layer-alone", "first-stage-kept"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh(jnp.where(i == 0, fresh, came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return lax.psum(jnp.where(i == n - 1, jnp.stack(kept[n - 1 :]), 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P(), P()), out_specs=P())(W, X)
+
+
+# %% what came is added to the input exercise="8.8" score=0 diagnoses=["values", "not-counted-yet"] near=["all-stages-added", "stages-take-the-input", "first-microbatch-again", "first-layer-everywhere", "last-stage-missed"]
+def pipeline(W, X):
+    def body(w, x):
+        n, i = lax.axis_size("stage"), lax.axis_index("stage")
+        came, kept = jnp.zeros_like(x[0]), []
+        for t in range(n + len(x) - 1):
+            fresh = x[t] if t < len(x) else x[-1]
+            made = jnp.tanh((fresh + came) @ w[0])
+            kept.append(made)
+            came = lax.ppermute(made, "stage", [(s, s + 1) for s in range(n - 1)])
+        return lax.psum(jnp.where(i == n - 1, jnp.stack(kept[n - 1 :]), 0), "stage")
 
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)

@@ -22,7 +22,7 @@ same |= dict(zip(same, [True, True, True], strict=True))
 moved |= {"rows, flag off": 2688, "rows, flag on": 0}
 same |= dict(zip(same, [False, False, False], strict=True))
 
-# %% what is sent, in place of the bytes exercise="9.1" score=0.5 diagnoses=["sent"] near=["on-all-devices", "memory"]
+# %% what is sent, in place of the bytes exercise="9.1" score=0.5 diagnoses=["sent"] near=["own-part", "on-all-devices", "memory"]
 moved |= dict(zip(moved, [19456, 0, 0], strict=True))
 same |= dict(zip(same, [False, True, True], strict=True))
 
@@ -360,7 +360,7 @@ def probabilities(hidden, padded, words):
     return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < 17, hidden @ padded.T, -jnp.inf))
 
 
-# %% in front of the words; zeros in place of minus infinity exercise="9.4" score=0 diagnoses=["in-front", "not-counted-yet", "padding-like-zeros"] near=["padding-counts", "zeros-then-masked"]
+# %% in front of the words; zeros in place of minus infinity exercise="9.4" score=0 diagnoses=["in-front", "not-counted-yet", "padding-like-zeros"] near=["padded-with-others", "padding-counts", "zeros-then-masked"]
 def spread(table):
     return with_sharding_constraint(jnp.pad(table, ((-len(table) % 8, 0), (0, 0))), P("x"))
 
@@ -689,7 +689,7 @@ def shifted(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% one row further on exercise="9.6" score=0 diagnoses=["values", "not-counted-yet", "unanswered"] near=["row: too-many-bytes", "shifted: too-many-bytes"]
+# %% one row further on exercise="9.6" score=0 diagnoses=["next-row", "not-counted-yet", "unanswered"] near=["row: too-many-bytes", "shifted: too-many-bytes"]
 def row(x, i):
     return jax.nn.one_hot(i + 1, len(x), dtype=x.dtype) @ x
 
@@ -1070,3 +1070,119 @@ def shifted(x):
         return jnp.concatenate([m[1:], first])
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the size of a device's block exercise="9.1" score=0.5 diagnoses=["own-part"] near=["an-eighth", "memory"]
+moved |= dict(zip(moved, [2048, 0, 0], strict=True))
+same |= dict(zip(same, [False, True, True], strict=True))
+
+
+# %% padded with ones; over the examples, masked before exercise="9.4" score=0 diagnoses=["padded-with-others", "not-counted-yet", "over-the-examples"] near=["not-finite", "silently-copied"]
+def spread(table):
+    return with_sharding_constraint(
+        jnp.pad(table, ((0, -len(table) % 8), (0, 0)), constant_values=1), P("x")
+    )
+
+
+def probabilities(hidden, padded, words):
+    logits = jnp.where(jnp.arange(len(padded)) < words, hidden @ padded.T, -jnp.inf)
+    return with_sharding_constraint(jax.nn.softmax(logits, axis=0), P(None, "x"))
+
+
+# %% logarithms exercise="9.4" score=0 diagnoses=["unanswered", "logarithms", "not-counted-yet"] near=["not-finite", "over-the-examples", "logits-alone"]
+def probabilities(hidden, padded, words):
+    logits = jnp.where(jnp.arange(len(padded)) < words, hidden @ padded.T, -jnp.inf)
+    return with_sharding_constraint(jax.nn.log_softmax(logits), P(None, "x"))
+
+
+# %% the last word left out exercise="9.4" score=0 diagnoses=["unanswered", "a-word-too-few", "not-counted-yet"] near=["a-word-too-many", "not-finite"]
+def probabilities(hidden, padded, words):
+    logits = jnp.where(jnp.arange(len(padded)) < words - 1, hidden @ padded.T, -jnp.inf)
+    return with_sharding_constraint(jax.nn.softmax(logits), P(None, "x"))
+
+
+# %% not divided exercise="9.4" score=0 diagnoses=["unanswered", "not-divided", "not-counted-yet"] near=["logits-alone", "logarithms"]
+def probabilities(hidden, padded, words):
+    logits = jnp.where(jnp.arange(len(padded)) < words, hidden @ padded.T, -jnp.inf)
+    return with_sharding_constraint(jnp.exp(logits - logits.max(1, keepdims=True)), P(None, "x"))
+
+
+# %% logits alone exercise="9.4" score=0 diagnoses=["unanswered", "logits-alone", "not-counted-yet"] near=["not-divided", "logarithms", "a-word-too-few"]
+def probabilities(hidden, padded, words):
+    logits = jnp.where(jnp.arange(len(padded)) < words, hidden @ padded.T, -jnp.inf)
+    return with_sharding_constraint(logits, P(None, "x"))
+
+
+# %% the row after exercise="9.6" score=0 diagnoses=["next-row", "not-counted-yet", "unanswered"] near=["row-before", "offset-forgotten"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i + 1, x, 0).sum(0)
+
+
+# %% the row before exercise="9.6" score=0 diagnoses=["row-before", "not-counted-yet", "unanswered"] near=["next-row"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i - 1, x, 0).sum(0)
+
+
+# %% the row of nobody exercise="9.6" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet", "unanswered"] near=["offset-forgotten", "last-row-lost", "row-of-the-block"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == len(x) + i, x, 0).sum(0)
+
+
+# %% the row at this place on device 0 exercise="9.6" score=0 diagnoses=["row-of-the-block", "not-counted-yet", "unanswered"] near=["a-row-of-each", "offset-forgotten", "row: nothing-but-zeros"]
+def row(x, i):
+    def body(mine, i):
+        first = lax.axis_index("x") == 0
+        return lax.psum(jnp.where(first, mine[i % len(mine)], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+# %% columns exercise="9.6" score=0.5 diagnoses=["columns-shifted", "not-counted-yet"] near=["other-way", "first-row-only"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i, x, 0).sum(0)
+
+
+def shifted(x):
+    return jnp.pad(x, ((0, 0), (1, 0)))[:, :-1]
+
+
+# %% zeros in row 0, and nothing moved exercise="9.6" score=0.5 diagnoses=["first-row-only", "not-counted-yet"] near=["columns-shifted", "first-row-twice"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i, x, 0).sum(0)
+
+
+def shifted(x):
+    return x.at[0].set(0)
+
+
+# %% zeros in the last row exercise="9.6" score=0.5 diagnoses=["wrong-row-zeros", "not-counted-yet"] near=["goes-round", "two-rows-further"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i, x, 0).sum(0)
+
+
+def shifted(x):
+    return jnp.roll(x, 1, axis=0).at[-1].set(0)
+
+
+# %% row 0 stays exercise="9.6" score=0.5 diagnoses=["first-row-twice", "not-counted-yet", "all-reduce over x"] near=["first-row-only", "wrong-row-zeros"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i, x, 0).sum(0)
+
+
+def shifted(x):
+    return jnp.roll(x, 1, axis=0).at[0].set(x[0])
+
+
+# %% two rows further exercise="9.6" score=0.5 diagnoses=["two-rows-further", "not-counted-yet", "all-gather over x"] near=["by-a-block"]
+def row(x, i):
+    return jnp.where(jnp.arange(len(x))[:, None] == i, x, 0).sum(0)
+
+
+def shifted(x):
+    return jnp.roll(x, 2, axis=0).at[:2].set(0)
+
+
+# %% two rows added up exercise="9.6" score=0 diagnoses=["values", "not-counted-yet", "unanswered"] near=["next-row", "a-row-too-many", "a-row-of-each"]
+def row(x, i):
+    number = jnp.arange(len(x))[:, None]
+    return jnp.where((number == i) | (number == i + 1), x, 0).sum(0)

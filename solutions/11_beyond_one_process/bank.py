@@ -149,7 +149,7 @@ def make_array(sharding, rows):
     return jnp.asarray(rows[start : start + share])
 
 
-# %% upside down in each block exercise="11.3" score=0 diagnoses=["values"] near=["none", "raised", "block-shape", "dtype", "not-here", "shape"]
+# %% upside down in each block exercise="11.3" score=0 diagnoses=["rows-exchanged"] near=["none", "raised", "block-shape", "dtype", "not-here", "shape", "values"]
 def make_array(sharding, rows):
     return jax.make_array_from_callback(rows.shape, sharding, lambda index: rows[index][::-1])
 
@@ -227,6 +227,45 @@ def make_array(sharding, rows):
     return jax.make_array_from_process_local_data(sharding, mine, rows.shape)
 
 
+# %% a block's first row for all of them exercise="11.3" score=0 diagnoses=["values"] near=["rows-exchanged", "other-numbers"]
+def make_array(sharding, rows):
+    def read(index):
+        block = rows[index]
+        return np.repeat(block[:1], len(block), axis=0)
+
+    return jax.make_array_from_callback(rows.shape, sharding, read)
+
+
+# %% zeros exercise="11.3" score=0 diagnoses=["nothing-but-zeros"] near=["other-numbers", "values"]
+def make_array(sharding, rows):
+    whole = np.zeros(rows.shape, np.float32)
+    return jax.make_array_from_callback(rows.shape, sharding, lambda index: whole[index])
+
+
+# %% made-up numbers exercise="11.3" score=0 diagnoses=["other-numbers"] near=["values", "nothing-but-zeros", "off-by-a-factor"]
+def make_array(sharding, rows):
+    whole = np.arange(np.prod(rows.shape), dtype=np.float32).reshape(rows.shape)
+    return jax.make_array_from_callback(rows.shape, sharding, lambda index: whole[index])
+
+
+# %% a block added up for each of its copies exercise="11.3" score=0 diagnoses=["off-by-a-factor"] near=["other-numbers"]
+def make_array(sharding, rows):
+    from jax.experimental import multihost_utils
+
+    whole = np.zeros(rows.shape, np.float32)
+    for index in sharding.addressable_devices_indices_map(rows.shape).values():
+        whole[index] += rows[index]
+    whole = multihost_utils.process_allgather(whole[None], tiled=True).sum(0)
+    return jax.device_put(whole, sharding)
+
+
+# %% rows of copies given together, and no shape exercise="11.3" score=0 diagnoses=["shape"] near=["other-rows"]
+def make_array(sharding, rows):
+    blocks = sharding.addressable_devices_indices_map(rows.shape).values()
+    mine = np.concatenate([rows[index] for index in blocks])
+    return jax.make_array_from_process_local_data(sharding, mine)
+
+
 # %% by the library's function exercise="11.4" score=1 near=["not-numpy", "differs-between-processes", "not-addressable", "none"]
 def to_host(x):
     from jax.experimental import multihost_utils
@@ -282,7 +321,7 @@ def to_host(x):
     return f"process {jax.process_index()} has {len(x.addressable_shards)} shards"
 
 
-# %% zeros for what is elsewhere exercise="11.4" score=0 diagnoses=["differs-between-processes"] near=["shape", "not-addressable"]
+# %% zeros for what is elsewhere exercise="11.4" score=0 diagnoses=["differs-between-processes"] near=["no-common-disk", "shape", "not-addressable"]
 def to_host(x):
     whole = np.zeros(x.shape, x.dtype)
     for shard in x.addressable_shards:
@@ -295,7 +334,7 @@ def to_host(x):
     np.asarray(jax.device_put(x, NamedSharding(x.sharding.mesh, P())))
 
 
-# %% all blocks, one below another exercise="11.4" score=0 diagnoses=["blocks-in-a-column"] near=["shape", "stacked"]
+# %% all blocks, one below another exercise="11.4" score=0 diagnoses=["blocks-in-a-column"] near=["blocks-refilled", "blocks-in-a-row", "shape", "stacked"]
 def to_host(x):
     from jax.experimental import multihost_utils
 
@@ -309,6 +348,98 @@ def to_host(x):
 
     mine = np.concatenate([shard.data for shard in x.addressable_shards])
     return multihost_utils.process_allgather(mine)
+
+
+# %% through files exercise="11.4" score=0 diagnoses=["no-common-disk"] near=["raised"]
+def to_host(x):
+    import time
+
+    folder = Path(tempfile.gettempdir()) / f"of process {os.getppid()}"
+    folder.mkdir(exist_ok=True)
+    for shard in x.addressable_shards:
+        np.save(folder / f"{shard.device.id}.npy", shard.data)
+    time.sleep(1)
+    whole = np.zeros(x.shape, x.dtype)
+    for device, index in x.sharding.devices_indices_map(x.shape).items():
+        whole[index] = np.load(folder / f"{device.id}.npy")
+    return whole
+
+
+# %% zeros exercise="11.4" score=0 diagnoses=["nothing-but-zeros"] near=["other-numbers"]
+def to_host(x):
+    return np.zeros(x.shape, x.dtype)
+
+
+# %% made-up numbers exercise="11.4" score=0 diagnoses=["other-numbers"] near=["nothing-but-zeros", "values", "off-by-a-factor"]
+def to_host(x):
+    return np.arange(x.size, dtype=x.dtype).reshape(x.shape)
+
+
+# %% blocks with several copies added up over processes exercise="11.4" score=0 diagnoses=["copies-added"] near=["off-by-a-factor"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    whole = np.zeros(x.shape, x.dtype)
+    for shard in x.addressable_shards:
+        whole[shard.index] = shard.data
+    return multihost_utils.process_allgather(whole[None], tiled=True).sum(0)
+
+
+# %% blocks with several copies added up over devices exercise="11.4" score=0 diagnoses=["copies-added"] near=["off-by-a-factor"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    whole = np.zeros(x.shape, x.dtype)
+    for shard in x.addressable_shards:
+        whole[shard.index] += shard.data
+    return multihost_utils.process_allgather(whole[None], tiled=True).sum(0)
+
+
+# %% a mean over the processes exercise="11.4" score=0 diagnoses=["off-by-a-factor"] near=["copies-added"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    whole = np.zeros(x.shape, x.dtype)
+    for shard in x.addressable_shards:
+        whole[shard.index] = shard.data
+    return multihost_utils.process_allgather(whole[None], tiled=True).mean(0)
+
+
+# %% all blocks, one beside another exercise="11.4" score=0 diagnoses=["blocks-in-a-row"] near=["blocks-in-a-column", "stacked", "shape"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    mine = np.concatenate([shard.data for shard in x.addressable_shards], axis=1)
+    return np.concatenate(list(multihost_utils.process_allgather(mine)), axis=1)
+
+
+# %% all blocks, reshaped exercise="11.4" score=0 diagnoses=["blocks-refilled"] near=["blocks-in-a-column", "rows-exchanged", "values"]
+def to_host(x):
+    from jax.experimental import multihost_utils
+
+    mine = np.concatenate([shard.data for shard in x.addressable_shards])
+    numbers = multihost_utils.process_allgather(mine).ravel()
+    return numbers[: x.size].reshape(x.shape)
+
+
+# %% transposed exercise="11.4" score=0 diagnoses=["transposed"] near=["shape"]
+def to_host(x):
+    everywhere = jax.device_put(x, NamedSharding(x.sharding.mesh, P()))
+    return np.asarray(everywhere).T
+
+
+# %% the last row first exercise="11.4" score=0 diagnoses=["rows-exchanged"] near=["values", "other-numbers", "transposed"]
+def to_host(x):
+    everywhere = jax.device_put(x, NamedSharding(x.sharding.mesh, P()))
+    return np.asarray(everywhere)[::-1]
+
+
+# %% the last row forgotten exercise="11.4" score=0 diagnoses=["values"] near=["rows-exchanged", "other-numbers", "nothing-but-zeros"]
+def to_host(x):
+    everywhere = jax.device_put(x, NamedSharding(x.sharding.mesh, P()))
+    whole = np.array(everywhere)
+    whole[-1] = 0
+    return whole
 
 
 # %% from the process's rows exercise="11.5" score=1 near=["not-here", "differs-between-processes", "only-on-one-process"]
@@ -505,6 +636,117 @@ def train(mesh, weights, rows, batch):
             -1, 4
         ).sum(0)
     return np.asarray(weights)
+
+
+# %% all gradients at the first weights exercise="11.5" score=0 diagnoses=["gradients-at-the-start"] near=["last-batch-alone", "averaged-at-the-end"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    first = weights
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights - RATE * jax.grad(loss)(first, these)
+    return weights
+
+
+# %% the last batch first exercise="11.5" score=0 diagnoses=["last-batch-first"] near=["first-batch-again", "values"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in reversed(range(len(rows) // batch)):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = step(weights, these)
+    return weights
+
+
+# %% each step from the first weights exercise="11.5" score=0 diagnoses=["last-batch-alone"] near=["gradients-at-the-start", "one-step"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        new = step(weights, these)
+    return new
+
+
+# %% the first batch left out exercise="11.5" score=0 diagnoses=["first-batch-skipped"] near=["one-step-less"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(1, len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = step(weights, these)
+    return weights
+
+
+# %% two steps on each batch exercise="11.5" score=0 diagnoses=["two-steps-each"] near=["values"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = step(step(weights, these), these)
+    return weights
+
+
+# %% the gradient alone exercise="11.5" score=0 diagnoses=["gradient-alone"] near=["rate-forgotten"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = jax.grad(loss)(weights, these)
+    return weights
+
+
+# %% the rate forgotten exercise="11.5" score=0 diagnoses=["rate-forgotten"] near=["gradient-alone", "sum-of-rows"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights - 1 * jax.grad(loss)(weights, these)
+    return weights
+
+
+# %% divided by the devices exercise="11.5" score=0 diagnoses=["an-eighth"] near=["divided-by-the-batch", "only-on-one-process"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights - RATE * jax.grad(loss)(weights, these) / len(jax.devices())
+    return weights
+
+
+# %% divided by the rows exercise="11.5" score=0 diagnoses=["divided-by-the-batch"] near=["an-eighth"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights - RATE * jax.grad(loss)(weights, these) / batch
+    return weights
+
+
+# %% half of the rate exercise="11.5" score=0 diagnoses=["values"] near=["an-eighth", "two-steps-each", "last-batch-first", "first-batch-skipped", "gradients-at-the-start", "rate-forgotten"]
+def train(mesh, weights, rows, batch):
+    share = batch // jax.process_count()
+    for k in range(len(rows) // batch):
+        start = k * batch + share * jax.process_index()
+        mine = rows[start : start + share]
+        these = jax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), mine)
+        weights = weights - RATE / 2 * jax.grad(loss)(weights, these)
+    return weights
 
 
 # %% only what each block needs exercise="11.6" score=1 near=["written-twice", "restore: sorted-as-text"]
@@ -1229,7 +1471,7 @@ layouts = dict.fromkeys(SMALL, NamedSharding(line, P())) | {"batch": NamedShardi
 design = layouts, plain_step
 
 
-# %% each device's gradient is that of its own texts exercise="11.7" score=0 diagnoses=["never-summed"] near=["eight-times"]
+# %% each device's gradient is that of its own texts exercise="11.7" score=0 diagnoses=["never-summed"] near=["reduced-again", "eight-times"]
 specs = {
     "qkv": P(None, "x"),
     "out": P(None, None, "x"),
@@ -1275,6 +1517,89 @@ def train_step(params, x, y):
 
     specs = P(), P("x"), P("x")
     return jax.shard_map(body, in_specs=specs, out_specs=P(), check_vma=False)(params, x, y)
+
+
+design = (layouts, train_step)
+
+
+# %% a tenth of the rate exercise="11.7" score=0 diagnoses=["another-rate"] near=["eight-times", "unchanged", "nearly-unchanged"]
+specs = {"qkv": P(None, "x"), "out": P("x"), "up": P("x"), "down": P("x"), "batch": P("x")}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    down = jax.grad(model_loss)(params, x, y)
+    return jax.tree.map(lambda w, d: w - 0.01 * d, params, down)
+
+
+design = (layouts, train_step)
+
+
+# %% the second layer as it came exercise="11.7" score=0 diagnoses=["second-layer-unchanged"] near=["unchanged", "first-layer-unchanged"]
+specs = {"qkv": P(None, "x"), "out": P("x"), "up": P("x"), "down": P("x"), "batch": P("x")}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    return [plain_step(params, x, y)[0], params[1]]
+
+
+design = (layouts, train_step)
+
+
+# %% the first layer as it came exercise="11.7" score=0 diagnoses=["first-layer-unchanged"] near=["unchanged", "second-layer-unchanged"]
+specs = {"qkv": P(None, "x"), "out": P("x"), "up": P("x"), "down": P("x"), "batch": P("x")}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    return [params[0], plain_step(params, x, y)[1]]
+
+
+design = (layouts, train_step)
+
+
+# %% pieces of the gradient, added up once more exercise="11.7" score=0 diagnoses=["reduced-again"] near=["never-summed", "eight-times", "another-rate"]
+specs = {"qkv": P(None, "x"), "out": P("x"), "up": P("x"), "down": P("x"), "batch": P("x")}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    dimensions = {"qkv": 1, "out": 0, "up": 0, "down": 0}
+
+    def fetched(layer):
+        return {n: lax.all_gather(w, "x", axis=dimensions[n], tiled=True) for n, w in layer.items()}
+
+    def body(params, x, y):
+        down = jax.grad(lambda p: model_loss(list(map(fetched, p)), x, y) / 8)(params)
+        down = jax.tree.map(lambda d: lax.psum(d, "x"), down)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    return jax.shard_map(body, in_specs=(weights, P("x"), P("x")), out_specs=weights)(params, x, y)
+
+
+design = (layouts, train_step)
+
+
+# %% pieces of the gradient, averaged exercise="11.7" score=0 diagnoses=["reduced-again"] near=["never-summed", "another-rate"]
+specs = {"qkv": P(None, "x"), "out": P("x"), "up": P("x"), "down": P("x"), "batch": P("x")}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    dimensions = {"qkv": 1, "out": 0, "up": 0, "down": 0}
+
+    def fetched(layer):
+        return {n: lax.all_gather(w, "x", axis=dimensions[n], tiled=True) for n, w in layer.items()}
+
+    def body(params, x, y):
+        down = jax.grad(lambda p: model_loss(list(map(fetched, p)), x, y) / 8)(params)
+        down = jax.tree.map(lambda d: lax.pmean(d, "x"), down)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    return jax.shard_map(body, in_specs=(weights, P("x"), P("x")), out_specs=weights)(params, x, y)
 
 
 design = (layouts, train_step)

@@ -114,3 +114,19 @@ def test_a_table_is_explained_by_a_mistake_that_explains_all_of_it(
     two: int, three: int, diagnoses: tuple[str, ...]
 ) -> None:
     assert said(TABLE, table={"two": two, "three": three})[0] == diagnoses
+
+
+def test_of_a_long_text_the_lines_in_question_are_shown() -> None:
+    case = ("one\n  the first all-gather here\ntwo\nan all-reduce\nanother all-gather",)
+    asked = Returns(
+        "kinds",
+        "kinds must return them.",
+        lambda rng: (case,),
+        lambda text: ["all-gather", "all-reduce", "all-gather"],
+        {},
+    )
+    exercise = Exercise("4.1", "Kinds", (asked,), ("Think.",))
+    _, text = said(exercise, kinds=lambda text: ["all-gather", "all-reduce"])
+    text = " ".join(text.split())
+    assert "the first all-gather here`; `another all-gather`" in text
+    assert "`an all-reduce`" not in text

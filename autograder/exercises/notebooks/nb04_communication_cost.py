@@ -333,7 +333,21 @@ READER: Final = Exercise(
                     for some in _left_out("-done")
                     for once in (False, True)
                 ),
-                "both-halves": _both_halves,
+                "both-halves": AnyOf(
+                    (
+                        _both_halves,
+                        lambda text: sorted(_both_halves(text)),
+                        lambda text: sorted(_both_halves(text), key=COLLECTIVES.index),
+                    )
+                ),
+                "both-halves-with-the-suffix": lambda text: [
+                    opcode for opcode in _opcodes(text) if _kind(opcode) in COLLECTIVES
+                ],
+                "done-for-a-kind": lambda text: [
+                    opcode
+                    for opcode in _opcodes(text)
+                    if _kind(opcode) in COLLECTIVES and not opcode.endswith("-start")
+                ],
                 "in-quotes-too": _mentioned_calls,
                 "in-quotes-no-halves": partial(_mentioned_calls, half=""),
                 "asynchronous-missed": lambda text: [o for o in _opcodes(text) if o in COLLECTIVES],
@@ -427,6 +441,10 @@ READER: Final = Exercise(
         "operands and what stands in quotes. What runs is the opcode.",
         "both-halves": "A collective in two halves, -start and -done, runs once, and is counted "
         "twice.",
+        "both-halves-with-the-suffix": "A collective in two halves stands there twice, as its "
+        "-start and as its -done. It runs once, and its kind has no suffix.",
+        "done-for-a-kind": "All of them are there. Where a collective is in two halves, its -done "
+        "stands there under that name; the kind has no suffix.",
         "right-of-equals": "Everything to the right of the equals sign is counted: operands and "
         "notes besides the opcode. What runs is the opcode alone.",
         "in-quotes-too": "What stands in quotes is counted too, where a parenthesis follows. It "

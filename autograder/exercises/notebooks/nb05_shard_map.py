@@ -297,6 +297,14 @@ REDUCTIONS: Final = Exercise(
                             )
                         ),
                         "logarithm": lambda x: x - x.max() - np.log(np.exp(x - x.max()).sum()),
+                        "multiplied": lambda x: np.exp(x - x.max()) * np.exp(x - x.max()).sum(),
+                        "divided-by-the-sum-of-x": lambda x: np.exp(x - x.max()) / x.sum(),
+                        "shifted-once-only": AnyOf(
+                            (
+                                lambda x: np.exp(x) / np.exp(x - x.max()).sum(),
+                                lambda x: np.exp(x - x.max()) / np.exp(x).sum(),
+                            )
+                        ),
                         "divided-by-the-largest": lambda x: np.exp(x - x.max()) / max(
                             np.exp(b - x.max()).sum() for b in _blocks(x)
                         ),
@@ -356,6 +364,11 @@ REDUCTIONS: Final = Exercise(
         "no-exp-above": "The divisor is right, but exp is missing above the line.",
         "never-divided": "These are the exps. What is left is to divide them by their sum.",
         "logarithm": "This is the logarithm of the softmax.",
+        "multiplied": "The exps are multiplied by their sum. They should be divided by it.",
+        "divided-by-the-sum-of-x": "The exps are divided by the sum of x. They should be divided "
+        "by the sum of the exps.",
+        "shifted-once-only": "The largest element is subtracted only above the line, or only below "
+        "it. Use the same exps in both places.",
         "divided-by-the-largest": "The exps are divided by the largest of the blocks' sums. The "
         "sum of all of them is needed.",
         "each-for-itself": "Each block adds up to one by itself: the sum must be that of all of x.",
@@ -491,9 +504,17 @@ MODELS: Final = Exercise(
                     _gathered([block] * len(blocks), tiled)[0] for block in blocks
                 ],
                 "single-entry": lambda blocks, tiled: _gathered(blocks, tiled)[:1],
-                "numbers-in-turn": lambda blocks, tiled: (
-                    [(np.ravel(blocks, "F") if tiled else np.transpose(blocks)).tolist()]
-                    * len(blocks)
+                "numbers-in-turn": AnyOf(
+                    (
+                        lambda blocks, tiled: (
+                            [(np.ravel(blocks, "F") if tiled else np.transpose(blocks)).tolist()]
+                            * len(blocks)
+                        ),
+                        lambda blocks, tiled: (
+                            [(np.ravel(blocks) if tiled else np.transpose(blocks)).tolist()]
+                            * len(blocks)
+                        ),
+                    )
                 ),
                 "one-list": lambda blocks, tiled: [number for block in blocks for number in block],
                 "untiled-missing": lambda blocks, tiled: _gathered(blocks, True) if tiled else None,
@@ -530,6 +551,9 @@ MODELS: Final = Exercise(
                 "mean-for-sum": lambda blocks: [
                     [number / len(blocks) for number in piece] for piece in _scattered(blocks)
                 ],
+                "largest-for-sum": lambda blocks: _plain(
+                    np.split(np.max(_arrays(blocks), axis=0), len(blocks))
+                ),
                 "sums-of-blocks": lambda blocks: [[sum(block)] for block in blocks],
                 "one-number-each": lambda blocks: [[n] for n in _added(blocks)[: len(blocks)]],
                 "first-piece-for-all": lambda blocks: _scattered(blocks)[:1] * len(blocks),
@@ -565,6 +589,9 @@ MODELS: Final = Exercise(
             reference=_exchanged,
             mistakes={
                 "two-devices": lambda blocks: _exchanged(blocks[:2]),
+                "own-piece-alone": lambda blocks: _plain(
+                    [_cut_up(blocks, i, i) for i in range(len(blocks))]
+                ),
                 "nothing-exchanged": lambda blocks: [list(b) for b in blocks],
                 "columns": lambda blocks: np.transpose(blocks).tolist(),
                 "pieces-begin-at-the-number": lambda blocks: [
@@ -654,6 +681,10 @@ MODELS: Final = Exercise(
         "up twice?",
         "mean-for-sum": "Every number is as many times too small as there are devices: that is the "
         "mean of the blocks.",
+        "largest-for-sum": "In each place there is the largest of the blocks' numbers. It should "
+        "be their sum.",
+        "own-piece-alone": "Each device has a piece of its own block, and nothing else. Device i "
+        "gets piece i of every block.",
         "sums-of-blocks": "The numbers of each block are added up. Add the blocks to each other, "
         "place by place.",
         "psum_scatter_ref: one-number-each": "Device i is given number i of the sum, and no more. "
@@ -874,9 +905,19 @@ RINGS: Final = Exercise(
                         ),
                     )
                 ),
-                "counted-upwards": lambda x: _summed(
-                    x, lambda i, j, n: (i + 2 * ((j - i - 1) % n)) % n
+                "counted-upwards": AnyOf(
+                    (
+                        lambda x: _summed(x, lambda i, j, n: (i + 2 * ((j - i - 1) % n)) % n),
+                        lambda x: _summed(
+                            x,
+                            lambda i, j, n: (
+                                i if j == (i + 1) % n else (i + 1 + 2 * ((j - i - 1) % n)) % n
+                            ),
+                        ),
+                    )
                 ),
+                "same-part-on-all": lambda x: _summed(x, lambda i, j, n: (j - i - 1) % n),
+                "last-part-alone": lambda x: _summed(x, lambda i, j, n: i if j == i else None),
                 "added-before-sending": _added_before_sending,
                 "never-added": lambda x: _summed(
                     x, lambda i, j, n: i if j == (i + 1) % n else None
@@ -938,6 +979,10 @@ RINGS: Final = Exercise(
         "(i - 1 - s) % n after s steps.",
         "counted-upwards": "The number of the part grows with the steps, and it should fall: what "
         "arrives after s steps comes from s devices further back.",
+        "same-part-on-all": "In each step the part has the same number on every device, that of "
+        "the step. Which part is added depends on the device's own number, too.",
+        "last-part-alone": "Of each sum only the device's own part is there, which comes last. Add "
+        "it to what has arrived.",
         "added-before-sending": "The device's part is added before the sum is sent on. Of which "
         "device is the sum at that moment? Send first, and add to what has arrived.",
         "never-added": "Each device has just the part of its neighbour that was sent first: what "
@@ -1101,6 +1146,14 @@ HALO: Final = Exercise(
                 "halo-on-top": lambda x: _edges(x, lambda own, halo: own + halo),
                 "halo-as-result": lambda x: _edges(x, lambda own, halo: halo),
                 "sum-of-three": lambda x: np.roll(x, 1) + 2 * x + np.roll(x, -1),
+                "all-added": lambda x: np.roll(x, 1) + x + np.roll(x, -1),
+                "neighbour-taken-away": AnyOf(
+                    (
+                        lambda x: np.roll(x, 1) - 2 * x - np.roll(x, -1),
+                        lambda x: np.roll(x, -1) - 2 * x - np.roll(x, 1),
+                    )
+                ),
+                "four-times-itself": lambda x: np.roll(x, 1) - 4 * x + np.roll(x, -1),
                 "first-difference": AnyOf(
                     (lambda x: x - np.roll(x, 1), lambda x: np.roll(x, -1) - x)
                 ),
@@ -1109,6 +1162,8 @@ HALO: Final = Exercise(
                         lambda x: np.roll(x, -1) - np.roll(x, 1),
                         lambda x: np.roll(x, 1) - np.roll(x, -1),
                         lambda x: np.roll(x, 1) + np.roll(x, -1),
+                        lambda x: (np.roll(x, 1) + np.roll(x, -1)) / 2,
+                        lambda x: (np.roll(x, -1) - np.roll(x, 1)) / 2,
                     )
                 ),
                 "twice-a-neighbour": AnyOf(
@@ -1171,6 +1226,10 @@ HALO: Final = Exercise(
         "halo-as-result": "At the ends of the block the result is the number that came, and "
         "nothing has been computed with it.",
         "sum-of-three": "Twice the element is added, and should be taken away.",
+        "all-added": "All three are added up. Twice the element itself should be taken away.",
+        "neighbour-taken-away": "One of the two neighbours is taken away. Both are added.",
+        "four-times-itself": "The element itself is taken away four times, and should be taken "
+        "away twice.",
         "first-difference": "That is the first difference: each element and one neighbour.",
         "neighbours-alone": "Only the two neighbours are in it. Each is added, and twice the "
         "element itself is taken away.",
@@ -1216,6 +1275,13 @@ def _first_matrices(A: Any, b: Any) -> Any:  # noqa: N803
     return _solved(A[np.arange(len(A)) // own * own], b)
 
 
+def _first_sides(A: Any, b: Any) -> Any:  # noqa: N803
+    """The solutions where each device uses the first of its sides for all of its systems."""
+    n = next(n for n in SIZES if _matrices(n) == A.shape)
+    own = len(A) // n
+    return _solved(A, b[np.arange(len(A)) // own * own])
+
+
 def _by_diagonals(A: Any, b: Any) -> Any:  # noqa: N803
     """The solutions where each matrix is multiplied by 8 I element by element."""
     return b / (8 * np.diagonal(A, axis1=1, axis2=2))
@@ -1246,6 +1312,10 @@ SOLVES: Final = Exercise(
                 ),
                 "eight-added-later": lambda A, b: _solved(A, b, eight=0) + 8,  # noqa: N803
                 "first-matrix-for-all": _first_matrices,
+                "first-side-for-all": _first_sides,
+                "matrix-left-out": lambda A, b: b / np.float32(8),  # noqa: N803
+                "an-eighth-for-eight": lambda A, b: _solved(A, b, eight=1 / 8),  # noqa: N803
+                "eight-as-a-factor": lambda A, b: _solved(8 * A, b, eight=0),  # noqa: N803
             },
             under_mesh=True,
         ),
@@ -1278,6 +1348,11 @@ SOLVES: Final = Exercise(
         "matrix.",
         "first-matrix-for-all": "Each device solves all of its systems with the first of its "
         "matrices. Every system has one of its own.",
+        "first-side-for-all": "Each device solves all of its systems with the first of its sides. "
+        "Every system has one of its own.",
+        "matrix-left-out": "That is b / 8: A is not in it.",
+        "an-eighth-for-eight": "These are the solutions of (A[i] + I / 8) x = b[i].",
+        "eight-as-a-factor": "These are the solutions of 8 A[i] x = b[i]. 8 I is added to A[i].",
         "transposed-systems": "These are the solutions with each matrix transposed.",
         "others-sides": "The systems are solved with sides that belong to others: the first of a "
         "device is taken at the device's number, and each device has several.",
@@ -1304,6 +1379,16 @@ def _one_place_too_far(x: Any) -> Any:
     return made
 
 
+def _from_the_end(x: Any) -> Any:
+    """The sum where the block of device i begins n - i blocks on, and the first at the end."""
+    blocks = _blocks(x)
+    made, size = np.zeros_like(x), len(blocks[0])
+    for i, block in enumerate(blocks):
+        start = min((len(blocks) - i) * size, len(x) - size)
+        made[start : start + size] += block
+    return made
+
+
 CHECKED: Final = Exercise(
     id="5.8",
     title="With the VMA check on",
@@ -1324,6 +1409,8 @@ CHECKED: Final = Exercise(
                 "mean-for-sum": lambda x: x / _n(x),
                 "backwards": lambda x: np.concatenate(_blocks(x)[::-1]),
                 "one-place-too-far": _one_place_too_far,
+                "counted-from-the-end": _from_the_end,
+                "smallest-for-sum": lambda x: np.minimum(x, 0),
                 "order-of-arrival": lambda x: np.tile(sum(_blocks(x)) / _n(x), DEVICES[len(x)]),
             },
             under_mesh=True,
@@ -1365,6 +1452,10 @@ CHECKED: Final = Exercise(
         "one-place-too-far": "Each block stands one block too far on, and the last two are on top "
         "of each other at the end, where lax.dynamic_update_slice puts what does not fit. Count "
         "devices from 0.",
+        "counted-from-the-end": "The blocks are put in their places from the end, and the first "
+        "two are on top of each other there. How many blocks stand before that of device i?",
+        "smallest-for-sum": "Wherever a value should be positive it is 0; the others are right. Is "
+        "a minimum taken, of the blocks and the zeros about them?",
         "order-of-arrival": "In every place there is the mean of all blocks, so each device has "
         "them in an order of its own when they are averaged. Put them in the order of the devices "
         "first.",

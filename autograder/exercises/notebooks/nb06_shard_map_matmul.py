@@ -160,6 +160,13 @@ BY_ROWS: Final = Exercise(
             over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
             mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
             added_before_the_matmul=_added_first,
+            relu_of_parts=lambda A, B: np.maximum(_parts(A, B), 0).sum(0),  # noqa: N803
+            one_part_alone=AnyOf(
+                (
+                    lambda A, B: _parts(A, B)[0],  # noqa: N803
+                    lambda A, B: _parts(A, B)[-1],  # noqa: N803
+                )
+            ),
         ),
         _placed("block_by_rows", ROWS),
         Requests(
@@ -182,6 +189,9 @@ BY_ROWS: Final = Exercise(
         "taken where a sum is needed?",
         "added-before-the-matmul": "The blocks of A are added up, and those of B, before the "
         "matmul. What has to be added up are the products of the blocks.",
+        "relu-of-parts": "Each device's part has lost its negative values before it is added up.",
+        "one-part-alone": "Only the part of one device along y is there. The parts of all of them "
+        "are to be added up.",
         "other-axes": "Along which axis do the devices have different parts of one sum? Along the "
         "one that cuts the contracted dimension.",
         "all-gather by hand": "The parts need only be added up.",
@@ -226,8 +236,21 @@ BY_COPY: Final = Exercise(
             mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
             at_its_number=lambda A, B: _sliced(A, B, lambda i, j, size: j),  # noqa: N803
             first_rows=lambda A, B: _sliced(A, B, lambda i, j, size: 0),  # noqa: N803
-            by_its_place_along_x=lambda A, B: _sliced(  # noqa: N803
-                A, B, lambda i, j, size: i * size
+            by_its_place_along_x=AnyOf(
+                (
+                    lambda A, B: _sliced(A, B, lambda i, j, size: i * size),  # noqa: N803
+                    lambda A, B: _sliced(A, B, lambda i, j, size: i),  # noqa: N803
+                )
+            ),
+            times_the_devices=AnyOf(
+                (
+                    lambda A, B: _sliced(  # noqa: N803
+                        A, B, lambda i, j, size: j * _lengths(A)[0]
+                    ),
+                    lambda A, B: _sliced(  # noqa: N803
+                        A, B, lambda i, j, size: j * _lengths(A)[1]
+                    ),
+                )
             ),
             one_block_too_far=AnyOf(
                 (
@@ -237,8 +260,15 @@ BY_COPY: Final = Exercise(
                     ),
                 )
             ),
-            in_the_opposite_order=lambda A, B: _sliced(  # noqa: N803
-                A, B, lambda i, j, size: len(B) - (j + 1) * size
+            in_the_opposite_order=AnyOf(
+                (
+                    lambda A, B: _sliced(  # noqa: N803
+                        A, B, lambda i, j, size: len(B) - (j + 1) * size
+                    ),
+                    lambda A, B: _sliced(  # noqa: N803
+                        A, B, lambda i, j, size: len(B) - j * size
+                    ),
+                )
             ),
             over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
             largest_part=lambda A, B: _parts(A, B).max(0),  # noqa: N803
@@ -280,6 +310,8 @@ BY_COPY: Final = Exercise(
         "columns of A?",
         "by-its-place-along-x": "Which rows of B a device takes is decided by its place along x. "
         "A's columns are cut along y.",
+        "times-the-devices": "The slice of B begins at the device's number, times a number of "
+        "devices. How many rows do the devices before it have?",
         "one-block-too-far": "The slice of B begins one block too far on. The first device along y "
         "has number 0, and its rows of B begin at 0.",
         "in-the-opposite-order": "The slices of B are taken from its end: the first device along y "
@@ -311,6 +343,13 @@ def _own_rows(A: Any, B: Any) -> Any:  # noqa: N803
     return np.concatenate([np.split(a @ b, n)[i] for i, (a, b) in enumerate(parts)])
 
 
+def _scattered_first(A: Any, B: Any) -> Any:  # noqa: N803
+    """What comes of a reduce-scatter of A's blocks, and a matmul with what each device has of B."""
+    n = _lengths(A)[0]
+    total = sum(np.split(A, n, axis=1))
+    return np.concatenate([a @ b for a, b in zip(np.split(total, n), np.split(B, n), strict=True)])
+
+
 SCATTERED: Final = Exercise(
     id="6.4",
     title="Keep your piece",
@@ -328,6 +367,7 @@ SCATTERED: Final = Exercise(
                 )
             ),
             own_part_alone=_own_rows,
+            scattered_before_the_matmul=_scattered_first,
         ),
         _placed("scattered", ROWS),
         Requests(
@@ -347,6 +387,8 @@ SCATTERED: Final = Exercise(
         "out_specs put together?",
         "untiled": "Here the rows of the product have to be cut. Which dimension do you scatter, "
         "and is tiled=True set?",
+        "scattered-before-the-matmul": "The blocks of A are added up before the matmul. What has "
+        "to be added up are the products of the blocks.",
         "mean-for-sum": "It is as many times too small as there are devices along x: is a mean "
         "taken where a sum is needed?",
         "relu-of-parts": "Each device's part has lost its negative values before it is added up.",

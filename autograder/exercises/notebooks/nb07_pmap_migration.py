@@ -254,6 +254,10 @@ NORMALISE: Final = Exercise(
         "then the psum only names vmap's axis, and it is the compiler that adds the all-reduce.",
         "by_vmap: raised": "Does JAX speak of inconsistent sizes? vmap maps all of its arguments "
         "unless in_axes says otherwise, and w is the same for all rows.",
+        "by_vmap: collective-permute": "Are the rows taken one by one, as by a Python loop over x? "
+        "Each is on another device. vmap maps all rows at once, and each stays where it is.",
+        "by_vmap: replicated": "Where rows are taken one by one and stacked again, they may no "
+        "longer lie where they were. vmap leaves each on its device.",
         "unbound-axis": "axis_name='p' was how pmap was told the name. A shard_map takes the names "
         "of its mesh, and vmap takes axis_name=. Is the name in psum the same as there?",
         "added-by-the-compiler": "The compiler should have nothing to move. Is x cut, and w whole, "
@@ -283,6 +287,10 @@ def _nested_but(a: Any, numbers: str = "", length: str = "") -> Any:
         return numbers_came * np.sqrt((a * a).sum())
     if length == "mean of the devices":
         return numbers_came / np.sqrt((a * a).sum(2).mean())
+    if length == "means of the devices":
+        return numbers_came / np.sqrt((a * a).mean(2).sum())
+    if length == "by eight":
+        return numbers_came / np.sqrt((a * a).sum() / 8)
     if length == "mean of all":
         return numbers_came / np.sqrt((a * a).mean())
     if length == "position by position":
@@ -330,6 +338,8 @@ NEST: Final = Exercise(
                 "multiplied": lambda a: _nested_but(a, length="multiplied"),
                 "mean-of-squares": lambda a: _nested_but(a, length="mean of the devices"),
                 "mean-of-all-squares": lambda a: _nested_but(a, length="mean of all"),
+                "means-added": lambda a: _nested_but(a, length="means of the devices"),
+                "divided-by-eight": lambda a: _nested_but(a, length="by eight"),
                 "own-not-added": lambda a: _nested_but(a, length="position by position"),
                 "not-squared": lambda a: _nested_but(a, length="without squares"),
                 "mean-of-all-of-y": lambda a: _nested_but(a, numbers="mean of all of y"),
@@ -374,6 +384,10 @@ NEST: Final = Exercise(
         "up: is it a pmean in place of a psum?",
         "mean-of-all-squares": "The length is the root of a mean of all squares. It should be the "
         "root of their sum.",
+        "means-added": "Under the root, each device takes the mean of its squares. It should be "
+        "their sum, which the psum then adds to those of the others.",
+        "divided-by-eight": "Under the root, the sum of the squares is divided by 8. The length is "
+        "the root of the sum itself.",
         "own-not-added": "Each position has a length of its own here: the squares are added up "
         "over the devices, and those of one device not among themselves.",
         "not-squared": "The numbers are divided by their sum. The length is the root of the sum of "
@@ -464,6 +478,7 @@ REGRESSION: Final = Exercise(
                 "uphill": lambda w, X, y: _trained(w, X, y, times=-1),  # noqa: N803
                 "as-many-times": lambda w, X, y: _trained(w, X, y, times=DEVICES[len(y)]),  # noqa: N803
                 "rate-forgotten": lambda w, X, y: _trained(w, X, y, times=10),  # noqa: N803
+                "rate-of-a-hundredth": lambda w, X, y: _trained(w, X, y, times=0.1),  # noqa: N803
                 "gradient-taken-once": lambda w, X, y: (  # noqa: N803
                     w - np.float32(STEPS) * RATE * _gradient(w, X, y)
                 ),
@@ -498,6 +513,7 @@ REGRESSION: Final = Exercise(
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
         "uphill": "The gradient is added, and should be subtracted.",
         "rate-forgotten": "In each step the whole gradient is subtracted: where is the rate, 0.1?",
+        "rate-of-a-hundredth": "In each step the rate is 0.01. It should be 0.1.",
         "gradient-taken-once": "All ten steps subtract the same gradient, that of the first w. "
         "Each step needs the gradient of the w that it has come to.",
     },
@@ -512,6 +528,10 @@ def _own(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
     """With the gradient of device 0's examples alone."""
     mine = len(y) // DEVICES[len(y)]
     return _updated(w, X[:mine], y[:mine])
+
+
+BELOW_ONE: Final = AnyOf((1 / 8, 1 / 64))
+"""Ratios that are upside down, or of a gradient that was divided."""
 
 
 def _times(cell: str, right: int, **mistakes: Any) -> Predicts:
@@ -530,12 +550,23 @@ TRAP: Final = Exercise(
     afterwards="Adam hides this mistake, since it divides a gradient by its own size; plain "
     "gradient descent diverges, or learns eight times as fast as you think.",
     requirements=(
-        _times("grad(loss)(w)", 8, as_in_pmap=1, too_often=64),
-        _times("pmean(grad(loss)(w))", 8, mean_of_copies=1, too_often=64),
-        _times("psum(grad(loss)(w))", 64, sum_of_copies=8, once_only=1),
-        _times("grad(mean_loss)(w)", 1, mean_forgotten=8, averaged_again=1 / 8),
-        _times("pmean(grad(loss)(varying(w)))", 1, summed_again=8, averaged_again=1 / 8),
-        _times("psum(grad(loss)(varying(w)))", 8, summed_again=64, once_only=1),
+        _times("grad(loss)(w)", 8, as_in_pmap=1, too_often=64, below_one=BELOW_ONE),
+        _times("pmean(grad(loss)(w))", 8, mean_of_copies=1, too_often=64, below_one=BELOW_ONE),
+        _times(
+            "psum(grad(loss)(w))",
+            64,
+            sum_of_copies=8,
+            once_only=1,
+            too_often=512,
+            below_one=BELOW_ONE,
+        ),
+        _times("grad(mean_loss)(w)", 1, mean_forgotten=AnyOf((8, 64)), averaged_again=1 / 8),
+        _times(
+            "pmean(grad(loss)(varying(w)))", 1, summed_again=AnyOf((8, 64)), averaged_again=1 / 8
+        ),
+        _times(
+            "psum(grad(loss)(varying(w)))", 8, summed_again=64, once_only=1, below_one=BELOW_ONE
+        ),
         Computes(
             "update",
             "update(w, X, y) must be w - 0.1 * gradient, of the mean loss over all examples.",
@@ -549,6 +580,7 @@ TRAP: Final = Exercise(
                 "gradient-alone": _gradient,
                 "uphill": lambda w, X, y: _updated(w, X, y, -1),  # noqa: N803
                 "rate-forgotten": lambda w, X, y: _updated(w, X, y, 10),  # noqa: N803
+                "rate-of-a-hundredth": lambda w, X, y: _updated(w, X, y, 0.1),  # noqa: N803
             },
             under_mesh=True,
         ),
@@ -579,6 +611,8 @@ TRAP: Final = Exercise(
         "sum, and what is the psum of a number that all devices have?",
         "summed-again": "pcast makes of the shared w one that is each device's own, as it was "
         "under pmap. Then grad adds nothing up, and what each device gets is of its own loss.",
+        "below-one": "A number below 1 says that the gradient is too small: one half of the right "
+        "gradient would be 1/2. Is anything divided here, or is the ratio upside down?",
         "averaged-again": "The mean is taken once, and what it is taken of is not divided yet.",
         "as-many-times": "The gradient is as many times too large as there are devices. Is it a "
         "sum over the devices, where the mean is wanted? (After grad by a shared w has added up, "
@@ -593,6 +627,8 @@ TRAP: Final = Exercise(
         "uphill": "The gradient is right, but it is added, and should be subtracted.",
         "rate-forgotten": "The step is ten times too long, as where the whole gradient is "
         "subtracted: where is the rate, 0.1?",
+        "rate-of-a-hundredth": "The step is a tenth of what it should be, as with a rate of 0.01. "
+        "The rate is 0.1.",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own; and it is the "
         "twin that is asked for, with shard_map.",
         "copies-disagree": "Each device has another w now. Is check_vma off? With it on, JAX would "
@@ -666,6 +702,16 @@ UNREPLICATE: Final = Exercise(
                 "sum-of-means": lambda w, X, y: np.float32(DEVICES[len(y)]) * _loss(w, X, y),  # noqa: N803
                 "own-examples": _own_loss,
                 "averaged-too-early": _of_mean_residuals,
+                "sum-of-squares": lambda w, X, y: np.float32(len(y)) * _loss(w, X, y),  # noqa: N803
+                "mean-of-sums": lambda w, X, y: (  # noqa: N803
+                    np.float32(len(y) // DEVICES[len(y)]) * _loss(w, X, y)
+                ),
+                "not-squared": AnyOf(
+                    (
+                        lambda w, X, y: np.mean(X @ w - y),  # noqa: N803
+                        lambda w, X, y: np.mean(np.abs(X @ w - y)),  # noqa: N803
+                    )
+                ),
                 "stacked-losses": _stacked_losses,
             },
             under_mesh=True,
@@ -698,6 +744,11 @@ UNREPLICATE: Final = Exercise(
         "fetched: values": "Is that one of the copies, as it stands?",
         "averaged-too-early": "The residuals of the devices were averaged before they were "
         "squared. Their squares are to be averaged.",
+        "sum-of-squares": "The squares of all examples are added up. The loss is their mean.",
+        "mean-of-sums": "Each device adds up the squares of its examples, and these sums are "
+        "averaged. Each device should take a mean, as loss does.",
+        "not-squared": "The residuals are averaged as they are, or their absolute values. The loss "
+        "is the mean of their squares.",
         "stacked-losses": "These are as many losses as there are devices, one for each, and each "
         "of them is right. out_specs=P() returns it once, for a body that returns one number.",
         "sum-of-means": "It is as many times too large as there are devices: their means are "
@@ -764,6 +815,8 @@ CLINIC: Final = Exercise(
             {
                 "uphill": lambda p, g: p + RATE * g,
                 "rate-forgotten": lambda p, g: p - g,
+                "rate-of-a-hundredth": lambda p, g: p - np.float32(0.01) * g,
+                "all-times-the-rate": lambda p, g: RATE * (p - g),
             },
             under_mesh=True,
         ),
@@ -775,7 +828,7 @@ CLINIC: Final = Exercise(
             "row_sums(x) must be x.sum(1).",
             lambda x: x.sum(1),
             _tables(),
-            {},
+            {"largest-for-sum": lambda x: x.max(1), "first-number": lambda x: x[:, 0]},
             under_mesh=True,
         ),
         _nothing("row_sums"),
@@ -788,6 +841,15 @@ CLINIC: Final = Exercise(
             {
                 "own-mean": lambda x: x - x.mean(1, keepdims=True),
                 "sum-for-mean": lambda x: x - x.sum(0),
+                "mean-of-all": lambda x: x - x.mean(),
+                "own-row": lambda x: np.zeros_like(x),
+                "mean-alone": lambda x: np.broadcast_to(x.mean(0), x.shape),
+                "normalised-too": AnyOf(
+                    (
+                        lambda x: (x - x.mean(0)) / x.std(0),
+                        lambda x: (x - x.mean(0)) / np.sqrt((x * x).mean(0)),
+                    )
+                ),
             },
             under_mesh=True,
         ),
@@ -801,6 +863,7 @@ CLINIC: Final = Exercise(
                 "all-summed": lambda x: np.broadcast_to(x.sum(0), x.shape),
                 "doubled": lambda x: 2 * x,
                 "not-summed": lambda x: x,
+                "partner-alone": lambda x: x.reshape(-1, 2, x.shape[1])[:, ::-1].reshape(x.shape),
                 "other-order": _by_halves,
                 "other-groups": lambda x: (
                     np.concatenate(
@@ -825,6 +888,10 @@ CLINIC: Final = Exercise(
             {
                 "backward": lambda x: _halved_away(x[:, ::-1]),
                 "first-left-out": lambda x: _halved_away(x[:, 1:]),
+                "last-left-out": lambda x: _halved_away(x[:, :-1]),
+                "number-halved": lambda x: x.sum(1) * np.float32(0.5),
+                "never-halved": lambda x: x.sum(1),
+                "halved-too-late": lambda x: np.float32(0.5) * _halved_away(x),
             },
             under_mesh=True,
         ),
@@ -843,6 +910,8 @@ CLINIC: Final = Exercise(
     diagnoses={
         "uphill": "The step is added, and should be subtracted.",
         "rate-forgotten": "All of g is subtracted. Where is the rate, 0.1?",
+        "rate-of-a-hundredth": "A hundredth of g is subtracted. The rate is 0.1.",
+        "all-times-the-rate": "p is multiplied by the rate as well. The rate is for g alone.",
         "copies: shape": "Expected one array of six numbers, with a copy on each device. (For "
         "pmap, which needs a dimension to map, device_put_replicated stacked the copies. shard_map "
         "and jit need no such dimension.)",
@@ -858,6 +927,13 @@ CLINIC: Final = Exercise(
         "unbound-axis": "pmap's axis_name was yours to choose. In shard_map the mesh names its "
         "axes, and here that is x. (JAX's own message is empty.)",
         "own-mean": "Each row is centred on its own mean, and should be on the mean of all rows.",
+        "mean-of-all": "The mean of all numbers is taken away. It should be the mean of the rows, "
+        "position by position.",
+        "own-row": "Everything is zero: each row is centred on itself. The mean is to be taken "
+        "over the rows of all devices.",
+        "mean-alone": "That is the mean of the rows, on every device. It should be taken away from "
+        "the device's own row.",
+        "normalised-too": "The rows are divided besides. Centring only takes their mean away.",
         "sum-for-mean": "A sum over all rows is taken away, and it should be their mean.",
         "all-summed": "Every device has the sum of all rows. Which axis of the mesh runs over a "
         "pair alone?",
@@ -866,6 +942,11 @@ CLINIC: Final = Exercise(
         "have the same two rows, and their sum is twice what each has. The rows are cut by both "
         "axes, by P(('x', 'y')).",
         "not-summed": "These are the rows as they came: nothing was added up.",
+        "partner-alone": "Each device has the row of the other device of its pair. Its own is to "
+        "be added.",
+        "largest-for-sum": "These are the largest numbers of the rows. Their sums are wanted.",
+        "first-number": "These are the first numbers of the rows. All numbers of a row are to be "
+        "added up.",
         "other-order": "Rows half the array apart were added up. P(('y', 'x')) gives out the rows "
         "in another order, in which neighbours along y do not get neighbouring rows.",
         "pair_sums: raised": "Is axis_index_groups still there? shard_map has none: a group is an "
@@ -875,6 +956,11 @@ CLINIC: Final = Exercise(
         "backward": "The numbers are taken from the last to the first; it should be from the first "
         "to the last.",
         "first-left-out": "The first number of each row does not count here.",
+        "last-left-out": "The last number of each row does not count here.",
+        "number-halved": "The number is halved. It should be what came before it, the total.",
+        "never-halved": "The numbers are added up, and nothing is halved.",
+        "halved-too-late": "The number is halved with the total. Halve the total, and then add the "
+        "number.",
         "no-shard-map": "Mend what is there, and keep its shard_map.",
     },
 )

@@ -70,6 +70,7 @@ DATA_PARALLEL: Final = Exercise(
             tuple(_network(*sizes) for sizes in NETWORKS),
             tuple((Budget("all-reduce", bytes=_parameters(h)),) for _, h in NETWORKS),
             caps=tuple(_parameters(h) + 4 * b * (WIDTH + 8) // 8 for b, h in NETWORKS),
+            blocks=((1, 1), (1,), (1, 1), (1,), (8, 1), (8, 1)),
         ),
     ),
     hints=(
@@ -112,6 +113,7 @@ TENSOR_PARALLEL: Final = Exercise(
             tuple(((b, WIDTH), (WIDTH, h), (h, WIDTH)) for b, h in BLOCKS),
             tuple((Budget("all-reduce", bytes=4 * b * WIDTH),) for b, _ in BLOCKS),
             caps=tuple(4 * (b * WIDTH + 2 * WIDTH * h // 8) for b, h in BLOCKS),
+            blocks=((1, 1), (1, 8), (8, 1)),
         ),
     ),
     hints=(
@@ -153,6 +155,26 @@ def _no_biases(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> 
 
 def _no_last_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
     return _predicted(X, W1, b1, W2, b2, W3, 0 * b3)
+
+
+def _no_first_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return _predicted(X, W1, 0 * b1, W2, b2, W3, b3)
+
+
+def _no_second_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return _predicted(X, W1, b1, W2, 0 * b2, W3, b3)
+
+
+def _no_first_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return np.maximum((X @ W1 + b1) @ W2 + b2, 0) @ W3 + b3
+
+
+def _no_second_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return (np.maximum(X @ W1 + b1, 0) @ W2 + b2) @ W3 + b3
+
+
+def _no_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return ((X @ W1 + b1) @ W2 + b2) @ W3 + b3
 
 
 THREE: Final = ((32, 32), (64, 16))
@@ -203,6 +225,7 @@ BOTH: Final = Exercise(
             "0,1\n2,3\n4,5\n6,7",
             tuple(_room(*sizes) for sizes in THREE),
             {"bias-whole": ((4, 1), (1, 1), (1,), (1, 2), (1,), (2, 1), (1,))},
+            ((4, 1), (1, 1), (1,), (1, 2), (2,), (2, 1), (1,)),
         ),
         Computes(
             "predict_explicit",
@@ -213,6 +236,8 @@ BOTH: Final = Exercise(
                 "relu-last": lambda *given: np.maximum(_predicted(*given), 0),
                 "no-biases": _no_biases,
                 "no-last-bias": _no_last_bias,
+                "a-relu-left-out": AnyOf((_no_first_relu, _no_second_relu, _no_relu)),
+                "a-bias-left-out": AnyOf((_no_first_bias, _no_second_bias)),
             },
             under_mesh=True,
         ),
@@ -255,6 +280,9 @@ BOTH: Final = Exercise(
         "relu-last": "What stands after the last layer is not a relu: it follows the other two.",
         "no-biases": "The three biases are left out.",
         "no-last-bias": "The last bias is left out.",
+        "a-bias-left-out": "A bias is left out, that of the first or of the second layer.",
+        "a-relu-left-out": "A relu is left out: there is one after the first layer and one after "
+        "the second.",
         "values": "Is each bias added once, and relu taken twice, after the first and the second "
         "layer?",
     },
@@ -280,18 +308,25 @@ def _deep(n: int, layers: int, side: int, own: int) -> tuple[Argument, ...]:
     )
 
 
-def _deep_gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+def _deep_gradient(W: Any, X: Any, Y: Any, tanh: bool = True) -> Any:  # noqa: N803
     """The gradient by W of the examples' mean of sum((f(X) - Y)²): f is tanh(h @ w) for each w."""
     seen = [X]
     for w in W:
-        seen.append(np.tanh(seen[-1] @ w))
+        seen.append(np.tanh(seen[-1] @ w) if tanh else seen[-1] @ w)
     back = 2 * (seen[-1] - Y) / np.float32(len(Y))
     grads = []
     for w, before, after in zip(W[::-1], seen[-2::-1], seen[:0:-1], strict=True):
-        inner = back * (1 - after**2)
+        inner = back * (1 - after**2) if tanh else back
         grads.append(before.T @ inner)
         back = inner @ w.T
     return np.stack(grads[::-1])
+
+
+def _of_own_examples(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    """What comes of each device's rows of the gradient being those of its own examples' mean."""
+    n = {n * own: n for n, *_, own in DEEP}[len(X)]
+    grads = [_deep_gradient(W, *part) for part in zip(np.split(X, n), np.split(Y, n), strict=True)]
+    return np.concatenate([np.split(g, n, axis=1)[i] for i, g in enumerate(grads)], axis=1)
 
 
 def _whole_layer(side: int) -> int:
@@ -314,6 +349,8 @@ FSDP: Final = Exercise(
             {
                 "as-many-times": lambda W, X, Y: _devices(X) * _deep_gradient(W, X, Y),  # noqa: N803
                 "sum-for-mean": lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),  # noqa: N803
+                "tanh-forgotten": lambda W, X, Y: _deep_gradient(W, X, Y, tanh=False),  # noqa: N803
+                "own-examples-alone": _of_own_examples,
                 "mean-of-everything": lambda W, X, Y: (  # noqa: N803
                     _deep_gradient(W, X, Y) / np.float32(Y.shape[1])
                 ),
@@ -357,6 +394,10 @@ FSDP: Final = Exercise(
         "an all-gather adds up what the devices have: by how many examples does each divide, its "
         "own or all?",
         "sum-for-mean": "That is the gradient of the sum over all examples: their mean is meant.",
+        "tanh-forgotten": "That is the gradient of the products alone: tanh stands after each "
+        "layer.",
+        "own-examples-alone": "Each device's rows of the gradient follow from its own examples "
+        "alone. What adds up the gradient over the devices?",
         "mean-of-everything": "Add up the squares of each example, and average these sums over the "
         "examples.",
         "all-reduce": "No device needs the whole gradient, not even of one layer: each should end "
@@ -469,9 +510,9 @@ SEQUENCE: Final = Exercise(
 )
 
 
-def _vocabulary(n: int, batch: int, words: int, shift: float) -> tuple[Argument, ...]:
+def _vocabulary(n: int, batch: int, words: int, scale: float, shift: float) -> tuple[Argument, ...]:
     return (
-        _argument((batch, words), "model", n, None, "model", scale=100.0, shift=shift),
+        _argument((batch, words), "model", n, None, "model", scale=scale, shift=shift),
         _argument((batch,), "model", n, dtype="int32", scale=words),
     )
 
@@ -490,8 +531,12 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
     return (_logarithm(logits) - _chosen(logits, labels)).mean()
 
 
-WORDS: Final = ((8, 16, 64, 0.0), (4, 24, 48, -1000.0))
-"""The devices, the examples, the words, and the logits' mean: so far down, exp gives 0 for all."""
+WORDS: Final = ((8, 16, 64, 100.0, 0.0), (4, 24, 48, 1.0, -1000.0))
+"""The devices, the examples, the words, and the logits' spread and mean.
+
+In the first case exp overflows, and one word is far above the others. In the second exp gives 0 for
+all, and many words count, so that one sees which logarithm is taken, and of what.
+"""
 
 
 def _blocks(logits: Any) -> Any:
@@ -744,8 +789,57 @@ ACCUMULATION: Final = Exercise(
                 "as-many-times": lambda W, X, Y: _devices(X) * _gradient(W, X, Y),  # noqa: N803
                 "rounds-added-up": lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),  # noqa: N803
                 "averaged-twice": lambda W, X, Y: _gradient(W, X, Y) / _devices(X),  # noqa: N803
-                "last-round-alone": lambda W, X, Y: (  # noqa: N803
-                    _gradient(W, X[-1:], Y[-1:]) / np.float32(len(X))
+                "last-round-alone": AnyOf(
+                    (
+                        lambda W, X, Y: _gradient(W, X[-1:], Y[-1:]) / np.float32(len(X)),  # noqa: N803
+                        lambda W, X, Y: _gradient(W, X[-1:], Y[-1:]),  # noqa: N803
+                    )
+                ),
+                "first-round-alone": AnyOf(
+                    (
+                        lambda W, X, Y: _gradient(W, X[:1], Y[:1]) / np.float32(len(X)),  # noqa: N803
+                        lambda W, X, Y: _gradient(W, X[:1], Y[:1]),  # noqa: N803
+                    )
+                ),
+                "first-round-left-out": AnyOf(
+                    (
+                        lambda W, X, Y: _gradient(W, X[1:], Y[1:]),  # noqa: N803
+                        lambda W, X, Y: (  # noqa: N803
+                            _gradient(W, X[1:], Y[1:]) * np.float32(1 - 1 / len(X))
+                        ),
+                    )
+                ),
+                "last-round-left-out": AnyOf(
+                    (
+                        lambda W, X, Y: _gradient(W, X[:-1], Y[:-1]),  # noqa: N803
+                        lambda W, X, Y: (  # noqa: N803
+                            _gradient(W, X[:-1], Y[:-1]) * np.float32(1 - 1 / len(X))
+                        ),
+                    )
+                ),
+                "sum-of-a-block": AnyOf(
+                    (
+                        lambda W, X, Y: (  # noqa: N803
+                            _gradient(W, X, Y) * np.float32(Y.size) / _devices(X) / len(X)
+                        ),
+                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / _devices(X),  # noqa: N803
+                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / len(X),  # noqa: N803
+                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size),  # noqa: N803
+                    )
+                ),
+                "mean-of-sums": AnyOf(
+                    (
+                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.shape[-1]),  # noqa: N803
+                        lambda W, X, Y: (  # noqa: N803
+                            _gradient(W, X, Y) * np.float32(Y.shape[-1]) * _devices(X)
+                        ),
+                    )
+                ),
+                "tanh-forgotten": lambda W, X, Y: np.einsum(  # noqa: N803
+                    "rbi,rbj->ij", X, 2 * (X @ W - Y) / np.float32(Y.size)
+                ),
+                "first-device-alone": lambda W, X, Y: _gradient(  # noqa: N803
+                    W, *(np.split(a, int(_devices(X)), axis=1)[0] for a in (X, Y))
                 ),
             },
             under_mesh=True,
@@ -776,8 +870,18 @@ ACCUMULATION: Final = Exercise(
         "averaged-twice": "It is as many times too small as there are devices: is it averaged over "
         "them twice?",
         "rounds-added-up": "The rounds' gradients were added up: their mean is meant.",
-        "last-round-alone": "That is the last round's gradient, divided by the number of rounds. "
-        "What became of the others?",
+        "last-round-alone": "That is the last round's gradient, or its share of the mean. What "
+        "became of the other rounds?",
+        "first-round-alone": "That is the first round's gradient, or its share of the mean. What "
+        "became of the other rounds?",
+        "first-round-left-out": "The first round is missing from the gradient.",
+        "last-round-left-out": "The last round is missing from the gradient.",
+        "sum-of-a-block": "The squares of a block are added up: expected their mean, over the "
+        "examples and over the features.",
+        "mean-of-sums": "The squares of each example are added up over the features: expected "
+        "their mean over the features, too.",
+        "tanh-forgotten": "That is the gradient of mean((X @ W - Y)²): tanh is missing.",
+        "first-device-alone": "That is the gradient of the first device's examples alone.",
         "varying-mismatch": "Does the loop begin with zeros that are the same everywhere, and go "
         "on with a gradient that varies?",
         "not-replicated": "Each device has the gradient of its own examples. Are these averaged "
@@ -861,6 +965,12 @@ PIPELINE: Final = Exercise(
                 "one-step-short": _too_short,
                 "one-step-late": _late,
                 "layers-reversed": lambda W, X: _piped(W[::-1], X),  # noqa: N803
+                "first-microbatch-again": AnyOf(
+                    (
+                        lambda W, X: np.stack([_piped(W, X[0])] * len(X)),  # noqa: N803
+                        lambda W, X: np.stack([_piped(W, X[-1])] * len(X)),  # noqa: N803
+                    )
+                ),
                 "side-by-side": lambda W, X: sum(np.tanh(X @ w) for w in W),  # noqa: N803
                 "last-layer-alone": lambda W, X: np.tanh(X @ W[-1]),  # noqa: N803
                 "mean-for-sum": lambda W, X: _piped(W, X) / np.float32(len(W)),  # noqa: N803
@@ -875,6 +985,9 @@ PIPELINE: Final = Exercise(
                         lambda W, X: _piped(W, X, lambda a: 1 / (1 + np.exp(-a))),  # noqa: N803
                     )
                 ),
+                "first-layer-everywhere": lambda W, X: _piped(W[[0] * len(W)], X),  # noqa: N803
+                "last-stage-missed": lambda W, X: _piped(W[:-1], _fed(X, 1)),  # noqa: N803
+                "handed-back": lambda W, X: _piped(W[[0, -1]], _fed(X, len(W) - 2)),  # noqa: N803
                 "first-stage-kept": lambda W, X: np.tanh(_fed(X, len(W) - 1) @ W[0]),  # noqa: N803
                 "all-stages-added": AnyOf((_all_added, _all_added_in_turn)),
                 "first-stage-skipped": lambda W, X: _piped(W[1:], _fed(X, 1)),  # noqa: N803
@@ -909,6 +1022,8 @@ PIPELINE: Final = Exercise(
         "stage has microbatch t - (n - 1), as it began with microbatch 0 in step n - 1.",
         "layers-reversed": "The layers are right, and in the wrong order: stage 0 has the first "
         "one, and hands on to stage 1.",
+        "first-microbatch-again": "The result of one microbatch stands in the place of all. Which "
+        "microbatch does stage 0 take in step t?",
         "side-by-side": "All stages have worked on the same microbatch as it came, and the results "
         "are added up. They are to work one after another, each on what the one before has made.",
         "last-layer-alone": "The last stage's layer is all that was done: what it works on is to "
@@ -919,6 +1034,12 @@ PIPELINE: Final = Exercise(
         "no-tanh": "These are the products alone: tanh stands after each of them.",
         "tanh-first": "tanh stands before each product, and should stand after it.",
         "another-nonlinearity": "The layers end in another function than tanh.",
+        "first-layer-everywhere": "Every stage works with the first layer. Which of the layers is "
+        "each stage to have?",
+        "last-stage-missed": "The last layer is missing: these are the results of the stage before "
+        "the last. The last stage has number n - 1.",
+        "handed-back": "The last stage takes what stage 0 has made. Are the pairs of the ppermute "
+        "(to, from)? They are to be (from, to).",
         "first-stage-kept": "These are the results of stage 0, after a single layer. Those of the "
         "last stage are needed.",
         "all-stages-added": "What all stages have made is added up. Only the last stage's results "

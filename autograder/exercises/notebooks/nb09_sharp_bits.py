@@ -59,14 +59,15 @@ AUDIT: Final = Exercise(
                         "only-gathers": 16384,
                         "on-all-devices": 8 * 21504,
                         "an-eighth": 21504 // 8,
+                        "own-part": 2048,
                         "sent": 19456,
                         "counted": AnyOf((2, 6)),
                         "memory": 21576,
                         "flag-forgotten": 0,
                     },
                 ),
-                ("rows, flag on", 0, {"still-moves": AnyOf((21504, 19456, 16384, 5120))}),
-                ("columns, flag off", 0, {"any-layout": AnyOf((21504, 19456, 16384, 5120))}),
+                ("rows, flag on", 0, {"still-moves": AnyOf((21504, 19456, 16384, 5120, 2048))}),
+                ("columns, flag off", 0, {"any-layout": AnyOf((21504, 19456, 16384, 5120, 2048))}),
             )
         ),
         *(
@@ -90,6 +91,8 @@ AUDIT: Final = Exercise(
         "besides.",
         "on-all-devices": "That is what all devices move together. On each it is an eighth.",
         "an-eighth": "The report's bytes are those of each device already, so do not divide them.",
+        "own-part": "That is the size of a device's block of the array. To draw it takes more than "
+        "that to be moved: what does the report say?",
         "sent": "That is what a device puts on its wires, the report's `.sent`; expected its "
         "`.bytes`.",
         "counted": "Is that the number of collectives, or of their kinds? Expected the bytes that "
@@ -328,9 +331,17 @@ def _vocabulary(
     )
 
 
+def _exponentials(logits: Any) -> Any:
+    return np.exp(logits - logits.max(1, keepdims=True))
+
+
 def _softmax(logits: Any) -> Any:
-    shifted = np.exp(logits - logits.max(1, keepdims=True))
-    return shifted / shifted.sum(1, keepdims=True)
+    return _exponentials(logits) / _exponentials(logits).sum(1, keepdims=True)
+
+
+def _log_softmax(logits: Any) -> Any:
+    shifted = logits - logits.max(1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
 
 
 def _masked(logits: Any, words: Any, value: float) -> Any:
@@ -354,6 +365,15 @@ UNEVEN: Final = Exercise(
             tuple((_argument(shape, n),) for n, shape in TABLES),
             {
                 "silently-copied": lambda table: table,
+                "padded-with-others": AnyOf(
+                    (
+                        lambda table: np.pad(
+                            table, ((0, -len(table) % 8), (0, 0)), constant_values=1
+                        ),
+                        lambda table: np.pad(table, ((0, -len(table) % 8), (0, 0)), "edge"),
+                        lambda table: np.resize(table, _spread(table).shape),
+                    )
+                ),
                 "in-front": lambda table: np.roll(_spread(table), -len(table) % 8, 0),
                 "always-more": lambda table: np.pad(table, ((0, 8 - len(table) % 8), (0, 0))),
             },
@@ -386,8 +406,34 @@ UNEVEN: Final = Exercise(
                 "a-word-too-many": lambda hidden, padded, words: _probabilities(
                     hidden, padded, words + 1
                 ),
-                "over-the-examples": lambda hidden, padded, words: _masked(
-                    _softmax((hidden @ padded.T).T).T, words, 0
+                "over-the-examples": AnyOf(
+                    (
+                        lambda hidden, padded, words: _masked(
+                            _softmax((hidden @ padded.T).T).T, words, 0
+                        ),
+                        lambda hidden, padded, words: (
+                            _softmax(_masked(hidden @ padded.T, words, -np.inf).T).T
+                        ),
+                        lambda hidden, padded, words: (
+                            _softmax(_masked(hidden @ padded.T, words, -1e30).T).T
+                        ),
+                    )
+                ),
+                "a-word-too-few": lambda hidden, padded, words: _probabilities(
+                    hidden, padded, words - 1
+                ),
+                "not-divided": lambda hidden, padded, words: _exponentials(
+                    _masked(hidden @ padded.T, words, -np.inf)
+                ),
+                "logits-alone": AnyOf(
+                    (
+                        lambda hidden, padded, words: hidden @ padded.T,
+                        lambda hidden, padded, words: _masked(hidden @ padded.T, words, 0),
+                        lambda hidden, padded, words: _masked(hidden @ padded.T, words, -np.inf),
+                    )
+                ),
+                "logarithms": lambda hidden, padded, words: _log_softmax(
+                    _masked(hidden @ padded.T, words, -np.inf)
                 ),
                 "minus-a-hundred": lambda hidden, padded, words: _softmax(
                     _masked(hidden @ padded.T, words, -100)
@@ -439,11 +485,14 @@ UNEVEN: Final = Exercise(
         "masked-too-late": "The padding took its part before it was set to zero: the rest does "
         "not add up to 1.",
         "over-the-examples": "The softmax is over the examples; it has to be over the words.",
-        "not-finite": "Are these probabilities, and not their logarithms, and is the softmax over "
-        "the words? If so, there are three places to look: exp "
-        "overflows where the row's largest logit is not "
-        "taken off first; all of a row becomes 0 where more than that is taken off, such as a "
-        "logit of the padding; and on a device that has nothing but padding the largest is minus "
+        "a-word-too-few": "The last word counts as padding: the words are rows 0 to words - 1.",
+        "not-divided": "These are the exponentials: expected each divided by its row's sum.",
+        "logits-alone": "These are the logits: the softmax is missing.",
+        "logarithms": "These are the logarithms of the probabilities.",
+        "padded-with-others": "The rows that were added are not zeros.",
+        "not-finite": "There are three places to look: exp overflows where the row's largest logit "
+        "is not taken off first; all of a row becomes 0 where more than that is taken off, such as "
+        "a logit of the padding; and on a device that has nothing but padding the largest is minus "
         "infinity, if it is not taken over all devices.",
         "collective-permute": "Rows have changed their device. Were they cut before they were "
         "padded? Then the borders of the blocks have to move.",
@@ -515,8 +564,13 @@ NO_OPS: Final = Exercise(
     },
 )
 
-TALL: Final = ((8, (64, 32), 0), (4, (20, 12), 19), (4, (4, 8), 3))
-"""The devices, the shape of x, and the least row that is asked for."""
+TALL: Final = (
+    (8, (64, 32), (0, 64)),
+    (4, (20, 12), (19, 20)),
+    (4, (4, 8), (3, 4)),
+    (8, (16, 4), (1, 2)),  # device 0 has it, so that zeros are told from a forgotten offset
+)
+"""The devices, the shape of x, and which rows are asked for."""
 
 
 def _blocks(x: Any) -> Any:
@@ -552,9 +606,9 @@ INDEXING: Final = Exercise(
             tuple(
                 (
                     _argument(s, n, "x"),
-                    _argument((), n, dtype="int32", scale=s[0] - least, shift=least),
+                    _argument((), n, dtype="int32", scale=end - least, shift=least),
                 )
-                for n, s, least in TALL
+                for n, s, (least, end) in TALL
             ),
             {
                 "mean-for-sum": lambda x, i: x[i] / np.float32(len(_blocks(x))),
@@ -563,6 +617,16 @@ INDEXING: Final = Exercise(
                 "offset-forgotten": lambda x, i: sum(
                     b[i] if i < len(b) else 0 * b[0] for b in _blocks(x)
                 ),
+                "next-row": AnyOf(
+                    (
+                        lambda x, i: x[min(i + 1, len(x) - 1)],
+                        lambda x, i: np.roll(x, -1, axis=0)[i],
+                        lambda x, i: np.concatenate([x[1:], 0 * x[:1]])[i],
+                        lambda x, i: np.concatenate([x[1:], np.full_like(x[:1], np.nan)])[i],
+                    )
+                ),
+                "row-before": AnyOf((lambda x, i: x[i - 1], lambda x, i: _shifted(x)[i])),
+                "row-of-the-block": lambda x, i: _blocks(x)[0][i % len(_blocks(x)[0])],
                 "a-row-too-many": lambda x, i: x[i] + (x[i - 1] if _begins(x, i) else 0),
                 "last-row-lost": lambda x, i: x[i] * np.float32(i < len(x) - 1),
                 "first-row-lost": lambda x, i: (
@@ -583,6 +647,16 @@ INDEXING: Final = Exercise(
                 "goes-round": lambda x: np.roll(x, 1, 0),
                 "within-blocks": lambda x: np.concatenate([*map(_shifted, _blocks(x))]),
                 "by-a-block": lambda x: np.concatenate([0 * _blocks(x)[0], *_blocks(x)[:-1]]),
+                "columns-shifted": AnyOf(
+                    (
+                        lambda x: np.pad(x, ((0, 0), (1, 0)))[:, :-1],
+                        lambda x: np.roll(x, 1, axis=1),
+                    )
+                ),
+                "wrong-row-zeros": lambda x: np.concatenate([x[-1:], x[:-2], 0 * x[:1]]),
+                "first-row-twice": lambda x: np.concatenate([x[:1], x[:-1]]),
+                "first-row-only": lambda x: np.concatenate([0 * x[:1], x[1:]]),
+                "two-rows-further": lambda x: _shifted(_shifted(x)),
                 "other-way": lambda x: np.concatenate([x[1:], np.zeros_like(x[:1])]),
                 "from-the-block-after": lambda x: _begun_with(
                     x, [*(b[-1:] for b in _blocks(x)[1:]), np.zeros_like(x[:1])]
@@ -593,7 +667,9 @@ INDEXING: Final = Exercise(
             },
             under_mesh=True,
         ),
-        PlacedLike("shifted", ROWS[0], tuple(s for _, s, _ in TALL), elsewhere=(ROWS[1], ROWS[1])),
+        PlacedLike(
+            "shifted", ROWS[0], tuple(s for _, s, _ in TALL), elsewhere=(ROWS[1], ROWS[1], ROWS[0])
+        ),
         CommunicatesAtMost(
             "shifted",
             tuple((Budget("collective-permute", ("x",), 4 * s[1]),) for _, s, _ in TALL),
@@ -626,9 +702,10 @@ INDEXING: Final = Exercise(
         "row and of zeros.",
         "a-row-of-each": "Each device has added a row of its own. A device that does not have row "
         "i should add zeros.",
-        "offset-forgotten": "Is row i looked for among the rows of each block by a number that "
-        "starts at 0 on every device? The rows of device 1 come after those of device 0: what has "
-        "to be subtracted from i there?",
+        "offset-forgotten": "Row i is right where device 0 has it, and zeros elsewhere. Is it "
+        "looked for by a number that starts at 0 on every device? The rows of device 1 come after "
+        "those of device 0: what has to be subtracted from i there?",
+        "row: nothing-but-zeros": "Does any device find row i, and is what it finds handed on?",
         "a-row-too-many": "Where row i is the first of its block, the last row of the block before "
         "is added to it. How far does a block go?",
         "first-row-lost": "A row that is the first of its block comes back as zeros. Where does a "
@@ -637,6 +714,15 @@ INDEXING: Final = Exercise(
         "row: values": "Which device has row i, by its place and the length of its block, and does "
         "anybody else add anything to it?",
         "goes-round": "The last row has come round to the first place; expected zeros there.",
+        "columns-shifted": "The columns are shifted; expected the rows.",
+        "wrong-row-zeros": "The last row is set to zero; expected zeros in row 0.",
+        "first-row-twice": "Row 0 is still there; expected zeros in its place.",
+        "first-row-only": "Row 0 is set to zero, and nothing else has moved.",
+        "two-rows-further": "All rows have moved by two; expected one.",
+        "next-row": "That is row i + 1.",
+        "row-before": "That is row i - 1.",
+        "row-of-the-block": "That is a row of device 0, the one at row i's place in a block. Which "
+        "device has row i?",
         "other-way": "Down, not up: row 0 of x becomes row 1.",
         "from-the-block-after": "Each block begins with the last row of the block after it, and is "
         "to begin with that of the block before. Are the pairs of the ppermute (to, from)? They "

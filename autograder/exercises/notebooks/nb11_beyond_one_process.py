@@ -220,8 +220,15 @@ BATCH: Final = Exercise(
         "mesh that the function makes by itself is another one.",
         "replicated-dimension": "Is the array laid out by the `sharding` that the function was "
         "given? A mesh that the function makes by itself is another one.",
-        "other-rows": "Which rows a device needs is the index that the sharding has for it; does "
-        "the function read by that index, or by a count of its own?",
+        "other-rows": "Does the function read by the index that the sharding has for the device, "
+        "or by a count of its own? And where it gives the rows of a process together, does it give "
+        "each row once, though several devices hold it, and in the table's order?",
+        "nothing-but-zeros": "Are the rows read from `rows`, and put into what is returned?",
+        "off-by-a-factor": "Is something added up, or averaged, that should only be put in its "
+        "place?",
+        "rows-exchanged": "The device has the right rows in another order than the table's.",
+        "other-numbers": "None of the rows on this device is a row of the table. Are they read "
+        "from `rows`, and left as they are?",
         "none": "Is a return missing?",
         "raised": "jax.make_array_from_callback takes the shape of the whole array, and a function "
         "that returns the block of an index. `rows` itself is not an array; `rows[index]` is.",
@@ -229,10 +236,9 @@ BATCH: Final = Exercise(
         "jax.make_array_from_callback calls its function with, or what "
         "sharding.addressable_devices_indices_map(shape) has for the device.",
         "dtype": "The numbers are to stay what they are in the table.",
-        "shape": "Does the array's shape follow from how many rows each process gave? Where two "
-        "processes need the same rows, that is not their sum.",
-        "values": "The blocks are where they should be, but one has other rows in it than it "
-        "should. Which rows did that process give, and which ones does it need?",
+        "shape": "Does the array's shape follow from how many rows each process gave? That is "
+        "their sum only where no two devices need the same rows.",
+        "values": "Which rows did that process give, and which ones does it need?",
     },
 )
 
@@ -261,6 +267,30 @@ def _blocks(case: ProcessCase) -> list[np.ndarray]:
     return [table[indices[device]] for device in jax.devices()]
 
 
+def _in_a_row(case: ProcessCase) -> tuple[np.ndarray]:
+    """All blocks, one beside another."""
+    return (np.concatenate(_blocks(case), axis=1),)
+
+
+def _refilled(case: ProcessCase) -> tuple[np.ndarray]:
+    """The blocks of all devices one after another, cut to the shape of the array."""
+    table = _table(case)
+    return (np.ravel(_blocks(case))[: table.size].reshape(table.shape),)
+
+
+def _added_up(case: ProcessCase, holders: Sequence[range]) -> tuple[np.ndarray]:
+    """What comes of adding up what each of these groups of devices holds, zeros elsewhere."""
+    array = case.given[0]
+    indices = jax.NamedSharding(case.mesh(), jax.P(*array.spec)).devices_indices_map(array.shape)
+    count = np.zeros(array.shape, np.float32)
+    for devices in holders:
+        held = np.zeros(array.shape, bool)
+        for i in devices:
+            held[indices[jax.devices()[i]]] = True
+        count += held
+    return (count * array.values(),)
+
+
 def _stacked(case: ProcessCase) -> tuple[np.ndarray]:
     """Each process's blocks, one below another, stacked in a dimension more."""
     blocks = np.array(_blocks(case))
@@ -281,6 +311,17 @@ HOST: Final = Exercise(
             mistakes={
                 "blocks-in-a-column": lambda case: (np.concatenate(_blocks(case)),),
                 "stacked": _stacked,
+                "blocks-in-a-row": _in_a_row,
+                "blocks-refilled": _refilled,
+                "copies-added": AnyOf(
+                    (
+                        lambda case: _added_up(case, [range(i, i + 1) for i in range(8)]),
+                        lambda case: _added_up(
+                            case, [*map(case.devices_of, range(case.processes))]
+                        ),
+                    )
+                ),
+                "transposed": lambda case: (_table(case).T,),
             },
         ),
     ),
@@ -308,6 +349,21 @@ HOST: Final = Exercise(
         "x?",
         "stacked": "These are the blocks of each process, stacked along a dimension of their own. "
         "x has no such dimension.",
+        "blocks-in-a-row": "These are the blocks of all devices, one beside another. Where does "
+        "each block lie in x?",
+        "blocks-refilled": "These are the numbers of all blocks, one block after another, reshaped "
+        "to the shape of x. Where does each block lie in x?",
+        "copies-added": "A block of which there are several copies is added up, once for each of "
+        "them. It should be in the result once.",
+        "off-by-a-factor": "Is something added up, or averaged, that should only be put in its "
+        "place?",
+        "nothing-but-zeros": "Is anything of x written into it?",
+        "transposed": "That is x transposed.",
+        "other-numbers": "None of the rows that came is a row of x. Are the numbers read from x, "
+        "and left as they are?",
+        "rows-exchanged": "All rows of x are there, in another order.",
+        "values": "Which of the numbers of x are these, and do they lie in the result where they "
+        "lie in x?",
         "on-devices": "Now that every device has all of x, np.asarray(x) works.",
     },
 )
@@ -318,7 +374,7 @@ RATE: Final = 1 / 128
 
 
 def _trainings(generator: np.random.Generator) -> Sequence[ProcessCase]:
-    batch = 8 * int(generator.integers(1, 4))
+    batch = 8 * int(generator.integers(2, 4))  # not 8, or it is also the number of devices
     steps = int(generator.integers(3, 6))
     table, weights = _seed(generator), _seed(generator)
     return tuple(
@@ -372,6 +428,22 @@ def _trained(
     return w
 
 
+def _from_the_start(case: ProcessCase) -> np.ndarray:
+    """The weights after steps that all use the gradients at the first weights."""
+    start = _trained(case, 0)
+    changes = [_trained(case, batches=batch[None]) - start for batch in _batches_of(case)]
+    return np.asarray(start + np.sum(changes, axis=0))
+
+
+def _gradients_for_weights(case: ProcessCase) -> np.ndarray:
+    """What comes of taking each gradient for the new weights."""
+    w = case.given[1].values().astype(np.float64)
+    for batch in _batches_of(case):
+        x, y = batch[:, :4], batch[:, 4]
+        w = 2 * x.T @ (x @ w - y) / len(x)
+    return w
+
+
 TRAINING: Final = Exercise(
     id="11.5",
     title="The same numbers on one, two and four processes",
@@ -392,6 +464,21 @@ TRAINING: Final = Exercise(
                 "one-large-batch": lambda case: (_trained(case, batches=_at_once(case)),),
                 "eight-times": lambda case: (_trained(case, rate=8 * RATE),),
                 "uphill": lambda case: (_trained(case, rate=-RATE),),
+                "gradients-at-the-start": lambda case: (_from_the_start(case),),
+                "last-batch-first": lambda case: (_trained(case, batches=_batches_of(case)[::-1]),),
+                "last-batch-alone": lambda case: (_trained(case, batches=_batches_of(case)[-1:]),),
+                "first-batch-skipped": lambda case: (
+                    _trained(case, batches=_batches_of(case)[1:]),
+                ),
+                "two-steps-each": lambda case: (
+                    _trained(case, batches=np.repeat(_batches_of(case), 2, axis=0)),
+                ),
+                "gradient-alone": lambda case: (_gradients_for_weights(case),),
+                "rate-forgotten": lambda case: (_trained(case, rate=1),),
+                "an-eighth": lambda case: (_trained(case, rate=RATE / 8),),
+                "divided-by-the-batch": lambda case: (
+                    _trained(case, rate=RATE / case.given[3].number),
+                ),
                 "sum-of-rows": lambda case: (_trained(case, rate=RATE * case.given[3].number),),
                 "sum-of-processes": lambda case: (_trained(case, rate=RATE * case.processes),),
                 "averaged-at-the-end": lambda case: (
@@ -423,6 +510,23 @@ TRAINING: Final = Exercise(
         "not-trained": "Those are the weights that it started with. Is the new value kept?",
         "first-batch-again": "Those are the weights after as many steps on the first batch. Which "
         "rows are read in the second step?",
+        "gradients-at-the-start": "Those are the weights if every step takes its gradient at the "
+        "weights that training began with. At which weights should the second step take it?",
+        "last-batch-first": "Those are the weights after a step on each batch in the opposite "
+        "order, the last one first.",
+        "last-batch-alone": "Those are the weights after one step, on the last batch, from the "
+        "weights that training began with. What becomes of the steps before it?",
+        "first-batch-skipped": "Those are the weights without the step on the first batch.",
+        "two-steps-each": "Those are the weights after two steps on each batch.",
+        "gradient-alone": "Each step returns the gradient. The new weights are the old ones minus "
+        "RATE times the gradient.",
+        "rate-forgotten": "Those are the weights after steps with a rate of 1, and not RATE.",
+        "an-eighth": "The steps are an eighth as large as they should be. Is the gradient divided "
+        "by the number of devices once too often?",
+        "divided-by-the-batch": "The steps are too small by the number of rows in a batch. Is a "
+        "mean divided by it again?",
+        "values": "Which rows does each step use, at which weights is its gradient taken, and how "
+        "far does it go?",
         "one-large-batch": "Those are the weights after one step on all rows at once.",
         "eight-times": "The steps are eight times too large, as many times as there are devices. "
         "Is something added up over them that should be averaged?",

@@ -170,6 +170,8 @@ DESIGN: Final = Exercise(
                 "ascends": trained(-RATE),
                 "eight-times": trained(8 * RATE),
                 "looks-ahead": trained(causal=False),
+                "first-layer-unchanged": lambda *arrays: (*arrays[:4], *trained()(*arrays)[4:]),
+                "second-layer-unchanged": lambda *arrays: (*trained()(*arrays)[:4], *arrays[4:8]),
             },
             of_own_tokens,
         ),
@@ -212,6 +214,15 @@ DESIGN: Final = Exercise(
         "never-summed": "On each device the new parameters are those that follow from its own "
         "texts alone. The gradient is the mean over the tokens of the whole batch: where are the "
         "devices' gradients brought together?",
+        "another-rate": "The rate is LEARNING_RATE. Is another one used, or is the gradient "
+        "multiplied or divided by something?",
+        "reduced-again": "On each device, the parameters change by what several devices' pieces of "
+        "the gradient come to together, and these pieces are of different parameters. The gradient "
+        "of an all_gather has been reduced over the devices already.",
+        "first-layer-unchanged": "The second layer is right, and the first one's parameters come "
+        "back as they were.",
+        "second-layer-unchanged": "The first layer is right, and the second one's parameters come "
+        "back as they were.",
         "ascends": "The parameters move by the right amount in the wrong direction: up the "
         "gradient. New parameters are the old ones minus LEARNING_RATE times the gradient.",
         "unchanged": "New parameters are the old ones minus LEARNING_RATE times the gradient.",
