@@ -19,6 +19,7 @@ from autograder.instructor.classroom.class_report.class_answers import (
     candidate,
     two_answers,
 )
+from autograder.instructor.classroom.class_report.class_designs import Designs, designs_of
 from autograder.instructor.classroom.class_report.class_diagnoses import Diagnosis
 from autograder.instructor.classroom.class_report.class_pictures import histogram, shares
 from autograder.instructor.classroom.class_report.heat_map import Line, lines_of
@@ -56,6 +57,7 @@ class ExercisePart:
     correlation: str
     diagnoses: Sequence[Diagnosis]
     more_diagnoses: int
+    designs: Designs | None
     answers: Sequence[Answer]
     candidates: Sequence[Answer]
     more_candidates: int
@@ -235,6 +237,7 @@ def _exercise(name: str, submissions: Sequence[Submission], names: Sequence[str]
         item_rest_in_words(name, mine),
         found[:MOST_DIAGNOSES],
         max(0, len(found) - MOST_DIAGNOSES),
+        designs_of(name, mine),
         two_answers(name, mine, found, names),
         [candidate(name, s) for s in unexplained[:MOST_CANDIDATES]],
         max(0, len(unexplained) - MOST_CANDIDATES),
