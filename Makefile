@@ -34,7 +34,7 @@ $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
 $(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help collect grade regrade restore report feedback demo leaderboard exercise try test test-oldest test-newest test-colab lab site links release sync format lock benchmarks clean
+.PHONY: help collect grade regrade restore report feedback demo exercise try test test-oldest test-newest test-colab lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,9 +59,6 @@ collect: .venv/installed ## Take in a learning platform's zip file: FROM=… (AS
 
 restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backups/… (without: what there is)
 	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)
-
-leaderboard: .venv/installed ## Show a class's capstones side by side (ANONYMOUS=1: numbers in place of names)
-	@$(BIN)/python -m autograder.instructor leaderboard $(call option,--exercise,ID) $(if $(ANONYMOUS),--anonymous)
 
 test: .venv/installed ## Lint, format, types, and every test, on the newest supported JAX
 	$(BIN)/ruff check .

@@ -138,7 +138,6 @@ NAMES = {
         ("collect", "FROM", ""),
         ("restore", "FROM", ""),
         ("try", "FILE", ""),
-        ("leaderboard", "ID", "--exercise="),
         ("exercise", "NOTEBOOK", "--notebook="),
     ],
 )

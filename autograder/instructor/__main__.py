@@ -23,7 +23,6 @@ from autograder.instructor.authoring import (
 from autograder.instructor.classroom import (
     Choice,
     DemonstrationError,
-    LeaderboardError,
     RosterError,
     SchedulerError,
     UnknownNameError,
@@ -36,7 +35,6 @@ from autograder.instructor.classroom import (
     regrade_class,
     report_class,
     restore,
-    show_leaderboard,
 )
 from autograder.instructor.collecting import CollectError, collect
 from autograder.instructor.course import (
@@ -52,7 +50,7 @@ from autograder.instructor.course import (
 
 TROUBLES: Final = (
     BusyError, CellError, ClassError, CollectError, CourseError, DemonstrationError, GradebookError,
-    LeaderboardError, NothingToTryError, ReleaseError, RosterError, SchedulerError, StubError,
+    NothingToTryError, ReleaseError, RosterError, SchedulerError, StubError,
     UnknownExerciseError,
     UnknownNameError,
 )  # fmt: skip
@@ -112,9 +110,6 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     feedback.add_argument("--release", action="store_true", help="by nbgrader's exchange, too")
     demo = commands.add_parser("demo", help="grade five made-up students, in a folder apart")
     demo.add_argument("--all", action="store_true", help="over all notebooks, and not over two")
-    board = commands.add_parser("leaderboard", help="show a class's designs side by side")
-    board.add_argument("--exercise", default="", help="which, if it is not the capstone")
-    board.add_argument("--anonymous", action="store_true", help="numbers in place of names")
     taken = commands.add_parser("collect", help="take in a learning platform's zip file")
     taken.add_argument("file", type=Path, help="as Canvas or Moodle gives it, or folders")
     taken.add_argument("--assignment", default="", help="the only one to take")
@@ -164,8 +159,6 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
             return hand_back(course, console, _choice(chosen, course), chosen.release)
         case "demo":
             return demonstrate(course, console, chosen.all)
-        case "leaderboard":
-            return show_leaderboard(course, console, chosen.exercise, chosen.anonymous)
         case "collect":
             return collect(course, console, chosen.file, chosen.assignment)
         case "restore":

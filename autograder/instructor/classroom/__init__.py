@@ -1,8 +1,8 @@
 """A class: graded, judged again, and reported, by whoever holds its gradebook.
 
 In: a `Course` with submissions, and what its instructor wrote of the class. Out: grades in the
-gradebook, feedback pages, a table, CSVs, a sentence for each submission that has no grade, and a
-leaderboard.
+gradebook, feedback pages, a table, CSVs, a report, and a sentence for each submission that has no
+grade.
 """
 
 from autograder.instructor.classroom.choice import EVERYTHING, Choice, UnknownNameError, choose
@@ -12,7 +12,6 @@ from autograder.instructor.classroom.grade_csvs import write_csv
 from autograder.instructor.classroom.grading import grade_class
 from autograder.instructor.classroom.handing_back import hand_back, report_class
 from autograder.instructor.classroom.kept_answers import Submission, kept_answers
-from autograder.instructor.classroom.leaderboard import LeaderboardError, show_leaderboard
 from autograder.instructor.classroom.regrading import regrade_class
 from autograder.instructor.classroom.restoring import list_backups, restore
 from autograder.instructor.classroom.roster import (
@@ -30,7 +29,6 @@ __all__ = [
     "OF_ONE_ASSIGNMENT",
     "Choice",
     "DemonstrationError",
-    "LeaderboardError",
     "Person",
     "RosterError",
     "Row",
@@ -49,6 +47,5 @@ __all__ = [
     "regrade_class",
     "report_class",
     "restore",
-    "show_leaderboard",
     "write_csv",
 ]

@@ -1,6 +1,7 @@
 """What is written of a class besides its gradebook: CSVs, and the report."""
 
 from collections.abc import Sequence
+from datetime import UTC
 from pathlib import Path
 
 from autograder.instructor.classroom import grade_csvs
@@ -10,6 +11,7 @@ from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.classroom.submission_states import Row
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.course import Course
+from autograder.instructor.nbgrader_plugins import times_of
 
 
 def write_class_files(
@@ -23,9 +25,10 @@ def write_class_files(
         failures: those that have no grade.
 
     Raises:
-        RosterError: the roster cannot be understood.
+        ClassError: what is written of the class cannot be understood.
     """
     people, submissions = read_roster(course), kept_answers(course, rows)
-    written = grade_csvs.write(course.grading, rows, people, submissions)
+    zone = times_of(course).rules.zone or UTC
+    written = grade_csvs.write(course.grading, rows, people, submissions, zone)
     page = write_report(course, rows, failures, people, submissions)
     return [("Report on the class", page), *written]

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,9 @@ what separates cells; to quote a text does not help there, where a comma is befo
 
 LOOK: Final = "needs_a_look"
 
+FOR_EXCEL: Final = "utf-8-sig"
+"""UTF-8 with a byte-order mark, without which Excel reads letters as another encoding's."""
+
 DAY: Final = 24 * 60 * 60
 """Its seconds."""
 
@@ -31,6 +34,7 @@ def write(
     rows: Sequence[Row],
     people: Sequence[Person] = (),
     submissions: Sequence[Submission] = (),
+    zone: tzinfo = UTC,
 ) -> list[tuple[str, Path]]:
     """Write three CSVs: a line for each submission, for each graded cell, and for each student.
 
@@ -39,6 +43,7 @@ def write(
         rows: how submissions stand.
         people: the roster.
         submissions: the graded ones, with what is kept of them.
+        zone: the time zone that the class's times are written in.
 
     Returns:
         What each is, and where.
@@ -59,7 +64,11 @@ def write(
             "handed_in",
             "days_late",
         ),
-        ((row.student, row.assignment, row.state, *_totals(row), *_times(row)) for row in rows),
+        (
+            (row.student, row.assignment, row.state, *_totals(row), *_times(row, zone))
+            for row in rows
+        ),
+        FOR_EXCEL,
     )
     write_csv(
         exercises,
@@ -72,9 +81,10 @@ def write(
             for row in rows
             for name, mark in row.marks.items()
         ),
+        FOR_EXCEL,
     )  # fmt: skip
     students = folder / "students.csv"
-    write_csv(students, *by_student(rows, people))
+    write_csv(students, *by_student(rows, people), FOR_EXCEL)
     return [("Grades", grades), ("Grades by exercise", exercises), ("Grades by student", students)]
 
 
@@ -83,8 +93,9 @@ def by_student(
 ) -> tuple[list[str], list[tuple[object, ...]]]:
     """A table with a row for each student, in the order of the roster: its heading, and its lines.
 
-    What has no grade is blank. A total is of what is graded, and so are the points beside it. Where
-    anybody is late, what is taken off stands between a total and the scores that it is made of.
+    What has no grade is blank. The points are those of the assignments that count in the score:
+    what is graded, and what is due and was never handed in. Where anybody is late, the penalty
+    stands between a total and the scores that it is made of.
     """
     columns: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -101,10 +112,10 @@ def by_student(
     lines = []
     for student, theirs in mine.items():
         person = known.get(student) or Person(student)
-        graded = [row for row in theirs.values() if row.graded]
+        counted = [row for row in theirs.values() if row.graded or row.is_overdue]
         line: list[object] = [student, person.name, person.email, person.section]
-        totals = [round(sum(r.total for r in graded), 4), sum(r.points for r in graded)]
-        line += totals if graded else ["", ""]
+        totals = [round(sum(r.total for r in counted), 4), sum(r.points for r in counted)]
+        line += totals if counted else ["", ""]
         for assignment, names in columns.items():
             of = theirs.get(assignment)
             marks = of.marks if of is not None else {}
@@ -132,14 +143,14 @@ def _totals(row: Row) -> tuple[object, ...]:
     return row.total, row.points, row.late, _yes(row.needs_a_look)
 
 
-def _times(row: Row) -> tuple[object, ...]:
-    """When it was due and handed in, and how late that was; nothing where it is not known."""
+def _times(row: Row, zone: tzinfo) -> tuple[object, ...]:
+    """When it was due and handed in, and how many days late that was; blank where unknown."""
     days = round(row.seconds_late / DAY, 4) if row.due and row.handed_in else ""
-    return _time(row.due), _time(row.handed_in), days
+    return _time(row.due, zone), _time(row.handed_in, zone), days
 
 
-def _time(when: datetime | None) -> str:
-    return "" if when is None else when.isoformat(timespec="seconds").replace("+00:00", "Z")
+def _time(when: datetime | None, zone: tzinfo) -> str:
+    return "" if when is None else when.astimezone(zone).isoformat(timespec="seconds")
 
 
 def _parts(mark: Mark) -> tuple[object, ...]:
@@ -151,15 +162,18 @@ def _yes(is_so: bool) -> str:
     return "yes" if is_so else ""
 
 
-def write_csv(path: Path, heading: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
+def write_csv(
+    path: Path, heading: Sequence[str], lines: Iterable[Sequence[object]], encoding: str = "utf-8"
+) -> None:
     """Write a CSV none of whose cells is a formula.
 
     Args:
         path: where to.
         heading: its first line; names of cells of a notebook may be in it.
         lines: the others.
+        encoding: as `open` takes it.
     """
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with path.open("w", newline="", encoding=encoding) as file:
         writer = csv.writer(file)
         writer.writerow([*map(_cell, heading)])
         writer.writerows([*map(_cell, line)] for line in lines)

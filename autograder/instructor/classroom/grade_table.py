@@ -35,19 +35,14 @@ LOOK: Final = "?"
 
 FULL: Final = "✓"
 NONE: Final = "–"
-BEST, WORST = "▲", "▼"
 STYLES: Final = {
     FULL: "green", NONE: "dim", "0": "red", "broken": "yellow", "failed": "bold red",
     "missing": "yellow", "awaited": "dim", "waiting": "yellow",
-    BEST: "bold green", WORST: "bold magenta",
 }  # fmt: skip
 """Colours repeat what the cells say."""
 
 FEW: Final = 5
-"""From how many graded submissions on the best and the worst are marked, and averages shown."""
-
-ENDS: Final = 10
-"""One of how many is marked at each end."""
+"""From how many graded submissions on averages are shown."""
 
 AVERAGE: Final = "average"
 
@@ -81,28 +76,20 @@ def show(console: Console, assignment: str, rows: Sequence[Row], best_first: boo
     names = [printable(row.student) for row in rows]
     graded = [row for row in rows if row.graded]
     averaged = [AVERAGE] * (len(graded) >= FEW)
-    marks = ends(rows)
     total, *exercises = _columns(rows, bool(averaged))
     names += averaged
     longest = max(cell_len(name) for name in [*names, "student"])
-    fixed = [total]
-    if any(marks):
-        fixed.insert(
-            0, Column(" \n ", tuple(mark or " " for mark in [*marks, *(" " for _ in averaged)]))
-        )
-    room = console.width - sum(c.width for c in fixed) - min(longest, SHORTEST_NAME)
+    room = console.width - total.width - min(longest, SHORTEST_NAME)
     shown: list[Column] = []
     for column in exercises:
         room -= column.width
         if room < 0:
             break
         shown.append(column)
-    left = console.width - sum(column.width for column in (*fixed, *shown))
+    left = console.width - sum(column.width for column in (total, *shown))
     names = told_apart(names, max(left, SHORTEST_NAME))
     console.print(Text(assignment, "bold"))
-    console.print(_table(names, [*fixed, *shown], len(averaged)))
-    if any(marks):
-        console.print(f"{BEST} is of the best tenth, {WORST} of the worst.", highlight=False)
+    console.print(_table(names, [total, *shown], len(averaged)))
     if dropped := [column.heading.split("\n")[0].strip() for column in exercises[len(shown) :]]:
         console.print(
             f"There was no room for {_listed(dropped)}; grading/exercises.csv has every exercise.",
@@ -156,28 +143,6 @@ def _end(stem: str, width: int) -> str:
 def number(score: float) -> str:
     """A score as it is read at a glance: with two decimals at most."""
     return f"{score:.2f}".rstrip("0").rstrip(".")
-
-
-def ends(rows: Sequence[Row]) -> list[str]:
-    """Of each row, whether it is of the best tenth or of the worst; nothing where there are few.
-
-    Who has the same total has the same mark. Where so many have it that it is in the middle of the
-    class, too, nobody is marked for it.
-    """
-    totals = sorted(row.total for row in rows if row.graded)
-    if len(totals) < FEW:
-        return [""] * len(rows)
-    count = max(1, len(totals) // ENDS)
-    low, middle, high = totals[count - 1], statistics.median(totals), totals[-count]
-
-    def mark(row: Row) -> str:
-        if not row.graded:
-            return ""
-        if row.total >= high > middle:
-            return BEST
-        return WORST if row.total <= low < middle else ""
-
-    return [mark(row) for row in rows]
 
 
 def _columns(rows: Sequence[Row], averaged: bool) -> list[Column]:
@@ -244,9 +209,8 @@ def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Ta
     rows = list(zip(names, *(column.cells for column in columns), strict=True))
     for at, (name, *cells) in enumerate(rows, 1):
         texts = [Text(cell, STYLES.get(cell.strip(), "")) for cell in cells]
-        style = next((STYLES[c.strip()] for c in cells if c.strip() in (BEST, WORST)), "")
         is_last = at == len(rows) - averages
-        table.add_row(Text(name, style), *texts, end_section=bool(averages) and is_last)
+        table.add_row(Text(name), *texts, end_section=bool(averages) and is_last)
     return table
 
 

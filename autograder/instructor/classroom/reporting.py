@@ -50,6 +50,8 @@ def report(
     everybody = list(timed(facts, standing(course, failures)))
     everybody += missing(facts, everybody, datetime.now(UTC))
     everybody.sort(key=lambda row: (row.assignment, row.student))
+    # before anything is shown: the reader of the output may stop reading, as `head` does
+    written = write_class_files(course, everybody, failures)
     rows = [row for row in everybody if choice.has(row.student, row.assignment)]
     for assignment in dict.fromkeys(row.assignment for row in rows):
         console.print()
@@ -75,7 +77,7 @@ def report(
     for sentence in course.misplaced():
         console.print(sentence, markup=False)
     console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
-    for what, path in write_class_files(course, everybody, failures):
+    for what, path in written:
         console.print(f"{what}: {_shown(course, path)}")
     return failures
 

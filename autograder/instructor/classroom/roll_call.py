@@ -20,11 +20,13 @@ class Facts:
         people: the roster, in its order; empty where there is none.
         times: when things were handed in, by the instructor's word.
         due: when each assignment is due for all, where that is known.
+        points: the most points that there are for each assignment.
     """
 
     people: Sequence[Person]
     times: Times
     due: dict[str, datetime]
+    points: dict[str, float]
 
     def due_for(self, student: str, assignment: str) -> datetime | None:
         """When an assignment is due for somebody, with the extension that they have."""
@@ -67,7 +69,8 @@ def settle(course: Course) -> Facts:
     with Gradebook(about.db_url, about.course_id) as gradebook:
         due = {each.name: each.duedate.replace(tzinfo=UTC)
                for each in gradebook.assignments if each.duedate is not None}  # fmt: skip
-    return Facts(people, times, {**due, **(times.rules.due or {})})
+        points = {each.name: float(each.max_score) for each in gradebook.assignments}
+    return Facts(people, times, {**due, **(times.rules.due or {})}, points)
 
 
 def timed(facts: Facts, rows: Sequence[Row]) -> Iterator[Row]:
@@ -97,4 +100,5 @@ def missing(facts: Facts, rows: Sequence[Row], now: datetime) -> Iterator[Row]:
             if (person.id, assignment) not in there:
                 until = facts.due_for(person.id, assignment)
                 state = "missing" if until is None or until < now else "awaited"
-                yield Row(person.id, assignment, state, due=until)
+                points = facts.points.get(assignment, 0.0)
+                yield Row(person.id, assignment, state, points=points, due=until)

@@ -76,6 +76,11 @@ class Row:
         return self.state not in ("missing", "awaited")
 
     @property
+    def is_overdue(self) -> bool:
+        """Whether it was due, and was never handed in."""
+        return self.state == "missing" and self.due is not None
+
+    @property
     def graded(self) -> bool:
         """Whether it has a grade of its own."""
         return self.state == "graded"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from autograder.instructor.collecting.platforms import uploader
+from autograder.instructor.collecting.platforms import folder_around, uploader
 from autograder.instructor.course import EXCHANGED, MOST_BYTES, MOST_TOGETHER, is_taken
 
 Refuse = Callable[[str, str], None]
@@ -111,6 +111,7 @@ class Archive:
         self.numbers = itertools.count(1)
         self.read, self.left = 0, MOST_IN_ALL
         self.of_each: Counter[str] = Counter()
+        self.around = 0
 
     def take(self, path: Path) -> list[Found]:
         """Take the files of an archive, and of the archives in it.
@@ -132,9 +133,16 @@ class Archive:
             why = str(error).rstrip(".")
             raise ArchiveError(f"{path.name} cannot be read as a zip file: {why}.") from None
 
+    def uploader(self, name: PurePosixPath) -> str:
+        """Who has uploaded a file of the archive that was taken."""
+        return uploader(name, self.around)
+
     def _outer(self, archive: zipfile.ZipFile) -> Iterator[Found]:
+        names = [about.filename for about in archive.infolist()]
+        kept = [name for name in names if not name.endswith("/") and not _is_litter(name)]
+        self.around = folder_around(map(PurePosixPath, kept))
         for about, name in _wanted(archive, PurePosixPath(), self.refuse, nested=False):
-            whose, before = uploader(name), self.read
+            whose, before = self.uploader(name), self.read
             if self.of_each[whose] > MOST_OF_ONE:
                 self.refuse(
                     str(name),

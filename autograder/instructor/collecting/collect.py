@@ -12,7 +12,6 @@ from rich.text import Text
 from autograder.instructor.classroom import read_roster
 from autograder.instructor.collecting.archives import Archive, ArchiveError
 from autograder.instructor.collecting.owners import Owners
-from autograder.instructor.collecting.platforms import uploader
 from autograder.instructor.collecting.plugins import transfer
 from autograder.instructor.collecting.sorting import HandedIn, sort
 from autograder.instructor.course import Course, printable
@@ -70,8 +69,9 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
             def refuse(name: str, why: str) -> None:
                 refused.append((name, why))
 
+            archive = Archive(taken, refuse)
             try:
-                files = Archive(taken, refuse).take(file)
+                files = archive.take(file)
             except (ArchiveError, OSError) as error:
                 raise CollectError(f"Nothing was taken. {printable(str(error))}") from None
             found = sort(files, Owners(people), course.assignments(), assignment, refuse)
@@ -88,7 +88,7 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
                         f"there still.",
                     )
         _say(course, console, file, found, news, again)
-        _say_refused(console, refused)
+        _say_refused(console, refused, archive)
     return 0 if found else 1
 
 
@@ -137,14 +137,14 @@ def _count(number: int) -> str:
     return "1 submission" if number == 1 else f"{number} submissions"
 
 
-def _say_refused(console: Console, refused: Sequence[tuple[str, str]]) -> None:
+def _say_refused(console: Console, refused: Sequence[tuple[str, str]], archive: Archive) -> None:
     if refused:
         files = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
         _print(console, f"{files} not taken:")
     shown = 0
     of_each: Counter[str] = Counter()
     for name, why in refused:
-        whose = uploader(PurePosixPath(name))
+        whose = archive.uploader(PurePosixPath(name))
         of_each[whose] += 1
         if of_each[whose] <= NAMED_OF_ONE and shown < NAMED:
             shown += 1

@@ -8,6 +8,7 @@ Kaggle, and others: a folder for each student, which is called like them.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
@@ -68,17 +69,26 @@ def owned(name: PurePosixPath) -> Owned | None:
     return None
 
 
-def uploader(name: PurePosixPath) -> str:
+def folder_around(names: Iterable[PurePosixPath]) -> int:
+    """How many folders are around all that is in an archive: none, or one."""
+    first = {name.parts[0] if len(name.parts) > 2 else "" for name in names}
+    return int(len(first) == 1 and first != {""})
+
+
+def uploader(name: PurePosixPath, around: int) -> str:
     """Who has uploaded a file of an archive, as far as its name alone can say it.
 
-    What one student hands in has one such name, whatever they call it. There may be a folder around
-    all that is in the archive.
+    All that one student hands in has one such name, whatever folders they put it in.
+
+    Args:
+        name: the file's, in the archive.
+        around: how many of its folders are around all that is in the archive.
     """
     for outer in (0, 1):
         who = owned(PurePosixPath(*name.parts[outer:])) if len(name.parts) > outer else None
         if who is not None and who.platform != "folders":
             return "/".join((*name.parts[:outer], f"{who.name}_{who.user or who.participant}"))
-    return "/".join(name.parts[:-1][:2])
+    return "/".join(name.parts[:-1][: around + 1])
 
 
 def again(stem: str) -> tuple[str, int]:

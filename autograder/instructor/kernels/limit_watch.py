@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
-from autograder.instructor.kernels.own_time import OwnTime
+from autograder.instructor.kernels.running_time import RunningTime
 from autograder.instructor.walls import Sandbox
 
 EVERY: Final = 0.25
@@ -20,6 +21,9 @@ EVERY: Final = 0.25
 
 PATIENCE: Final = 10
 """How many times as long a notebook is let run by the clock as it may have for itself."""
+
+NAMELESS: Final = ("/dev/zero", "/memfd:", "/SYSV")
+"""How Linux lists shared memory that is no file: of `mmap`, `memfd_create` and `shmget`."""
 
 MOST_SOCKETS: Final = 8
 """How much there may be in the folder that a kernel shares: its connection file and its sockets."""
@@ -33,24 +37,26 @@ class Watch(threading.Thread):
 
     Attributes:
         ended: the limit that was passed, in words; empty where none was.
-        own: the time that the processes have had, while the machine let them.
-        starved: whether it was ended because the machine did not let them have theirs.
+        running: how long the processes have run, without the time that they waited for a CPU.
+        is_machines_fault: whether it was ended for something that the processes did not do: the
+            machine did not let them run, or the watch itself failed.
     """
 
     def __init__(self, process: "subprocess.Popen[Any]", limits: Sandbox, shared: Path) -> None:
         super().__init__(daemon=True)
         self.process, self.limits, self.shared = process, limits, shared
         self.started, self.ended = time.monotonic(), ""
-        self.own, self.starved = OwnTime(), False
-        self.shmem, self.heard = _shmem(), _held(psutil.Process())
+        self.running, self.is_machines_fault = RunningTime(), False
+        self.heard = _private(psutil.Process())
 
     def run(self) -> None:
         """Look until the process has ended."""
         while self.process.poll() is None:
             try:
                 self.ended = self._too_much()
-            except Exception as error:  # who cannot be watched is not to run
+            except Exception as error:  # what cannot be watched must not run
                 self.ended = f"it could not be watched: {type(error).__name__}"
+                self.is_machines_fault = True
             if self.ended:
                 self._kill()
                 return
@@ -66,18 +72,18 @@ class Watch(threading.Thread):
     def _too_much(self) -> str:
         """What they take too much of, in a sentence."""
         limits, family = self.limits, _family(self.process.pid)
-        self.own.look(family)
-        if self.own.seconds > limits.seconds:
+        self.running.look(family)
+        if self.running.seconds > limits.seconds:
             return f"the notebook took more than {limits.seconds} seconds"
-        self.starved = time.monotonic() - self.started > PATIENCE * limits.seconds
-        if self.starved:
-            had = f"{self.own.seconds:.0f} seconds in {PATIENCE * limits.seconds}"
+        if time.monotonic() - self.started > PATIENCE * limits.seconds:
+            self.is_machines_fault = True
+            had = f"{self.running.seconds:.0f} seconds in {PATIENCE * limits.seconds}"
             return f"the machine let the notebook have {had}"
         if len(family) > limits.processes:
             return f"it started more than {limits.processes} processes"
-        if sum(map(_held, family)) + _shmem() - self.shmem > limits.memory:
+        if _held(family) > limits.memory:
             return f"it held more than {limits.memory / 2**30:g} GiB of memory"
-        if _held(psutil.Process()) - self.heard > limits.heard:
+        if _private(psutil.Process()) - self.heard > limits.heard:
             return f"to hear it out took more than {limits.heard / 2**30:g} GiB of memory"
         if _crowded(self.shared):
             return "it wrote into the folder that is for its sockets alone"
@@ -92,19 +98,39 @@ def _family(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _held(process: psutil.Process) -> int:
+def _held(family: Sequence[psutil.Process]) -> int:
+    """The bytes of memory that processes hold: each one's own, and what they share, once."""
+    shared = dict[str, int]()
+    for process in family:
+        for inode, size in _shared(process):
+            shared[inode] = max(size, shared.get(inode, 0))
+    return sum(map(_private, family)) + sum(shared.values())
+
+
+def _private(process: psutil.Process) -> int:
+    """The bytes of memory that a process shares with no other, and with no file."""
     try:
-        return int(process.memory_info().rss)
+        memory = process.memory_info()
     except psutil.Error:
         return 0
+    return int(memory.rss - getattr(memory, "shared", 0))
 
 
-def _shmem() -> int:
-    """The bytes of memory that are files of nobody's: on a tmpfs, or shared segments.
+def _shared(process: psutil.Process) -> Iterator[tuple[str, int]]:
+    """The nameless memory that a process has mapped and can share: each inode, with its bytes.
 
-    They may be held by no process at all, so it is the whole machine's that are counted.
+    Its whole size counts, since pages stay there when no process has them in use. Shared memory
+    with a name is a file on one of the sandbox's own disks, whose size is limited; the filter of
+    system calls refuses what could lie in memory without being mapped (`walls/call_filter.py`).
     """
-    return int(getattr(psutil.virtual_memory(), "shared", 0))
+    sizes = dict[str, int]()
+    with contextlib.suppress(OSError), open(f"/proc/{process.pid}/maps") as file:
+        for line in file:
+            addresses, _, _, _, inode, *path = line.split(maxsplit=5)
+            if path and path[0].startswith(NAMELESS):
+                begin, end = (int(address, 16) for address in addresses.split("-"))
+                sizes[inode] = sizes.get(inode, 0) + end - begin
+    yield from sizes.items()
 
 
 def _crowded(folder: Path) -> bool:

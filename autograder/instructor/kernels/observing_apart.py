@@ -97,14 +97,14 @@ def _replies(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list[A
             sent = msgspec.json.encode([Call(*call) for call in calls])
             written, _ = process.communicate(sent, timeout=PATIENCE * limits.seconds)
         except subprocess.TimeoutExpired:
-            watch.starved = True
+            watch.is_machines_fault = True
             written = b""
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     came_up, *lines = written[:MAX_REPLY_BYTES].split(b"\n")[:-1] or [b"no"]
-    if watch.starved or came_up:
+    if watch.is_machines_fault or came_up:
         raise NotObservedError(
             "The processes that call a function of several processes did not come up, or did not "
             "get their time. Grade it again, when the machine has less to do."

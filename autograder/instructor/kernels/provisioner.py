@@ -44,14 +44,14 @@ class SandboxedKernel(LocalProvisioner):
         return self.watch.ended if self.watch else ""
 
     @property
-    def starved(self) -> bool:
-        """Whether it was killed because the machine did not let it have its time."""
-        return self.watch is not None and self.watch.starved
+    def is_machines_fault(self) -> bool:
+        """Whether it was killed for something that it did not do, such as a busy machine."""
+        return self.watch is not None and self.watch.is_machines_fault
 
     @property
     def had(self) -> float:
-        """The seconds that it has had, while the machine let it."""
-        return self.watch.own.seconds if self.watch else 0.0
+        """The seconds that it has run, without the time that it waited for a CPU."""
+        return self.watch.running.seconds if self.watch else 0.0
 
     def has_time(self, until: float) -> bool:
         """Whether its process has not ended, and has not had so many seconds yet."""

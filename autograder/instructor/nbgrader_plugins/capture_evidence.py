@@ -150,10 +150,10 @@ class CaptureEvidence(StoppedExecute):
         """The kernel's end: the limit that it was killed for, or else what it looks like.
 
         Raises:
-            MachineError: it was not let have its time.
+            MachineError: the machine kept it from running, or from being watched.
         """
         ended = getattr(self.provisioner, "ended", "")
-        if getattr(self.provisioner, "starved", False):
+        if getattr(self.provisioner, "is_machines_fault", False):
             raise MachineError(f"{ended}. Grade it again, when the machine has less to do.")
         return Died(self.at, ended or self.given_up or otherwise)
 

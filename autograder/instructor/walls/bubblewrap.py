@@ -18,6 +18,9 @@ from autograder.instructor.walls import call_filter, entrance
 HOME: Final = "/home/student"
 """Where what runs in a sandbox finds itself."""
 
+SCRATCH_FOLDERS: Final = ("/tmp", "/dev/shm", HOME)
+"""The folders that can be written to; they are in memory, and empty at first."""
+
 UNPROTECTED: Final = (
     "There is no working bubblewrap here (`bwrap`), so submissions run as you do, with limits but "
     "without walls: they can read and change your files, solutions and grades among them. "
@@ -54,9 +57,13 @@ def filters() -> bool:
     return bool(file) and works() and _starts([*_through(file), *BARE, *FILTERED])
 
 
-def bubblewrap() -> list[str]:
-    """bubblewrap, without the keys of this session, and with a filter where there can be one."""
-    file = call_filter.filter_file() if filters() else ""
+def bubblewrap(filtered: bool = True) -> list[str]:
+    """bubblewrap, without the keys of this session, and with a filter where there can be one.
+
+    Args:
+        filtered: whether to filter system calls, if that can be done.
+    """
+    file = call_filter.filter_file() if filtered and filters() else ""
     return [*_through(file), "bwrap", *(FILTERED if file else ())]
 
 
@@ -81,23 +88,27 @@ def _starts(walled: Sequence[str]) -> bool:
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
-def walls(scratch: int, seen: Sequence[str]) -> list[str]:
+def walls(scratch: int, seen: Sequence[str], forks: bool = False) -> list[str]:
     """What makes bubblewrap's walls.
 
     Args:
         scratch: the bytes that there is room for in each place that can be written to.
         seen: what is to be seen besides the system.
+        forks: whether what runs there makes sandboxes within this one (`fork_server.py`).
     """
     room = [
-        part for place in ("/tmp", "/dev/shm", HOME)
+        part for place in SCRATCH_FOLDERS
         for part in ("--size", str(scratch), "--tmpfs", place)
     ]  # fmt: skip
     settings = [
         part for place in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
         for part in ("--ro-bind-try", place, place)
     ]  # fmt: skip
+    if forks:  # a process there may forbid itself user namespaces
+        settings += ["--bind", "/proc/sys/user", "/proc/sys/user"]
+    no_further = [] if forks else _no_further()
     return [
-        "--unshare-all", *_no_further(), "--die-with-parent", "--new-session",
+        "--unshare-all", *no_further, "--die-with-parent", "--new-session",
         "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
         "--proc", "/proc", *settings,  # the machine's: whoever grades as root could change them
         *_keys_unlisted(),

@@ -9,6 +9,7 @@ import errno
 import functools
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 REFUSAL: Final = errno.EPERM
@@ -38,6 +39,8 @@ NEWER: Final = {
 ABSENT: Final = (
     # its arguments lie in memory, where no filter looks: whoever hears this takes `clone`
     "clone3",
+    # memory that no process need hold; without these it has a name, and a limit
+    "memfd_create", "memfd_secret", "shmget",
     # whoever hears this does without
     "io_uring_setup", "io_uring_enter", "io_uring_register",
 )  # fmt: skip
@@ -70,6 +73,12 @@ def filter_file() -> str:
     """
     file = _written()
     return f"/proc/{os.getpid()}/fd/{file}" if file is not None else ""
+
+
+def filter_bytes() -> bytes:
+    """The filter as the kernel takes it; empty where there is no libseccomp."""
+    path = filter_file()
+    return Path(path).read_bytes() if path else b""
 
 
 @functools.cache

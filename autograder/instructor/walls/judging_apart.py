@@ -29,6 +29,7 @@ from autograder.instructor.walls.judge_process import (
     encode,
 )
 from autograder.instructor.walls.sandbox import Sandbox, environment
+from autograder.instructor.walls.warm_process import SERVERS, Finished
 from autograder.judge import Verdict, no_evidence
 
 PATIENCE: Final = 5
@@ -44,6 +45,9 @@ NEVER_MET: Final = re.compile(
     r"Expected (?P<all>\d+) threads to join the rendezvous, but only (?P<some>\d+)"
 )
 """What XLA writes when it ends a process in which a collective waited for devices in vain."""
+
+JUDGE: Final = (sys.executable, "-P", "-s", "-m", "autograder.instructor.walls")
+"""The command that judges, without what it is to do."""
 
 CONTROL: Final = Case("1.1", {}, 0)
 """What any judge can judge: where this fails, it is the machine that is at fault."""
@@ -199,18 +203,8 @@ def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox)
     Raises:
         JudgeFailedError: it did not reply as it should, or has not got its time by the clock.
     """
-    variables = _variables()
-    command = [sys.executable, "-P", "-s", "-m", "autograder.instructor.walls", f"{seconds:.3f}"]
-    had = _cpu_seconds_of_children()
     try:
-        done = subprocess.run(
-            room.command(command, variables, reader="judges"),
-            input=b"[" + b",".join(cases) + b"]",
-            capture_output=True,
-            timeout=max(until - time.monotonic(), 0),
-            env=variables,
-            check=False,
-        )
+        done = _run_judge(cases, seconds, max(until - time.monotonic(), 0), room)
     except subprocess.TimeoutExpired:
         raise JudgeFailedError(
             f"The judge did not get its {seconds:.0f} seconds of processor time in {PATIENCE} "
@@ -218,23 +212,51 @@ def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox)
         ) from None
     replies = _replies(done.stdout)
     verdicts, spent = [reply.verdict for reply in replies], replies[-1].spent if replies else 0.0
-    if done.returncode == OVER:
+    if done.status == OVER:
         return Judged(verdicts, seconds, over=True)
-    if not done.returncode and len(verdicts) != len(cases):
+    if not done.status and len(verdicts) != len(cases):
         raise JudgeFailedError(f"The judge gave {len(verdicts)} verdicts on {len(cases)} cases.")
-    if not done.returncode:
+    if not done.status:
         return Judged(verdicts, spent)
     before_it = spent
     spent += SHARE * max(seconds - spent, 0)  # what the case could take that ended it
-    if done.returncode in (-ALARM, 128 + ALARM):  # a shell says it the other way
+    if done.status == -ALARM:
         return Judged(verdicts, spent, "It took more than its share of the time.", too_slow=True)
     written = done.stderr.decode(errors="replace").strip()
     never_met = _never_met(written)
     if never_met:  # it slept: what it had of its time is left to the others
-        spent = min(spent, max(before_it, _cpu_seconds_of_children() - had))
-    why = f"The judge's process ended with status {done.returncode}: "
+        spent = min(spent, max(before_it, done.cpu_seconds))
+    why = f"The judge's process ended with status {done.status}: "
     ended = why + "\n".join(written.splitlines()[-8:])
     return Judged(verdicts, spent, ended, never_met=never_met)
+
+
+def _run_judge(cases: Sequence[bytes], seconds: float, timeout: float, room: Sandbox) -> Finished:
+    """Have one process judge cases: a fork of one that is warm, or else a new one.
+
+    Raises:
+        TimeoutExpired: it did not end in time, by the clock.
+    """
+    variables, came = _variables(), b"[" + b",".join(cases) + b"]"
+    server = room.warm([*JUDGE, "forks"], variables, "judges")
+    if server is not None:
+        try:
+            return server.run([f"{seconds:.3f}"], came, timeout)
+        except OSError:  # it was killed, perhaps for memory: this time without it
+            SERVERS.forget(server)
+    had = _cpu_seconds_of_children()
+    done = subprocess.run(
+        room.command([*JUDGE, f"{seconds:.3f}"], variables, reader="judges"),
+        input=came,
+        capture_output=True,
+        timeout=timeout,
+        env=variables,
+        check=False,
+    )
+    used = _cpu_seconds_of_children() - had
+    status = done.returncode
+    status = status if status <= 128 else 128 - status  # a shell says it the other way
+    return Finished(status, done.stdout, done.stderr, used)
 
 
 def _cpu_seconds_of_children() -> float:

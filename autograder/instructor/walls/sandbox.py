@@ -17,14 +17,19 @@ import autograder
 from autograder.exercises import folders_of_courses
 from autograder.instructor.walls.bubblewrap import (
     HOME,
+    SCRATCH_FOLDERS,
     UNPROTECTED,
     bubblewrap,
+    filters,
     prefixes,
     walls,
     works,
 )
+from autograder.instructor.walls.call_filter import filter_bytes
 from autograder.instructor.walls.compiled import Reader, bound, variables_for
+from autograder.instructor.walls.fork_server import Setting
 from autograder.instructor.walls.other_copies import hiding
+from autograder.instructor.walls.warm_process import SERVERS, WarmProcess
 
 PACKAGES: Final = "/shardlings"
 """Where, within walls, the package lies that grades; Python looks there before anywhere else.
@@ -78,6 +83,7 @@ class Sandbox(LoggingConfigurable):
         shared: Path | None = None,
         packages: Path | None = None,
         reader: Reader | None = None,
+        forks: bool = False,
     ) -> list[str]:
         """A command that runs another one within limits, and within walls where there are such.
 
@@ -89,6 +95,7 @@ class Sandbox(LoggingConfigurable):
             packages: the folder in which it is to find this package, where that is not to be the
                 one at work; then no other copy of it can be seen.
             reader: whose part of what was compiled before it may use, if any.
+            forks: whether it makes sandboxes within this one, and filters system calls there.
 
         Raises:
             NoSandboxError: there is no bubblewrap, and `required` is set.
@@ -112,8 +119,24 @@ class Sandbox(LoggingConfigurable):
             variables |= variables_for(reader, fills) if shown else {}
             seen += shown
         known = [part for pair in variables.items() for part in ("--setenv", *pair)]
-        walled = [*bubblewrap(), *walls(self.scratch, seen)]
+        walled = [*bubblewrap(filtered=not forks), *walls(self.scratch, seen, forks)]
         return self._limited([*walled, "--chdir", HOME, "--clearenv", *known, "--", *command])
+
+    def warm(
+        self, command: Sequence[str], environment: Mapping[str, str], reader: Reader | None = None
+    ) -> WarmProcess | None:
+        """A process that has imported everything and forks for each task; None if there is none.
+
+        Args:
+            command: what starts it; see `fork_server.py`.
+            environment: all the variables that it is to have.
+            reader: whose part of what was compiled before it may use, if any.
+        """
+        if not (works() and filters()):
+            return None
+        walled = self.command(command, environment, reader=reader, forks=True)
+        setting = Setting(filter_bytes(), SCRATCH_FOLDERS, self.scratch)
+        return SERVERS.get(walled, environment, setting)
 
     def _limited(self, command: Sequence[str]) -> list[str]:
         """The same command under a shell's limits, where there is a shell; no limit is required.

@@ -154,7 +154,7 @@ def test_a_course_of_ones_own(tmp_path):
     reader.follow(ELSEWHERE)
     assert not reader.left()
     grading = tmp_path / "demo" / "grading"
-    rows = (grading / "grades.csv").read_text().splitlines()[1:]
+    rows = (grading / "grades.csv").read_text("utf-8-sig").splitlines()[1:]
     assert [row.split(",")[3] for row in rows] == ["1.0", "0.0", "0.625", "0.0", ""]
     page = grading / "feedback" / "ben-typical-mistakes" / "01_heat" / "01_heat.html"
     assert "The right neighbours count, too." in page.read_text()

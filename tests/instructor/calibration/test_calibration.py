@@ -161,7 +161,7 @@ def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
     assert status == 1
     assert said.count(f"Nothing of {ASSIGNMENT} is graded, because") == 1
     assert CAUSES[cause] in said, said
-    lines = (room.root / "grading" / "grades.csv").read_text().splitlines()
+    lines = (room.root / "grading" / "grades.csv").read_text("utf-8-sig").splitlines()
     rows = [(row["student"], row["state"], row["score"]) for row in csv.DictReader(lines)]
     # a grade of before stands, but not where a cell that the gradebook knows is another now
     stands = cause not in (has_a_wrong_solution, gives_an_answer_away)

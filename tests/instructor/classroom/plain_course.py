@@ -60,5 +60,5 @@ def grades(room):
     """The lines of `grades.csv`, by student and assignment."""
     import csv
 
-    with (room.root / "grading" / "grades.csv").open(newline="") as lines:
+    with (room.root / "grading" / "grades.csv").open(newline="", encoding="utf-8-sig") as lines:
         return {(row["student"], row["assignment"]): row for row in csv.DictReader(lines)}

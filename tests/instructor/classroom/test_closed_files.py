@@ -65,7 +65,7 @@ def type_in(room, *command):
         cwd=room.root, env={**kept, "COLUMNS": "400"}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
-    rows = (room.root / "grading" / "grades.csv").read_text().splitlines()[1:]
+    rows = (room.root / "grading" / "grades.csv").read_text("utf-8-sig").splitlines()[1:]
     table = {row.split(",")[0]: row.split(",")[2:5] for row in rows}
     return SimpleNamespace(status=done.returncode, said=done.stdout + done.stderr, table=table)
 

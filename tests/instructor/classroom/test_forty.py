@@ -59,6 +59,6 @@ def test_forty(tmp_path):
     for i in range(20):
         assert scores[f"honest-{i:02}"] == alone[f"honest-{i % len(HONEST):02}"]
     assert all(sum(scores[f"attacker-{i}"].values()) <= 1 for i in range(10))
-    rows = (room.root / "grading" / "grades.csv").read_text().splitlines()[1:]
+    rows = (room.root / "grading" / "grades.csv").read_text("utf-8-sig").splitlines()[1:]
     assert len(rows) == 40
     assert sum(",broken," in row for row in rows) == 10

@@ -28,7 +28,7 @@ def grade(root, **how):
 
 def grades(root):
     """The lines of the CSV, a submission each."""
-    return (root / "grading" / "grades.csv").read_text().splitlines()[1:]
+    return (root / "grading" / "grades.csv").read_text("utf-8-sig").splitlines()[1:]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_five_students_hand_in_to_a_course_apart(graded, monkeypatch):
     assert students == sorted(demonstration.STUDENTS)
     assert "Five made-up students hand in: 01_sharding_basics, 06_shard_map_matmul." in said
     lines = said.partition("\n01_sharding_basics\n")[2].splitlines()
-    table = [[word for word in line.split() if word not in "▲▼"] for line in lines]
+    table = [line.split() for line in lines]
     assert ["ada-all-right", "13", *"✓✓✓✓✓✓✓✓"] in table
     assert ["dana-untouched", "0", *"00000000"] in table
     assert ["emil-broken", "broken", *"––––––––"] in table
@@ -58,7 +58,7 @@ def test_five_students_hand_in_to_a_course_apart(graded, monkeypatch):
     assert "    emil-broken (01_sharding_basics, 06_shard_map_matmul)" in said
     assert "grading/grades.csv" in said
     assert (root / "grading" / "feedback" / "ada-all-right" / ASSIGNMENT).is_dir()
-    rows = (root / "grading" / "exercises.csv").read_text().splitlines()
+    rows = (root / "grading" / "exercises.csv").read_text("utf-8-sig").splitlines()
     assert "ada-all-right,01_sharding_basics,1.7,3.0,3.0,,0.0,,right," in rows
 
 
@@ -140,7 +140,7 @@ def test_a_submission_that_broke_since_has_no_score_of_old(graded):
     assert "bob [late]" in said
     assert "there is no 01_sharding_basics.ipynb in the folder" in said or "Rename it." in said
     assert "submitted/ann/01-sharding-basics was left alone" in said
-    exercises = (root / "grading" / "exercises.csv").read_text()
+    exercises = (root / "grading" / "exercises.csv").read_text("utf-8-sig")
     assert f"ben-typical-mistakes,{ASSIGNMENT}," not in exercises
 
 

@@ -4,12 +4,15 @@ import csv
 import datetime
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import ClassError, Course, read_class_file, read_times
+from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom
 
@@ -95,15 +98,20 @@ def test_late_work_loses_what_the_class_says_and_nbgrader_says_the_same(room):
         "eve": ("", ""),
     }
     ann = grades(room)["ann", FIRST]
-    assert (ann["due"], ann["handed_in"]) == ("2026-10-12T21:59:00Z", "2026-10-15T06:00:00Z")
+    assert (ann["due"], ann["handed_in"]) == (
+        "2026-10-12T23:59:00+02:00",
+        "2026-10-15T08:00:00+02:00",
+    )
     assert ann["days_late"] == "2.334"
-    assert grades(room)["bob", FIRST]["due"] == "2026-10-19T21:59:00Z"
-    with (room.root / "grading" / "students.csv").open(newline="") as lines:
-        (of_ann,) = [row for row in csv.DictReader(lines) if row["student"] == "ann"]
+    assert grades(room)["bob", FIRST]["due"] == "2026-10-19T23:59:00+02:00"
+    with (room.root / "grading" / "students.csv").open(newline="", encoding="utf-8-sig") as lines:
+        rows = {row["student"]: row for row in csv.DictReader(lines)}
+    of_ann, of_eve = rows["ann"], rows["eve"]
+    assert (of_eve["score"], of_eve["points"]) == ("0.0", "10.0"), "it was due, and she never came"
     parts = [of_ann[name] for name in (FIRST, f"{FIRST} taken off", f"{FIRST} sum")]
     assert parts == ["7.0", "3.0", "10.0"]
     room.nbgrader("export", "--to", "exported.csv")
-    with (room.root / "exported.csv").open(newline="") as lines:
+    with (room.root / "exported.csv").open(newline="", encoding="utf-8-sig") as lines:
         exported = {row["student_id"]: row for row in csv.DictReader(lines)}
     assert (exported["ann"]["score"], exported["ann"]["late_submission_penalty"]) == ("7.0", "3.0")
     assert exported["eve"]["last_name"] == "E"
@@ -252,6 +260,17 @@ def test_names_are_on_the_first_page_and_on_the_next_when_they_change(room, repo
     assert "Eve-Lynn E" in page.read_text()
 
 
+def test_a_report_whose_reader_stops_reading_writes_its_files(room):
+    """As in `make report | head -1`."""
+    files = [room.root / "grading" / f"{name}.csv" for name in ("grades", "exercises", "students")]
+    for file in files:
+        file.unlink(missing_ok=True)
+    command = f"{sys.executable} -m autograder.instructor --root {room.root} report | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)
+    assert "Traceback" not in done.stderr
+    assert all(file.exists() for file in files)
+
+
 def test_times_are_known_also_of_what_has_no_grade(room, report):
     hand_in(room, "eve")
     write(
@@ -264,7 +283,7 @@ def test_times_are_known_also_of_what_has_no_grade(room, report):
     assert "is not known" not in said
     assert "eve (01_sums, 1.3 days)" in said
     assert grades(room)["eve", FIRST]["days_late"] == "1.334"
-    assert grades(room)["dan", FIRST]["handed_in"] == "2026-10-12T06:00:00Z"
+    assert grades(room)["dan", FIRST]["handed_in"] == "2026-10-12T08:00:00+02:00"
     assert "it has no score; what was graded before had: dan (01_sums, 10 points)." in said
 
 

@@ -81,7 +81,7 @@ def test_the_message_and_the_score_reach_the_feedback_page(room):
 
 def test_export(room):
     room.nbgrader("export", "--to", "grades.csv")
-    rows = (room.root / "grades.csv").read_text().splitlines()
+    rows = (room.root / "grades.csv").read_text("utf-8-sig").splitlines()
     (mixed,) = (row for row in rows if ",mixed," in row and ASSIGNMENT in row)
     assert ",10.66" in mixed
     assert mixed.endswith(",13.0")

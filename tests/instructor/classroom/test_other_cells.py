@@ -100,7 +100,7 @@ def table(room, file):
 def exported(room):
     """What nbgrader's own CSV says: for each student, score, points and penalty."""
     room.nbgrader("export", "--to", "exported.csv")
-    with (room.root / "exported.csv").open(newline="") as lines:
+    with (room.root / "exported.csv").open(newline="", encoding="utf-8-sig") as lines:
         return {
             row["student_id"]: (row["score"], row["max_score"], row["late_submission_penalty"])
             for row in csv.DictReader(lines)

@@ -56,12 +56,12 @@ def test_the_same_evidence_gives_the_same_scores_and_runs_nobodys_code(graded, m
 
     monkeypatch.setattr(capturing.CaptureEvidence, "preprocess", refuse)
     before, books = graded.scores(), graded.root / "grading"
-    csv = (books / "exercises.csv").read_text()
+    csv = (books / "exercises.csv").read_text("utf-8-sig")
     said = say()
     assert regrading.regrade_class(Course(graded.root), said) == 0
     assert "4 submissions were judged again; 0 have changed." in said.file.getvalue()
     assert graded.scores() == before
-    assert (books / "exercises.csv").read_text() == csv
+    assert (books / "exercises.csv").read_text("utf-8-sig") == csv
     assert before["wrong"]["1.1"] == 0
     assert before["right"]["1.1"] == 1
 
@@ -127,7 +127,7 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
     assert "have changed" in said.file.getvalue()
     assert graded.scores()["wrong"] == graded.scores()["right"]
     books = graded.root / "grading"
-    assert f"wrong,{ASSIGNMENT},graded,13.0,13.0" in (books / "grades.csv").read_text()
+    assert f"wrong,{ASSIGNMENT},graded,13.0,13.0" in (books / "grades.csv").read_text("utf-8-sig")
     page = books / "feedback" / "wrong" / ASSIGNMENT / f"{ASSIGNMENT}.html"
     assert "1.1 Column strips: right" in page.read_text()
     assert list((books / "backups").iterdir())

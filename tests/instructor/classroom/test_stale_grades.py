@@ -96,7 +96,7 @@ def give(points, name=CHECK):
 
 def exercises(room):
     """Each line of the CSV: who, in which exercise, has how many of how many points."""
-    lines = (room.root / "grading" / "exercises.csv").read_text().splitlines()[1:]
+    lines = (room.root / "grading" / "exercises.csv").read_text("utf-8-sig").splitlines()[1:]
     return [tuple(line.split(",")[i] for i in (0, 2, 3, 4)) for line in lines]
 
 

@@ -1,8 +1,10 @@
 """The table: every number whole, the total always seen, in any terminal and for any class."""
 
+import codecs
 import csv
 import io
 import re
+from datetime import UTC, datetime
 
 import pytest
 from rich.cells import cell_len
@@ -155,19 +157,6 @@ def totals(*scores):
     return [graded(f"s{i:02}", [score]) for i, score in enumerate(scores)]
 
 
-def test_the_best_and_the_worst_are_marked():
-    lines = shown(totals(*range(20)), 80)
-    marked = [line.split()[:2] for line in lines if "▲" in line or "▼" in line]
-    assert marked[:4] == [["s00", "▼"], ["s01", "▼"], ["s18", "▲"], ["s19", "▲"]]
-    assert "▲ is of the best tenth, ▼ of the worst." in lines
-
-
-@pytest.mark.parametrize("scores", [(1, 2, 3, 4), (1, 1, 1, 1, 1), (0, 1, 1, 1, 1, 0.5)])
-def test_nobody_is_the_best_of_few_or_where_most_are_alike(scores):
-    lines = shown(totals(*scores), 80)
-    assert not [line for line in lines if line.startswith("s") and "▲" in line]
-
-
 def test_averages_stand_below_and_are_of_what_is_graded():
     rows = [*totals(0, 0.25, 0.5, 1, 1), Row("z", "06", "broken")]
     assert shown(rows, 80)[11].split() == ["average", "0.55", "0.55"]
@@ -207,23 +196,44 @@ def test_a_long_table_has_its_headings_below_too():
 def test_the_csvs_are_exact_and_whole(tmp_path):
     rows = [graded("a, b", [0.3333, 0.6667, 0.1]), Row("c", "06", "broken")]
     csvs.write(tmp_path, rows)
-    with (tmp_path / "grades.csv").open(newline="") as file:
+    with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:] == [
             ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", ""],
             ["c", "06", "broken", "", "", "", "", "", "", ""],
         ]
-    with (tmp_path / "exercises.csv").open(newline="") as file:
+    with (tmp_path / "exercises.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:3] == [
             ["a, b", "06", "6.1", "0.3333", "1.0", "", "0.0", "", "", ""],
             ["a, b", "06", "6.2", "0.6667", "1.0", "", "0.0", "", "", ""],
         ]  # fmt: skip
 
 
+def test_a_spreadsheet_knows_that_a_csv_is_unicode(tmp_path):
+    csvs.write(tmp_path, [graded("zoë", [1])])
+    files = [*tmp_path.glob("*.csv")]
+    assert len(files) == 3
+    assert all(file.read_bytes().startswith(codecs.BOM_UTF8) for file in files)
+
+
+def test_what_was_due_and_never_came_counts_in_a_students_points(tmp_path):
+    due = datetime(2026, 10, 12, tzinfo=UTC)
+    rows = [
+        graded("amy", [0.5, 1]),
+        Row("amy", "07", "missing", points=3.0, due=due),
+        Row("amy", "08", "awaited", points=5.0, due=due),
+        Row("bob", "07", "missing", points=3.0),
+    ]
+    csvs.write(tmp_path, rows)
+    with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:
+        totals = {row["student"]: (row["score"], row["points"]) for row in csv.DictReader(file)}
+    assert totals == {"amy": ("1.5", "5.0"), "bob": ("", "")}
+
+
 def test_a_row_for_a_student_has_the_roster_and_blanks_where_there_is_no_grade(tmp_path):
     rows = [graded("zoe", [0.5, 1]), Row("bob", "06", "broken"), graded("amy", [1, 0.25])]
     people = [Person("zoe", "Zoe Zed", "zoe@example.edu", "B"), Person("nora", "Nora")]
     csvs.write(tmp_path, rows, people)
-    with (tmp_path / "students.csv").open(newline="") as file:
+    with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)] == [
             ["student", "name", "email", "section", "score", "points", "06", "06 6.1", "06 6.2"],
             ["zoe", "Zoe Zed", "zoe@example.edu", "B", "1.5", "2.0", "1.5", "0.5", "1"],
@@ -237,11 +247,11 @@ def test_no_cell_of_a_csv_is_a_formula_or_moves_the_cursor(tmp_path):
     names = ['=HYPERLINK("x")', "+1", "-1", "@a", "\tb", "\r=c", " =d", "e\x1b[2J", "f-1"]
     names += ["ada;=1+2;x", 'ada; "@b"', "\uff1d1+1", " \uff0b1", "\uff0d1;\uff20a", "a;b-1"]
     csvs.write(tmp_path, [graded(name, [-1, 0.5]) for name in names])
-    with (tmp_path / "grades.csv").open(newline="") as file:
+    with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         rows = [*csv.reader(file)][1:]
     assert [row[0] for row in rows] == [
         '\'=HYPERLINK("x")', "'+1", "'-1", "'@a", "'␉b", "'␍=c", "' =d", "e␛[2J", "f-1",
         "ada;'=1+2;x", "ada;' \"@b\"", "'\uff1d1+1", "' \uff0b1", "'\uff0d1;'\uff20a", "a;b-1",
     ]  # fmt: skip
-    with (tmp_path / "exercises.csv").open(newline="") as file:
+    with (tmp_path / "exercises.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [row[3] for row in csv.reader(file)][1:3] == ["-1", "0.5"]

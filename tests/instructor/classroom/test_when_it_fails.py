@@ -77,7 +77,7 @@ def waits_for_a_look(root, student):
 
 
 def row(root, student):
-    lines = (root / "grading" / "grades.csv").read_text().splitlines()
+    lines = (root / "grading" / "grades.csv").read_text("utf-8-sig").splitlines()
     return next(line for line in lines if line.startswith(f"{student},"))
 
 

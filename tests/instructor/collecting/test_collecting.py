@@ -248,6 +248,22 @@ def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
     assert said.count("essays/work") == 4
 
 
+@pytest.mark.parametrize("around", ["", "class/"])
+def test_folders_within_a_students_own_cost_nobody_else_anything(room, monkeypatch, around):
+    monkeypatch.setattr(archives, "MOST_TOGETHER", 2**20)
+    monkeypatch.setattr(archives, "MOST_OF_ONE", 2**22)
+    monkeypatch.setattr(archives, "MOST_IN_ALL", 2**23)
+    zeros = packed({f"{n}.csv": b"0" * 2**17 for n in range(7)})
+    file = room.zipped({
+        **{f"{around}ann/part-{n}/work.zip": zeros for n in range(20)},
+        f"{around}zoe/{FIRST}.ipynb": NOTEBOOK,
+    })  # fmt: skip
+    status, said = room.collect(file)
+    assert status == 0
+    assert set(room.there()) == {f"zoe/{FIRST}/{FIRST}.ipynb"}
+    assert "ann/part-8/work.zip: there are more than 4 MB of the same student before it." in said
+
+
 def test_a_list_of_very_many_files_is_not_read(room):
     inside = packed({f"{number:0200}.csv": "" for number in range(6000)})
     file = room.zipped({"many/work.zip": inside, f"zoe/{FIRST}.ipynb": NOTEBOOK})

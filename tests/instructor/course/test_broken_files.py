@@ -231,7 +231,7 @@ def graded(tmp_path_factory):
     room.hand_in(os.fsdecode(b"ren\xe9e"), RIGHT)
     said = io.StringIO()
     status = grading.grade_class(Course(room.root), Console(file=said, width=400))
-    rows = (room.root / "grading" / "grades.csv").read_text().splitlines()[1:]
+    rows = (room.root / "grading" / "grades.csv").read_text("utf-8-sig").splitlines()[1:]
     pages = {
         path.parts[-3]: html.unescape(path.read_text(encoding="utf-8"))
         for path in (room.root / "grading" / "feedback").glob("*/*/*.html")

@@ -1,13 +1,16 @@
 """Who watches over a kernel: what may be in the folder that it shares, and when it is ended."""
 
+import os
 import socket
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from autograder.instructor.kernels import limit_watch as watching
+from autograder.instructor.kernels import running_time
 from autograder.instructor.kernels.limit_watch import MOST_SOCKETS, Watch, _crowded
 from autograder.instructor.walls import Sandbox
 from tests.helpers import ON_ONE_CORE, SPINS, crowd
@@ -67,13 +70,70 @@ def test_who_keeps_to_the_limits_is_left_alone(tmp_path):
     assert watched(tmp_path, "import time; time.sleep(1)") == ""
 
 
-def test_who_cannot_be_watched_is_ended(tmp_path, monkeypatch):
+def test_an_error_of_the_watch_is_the_machines_fault(tmp_path, monkeypatch):
     def refuse(_):
         raise OSError
 
     monkeypatch.setattr(watching, "_crowded", refuse)
-    ended = watched(tmp_path, "import time; time.sleep(600)")
-    assert ended == "it could not be watched: OSError"
+    watch = who_watched(tmp_path, "import time; time.sleep(600)")
+    assert watch.ended == "it could not be watched: OSError"
+    assert watch.is_machines_fault
+
+
+def test_processes_that_end_while_they_are_looked_at_are_no_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "EVERY", 0)
+    starts = "import subprocess\nfor _ in range(300): subprocess.run(['true'])"
+    assert watched(tmp_path, starts) == ""
+
+
+def test_a_process_that_has_ended_holds_nothing_and_waits_for_nothing():
+    ended = subprocess.Popen(["true"])
+    process = psutil.Process(ended.pid)
+    ended.wait()
+    assert watching._held([process]) == 0
+    assert list(running_time._waits(process)) == []
+
+
+HOARDS = f"""
+import mmap, time
+held = mmap.mmap(-1, {2**28})
+held.write(bytes({2**28}))
+"""
+
+
+def test_what_others_share_is_not_counted(tmp_path):
+    other = subprocess.Popen([sys.executable, "-c", HOARDS + "time.sleep(600)"])
+    time.sleep(0.5)  # it fills its memory while the next one is watched
+    try:
+        assert watched(tmp_path, "import time; time.sleep(1)", memory=2**27) == ""
+    finally:
+        other.kill()
+        other.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what a process has mapped")
+def test_shared_memory_counts_though_no_process_has_it_in_use(tmp_path):
+    unused = HOARDS + "held.madvise(mmap.MADV_DONTNEED); time.sleep(600)"
+    assert watched(tmp_path, unused, memory=2**27) == "it held more than 0.125 GiB of memory"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what a process has mapped")
+def test_memory_that_several_processes_share_counts_once(tmp_path):
+    shares = HOARDS + "import os\nfor _ in range(4): os.fork() or time.sleep(1) or os._exit(0)\n"
+    assert watched(tmp_path, shares + "time.sleep(1)", memory=2**29) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says what waits for a CPU")
+def test_a_process_that_only_looks_starved_has_no_more_time(tmp_path):
+    """A parent cannot run, nor be interrupted, until the child of its `vfork` has started."""
+    os.mkfifo(tmp_path / "fifo")
+    opens = [(os.POSIX_SPAWN_OPEN, 9, str(tmp_path / "fifo"), os.O_RDONLY, 0)]
+    looks = f"import os\nos.posix_spawn('/bin/true', ['true'], {{}}, file_actions={opens})"
+    began = time.monotonic()
+    watch = who_watched(tmp_path / "shared", looks, seconds=1)
+    assert watch.ended == "the notebook took more than 1 seconds"
+    assert not watch.is_machines_fault
+    assert time.monotonic() - began < 5
 
 
 def test_who_passes_a_limit_is_ended_in_words(tmp_path):
@@ -96,14 +156,14 @@ def test_who_is_kept_waiting_has_its_time_all_the_same(tmp_path, crowded):
     watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 0.8, seconds=3)
     assert watch.ended == ""
     assert time.monotonic() - began > 4, "by the clock it would have been too long"
-    assert watch.own.seconds < 3
+    assert watch.running.seconds < 3
 
 
 def test_who_spins_is_ended_however_busy_the_machine_is(tmp_path, crowded, monkeypatch):
     monkeypatch.setattr(watching, "PATIENCE", 60)  # of which it has a sixteenth
     watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 600, seconds=1)
     assert watch.ended == "the notebook took more than 1 seconds"
-    assert not watch.starved
+    assert not watch.is_machines_fault
 
 
 def test_who_sleeps_has_no_more_time_than_the_clock_gives(tmp_path, crowded):
@@ -116,5 +176,5 @@ def test_who_sleeps_has_no_more_time_than_the_clock_gives(tmp_path, crowded):
 def test_who_is_not_let_run_at_all_is_ended_for_the_machines_sake(tmp_path, crowded, monkeypatch):
     monkeypatch.setattr(watching, "PATIENCE", 2)
     watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 600, seconds=3)
-    assert watch.starved
+    assert watch.is_machines_fault
     assert watch.ended in [f"the machine let the notebook have {n} seconds in 6" for n in (0, 1, 2)]

@@ -146,7 +146,9 @@ def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path):
     assert "ada, 01_sharding_basics: grading failed. autograder.instructor.nbgrader_plug" in said
     assert "exercise 1.1 could not be judged, by no fault of the answer: ZeroDivisionErr" in said
     assert set(room.scores()["ada"].values()) <= {None}
-    assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text()
+    assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text(
+        "utf-8-sig"
+    )
 
 
 def test_nobody_is_graded_where_the_kernels_half_fails(tmp_path):
@@ -157,4 +159,6 @@ def test_nobody_is_graded_where_the_kernels_half_fails(tmp_path):
     assert "The solution notebook cannot be graded" in said
     assert "ZeroDivisionError: planted (autograder.evidence.placements, line" in said
     assert room.scores() == {}
-    assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text()
+    assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text(
+        "utf-8-sig"
+    )

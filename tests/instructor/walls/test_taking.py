@@ -73,6 +73,16 @@ SURVIVES = {
         except OSError as error:
             print(error.strerror)
     """,
+    "makes_memory_that_nobody_holds": """
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        print(os.strerror(ctypes.get_errno()) if libc.shmget(0, 2**28, 0o600) == -1 else "done")
+        try:
+            os.memfd_create("x")
+            print("done")
+        except OSError as error:
+            print(error.strerror)
+    """,
     "looks_for_the_log": """
         opened = [os.path.realpath(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")]
         print([p for p in opened if p.startswith("/") and not p.startswith(("/proc", "/dev"))])
@@ -101,10 +111,12 @@ SURVIVES = {
 ENDED = {
     "hoards_nameless_memory": (
         """
-        held = [os.memfd_create("x") for _ in range(100)]
-        for file in held:
-            os.posix_fallocate(file, 0, 2**28 - 1)
-        time.sleep(10)
+        hoards = (
+            "import mmap, time; held = mmap.mmap(-1, 2**29); held.write(bytes(2**29)); "
+            "held.madvise(mmap.MADV_DONTNEED); time.sleep(20)"
+        )
+        held = [subprocess.Popen([sys.executable, "-c", hoards]) for _ in range(12)]
+        time.sleep(20)
         """,
         "it held more than 5 GiB of memory",
     ),
@@ -256,6 +268,8 @@ def test_what_they_found(room, listener):
     if walls.filters():
         said = room.printed("calls_the_kernel").splitlines()
         assert said == [refused, absent, refused, refused]
+        said = room.printed("makes_memory_that_nobody_holds").splitlines()
+        assert said == [absent, absent]
     assert room.printed("says_what_cannot_be_kept") == "still here\n"
     assert listener.calls == 0
     with socket.socket(socket.AF_UNIX) as caller:

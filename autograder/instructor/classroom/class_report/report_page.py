@@ -2,7 +2,7 @@
 
 import datetime
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -19,6 +19,7 @@ from autograder.instructor.classroom.class_report.class_answers import (
     candidate,
     two_answers,
 )
+from autograder.instructor.classroom.class_report.class_designs import Designs, designs_of
 from autograder.instructor.classroom.class_report.class_diagnoses import Diagnosis
 from autograder.instructor.classroom.class_report.class_pictures import histogram, shares
 from autograder.instructor.classroom.class_report.heat_map import Line, lines_of
@@ -56,6 +57,7 @@ class ExercisePart:
     correlation: str
     diagnoses: Sequence[Diagnosis]
     more_diagnoses: int
+    designs: Designs | None
     answers: Sequence[Answer]
     candidates: Sequence[Answer]
     more_candidates: int
@@ -147,7 +149,7 @@ def _assignment(
     known, here = {p.id: p.name for p in people}, (course.grading / REPORT).parent
     return AssignmentPart(
         name,
-        _who(rows, failures, people),
+        _who(rows, failures, known),
         _summary(totals, points),
         histogram(totals, points),
         shares({printable(part.name): part.counts for part in parts}),
@@ -161,26 +163,39 @@ def _assignment(
 
 
 def _who(
-    rows: Sequence[Row], failures: Sequence[Failure], people: Sequence[Person]
+    rows: Sequence[Row], failures: Sequence[Failure], names: Mapping[str, str]
 ) -> dict[str, Sequence[str]]:
-    """Who handed in, who is late and so on, each with what there is to say of them."""
+    """Who handed in, who is late and so on, each with what there is to say of them.
+
+    Args:
+        rows: how the submissions of an assignment stand.
+        failures: those that have no grade.
+        names: of everybody in the roster, by their id.
+    """
     why = {(f.student, f.assignment): f.why for f in failures}
     handed_in = [row for row in rows if row.is_handed_in]
     there = {row.student for row in handed_in} | {r.student for r in rows if r.state == "awaited"}
-    awaited = [*(row.student for row in rows), *(person.id for person in people)]
+    awaited = [*(row.student for row in rows), *names]
+
+    def named(student: str) -> str:
+        return f"{student} ({names[student]})" if names.get(student) else student
 
     def told(row: Row) -> str:
         reason = " ".join(why.get((row.student, row.assignment), "").split())
-        return printable(f"{row.student}: {reason}" if reason else row.student)
+        return printable(named(row.student) + f": {reason}" * bool(reason))
 
     return {
         "handed in": [told(row) for row in handed_in],
-        "missing": [printable(s) for s in dict.fromkeys(awaited) if s not in there],
-        "late": [_lateness(row) for row in rows if row.seconds_late or row.late],
+        "missing": [printable(named(s)) for s in dict.fromkeys(awaited) if s not in there],
+        "late": [
+            printable(named(row.student) + _lateness(row))
+            for row in rows
+            if row.seconds_late or row.late
+        ],
         "broken": [told(row) for row in rows if row.state == "broken"],
         "failed": [told(row) for row in rows if row.state == "failed"],
         "to look at": [
-            printable(f"{row.student}: {', '.join(waiting)}")
+            printable(f"{named(row.student)}: {', '.join(waiting)}")
             for row in rows
             for waiting in [[n for n, mark in row.marks.items() if mark.needs_a_look]]
             if waiting
@@ -193,7 +208,7 @@ def _lateness(row: Row) -> str:
     days, rest = divmod(int(row.seconds_late), 24 * 3600)
     when = f"{days} d {rest // 3600} h" if days else f"{rest // 3600} h {rest % 3600 // 60} min"
     cost = f", {number(row.late)} taken off" if row.late else ""
-    return printable(f"{row.student}: {when}{cost}")
+    return f": {when}{cost}"
 
 
 def _summary(totals: Sequence[float], points: float) -> str:
@@ -222,6 +237,7 @@ def _exercise(name: str, submissions: Sequence[Submission], names: Sequence[str]
         item_rest_in_words(name, mine),
         found[:MOST_DIAGNOSES],
         max(0, len(found) - MOST_DIAGNOSES),
+        designs_of(name, mine),
         two_answers(name, mine, found, names),
         [candidate(name, s) for s in unexplained[:MOST_CANDIDATES]],
         max(0, len(unexplained) - MOST_CANDIDATES),

@@ -23,7 +23,7 @@ from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import Mark, Row
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.course import Course, keep_verdicts
-from autograder.judge import Finding, Verdict
+from autograder.judge import Finding, Trade, Verdict
 from autograder.layouts import Layout
 from tests.browser import FAULTS, browser
 from tests.conftest import ROOT
@@ -130,16 +130,49 @@ def test_it_says_who_handed_in_is_missing_late_broken_and_waits(course):
         Failure("cyd", ASSIGNMENT, "it is no notebook.", theirs=True),
         Failure("dan", ASSIGNMENT, "grading failed. OSError: the disk", theirs=False),
     ]
-    said = Parsed(page(course, rows, failures, [Person("eve", "Eve Sample")])).said
+    people = [Person("eve", "Eve Sample"), Person("bob", "Bob Sample")]
+    said = Parsed(page(course, rows, failures, people)).said
+    assert said.index("Students and exercises") < said.index("Exercises ")
     for counted in (
+        "eve (Eve Sample)",
         "4 handed in", "1 missing", "1 late", "1 broken", "1 failed", "1 to look at",
-        "ada: 1 h 0 min, 1 taken off", "cyd: it is no notebook.", "bob: essay",
+        "ada: 1 h 0 min, 1 taken off", "cyd: it is no notebook.", "bob (Bob Sample): essay",
         "dan: grading failed. OSError: the disk", "2 submissions are graded.",
     ):  # fmt: skip
         assert counted in said
     assert "0 right" not in said
     assert "1 right, 1 partly" in said
     assert "– missing" in Parsed(page(course, rows[:2])).said, "nobody knows, without a roster"
+
+
+def design(costs, held, score=1.0, diagnosis=""):
+    """A verdict on 4.8 for a design that takes so many microseconds and holds so many MiB."""
+    frontier = ((48 * 2**20, 43_000), (96 * 2**20, 14_810))
+    trade = Trade(held * 2**20, costs, 128 * 2**20, frontier, "microseconds")
+    finding = Finding("layout", not diagnosis, "asked", "came", diagnosis, trade=trade)
+    return Verdict("4.8", find("4.8").title, (finding,), earned=score)
+
+
+def test_designs_are_ranked_without_names(course):
+    rows = [
+        grade(course, "ada", [design(14_810, 96)]),
+        grade(course, "bob", [design(14_810, 96)]),
+        grade(course, "cyd", [design(43_000, 48, 0.37)]),
+        grade(course, "dan", [design(9_000, 272, 0.0, "over-the-cap")]),
+        grade(course, "eve", [design(14_000, 100)]),
+        grade(course, "flo", [Verdict("4.8", find("4.8").title, (), earned=0.0)]),
+    ]
+    parsed = Parsed(page(course, rows))
+    begin = parsed.said.index("Designs, the fastest first")
+    said = parsed.said[begin : parsed.said.index("Wrong in the same rare way", begin)]
+    for row in (
+        "1 1 14.00 ms 100 MiB 1 faster than was known",
+        "2 2 14.81 ms 96 MiB 1",
+        "4 1 43.00 ms 48 MiB 0.37",
+        "– 1 9.00 ms 272 MiB 0 beyond a budget",
+    ):
+        assert row in said
+    assert not [name for name in ("ada", "bob", "cyd", "dan", "eve", "flo") if name in said]
 
 
 def test_it_says_of_an_exercise_how_it_went_and_what_to_teach(course):
