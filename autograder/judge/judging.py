@@ -136,10 +136,12 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
     """
     unmet: dict[str, int] = {}
     others: set[str] = set()
-    left = {r.answer for r in exercise.requirements if _leaves_to_compiler(r)}
+    left = set[str]()  # answers that do by hand what they are to leave to the compiler
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         if not finding.met:
-            first_of_all = finding.diagnosis in NOT_BY_HAND or _leaves_to_compiler(requirement)
+            if _is_needless_by_hand(requirement, finding):
+                left.add(finding.answer)
+            first_of_all = finding.diagnosis in NOT_BY_HAND or finding.answer in left
             rank = -1 if first_of_all else _rank(requirement)
             unmet[finding.answer] = min(rank, unmet.get(finding.answer, rank))
         lacks = isinstance(requirement, Requests) and requirement.some and not finding.met
@@ -160,9 +162,10 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _leaves_to_compiler(requirement: Requirement) -> bool:
-    """Whether an answer must have no collectives by hand, so that another's cannot stand in."""
-    return isinstance(requirement, Requests) and not requirement.mapped
+def _is_needless_by_hand(requirement: Requirement, finding: Finding) -> bool:
+    """Whether a collective by hand stands where the compiler is to add what is needed."""
+    by_hand = finding.diagnosis.endswith(" by hand")
+    return isinstance(requirement, Requests) and not requirement.mapped and by_hand
 
 
 def _rank(requirement: Requirement) -> int:

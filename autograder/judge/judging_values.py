@@ -4,22 +4,18 @@ Each of these raises `programs.ProgramError` for a program that cannot be judged
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
 
 from autograder import programs
 from autograder.evidence import Program
-from autograder.exercises import Computes, Designs, Exercise, PlacedLike, ways_of
+from autograder.exercises import Computes, Designs, Exercise, PlacedLike
 from autograder.judge.comparing_values import (
-    LENIENT,
     Wrong,
-    are_alike_where_finite,
     compare,
-    compare_outputs,
     is_close_throughout,
     is_right_to_few_digits,
     typed,
@@ -27,6 +23,7 @@ from autograder.judge.comparing_values import (
 )
 from autograder.judge.general_mistakes import general_mistake
 from autograder.judge.judging_layouts import judge_layout
+from autograder.judge.known_mistakes import is_finite, known_mistake
 from autograder.judge.misplaced_values import misplaced, where_wrong
 from autograder.judge.naming import given
 from autograder.judge.running_programs import Run, asked_of, run_all
@@ -86,7 +83,7 @@ def judge_runs(
     basis = basis.but(came=_shown(requirement, draws, ran, arguments[number], names))
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):
-        known = _known_mistake(requirement, runs)
+        known = known_mistake(requirement, runs)
         if known and wrong[0] == "shape":  # values of another shape are not called wrong
             known = known[0], wrong[1]
         wrong = known or wrong
@@ -159,30 +156,9 @@ def _shown(
     return ", ".join(map(typed, ran.outputs[0]))
 
 
-def _known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
-    """The known mistake that explains what every program gave."""
-    for diagnosis, mistaken in requirement.mistakes.items():
-        if all(any(_is_result_of(way, *run) for way in ways_of(mistaken)) for run in runs):
-            return diagnosis, "The values are wrong."
-    return None
-
-
-def _is_result_of(mistaken: Callable[..., Any], draws: list[list[np.ndarray]], ran: Ran) -> bool:
-    """Whether a program gave what a mistake gives, for every draw of its inputs."""
-    for inputs, outputs in zip(draws, ran.outputs, strict=True):
-        with np.errstate(all="ignore"):
-            made = jax.tree.leaves(mistaken(*inputs))
-        if not all(map(_finite, made)):
-            if not are_alike_where_finite(outputs, made, LENIENT):
-                return False
-        elif compare_outputs(outputs, made, LENIENT) is not None:
-            return False
-    return True
-
-
 def _of_any_program(ran: Ran) -> Wrong | None:
     """What is wrong with values that are wrong whatever was asked for."""
-    if not all(map(_finite, ran.outputs[0])):
+    if not all(map(is_finite, ran.outputs[0])):
         return "not-finite", (
             "The result has infinities or NaNs in it: somewhere a number became too large for its "
             "type, or something was divided by zero."
@@ -299,11 +275,6 @@ def parameters(exercise: Exercise, answer: str) -> list[str]:
         if len(names) == len(arguments)
         else [f"argument {i}" for i in range(1, len(arguments) + 1)]
     )
-
-
-def _finite(output: Any) -> bool:
-    wide = np.complex128 if np.iscomplexobj(output) else np.float64
-    return bool(np.isfinite(np.asarray(output, wide)).all())
 
 
 def _identical(one: jax.Array, other: jax.Array) -> bool:

@@ -2642,6 +2642,137 @@ def substitute(LU, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
 
+# %% all columns, and divided twice exercise="10.7" score=0 diagnoses=["columns-before-too", "not-counted-yet", "values"] near=["stored-undivided", "multiples-undivided", "nothing-solved"]
+def lu(A):
+    def body(A):
+        m, n = A.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def step(k, A):
+            row = lax.psum(jnp.where((mine == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / row[k]
+            below = mine > k
+            A = A - jnp.where(below[:, None], factor[:, None] * row, 0)
+            return A.at[:, k].set(jnp.where(below, factor, A[:, k]))
+
+        return lax.fori_loop(0, n, step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def forward(k, y):
+            one = lax.psum(jnp.where(mine == k, y, 0).sum(), "x")
+            return y - jnp.where(mine > k, LU[:, k] * one / LU[k % m, k], 0)
+
+        y = lax.fori_loop(0, n, forward, b)
+        diagonal = LU[jnp.arange(m), mine]
+
+        def back(i, y):
+            k = n - 1 - i
+            one = lax.psum(jnp.where(mine == k, y / diagonal, 0).sum(), "x")
+            return jnp.where(mine == k, one, y - jnp.where(mine < k, LU[:, k] * one, 0))
+
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(LU, b)
+
+
+# %% L times the diagonal, and U only exercise="10.7" score=0 diagnoses=["stored-undivided", "not-counted-yet", "only-back"] near=["columns-before-too"]
+def lu(A):
+    def body(A):
+        m, n = A.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def step(k, A):
+            row = lax.psum(jnp.where((mine == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / row[k]
+            below = mine > k
+            A = A - jnp.where(below[:, None] & (jnp.arange(n) > k), factor[:, None] * row, 0)
+            return A.at[:, k].set(jnp.where(below, factor * row[k], A[:, k]))
+
+        return lax.fori_loop(0, n, step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def forward(k, y):
+            one = lax.psum(jnp.where(mine == k, y, 0).sum(), "x")
+            return y - jnp.where(mine > k, LU[:, k] * one, 0)
+
+        y = b
+        diagonal = LU[jnp.arange(m), mine]
+
+        def back(i, y):
+            k = n - 1 - i
+            one = lax.psum(jnp.where(mine == k, y / diagonal, 0).sum(), "x")
+            return jnp.where(mine == k, one, y - jnp.where(mine < k, LU[:, k] * one, 0))
+
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(LU, b)
+
+
+# %% never divided, and back to 1 only exercise="10.7" score=0 diagnoses=["multiples-undivided", "not-counted-yet", "first-left-out"] near=["nothing-done"]
+def lu(A):
+    def body(A):
+        m, n = A.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def step(k, A):
+            row = lax.psum(jnp.where((mine == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k]
+            below = mine > k
+            A = A - jnp.where(below[:, None] & (jnp.arange(n) > k), factor[:, None] * row, 0)
+            return A.at[:, k].set(jnp.where(below, factor, A[:, k]))
+
+        return lax.fori_loop(0, n, step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        mine = lax.axis_index("x") * m + jnp.arange(m)
+
+        def forward(k, y):
+            one = lax.psum(jnp.where(mine == k, y, 0).sum(), "x")
+            return y - jnp.where(mine > k, LU[:, k] * one, 0)
+
+        y = lax.fori_loop(0, n, forward, b)
+        diagonal = LU[jnp.arange(m), mine]
+
+        def back(i, y):
+            k = n - 1 - i
+            one = lax.psum(jnp.where(mine == k, y / diagonal, 0).sum(), "x")
+            return jnp.where(mine == k, one, y - jnp.where(mine < k, LU[:, k] * one, 0))
+
+        return lax.fori_loop(0, n - 1, back, y)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(LU, b)
+
+
+# %% A and b as they came exercise="10.7" score=0 diagnoses=["nothing-done", "not-counted-yet", "nothing-solved"] near=["stored-undivided"]
+def lu(A):
+    return jax.shard_map(lambda a: a + 0 * lax.psum(a, "x"), in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    return jax.shard_map(lambda a, b: b + 0 * lax.psum(b, "x"), in_specs=P("x"), out_specs=P("x"))(
+        LU, b
+    )
+
+
 # %% rows left, and all columns, in a scan exercise="10.8" score=1 near=["multipliers-missing", "in-blocks", "too-many-bytes", "all-gather by hand"]
 def cyclic_lu(A):
     def body(mine):
@@ -2783,7 +2914,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% nothing done exercise="10.8" score=0 diagnoses=["nothing-done", "not-counted-yet", "no all-reduce"] near=["too-much-work", "slice-a-row-late"]
+# %% nothing done exercise="10.8" score=0 diagnoses=["nothing-done", "not-counted-yet", "no all-reduce"] near=["too-much-work", "slice-a-row-late", "multiples-undivided"]
 def cyclic_lu(A):
     return jax.shard_map(lambda mine: mine, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
@@ -3151,6 +3282,30 @@ def cyclic_lu(A):
     return body(A)
 
 
+# %% multiples that are not divided exercise="10.8" score=0 diagnoses=["multiples-undivided", "not-counted-yet"] near=["nothing-done"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        p = lax.axis_size("x")
+        A = A[:, 0]
+        me = lax.axis_index("x")
+        for q in range(m):
+            S = A[q:, q * p :]
+            mine = jnp.arange(m - q) * p + me
+            for j in range(p):
+                row = lax.psum(jnp.where(me == j, S[0], 0), "x")
+                f = jnp.where(mine > j, S[:, j], 0)
+                S = (
+                    (S - f[:, None] * jnp.where(jnp.arange(n - q * p) > j, row, 0))
+                    .at[:, j]
+                    .set(jnp.where(mine > j, f, S[:, j]))
+                )
+            A = A.at[q:, q * p :].set(S)
+        return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
 # %% left to the compiler, there and back exercise="10.5" score=0 diagnoses=["error-of-xla", "no-shard-map"] naive=true near=["not-finite"]
 def poisson(f):
     k0, k1, k2 = map(wave_numbers, f.shape)
@@ -3177,6 +3332,105 @@ def poisson(f):
     def body(m, a, b, c):
         k2 = a[:, None, None] ** 2 + b[None, :, None] ** 2 + c[None, None, :] ** 2
         return _back(_forth(m) / (k2 + 1e-6)).real
+
+    ks = [wave_numbers(n) for n in f.shape]
+    return jax.shard_map(body, in_specs=(P("x", "y"), P(), P("x"), P("y")), out_specs=P("x", "y"))(
+        f, *ks
+    )
+
+
+# %% not divided exercise="10.5" score=0 diagnoses=["not-divided", "not-counted-yet"] near=["mean-kept", "back-without-1", "back-without-2", "real-too-soon"]
+import functools
+
+
+def poisson(f):
+    def body(b, k0, k1, k2):
+        b = jnp.fft.fft(b, axis=2)
+        b = lax.all_to_all(b, "y", split_axis=2, concat_axis=1, tiled=True)
+        b = jnp.fft.fft(b, axis=1)
+        b = lax.all_to_all(b, "x", split_axis=1, concat_axis=0, tiled=True)
+        b = jnp.fft.fft(b, axis=0)
+        s = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        pass
+        b = jnp.fft.ifft(b, axis=0)
+        b = lax.all_to_all(b, "x", split_axis=0, concat_axis=1, tiled=True)
+        b = jnp.fft.ifft(b, axis=1)
+        b = lax.all_to_all(b, "y", split_axis=1, concat_axis=2, tiled=True)
+        return jnp.fft.ifft(b, axis=2).real
+
+    ks = [wave_numbers(n) for n in f.shape]
+    return jax.shard_map(body, in_specs=(P("x", "y"), P(), P("x"), P("y")), out_specs=P("x", "y"))(
+        f, *ks
+    )
+
+
+# %% back without dimension 2 exercise="10.5" score=0 diagnoses=["back-without-2", "not-counted-yet"] near=["not-divided"]
+import functools
+
+
+def poisson(f):
+    def body(b, k0, k1, k2):
+        b = jnp.fft.fft(b, axis=2)
+        b = lax.all_to_all(b, "y", split_axis=2, concat_axis=1, tiled=True)
+        b = jnp.fft.fft(b, axis=1)
+        b = lax.all_to_all(b, "x", split_axis=1, concat_axis=0, tiled=True)
+        b = jnp.fft.fft(b, axis=0)
+        s = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        b = jnp.where(s == 0, 0, b / jnp.where(s == 0, 1, s))
+        b = jnp.fft.ifft(b, axis=0)
+        b = lax.all_to_all(b, "x", split_axis=0, concat_axis=1, tiled=True)
+        b = jnp.fft.ifft(b, axis=1)
+        b = lax.all_to_all(b, "y", split_axis=1, concat_axis=2, tiled=True)
+        return b.real
+
+    ks = [wave_numbers(n) for n in f.shape]
+    return jax.shard_map(body, in_specs=(P("x", "y"), P(), P("x"), P("y")), out_specs=P("x", "y"))(
+        f, *ks
+    )
+
+
+# %% back without dimension 1 exercise="10.5" score=0 diagnoses=["back-without-1", "not-counted-yet"] near=["there-again"]
+import functools
+
+
+def poisson(f):
+    def body(b, k0, k1, k2):
+        b = jnp.fft.fft(b, axis=2)
+        b = lax.all_to_all(b, "y", split_axis=2, concat_axis=1, tiled=True)
+        b = jnp.fft.fft(b, axis=1)
+        b = lax.all_to_all(b, "x", split_axis=1, concat_axis=0, tiled=True)
+        b = jnp.fft.fft(b, axis=0)
+        s = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        b = jnp.where(s == 0, 0, b / jnp.where(s == 0, 1, s))
+        b = jnp.fft.ifft(b, axis=0)
+        b = lax.all_to_all(b, "x", split_axis=0, concat_axis=1, tiled=True)
+        b = lax.all_to_all(b, "y", split_axis=1, concat_axis=2, tiled=True)
+        return jnp.fft.ifft(b, axis=2).real
+
+    ks = [wave_numbers(n) for n in f.shape]
+    return jax.shard_map(body, in_specs=(P("x", "y"), P(), P("x"), P("y")), out_specs=P("x", "y"))(
+        f, *ks
+    )
+
+
+# %% real too soon exercise="10.5" score=0 diagnoses=["real-too-soon", "not-counted-yet"] near=["dtype"]
+import functools
+
+
+def poisson(f):
+    def body(b, k0, k1, k2):
+        b = jnp.fft.fft(b, axis=2)
+        b = lax.all_to_all(b, "y", split_axis=2, concat_axis=1, tiled=True)
+        b = jnp.fft.fft(b, axis=1)
+        b = lax.all_to_all(b, "x", split_axis=1, concat_axis=0, tiled=True)
+        b = jnp.fft.fft(b, axis=0)
+        s = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        b = jnp.where(s == 0, 0, b / jnp.where(s == 0, 1, s))
+        b = jnp.fft.ifft(b, axis=0).real
+        b = lax.all_to_all(b, "x", split_axis=0, concat_axis=1, tiled=True)
+        b = jnp.fft.ifft(b, axis=1)
+        b = lax.all_to_all(b, "y", split_axis=1, concat_axis=2, tiled=True)
+        return jnp.fft.ifft(b, axis=2).real
 
     ks = [wave_numbers(n) for n in f.shape]
     return jax.shard_map(body, in_specs=(P("x", "y"), P(), P("x"), P("y")), out_specs=P("x", "y"))(

@@ -265,6 +265,7 @@ PLANTINGS = [
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
     Planting("judge.differing_results", "how_results_differ", "1.7", unlike),
     Planting("judge.general_mistakes", "general_mistake", "3.1", mistaken),
+    Planting("judge.known_mistakes", "known_mistake", "3.1", mistaken),
     Planting("judge.misplaced_values", "misplaced", "3.1", mistaken),
     Planting("judge.joined_blocks", "joined_wrongly", "3.1", mistaken),
     Planting("judge.own_results", "own_results", "3.1", mistaken),

@@ -98,8 +98,7 @@ AFTER: Final = Exercise(
         "data that they cut before.",
         "layout-lost": "A result is not collected or copied: each device keeps the block that it "
         "computed.",
-        "axis-lost": "Both axes cut x, and each device keeps what it has made of its block: both "
-        "cut the result.",
+        "axis-lost": "Both axes shard x, and both shard the result.",
         "turned-for-nothing": "No dimension changes its place here: what cut dimension 0 before "
         "cuts dimension 0 of the result.",
         "other-prediction": "Take one device, and write down which elements of the result it can "

@@ -578,6 +578,7 @@ def _poisson(
     corners: bool = False,
     back: Callable[[Any], Any] = np.fft.ifftn,
     added: float = 0,
+    divided: bool = True,
 ) -> Any:
     """The solution of Poisson's equation in a periodic box.
 
@@ -593,6 +594,7 @@ def _poisson(
         corners: whether each device makes zero of the first wave that it has.
         back: the transform by which the waves go back.
         added: a small number that is added to each sum of squares.
+        divided: whether the waves are divided at all.
     """
     k = [numbers(n) for n in f.shape]
     if not own:
@@ -605,6 +607,8 @@ def _poisson(
     sums = k[0][:, None, None] ** exponent + k[1][:, None] ** exponent + k[2] ** exponent + added
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(sums == 0, mean, sign * np.power(sums, -float(power)))
+    if not divided:
+        factors = np.ones_like(factors)
     if corners:
         factors[:: lengths[0], :: lengths[1], :: lengths[2]] = 0
     return back(np.fft.fftn(f.astype(np.float64)) * factors).real.astype(np.float32)
@@ -636,6 +640,13 @@ POISSON: Final = Exercise(
                 "sum-of-numbers": lambda f: _poisson(f, exponent=1),
                 "every-corner": lambda f: _poisson(f, corners=True),
                 "there-again": lambda f: _poisson(f, back=np.fft.fftn),
+                "not-divided": partial(_poisson, divided=False),
+                "back-without-1": partial(_poisson, back=partial(np.fft.ifftn, axes=(0, 2))),
+                "back-without-2": partial(_poisson, back=partial(np.fft.ifftn, axes=(0, 1))),
+                "real-too-soon": partial(
+                    _poisson,
+                    back=lambda waves: np.fft.ifftn(np.fft.ifft(waves, axis=0).real, axes=(1, 2)),
+                ),
                 "divided-by-almost-zero": AnyOf(
                     partial(_poisson, added=10.0**-digits) for digits in range(2, 16)
                 ),
@@ -677,6 +688,11 @@ POISSON: Final = Exercise(
         "every-corner": "Each device makes zero of the first wave that it has. The wave of number "
         "zero is on one device only.",
         "there-again": "The way back is a transform as the way there; expected its inverse.",
+        "not-divided": "That is f, there and back: the waves are not divided.",
+        "back-without-1": "On the way back the inverse along dimension 1 is missing.",
+        "back-without-2": "On the way back the inverse along dimension 2 is missing.",
+        "real-too-soon": "The real part is taken after the first inverse. The numbers are complex "
+        "until the last one is done.",
         "divided-by-almost-zero": "A small number is added to the sum of squares, so the wave of "
         "number zero is divided by almost zero and swamps all others. u has mean zero: that wave "
         "is to be multiplied by 0.",
@@ -961,6 +977,33 @@ def _masked_by_place(A: Any, in_turn: bool) -> Any:  # noqa: N803
     return made.astype(np.float32)
 
 
+def _stored_undivided(A: Any) -> Any:  # noqa: N803
+    """The factorisation where the numbers below the diagonal stay as they are before a division."""
+    factors = _factored(A).astype(np.float64)
+    below = np.tril(factors, -1) * np.diag(factors)
+    return (np.triu(factors) + below).astype(np.float32)
+
+
+def _never_divided(A: Any) -> Any:  # noqa: N803
+    """The factorisation where the multiples are not divided by the number on the diagonal."""
+    made = A.astype(np.float64)
+    with np.errstate(all="ignore"):
+        for k in range(len(A)):
+            made[k + 1 :, k + 1 :] -= np.outer(made[k + 1 :, k], made[k, k + 1 :])
+    return made.astype(np.float32)
+
+
+def _factored_in_all_columns(A: Any) -> Any:  # noqa: N803
+    """The factorisation where each step changes all columns but its own."""
+    made = A.astype(np.float64)
+    with np.errstate(all="ignore"):
+        for k in range(len(A)):
+            multiples = made[k + 1 :, k] / made[k, k]
+            made[k + 1 :] -= np.outer(multiples, made[k])
+            made[k + 1 :, k] = multiples
+    return made.astype(np.float32)
+
+
 def _by_own_pivots(A: Any) -> Any:  # noqa: N803
     """The factorisation where each device divides by the number in column k of a row of its own."""
     made = A.astype(np.float64)
@@ -1122,6 +1165,9 @@ ELIMINATION: Final = Exercise(
                 "averaged": lambda A: _factored(A, below=_devices_of(len(A))),  # noqa: N803
                 "ones-in-u": _crout,
                 "own-pivots": _by_own_pivots,
+                "stored-undivided": _stored_undivided,
+                "columns-before-too": lambda A: _factored_in_all_columns(A),  # noqa: N803
+                "multiples-undivided": _never_divided,
                 "nothing-done": lambda A: A,  # noqa: N803
             },
             under_mesh=True,
@@ -1157,6 +1203,7 @@ ELIMINATION: Final = Exercise(
                 "number-itself-too": _number_itself_too,
                 "divided-twice": _divided_twice,
                 "first-left-out": _without_the_first,
+                "nothing-solved": lambda LU, b: b,  # noqa: N803
                 "one-matrix": lambda LU, b: np.linalg.solve(LU, b),  # noqa: N803
             },
             under_mesh=True,
@@ -1229,6 +1276,11 @@ ELIMINATION: Final = Exercise(
         "they are taken off. The diagonal that is kept is that of U; L's has ones.",
         "back-from-the-first": "The back pass runs from the first number to the last. U x = y is "
         "solved from the last to the first.",
+        "stored-undivided": "U is right. Below the diagonal are the numbers before they are "
+        "divided by row[k]; L's are the multiples.",
+        "multiples-undivided": "Rows are taken off by multiples that are not divided by row[k].",
+        "columns-before-too": "Columns before column k are changed, too. They hold L by then, and "
+        "only those after column k change.",
         "own-pivots": "Each device divides column k by the number in a row of its own block; "
         "expected row[k], of the row that all devices got.",
         "number-itself-too": "In step k of the forward pass, number k changes, too. Only those "
@@ -1236,6 +1288,7 @@ ELIMINATION: Final = Exercise(
         "divided-twice": "Each number is divided by U's diagonal twice.",
         "first-left-out": "The back pass ends before number 0: it runs from n - 1 to 0.",
         "never-divided": "U's diagonal has no ones: each number of x is divided by its own.",
+        "nothing-solved": "That is b, as it came.",
         "one-matrix": "That is the solution for LU as if it were one matrix.",
         "not-replicated": "What every device is to have alike has to come from an all-reduce.",
         "too-many-bytes": "For lu a row in each step is enough, for substitute a number in each of "
@@ -1369,6 +1422,7 @@ DEALT: Final = Exercise(
                 "last-of-each-round": lambda A: _without_steps(  # noqa: N803
                     A, lambda k, p: k % p == p - 1
                 ),
+                "multiples-undivided": _dealt(_never_divided),
                 "middle-dimension-dropped": lambda A: _dealt(_factored)(A).reshape(  # noqa: N803
                     len(A), -1
                 ),
@@ -1432,6 +1486,7 @@ DEALT: Final = Exercise(
         "many steps as there are devices.",
         "middle-dimension-dropped": "The numbers are right, but the result has two dimensions. "
         "A device's block comes with a middle dimension of length 1, and has to leave with it.",
+        "multiples-undivided": "Rows are taken off by multiples that are not divided by row[k].",
         "mask-in-blocks": "The right rows are sent, but which rows change is decided as if they "
         "were numbered in blocks, all of the first device's and then all of the next one's. Which "
         "row of the whole matrix is in place i of device d?",

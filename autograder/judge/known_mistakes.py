@@ -1,0 +1,68 @@
+"""Which of an exercise's known mistakes explains what a program gave."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from autograder.exercises import Computes, Designs, ways_of
+from autograder.judge.comparing_values import (
+    LENIENT,
+    Wrong,
+    are_alike_where_finite,
+    compare_outputs,
+)
+from autograder.judge.running_programs import Run
+from autograder.programs import Ran
+
+ROUGH, EXACT = 1, 2
+"""How well a mistake explains a result."""
+
+
+def known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
+    """The known mistake that explains what every program gave; the most exact one goes first."""
+    roughly = None
+    for diagnosis, mistaken in requirement.mistakes.items():
+        likeness = min(
+            max(_likeness(way, requirement, *run) for way in ways_of(mistaken)) for run in runs
+        )
+        if likeness == EXACT:
+            return diagnosis, "The values are wrong."
+        if likeness == ROUGH and roughly is None:
+            roughly = diagnosis, "The values are wrong."
+    return roughly
+
+
+def _likeness(
+    mistaken: Callable[..., Any],
+    requirement: Computes | Designs,
+    draws: list[list[np.ndarray]],
+    ran: Ran,
+) -> int:
+    """How well a mistake explains what a program gave for every draw of its inputs.
+
+    A rough likeness counts only where it tells the mistake from what is right: of a matrix with a
+    large diagonal, the small numbers beside it are lost in that.
+    """
+    likeness = EXACT
+    for inputs, outputs in zip(draws, ran.outputs, strict=True):
+        with np.errstate(all="ignore"):
+            made = jax.tree.leaves(mistaken(*inputs))
+        if not all(map(is_finite, made)):
+            if not are_alike_where_finite(outputs, made, LENIENT):
+                return 0
+            continue
+        if compare_outputs(outputs, made) is None:
+            continue
+        right = jax.tree.leaves(requirement.reference(*inputs))
+        if compare_outputs(outputs, made, LENIENT) or are_alike_where_finite(made, right, LENIENT):
+            return 0
+        likeness = ROUGH
+    return likeness
+
+
+def is_finite(output: Any) -> bool:
+    """Whether an array has no infinity and no NaN."""
+    wide = np.complex128 if np.iscomplexobj(output) else np.float64
+    return bool(np.isfinite(np.asarray(output, wide)).all())
