@@ -635,7 +635,7 @@ moved = {
     "until_small": "unknown",
 }
 
-# %% words for numbers, NaN, a size below zero exercise="4.3" score=0 diagnoses=["other-form", "other-prediction", "unanswered"]
+# %% words for numbers, NaN, a size below zero exercise="4.3" score=0 diagnoses=["other-form", "other-prediction", "unanswered"] near=["half-of-it"]
 moved |= {
     "centred": "28",
     "written_out": float("nan"),
@@ -1089,7 +1089,7 @@ alone = jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,), devices=devices
 layout = (on(alone), on(alone), on(alone))
 
 
-# %% d n / 2 exercise="4.6" score=0 diagnoses=["times-n", "always-gather"]
+# %% d n / 2 exercise="4.6" score=0 diagnoses=["times-n", "always-gather"] near=["block-sent-once"]
 def same_bytes(d, f, n):
     return d * n / 2
 
@@ -1130,7 +1130,7 @@ def kinds(text):
     return sorted(o for o in (re.sub("-(start|done)", "", o) for o in opcodes) if o in KINDS)
 
 
-# %% the last pair in brackets exercise="4.1" score=0.6666666667 diagnoses=["last-brackets"]
+# %% the last pair in brackets exercise="4.1" score=0.6666666667 diagnoses=["last-brackets"] near=["sizes-of-axes-added"]
 def kinds(text):
     found = []
     for line in text.splitlines():
@@ -1161,7 +1161,7 @@ def group_size(line):
     return math.prod(int(sizes[a.strip()]) for a in m[2].split(","))
 
 
-# %% whole buffers in the rings of one pass exercise="4.2" score=0 diagnoses=["block-for-buffer-in-one-ring", "twice", "whole-array"]
+# %% whole buffers in the rings of one pass exercise="4.2" score=0 diagnoses=["block-for-buffer-in-one-ring", "twice", "whole-array"] near=["divided-by-both-axes"]
 def sent(kind, n, size):
     if kind == "all-reduce":
         return 2 * (n - 1) * size // n
@@ -1178,7 +1178,7 @@ mib = dict(
 )
 
 
-# %% buffers before the collective exercise="4.2" score=0.5 diagnoses=["my-block", "divided-by-both-axes"]
+# %% buffers before the collective exercise="4.2" score=0.5 diagnoses=["my-block", "divided-by-both-axes"] near=["block-for-buffer-in-one-ring"]
 def sent(kind, n, size):
     if kind == "all-reduce":
         return 2 * (n - 1) * size // n
@@ -1236,7 +1236,7 @@ on_512 = dict(
 )
 
 
-# %% half of the rows on four devices exercise="4.4" score=0.8194444444 diagnoses=["half-of-the-rows", "one-axis-left-out"]
+# %% half of the rows on four devices exercise="4.4" score=0.8194444444 diagnoses=["half-of-the-rows", "one-axis-left-out"] near=["axes-mixed-up"]
 share = dict(
     zip(
         [
@@ -1265,7 +1265,7 @@ on_512 = dict(
 )
 
 
-# %% the axes of 512 devices mixed up exercise="4.4" score=0.625 diagnoses=["axes-mixed-up", "quarter-counted-twice"]
+# %% the axes of 512 devices mixed up exercise="4.4" score=0.625 diagnoses=["axes-mixed-up", "quarter-counted-twice"] near=["copies-share-nothing", "half-of-the-rows", "one-dimension-alone"]
 share = dict(
     zip(
         [
@@ -1330,7 +1330,7 @@ on_machines = {
 }
 
 
-# %% a cell without (n - 1)/n exercise="4.5" score=0.8666666667 diagnoses=["n-left-out", "width-of-a-device"]
+# %% a cell without (n - 1)/n exercise="4.5" score=0.8666666667 diagnoses=["n-left-out", "width-of-a-device"] near=["four-products"]
 def rows(n, flops, link):
     return 2 / 3 * (n - 1) / n * flops / link
 
@@ -1363,7 +1363,7 @@ def faster(rows, d, f, n, flops, link):
     return "gather" if gather < add else "add up"
 
 
-# %% only the sizes of axes are added exercise="4.1" score=0.6666666667 diagnoses=["sizes-of-axes-added"]
+# %% only the sizes of axes are added exercise="4.1" score=0.6666666667 diagnoses=["sizes-of-axes-added"] near=["last-brackets"]
 def kinds(text):
     found = []
     for line in text.splitlines():

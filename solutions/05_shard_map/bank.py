@@ -2929,7 +2929,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% a matmul with 8 I exercise="5.7" score=0 diagnoses=["eight-as-a-factor", "not-counted-yet"] near=["first-side-for-all", "matrix-left-out", "an-eighth-for-eight"]
+# %% a matmul with 8 I exercise="5.7" score=0 diagnoses=["eight-as-a-factor", "not-counted-yet"] near=["first-side-for-all", "matrix-left-out", "an-eighth-for-eight", "raised"]
 def solve_all(A, b):
     def body(A, b):
         return jnp.linalg.solve(A @ (8 * jnp.eye(4)), b[..., None])[..., 0]
@@ -2959,7 +2959,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% a dimension dropped exercise="5.1" score=0.3333333333 diagnoses=["dimension-dropped", "as-before"]
+# %% a dimension dropped exercise="5.1" score=0.3333333333 diagnoses=["dimension-dropped", "as-before"] near=["lengths-exchanged"]
 inside = dict(
     zip(["P('x', 'y')", "P('x')", "P(None, ('x', 'y'))", "P()"], [(4, 8), (4,), (16, 2), (16, 16)])
 )
@@ -2968,7 +2968,7 @@ outside = dict(
 )
 
 
-# %% the lengths of a result exchanged exercise="5.1" score=0.5833333333 diagnoses=["one-axis", "lengths-exchanged"]
+# %% the lengths of a result exchanged exercise="5.1" score=0.5833333333 diagnoses=["one-axis", "lengths-exchanged"] near=["dimension-dropped"]
 inside = dict(
     zip(
         ["P('x', 'y')", "P('x')", "P(None, ('x', 'y'))", "P()"],
@@ -3007,7 +3007,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% all right with out_specs of P() exercise="5.4" score=0 diagnoses=["not-replicated"]
+# %% all right with out_specs of P() exercise="5.4" score=0 diagnoses=["not-replicated"] near=["row-once"]
 def sum_by_parts(x):
     def body(mine):
         part = lax.psum_scatter(mine, "x", scatter_dimension=1, tiled=True)
@@ -3016,7 +3016,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% all of x as a vector exercise="5.5" score=0.5 diagnoses=["row-as-a-vector", "shape", "not-counted-yet"]
+# %% all of x as a vector exercise="5.5" score=0.5 diagnoses=["row-as-a-vector", "shape", "not-counted-yet"] near=["blocks-as-rows"]
 def ring_all_gather(x):
     def body(mine):
         n, me = lax.axis_size("x"), lax.axis_index("x")
@@ -3045,7 +3045,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the blocks in rows exercise="5.5" score=0.5 diagnoses=["blocks-as-rows", "shape", "not-counted-yet"]
+# %% the blocks in rows exercise="5.5" score=0.5 diagnoses=["blocks-as-rows", "shape", "not-counted-yet"] near=["row-as-a-vector"]
 def ring_all_gather(x):
     def body(mine):
         n, me = lax.axis_size("x"), lax.axis_index("x")
@@ -3088,7 +3088,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(A, b)
 
 
-# %% one sum, no row for each device exercise="5.4" score=0 diagnoses=["row-once", "no all-gather"]
+# %% one sum, no row for each device exercise="5.4" score=0 diagnoses=["row-once", "no all-gather"] near=["not-replicated", "pieces-as-rows", "pieces-not-joined", "row-as-a-vector"]
 def sum_by_parts(x):
     def body(mine):
         return lax.psum_scatter(mine, "x", scatter_dimension=1, tiled=True)

@@ -1669,7 +1669,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% in another way: row 0 and column 0 are skewed exercise="6.6" score=1 near=["other-row-skewed"]
+# %% in another way: row 0 and column 0 are skewed exercise="6.6" score=1 near=["other-row-skewed", "one-skew-only"]
 def cannon(A, B):
     def body(a, b):
         s = [(0, 1), (1, 0)]
@@ -1766,7 +1766,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% A cut along its columns exercise="6.9" score=0 diagnoses=["blocks-do-not-fit"] near=["shapes-do-not-fit"]
+# %% A cut along its columns exercise="6.9" score=0 diagnoses=["blocks-do-not-fit"] near=["shapes-do-not-fit", "varying-mismatch"]
 def iterate(A, V):
     def body(a, v):
         for _ in range(5):
@@ -1851,7 +1851,7 @@ def scattered(A, B):
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
 
 
-# %% a last permutation that nothing uses exercise="6.7" score=1
+# %% a last permutation that nothing uses exercise="6.7" score=1 near=["own-block-again"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")

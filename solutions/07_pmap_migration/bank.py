@@ -1248,7 +1248,7 @@ def mean_loss(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
 
 
-# %% absolute values in place of squares exercise="7.6" score=0 diagnoses=["unanswered", "not-squared", "not-counted-yet"] near=["sum-of-squares", "mean-of-sums"]
+# %% absolute values in place of squares exercise="7.6" score=0 diagnoses=["unanswered", "not-squared", "not-counted-yet"] near=["sum-of-squares", "mean-of-sums", "own-losses"]
 def mean_loss(w, X, y):
     def body(w, X, y):
         return lax.pmean(jnp.mean(jnp.abs(X @ w - y)), "x")
@@ -1396,7 +1396,7 @@ def convolved_many(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
-# %% vmap over the window as well; raises exercise="7.1" score=0.5 diagnoses=["raised"]
+# %% vmap over the window as well; raises exercise="7.1" score=0.5 diagnoses=["raised"] near=["first-row-alone", "row-as-a-vector"]
 def convolved(x, w):
     def body(x, w):
         return jax.vmap(convolve)(x, w)
@@ -1411,7 +1411,7 @@ def convolved_many(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
-# %% a row as a vector exercise="7.2" score=0.25 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"]
+# %% a row as a vector exercise="7.2" score=0.25 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["normalised: not-replicated"]
 def normalised(x, w):
     def body(x, w):
         y = convolve(x[0], w)
@@ -1424,7 +1424,7 @@ def by_vmap(x, w):
     return jax.vmap(normalised_convolution, axis_name="p", in_axes=(0, None))(x, w)
 
 
-# %% normalised with out_specs of P() exercise="7.2" score=0.25 diagnoses=["not-replicated"]
+# %% normalised with out_specs of P() exercise="7.2" score=0.25 diagnoses=["not-replicated"] near=["row-as-a-vector"]
 def normalised(x, w):
     def body(x, w):
         y = convolve(x[0], w)
@@ -1470,7 +1470,7 @@ def mean_loss(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P("x"))(w, X, y)
 
 
-# %% the first number twice exercise="7.7" score=0.8333333333 diagnoses=["first-twice", "not-counted-yet"]
+# %% the first number twice exercise="7.7" score=0.8333333333 diagnoses=["first-twice", "not-counted-yet"] near=["summed-over-devices"]
 def new_params(p, g):
     return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
 
@@ -1506,7 +1506,7 @@ def faded(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the row sums added up over the devices exercise="7.7" score=0.6666666667 diagnoses=["summed-over-devices", "all-reduce by hand", "shape", "all-summed", "other-axes"]
+# %% the row sums added up over the devices exercise="7.7" score=0.6666666667 diagnoses=["summed-over-devices", "all-reduce by hand", "shape", "all-summed", "other-axes"] near=["first-twice"]
 def new_params(p, g):
     return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
 
@@ -1543,7 +1543,7 @@ def faded(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% a rate of 0.8 exercise="7.5" score=0.5 diagnoses=["rate-of-eight-tenths", "not-counted-yet"]
+# %% a rate of 0.8 exercise="7.5" score=0.5 diagnoses=["rate-of-eight-tenths", "not-counted-yet"] near=["divided-by-eight"]
 times = dict(
     zip(
         [
@@ -1589,7 +1589,7 @@ def update(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
 
 
-# %% the mean divided by eight once more exercise="7.5" score=0.5 diagnoses=["divided-by-eight", "not-counted-yet"]
+# %% the mean divided by eight once more exercise="7.5" score=0.5 diagnoses=["divided-by-eight", "not-counted-yet"] near=["rate-of-eight-tenths"]
 times = dict(
     zip(
         [
@@ -1620,7 +1620,7 @@ def train(w, X, y):
     return lax.fori_loop(0, 10, lambda _, w: descend(w, X, y), w)
 
 
-# %% what scan stacks exercise="7.4" score=0.5 diagnoses=["nothing-returned"]
+# %% what scan stacks exercise="7.4" score=0.5 diagnoses=["nothing-returned"] near=["w-of-all-steps"]
 layouts = on(line), on(line, "x"), on(line, "x")
 
 
@@ -1628,7 +1628,7 @@ def train(w, X, y):
     return lax.scan(lambda w, _: (descend(w, X, y), None), w, length=10)[1]
 
 
-# %% all of what scan stacks exercise="7.4" score=0.5 diagnoses=["w-of-all-steps", "not-counted-yet", "shape"]
+# %% all of what scan stacks exercise="7.4" score=0.5 diagnoses=["w-of-all-steps", "not-counted-yet", "shape"] near=["does-not-fit", "nothing-returned", "unbound-axis"]
 layouts = on(line), on(line, "x"), on(line, "x")
 
 
