@@ -11,7 +11,7 @@ def convolved(rows, w):
 convolved_many = convolved
 
 
-# %% one row taken out of its block, in both exercise="7.1" score=0.5 diagnoses=["shape", "not-counted-yet"] near=["only-the-first", "no-shard-map"]
+# %% one row taken out of its block, in both exercise="7.1" score=0.5 diagnoses=["first-row-alone", "not-counted-yet", "shape"] near=["only-the-first", "no-shard-map"]
 def convolved(x, w):
     def body(mine, w):
         return convolve(mine[0], w)[None]
@@ -22,7 +22,7 @@ def convolved(x, w):
 convolved_many = convolved
 
 
-# %% the dimension not given back exercise="7.1" score=0 diagnoses=["shape", "not-counted-yet"] near=["rank"]
+# %% the dimension not given back exercise="7.1" score=0 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["rank"]
 def convolved(x, w):
     def body(mine, w):
         return convolve(mine[0], w)
