@@ -90,7 +90,8 @@ MEANINGS: Final = (
         r"out_specs which require replication",
         "not-replicated",
         "out_specs leaves out an axis, which says that all devices along it return the same value; "
-        "as far as JAX can tell, their values may differ. Often a psum is missing. (After an "
+        "as far as JAX can tell, their values may differ. Often a psum is missing, "
+        "or out_specs should name the axis. (After an "
         "all_gather all devices hold the same, but the type does not say so.) Leave check_vma on: "
         "nothing else notices this mistake.",
     ),

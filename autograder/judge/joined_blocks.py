@@ -1,4 +1,4 @@
-"""Right blocks that out_specs join to a result of another shape, recognised from the blocks."""
+"""Blocks that out_specs join to a result of another shape, recognised from the blocks."""
 
 from collections.abc import Sequence
 
@@ -67,9 +67,11 @@ def _how_joined(
                     continue
                 moved = np.concatenate(copies, axis=other)
                 if moved.shape == right.shape and _is_right(moved, right):
+                    block = np.asarray(output.addressable_shards[0].data).shape
                     return "joined-elsewhere", (
-                        f"{shapes} The blocks are right, but out_specs joins those along {name} "
-                        f"in dimension {d}. Which dimension of the result does {name} shard?"
+                        f"{shapes} The body's blocks, of shape {block}, divide dimension {other} "
+                        f"of the result along {name}, and out_specs joins them in dimension {d}. "
+                        f"Both have to be the same dimension: which one should {name} shard here?"
                     )
     return None
 

@@ -125,10 +125,14 @@ def _in_words(found: Sequence[tuple[int, list[int]]], d: int, size: int, wanted:
         )
     )  # fmt: skip
     here = dict(enumerate(sources, first))
-    return (
-        f"The {what}s are right, but not in their places. "
-        f"{_order(here, len(sources), what, f'On device {device}, ')} ({of})."
+    kept = [source for source in sources if source >= 0]
+    several = len(set(kept)) < len(kept)
+    right = (
+        f"Some {what}s are there several times, and others are missing."
+        if several
+        else f"The {what}s are right, but not in their places."
     )
+    return f"{right} {_order(here, len(sources), what, f'On device {device}, ')} ({of})."
 
 
 def _where(found: Sequence[tuple[int, list[int]]], what: str) -> str:

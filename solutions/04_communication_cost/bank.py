@@ -635,7 +635,7 @@ moved = {
     "until_small": "unknown",
 }
 
-# %% words for numbers, NaN, a size below zero exercise="4.3" score=0 diagnoses=["other-form", "other-prediction", "unanswered"]
+# %% words for numbers, NaN, a size below zero exercise="4.3" score=0 diagnoses=["other-form", "other-prediction", "unanswered"] near=["half-of-it"]
 moved |= {
     "centred": "28",
     "written_out": float("nan"),
@@ -1089,7 +1089,7 @@ alone = jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,), devices=devices
 layout = (on(alone), on(alone), on(alone))
 
 
-# %% d n / 2 exercise="4.6" score=0 diagnoses=["times-n", "always-gather"]
+# %% d n / 2 exercise="4.6" score=0 diagnoses=["times-n", "always-gather"] near=["block-sent-once"]
 def same_bytes(d, f, n):
     return d * n / 2
 
@@ -1128,3 +1128,267 @@ def kinds(text):
 def kinds(text):
     opcodes = re.findall(r"^ *(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([\w-]+)\(", text, re.MULTILINE)
     return sorted(o for o in (re.sub("-(start|done)", "", o) for o in opcodes) if o in KINDS)
+
+
+# %% the last pair in brackets exercise="4.1" score=0.6666666667 diagnoses=["last-brackets"] near=["sizes-of-axes-added"]
+def kinds(text):
+    found = []
+    for line in text.splitlines():
+        m = re.match(r"\s*(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([a-z-]+)\(", line)
+        if m:
+            op = m[1].removesuffix("-start")
+            if op in KINDS:
+                found.append(op)
+    return found
+
+
+def bytes_of(type):
+    total = 0
+    for t, sizes in re.findall(r"([a-z]+[0-9]*)\[([0-9,]*)\]", type):
+        total += ELEMENT[t] * math.prod(int(s) for s in sizes.split(",") if s)
+    return total
+
+
+def group_size(line):
+    m = re.search(r"replica_groups=\{\{([0-9,]+)\}", line)
+    if m:
+        return len(m[1].split(","))
+    m = re.findall(r"\[(\d+),(\d+)\]", line)
+    if m and "mesh" not in line:
+        return int(m[-1][1])
+    m = re.search(r"replica_groups=mesh\[(.*?)\] *\{(.*?)\}", line)
+    sizes = dict(p.split("=") for p in m[1].split(","))
+    return math.prod(int(sizes[a.strip()]) for a in m[2].split(","))
+
+
+# %% whole buffers in the rings of one pass exercise="4.2" score=0 diagnoses=["block-for-buffer-in-one-ring", "twice", "whole-array"] near=["divided-by-both-axes"]
+def sent(kind, n, size):
+    if kind == "all-reduce":
+        return 2 * (n - 1) * size // n
+    if kind == "collective-permute":
+        return size
+    return (n - 1) * size
+
+
+mib = dict(
+    zip(
+        ["gather along x", "gather along x and y", "add up along x", "exchange along x"],
+        [96, 112, 192, 96],
+    )
+)
+
+
+# %% buffers before the collective exercise="4.2" score=0.5 diagnoses=["my-block", "divided-by-both-axes"] near=["block-for-buffer-in-one-ring"]
+def sent(kind, n, size):
+    if kind == "all-reduce":
+        return 2 * (n - 1) * size // n
+    if kind == "collective-permute":
+        return size
+    return (n - 1) * size // n
+
+
+mib = dict(
+    zip(
+        ["gather along x", "gather along x and y", "add up along x", "exchange along x"],
+        [12, 14, 24, 12],
+    )
+)
+
+
+# %% half of the weights on sixteen exercise="4.3" score=0.6666666667 diagnoses=["half-of-it"]
+moved = dict(
+    zip(
+        ["centred", "written_out", "nested", "same_weights", "other_weights", "until_small"],
+        [28, 28, 60, 1024, 5120, "unknown"],
+    )
+)
+on_sixteen = dict(
+    zip(["centred", "nested", "same_weights", "other_weights"], [52.5, 112.5, 480, 2400])
+)
+
+
+# %% copies that share nothing exercise="4.4" score=0.75 diagnoses=["copies-share-nothing", "one-dimension-alone"]
+share = dict(
+    zip(
+        [
+            "rows over x and y, a copy",
+            "rows over x, a copy",
+            "a copy, a copy",
+            "a copy, columns over y",
+            "columns over x, rows over x",
+            "blocks, blocks",
+            "rows over four devices, a copy",
+        ],
+        [1 / 8, 1 / 4, 1 / 2, 1 / 2, 1 / 4, 1 / 2, 1 / 4],
+    )
+)
+on_512 = dict(
+    zip(
+        [
+            "rows over y, a copy",
+            "a copy, columns over y and z",
+            "rows over x, columns over y",
+            "rows over x and z, columns over y",
+            "columns over z, rows over z",
+        ],
+        [1 / 8, 1 / 32, 1 / 128, 1 / 512, 1 / 4],
+    )
+)
+
+
+# %% half of the rows on four devices exercise="4.4" score=0.8194444444 diagnoses=["half-of-the-rows", "one-axis-left-out"] near=["axes-mixed-up"]
+share = dict(
+    zip(
+        [
+            "rows over x and y, a copy",
+            "rows over x, a copy",
+            "a copy, a copy",
+            "a copy, columns over y",
+            "columns over x, rows over x",
+            "blocks, blocks",
+            "rows over four devices, a copy",
+        ],
+        [1 / 8, 1 / 4, 1, 1 / 2, 1 / 4, 1 / 8, 1 / 2],
+    )
+)
+on_512 = dict(
+    zip(
+        [
+            "rows over y, a copy",
+            "a copy, columns over y and z",
+            "rows over x, columns over y",
+            "rows over x and z, columns over y",
+            "columns over z, rows over z",
+        ],
+        [1 / 8, 1 / 32, 1 / 128, 1 / 128, 1 / 4],
+    )
+)
+
+
+# %% the axes of 512 devices mixed up exercise="4.4" score=0.625 diagnoses=["axes-mixed-up", "quarter-counted-twice"] near=["copies-share-nothing", "half-of-the-rows", "one-dimension-alone"]
+share = dict(
+    zip(
+        [
+            "rows over x and y, a copy",
+            "rows over x, a copy",
+            "a copy, a copy",
+            "a copy, columns over y",
+            "columns over x, rows over x",
+            "blocks, blocks",
+            "rows over four devices, a copy",
+        ],
+        [1 / 8, 1 / 4, 1, 1 / 2, 1 / 4, 1 / 8, 1 / 4],
+    )
+)
+on_512 = dict(
+    zip(
+        [
+            "rows over y, a copy",
+            "a copy, columns over y and z",
+            "rows over x, columns over y",
+            "rows over x and z, columns over y",
+            "columns over z, rows over z",
+        ],
+        [1 / 16, 1 / 64, 1 / 128, 1 / 512, 1 / 16],
+    )
+)
+
+
+# %% four products exercise="4.5" score=0.4666666667 diagnoses=["four-products"]
+def rows(n, flops, link):
+    return (n - 1) / n * flops / link / 2
+
+
+def width(n, flops, link):
+    return (n - 1) * flops / link
+
+
+at = lambda f, m: f(8, MACHINES[m].flops, MACHINES[m].link)
+on_machines = {
+    "rows, TPU v5e": at(rows, "TPU v5e"),
+    "rows, H100 100G Ethernet": at(rows, "H100 100G Ethernet"),
+    "width, TPU v5e": at(width, "TPU v5e"),
+    "width, H100 NVLink": at(width, "H100 NVLink"),
+}
+
+
+# %% the rows of the batch; a machine upside down exercise="4.5" score=0 diagnoses=["all-rows", "machine-upside-down"]
+def rows(n, flops, link):
+    return 2 / 3 * (n - 1) * flops / link
+
+
+def width(n, flops, link):
+    return (n - 1) * link / flops
+
+
+at = lambda f, m: f(8, MACHINES[m].flops, MACHINES[m].link)
+on_machines = {
+    "rows, TPU v5e": at(rows, "TPU v5e"),
+    "rows, H100 100G Ethernet": at(rows, "H100 100G Ethernet"),
+    "width, TPU v5e": at(width, "TPU v5e"),
+    "width, H100 NVLink": at(width, "H100 NVLink"),
+}
+
+
+# %% a cell without (n - 1)/n exercise="4.5" score=0.8666666667 diagnoses=["n-left-out", "width-of-a-device"] near=["four-products"]
+def rows(n, flops, link):
+    return 2 / 3 * (n - 1) / n * flops / link
+
+
+def width(n, flops, link):
+    return (n - 1) * flops / link
+
+
+at = lambda f, m: f(8, MACHINES[m].flops, MACHINES[m].link)
+on_machines = {
+    "rows, TPU v5e": at(rows, "TPU v5e"),
+    "rows, H100 100G Ethernet": at(rows, "H100 100G Ethernet"),
+    "width, TPU v5e": at(width, "TPU v5e"),
+    "width, H100 NVLink": at(width, "H100 NVLink"),
+}
+
+on_machines["rows, TPU v5e"] = 1313
+on_machines["width, H100 NVLink"] = 1924
+
+
+# %% the block of weights sent once exercise="4.6" score=0 diagnoses=["block-of-weights", "block-sent-once"]
+def same_bytes(d, f, n):
+    return d / (2 * n)
+
+
+def faster(rows, d, f, n, flops, link):
+    gather = 2 * rows * d * f / flops + 2 * d * f / n / link
+    add = 2 * rows * d * f / n / flops + 2 * (n - 1) / n * 2 * rows * f / link
+
+    return "gather" if gather < add else "add up"
+
+
+# %% only the sizes of axes are added exercise="4.1" score=0.6666666667 diagnoses=["sizes-of-axes-added"] near=["last-brackets"]
+def kinds(text):
+    found = []
+    for line in text.splitlines():
+        m = re.match(r"\s*(?:ROOT )?%\S+ = (?:\(.*?\)|\S+) ([a-z-]+)\(", line)
+        if m:
+            op = m[1].removesuffix("-start")
+            if op in KINDS:
+                found.append(op)
+    return found
+
+
+def bytes_of(type):
+    total = 0
+    for t, sizes in re.findall(r"([a-z]+[0-9]*)\[([0-9,]*)\]", type):
+        total += ELEMENT[t] * math.prod(int(s) for s in sizes.split(",") if s)
+    return total
+
+
+def group_size(line):
+    m = re.search(r"replica_groups=\{\{([0-9,]+)\}", line)
+    if m:
+        return len(m[1].split(","))
+    m = re.search(r"replica_groups=\[(\d+),(\d+)\]", line)
+    if m:
+        return int(m[2])
+    m = re.search(r"replica_groups=mesh\[(.*?)\] *\{(.*?)\}", line)
+    sizes = dict(p.split("=") for p in m[1].split(","))
+    return sum(int(sizes[a.strip()]) for a in m[2].split(","))

@@ -2929,7 +2929,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% a matmul with 8 I exercise="5.7" score=0 diagnoses=["eight-as-a-factor", "not-counted-yet"] near=["first-side-for-all", "matrix-left-out", "an-eighth-for-eight"]
+# %% a matmul with 8 I exercise="5.7" score=0 diagnoses=["eight-as-a-factor", "not-counted-yet"] near=["first-side-for-all", "matrix-left-out", "an-eighth-for-eight", "raised"]
 def solve_all(A, b):
     def body(A, b):
         return jnp.linalg.solve(A @ (8 * jnp.eye(4)), b[..., None])[..., 0]
@@ -2957,3 +2957,140 @@ def everywhere(x):
         return -lax.pmax(-u, "x")
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% a dimension dropped exercise="5.1" score=0.3333333333 diagnoses=["dimension-dropped", "as-before"] near=["lengths-exchanged"]
+inside = dict(
+    zip(["P('x', 'y')", "P('x')", "P(None, ('x', 'y'))", "P()"], [(4, 8), (4,), (16, 2), (16, 16)])
+)
+outside = dict(
+    zip(["P('x', 'y')", "P(('x', 'y'), None)", "P('y', 'x')"], [(16, 16), (16, 16), (16, 16)])
+)
+
+
+# %% the lengths of a result exchanged exercise="5.1" score=0.5833333333 diagnoses=["one-axis", "lengths-exchanged"] near=["dimension-dropped"]
+inside = dict(
+    zip(
+        ["P('x', 'y')", "P('x')", "P(None, ('x', 'y'))", "P()"],
+        [(4, 8), (4, 16), (16, 4), (16, 16)],
+    )
+)
+outside = dict(
+    zip(["P('x', 'y')", "P(('x', 'y'), None)", "P('y', 'x')"], [(16, 16), (32, 8), (32, 8)])
+)
+
+
+# %% the pieces gathered as rows exercise="5.4" score=0 diagnoses=["pieces-as-rows", "not-counted-yet"]
+def sum_by_parts(x):
+    def body(mine):
+        part = lax.psum_scatter(mine, "x", scatter_dimension=1, tiled=True)
+        return lax.all_gather(part, "x", tiled=True)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a row without its dimension exercise="5.4" score=0 diagnoses=["row-as-a-vector", "not-counted-yet"]
+def sum_by_parts(x):
+    def body(mine):
+        part = lax.psum_scatter(mine[0], "x", tiled=True)
+        return lax.all_gather(part, "x", tiled=True)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the gather untiled exercise="5.4" score=0 diagnoses=["pieces-not-joined", "not-counted-yet"]
+def sum_by_parts(x):
+    def body(mine):
+        part = lax.psum_scatter(mine, "x", scatter_dimension=1, tiled=True)
+        return lax.all_gather(part, "x", axis=1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% all right with out_specs of P() exercise="5.4" score=0 diagnoses=["not-replicated"] near=["row-once"]
+def sum_by_parts(x):
+    def body(mine):
+        part = lax.psum_scatter(mine, "x", scatter_dimension=1, tiled=True)
+        return lax.all_gather(part, "x", axis=1, tiled=True)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% all of x as a vector exercise="5.5" score=0.5 diagnoses=["row-as-a-vector", "shape", "not-counted-yet"] near=["blocks-as-rows"]
+def ring_all_gather(x):
+    def body(mine):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        ring = [(i, (i + 1) % n) for i in range(n)]
+        out = jnp.zeros((n,) + mine.shape, mine.dtype)
+        out = lax.pcast(out, "x", to="varying").at[me].set(mine)
+        b = mine
+        for s in range(1, n):
+            b = lax.ppermute(b, "x", ring)
+            out = out.at[(me - s) % n].set(b)
+        return out.reshape(-1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        ring = [(i, (i + 1) % n) for i in range(n)]
+        pieces = mine.reshape(n, -1)
+        t = pieces[(me - 1) % n]
+        for s in range(1, n):
+            t = lax.ppermute(t, "x", ring) + pieces[(me - 1 - s) % n]
+        return t
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the blocks in rows exercise="5.5" score=0.5 diagnoses=["blocks-as-rows", "shape", "not-counted-yet"] near=["row-as-a-vector"]
+def ring_all_gather(x):
+    def body(mine):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        ring = [(i, (i + 1) % n) for i in range(n)]
+        out = jnp.zeros((n,) + mine.shape, mine.dtype)
+        out = lax.pcast(out, "x", to="varying").at[me].set(mine)
+        b = mine
+        for s in range(1, n):
+            b = lax.ppermute(b, "x", ring)
+            out = out.at[(me - s) % n].set(b)
+        return out
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(mine):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        ring = [(i, (i + 1) % n) for i in range(n)]
+        pieces = mine.reshape(n, -1)
+        t = pieces[(me - 1) % n]
+        for s in range(1, n):
+            t = lax.ppermute(t, "x", ring) + pieces[(me - 1 - s) % n]
+        return t
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% rolled outside the body exercise="5.6" score=0.25 diagnoses=["no collective-permute"]
+def second_difference(x):
+    y = jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1)
+    return jax.shard_map(lambda m: m, in_specs=P("x"), out_specs=P("x"))(y)
+
+
+# %% the sides on every device; raises exercise="5.7" score=0 diagnoses=["raised"]
+def solve_all(A, b):
+    def body(A, b):
+        return jnp.linalg.solve(A + 8 * jnp.eye(4), b)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(A, b)
+
+
+# %% one sum, no row for each device exercise="5.4" score=0 diagnoses=["row-once", "no all-gather"] near=["not-replicated", "pieces-as-rows", "pieces-not-joined", "row-as-a-vector"]
+def sum_by_parts(x):
+    def body(mine):
+        return lax.psum_scatter(mine, "x", scatter_dimension=1, tiled=True)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)

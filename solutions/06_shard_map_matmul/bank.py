@@ -1677,7 +1677,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% in another way: row 0 and column 0 are skewed exercise="6.6" score=1 near=["other-row-skewed"]
+# %% in another way: row 0 and column 0 are skewed exercise="6.6" score=1 near=["other-row-skewed", "one-skew-only"]
 def cannon(A, B):
     def body(a, b):
         s = [(0, 1), (1, 0)]
@@ -1774,7 +1774,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% A cut along its columns exercise="6.9" score=0 diagnoses=["blocks-do-not-fit"] near=["shapes-do-not-fit"]
+# %% A cut along its columns exercise="6.9" score=0 diagnoses=["blocks-do-not-fit"] near=["shapes-do-not-fit", "varying-mismatch"]
 def iterate(A, V):
     def body(a, v):
         for _ in range(5):
@@ -1859,7 +1859,7 @@ def scattered(A, B):
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
 
 
-# %% a last permutation that nothing uses exercise="6.7" score=1
+# %% a last permutation that nothing uses exercise="6.7" score=1 near=["own-block-again"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1870,3 +1870,50 @@ def overlapped(A, B):
         return jnp.stack(products)[(i - jnp.arange(n)) % n].reshape(-1, b.shape[1])
 
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% the own block of A is sent in each step exercise="6.7" score=0 diagnoses=["own-block-again", "not-counted-yet"]
+def overlapped(A, B):
+    def body(A, B):
+        own = A
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        ring = [(i, (i + 1) % n) for i in range(n)]
+        k = A.shape[0]
+        C = lax.pcast(jnp.zeros((n * k, B.shape[1]), A.dtype), "x", to="varying")
+        for s in range(n):
+            C = lax.dynamic_update_slice_in_dim(C, A @ B, (me - s) % n * k, 0)
+            if s < n - 1:
+                A = lax.ppermute(own, "x", ring)
+        return C
+
+    return jax.shard_map(body, in_specs=(P("x", None), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% scattered over y exercise="6.4" score=0 diagnoses=["not-replicated"]
+def scattered(A, B):
+    def body(A, B):
+        return lax.psum_scatter(A @ B, "y", tiled=True)
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
+
+
+# %% only the blocks of A are skewed exercise="6.6" score=0 diagnoses=["one-skew-only", "not-counted-yet"]
+def cannon(A, B):
+    def body(A, B):
+        both = ("x", "y")
+        A = lax.ppermute(A, both, [(0, 0), (1, 1), (2, 3), (3, 2)])
+        C = A @ B
+        A = lax.ppermute(A, "y", [(0, 1), (1, 0)])
+        B = lax.ppermute(B, "x", [(0, 1), (1, 0)])
+        return C + A @ B
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% the product is summed in the loop exercise="6.9" score=0 diagnoses=["varying-mismatch"]
+def iterate(A, V):
+    def body(A, V):
+        V = lax.fori_loop(0, 5, lambda _, V: jnp.tanh(lax.psum(A @ V, "x") / 4), V)
+        return lax.pmean(V.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)

@@ -11,7 +11,7 @@ def convolved(rows, w):
 convolved_many = convolved
 
 
-# %% one row taken out of its block, in both exercise="7.1" score=0.5 diagnoses=["shape", "not-counted-yet"] near=["only-the-first", "no-shard-map"]
+# %% one row taken out of its block, in both exercise="7.1" score=0.5 diagnoses=["first-row-alone", "not-counted-yet", "shape"] near=["only-the-first", "no-shard-map"]
 def convolved(x, w):
     def body(mine, w):
         return convolve(mine[0], w)[None]
@@ -22,7 +22,7 @@ def convolved(x, w):
 convolved_many = convolved
 
 
-# %% the dimension not given back exercise="7.1" score=0 diagnoses=["shape", "not-counted-yet"] near=["rank"]
+# %% the dimension not given back exercise="7.1" score=0 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["rank"]
 def convolved(x, w):
     def body(mine, w):
         return convolve(mine[0], w)
@@ -1257,7 +1257,7 @@ def mean_loss(w, X, y):
     return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
 
 
-# %% absolute values in place of squares exercise="7.6" score=0 diagnoses=["unanswered", "not-squared", "not-counted-yet"] near=["sum-of-squares", "mean-of-sums"]
+# %% absolute values in place of squares exercise="7.6" score=0 diagnoses=["unanswered", "not-squared", "not-counted-yet"] near=["sum-of-squares", "mean-of-sums", "own-losses"]
 def mean_loss(w, X, y):
     def body(w, X, y):
         return lax.pmean(jnp.mean(jnp.abs(X @ w - y)), "x")
@@ -1373,3 +1373,273 @@ def pair_sums(x):
 def faded(mine):
     t = lax.pcast(jnp.zeros(len(mine)), "x", to="varying")
     return lax.fori_loop(0, mine.shape[1], lambda i, t: 0.5 * (t + mine[:, i]), t)
+
+
+# %% of several rows only the first is convolved exercise="7.1" score=0.5 diagnoses=["first-row-alone", "not-counted-yet", "shape"]
+def convolved(x, w):
+    def body(x, w):
+        return convolve(x[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def convolved_many(x, w):
+    def body(x, w):
+        return convolve(x[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% a row as a vector exercise="7.1" score=0.5 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"]
+def convolved(x, w):
+    def body(x, w):
+        return convolve(x[0], w)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def convolved_many(x, w):
+    def body(x, w):
+        return jax.vmap(convolve, in_axes=(0, None))(x, w)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% vmap over the window as well; raises exercise="7.1" score=0.5 diagnoses=["raised"] near=["first-row-alone", "row-as-a-vector"]
+def convolved(x, w):
+    def body(x, w):
+        return jax.vmap(convolve)(x, w)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def convolved_many(x, w):
+    def body(x, w):
+        return jax.vmap(convolve, in_axes=(0, None))(x, w)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% a row as a vector exercise="7.2" score=0.25 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["normalised: not-replicated"]
+def normalised(x, w):
+    def body(x, w):
+        y = convolve(x[0], w)
+        return y / lax.psum(y, "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(normalised_convolution, axis_name="p", in_axes=(0, None))(x, w)
+
+
+# %% normalised with out_specs of P() exercise="7.2" score=0.25 diagnoses=["not-replicated"] near=["row-as-a-vector"]
+def normalised(x, w):
+    def body(x, w):
+        y = convolve(x[0], w)
+        return (y / lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(normalised_convolution, axis_name="p", in_axes=(0, None))(x, w)
+
+
+# %% a pmean left in train; raises exercise="7.4" score=0.5 diagnoses=["unbound-axis"]
+layouts = on(line), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    for _ in range(10):
+        w = w - 0.1 * lax.pmean(jax.grad(loss)(w, X, y), "x")
+    return w
+
+
+# %% the loss of each device exercise="7.6" score=0.6666666667 diagnoses=["own-losses", "no all-reduce", "shape"]
+moves = dict(
+    zip(
+        [
+            "stacked[0]",
+            "stacked.addressable_data(0)[0]",
+            "np.asarray(stacked)[0]",
+            "jax.tree.map(lambda p: p[0], {'w': stacked})",
+            "stacked.mean(0)",
+        ],
+        ["all-reduce", "nothing", "nothing", "all-reduce", "all-reduce"],
+    )
+)
+fetched = stacked.addressable_data(0)[0]
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return loss(w, X, y)[None]
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P("x"))(w, X, y)
+
+
+# %% the first number twice exercise="7.7" score=0.8333333333 diagnoses=["first-twice", "not-counted-yet"] near=["summed-over-devices"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
+
+
+copies = jax.device_put(jnp.arange(6.0), on(line))
+
+
+def row_sums(x):
+    def body(x):
+        return x[0].sum(keepdims=True)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def centred(x):
+    def body(x):
+        return x - lax.pmean(x, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    def body(x):
+        return lax.pcast(lax.psum(x, "y"), "y", to="varying")
+
+    return jax.shard_map(body, in_specs=P(("x", "y")), out_specs=P(("x", "y")))(x)
+
+
+def faded(x):
+    def body(x):
+        return lax.fori_loop(0, x.shape[1], lambda i, t: 0.5 * t + x[:, i], x[:, 0])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the row sums added up over the devices exercise="7.7" score=0.6666666667 diagnoses=["summed-over-devices", "all-reduce by hand", "shape", "all-summed", "other-axes"] near=["first-twice"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
+
+
+copies = jax.device_put(jnp.arange(6.0), on(line))
+
+
+def row_sums(x):
+    def body(x):
+        return lax.psum(x.sum(1), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+def centred(x):
+    def body(x):
+        return x - lax.pmean(x, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    def body(x):
+        return lax.pcast(lax.psum(x, ("x", "y")), ("x", "y"), to="varying")
+
+    return jax.shard_map(body, in_specs=P(("x", "y")), out_specs=P(("x", "y")))(x)
+
+
+def faded(x):
+    def body(x):
+        t = lax.pcast(jnp.zeros(len(x)), "x", to="varying")
+        return lax.fori_loop(0, x.shape[1], lambda i, t: 0.5 * t + x[:, i], t)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a rate of 0.8 exercise="7.5" score=0.5 diagnoses=["rate-of-eight-tenths", "not-counted-yet"] near=["divided-by-eight"]
+times = dict(
+    zip(
+        [
+            "grad(loss)(w)",
+            "pmean(grad(loss)(w))",
+            "psum(grad(loss)(w))",
+            "grad(mean_loss)(w)",
+            "pmean(grad(loss)(varying(w)))",
+            "psum(grad(loss)(varying(w)))",
+        ],
+        [8, 8, 64, 1, 1, 8],
+    )
+)
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.8 * jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% the sum divided by a fixed eight exercise="7.5" score=0.5 diagnoses=["divided-by-eight", "not-counted-yet"]
+times = dict(
+    zip(
+        [
+            "grad(loss)(w)",
+            "pmean(grad(loss)(w))",
+            "psum(grad(loss)(w))",
+            "grad(mean_loss)(w)",
+            "pmean(grad(loss)(varying(w)))",
+            "psum(grad(loss)(varying(w)))",
+        ],
+        [8, 8, 64, 1, 1, 8],
+    )
+)
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 * jax.grad(loss)(w, X, y) / 8
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% the mean divided by eight once more exercise="7.5" score=0.5 diagnoses=["divided-by-eight", "not-counted-yet"] near=["rate-of-eight-tenths"]
+times = dict(
+    zip(
+        [
+            "grad(loss)(w)",
+            "pmean(grad(loss)(w))",
+            "psum(grad(loss)(w))",
+            "grad(mean_loss)(w)",
+            "pmean(grad(loss)(varying(w)))",
+            "psum(grad(loss)(varying(w)))",
+        ],
+        [8, 8, 64, 1, 1, 8],
+    )
+)
+
+
+def update(w, X, y):
+    def body(w, X, y):
+        return w - 0.1 / 8 * jax.grad(lambda w: lax.pmean(loss(w, X, y), "x"))(w)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% w sharded as the examples are exercise="7.4" score=0.5 diagnoses=["does-not-fit"]
+layouts = on(line, "x"), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    return lax.fori_loop(0, 10, lambda _, w: descend(w, X, y), w)
+
+
+# %% what scan stacks exercise="7.4" score=0.5 diagnoses=["nothing-returned"] near=["w-of-all-steps"]
+layouts = on(line), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    return lax.scan(lambda w, _: (descend(w, X, y), None), w, length=10)[1]
+
+
+# %% all of what scan stacks exercise="7.4" score=0.5 diagnoses=["w-of-all-steps", "not-counted-yet", "shape"] near=["does-not-fit", "nothing-returned", "unbound-axis"]
+layouts = on(line), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    return lax.scan(lambda w, _: (descend(w, X, y),) * 2, w, length=10)[1]

@@ -305,6 +305,18 @@ def _last_of_order(line: str) -> int:
     return int(line.partition("<=[")[2].partition("]")[0].split(",")[-1])
 
 
+def _axes_added(line: str) -> int:
+    """The sum of the sizes of the axes that a group lies along, in place of their product."""
+    axes, _, along = line.partition("replica_groups=")[2].partition("]")
+    sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", axes)}
+    return sum(sizes[name] for name in re.findall(r"'(\w+)'", along.partition("}")[0]))
+
+
+def _last_pair(line: str) -> int:
+    """The second number of the last pair in brackets, which may be the order of the devices."""
+    return int(re.findall(r"\[(\d+),(\d+)\]", line)[-1][1])
+
+
 def _a_type_of_each(rng: np.random.Generator) -> list[tuple[str]]:
     several = [(_types(rng, several=True),) for _ in range(4)]
     some = [("f32[]",), ("bf16[4,2]{1,0}",), ("(f32[3]{0}, s8[40]{0}, bf16[2]{0})",)]
@@ -422,6 +434,8 @@ READER: Final = Exercise(
                     for each in _in_forms(partial(_axis_size, end=end, named=False), "mesh")
                 ),
                 "order-of-devices": _in_forms(_last_of_order, "["),
+                "sizes-of-axes-added": _in_forms(_axes_added, "mesh"),
+                "last-brackets": _in_forms(_last_pair, "["),
             },
         ),
     ),
@@ -501,6 +515,10 @@ READER: Final = Exercise(
         "Only one of them is counted.",
         "any-axis": "Where groups are axes of a mesh, that is the size of an axis, but not of the "
         "axes that the braces name.",
+        "sizes-of-axes-added": "Where groups are axes of a mesh, the sizes of the axes that the "
+        "braces name are added up. A group has as many devices as these sizes multiplied.",
+        "last-brackets": "Where groups are in brackets, a second pair may follow the arrow <=. "
+        "It says in which order the devices are taken; the groups are in the first.",
         "order-of-devices": "What stands behind the arrow <= says in which order the devices are "
         "taken, and not how many are in a group.",
     },
@@ -563,6 +581,9 @@ SENT: Final = Exercise(
                     for permuted in ("once", "in a ring", "n times")
                 ),
                 "permuted-in-a-ring": partial(_sent, in_a_ring=True),
+                "block-for-buffer-in-one-ring": lambda kind, n, size: (
+                    _sent(kind, n, size) * (n if PASSES.get(kind) == 1 else 1)
+                ),
                 "pieces": lambda kind, n, size: PASSES.get(kind, 0) * (n - 1) or 1,
             },
         ),
@@ -607,7 +628,7 @@ SENT: Final = Exercise(
                         "buffer": 64,
                         "twice": 192,
                         "all": 768,
-                        "my-block": 24,
+                        "divided-by-both-axes": 24,
                         "eight-in-a-group": AnyOf((112, 224)),
                     },
                 ),
@@ -621,6 +642,7 @@ SENT: Final = Exercise(
                         "twice": 48,
                         "all": 192,
                         "quarter-of-the-buffer": 6,
+                        "divided-by-both-axes": 12,
                         "eight-in-a-group": AnyOf((28, 14, 112)),
                     },
                 ),
@@ -647,6 +669,8 @@ SENT: Final = Exercise(
         "one-piece": "That is one step. There are n - 1 of them.",
         "block-for-buffer": "That is right if size is a device's block before it gathers. Here it "
         "is the whole buffer, of which a block is one n-th.",
+        "block-for-buffer-in-one-ring": "An all-reduce and a permutation are right. For the "
+        "others, n - 1 steps each send a whole buffer here; each sends one n-th of it.",
         "block-and-reduced-once": "Two things: size is the whole buffer, and not the block of it "
         "that a device begins with; and one of the five kinds goes round the ring twice.",
         "eight-in-a-group": "That is right for groups of eight. How many devices are there along "
@@ -669,6 +693,8 @@ SENT: Final = Exercise(
         "is sent?",
         "my-block": "A device's own block is where it starts. What it passes on in the end is all "
         "of the buffer but one piece.",
+        "divided-by-both-axes": "That is right for a buffer of 16 MiB, an eighth of the "
+        "array. Here only one of the two axes shards it: how much of it does one device have?",
         "all": "That is what eight devices send together. Expected what one of them sends.",
     },
 )
@@ -697,6 +723,7 @@ def _ring(right: float, passes: int) -> dict[str, Any]:
         "on-eight": passes * buffers * 7 / 8,
         "passes": (3 - passes) * buffers * 15 / 16,
         "all-devices": 16 * right,
+        "half-of-it": right / 2 if passes == 1 else (),
         "loop-unknown": "unknown",
     }
 
@@ -817,6 +844,8 @@ LOOPS: Final = Exercise(
         "before it runs.",
         "moved-not-sent": "These are the bytes of the buffers, or a whole number of times as many. "
         "How much of a buffer does one of sixteen devices send?",
+        "half-of-it": "That is half as much. Does the buffer get smaller with sixteen devices? A "
+        "device's block does; after the all-gather each has all of the weights, as with eight.",
         "on-eight": "That is what each of eight devices sends. Expected it for sixteen.",
         "passes": "How often does a buffer go round the ring here? An all-gather goes round once, "
         "and an all-reduce twice.",
@@ -861,7 +890,7 @@ SHARES: Final = Exercise(
             for cell, right, mistakes in (
                 ("rows over x and y, a copy", 1 / 8, {}),
                 ("rows over x, a copy", 1 / 4, {}),
-                ("a copy, a copy", 1, {}),
+                ("a copy, a copy", 1, {"copies-share-nothing": AnyOf((1 / 2, 1 / 4))}),
                 ("a copy, columns over y", 1 / 2, {}),
                 (
                     "columns over x, rows over x",
@@ -871,9 +900,17 @@ SHARES: Final = Exercise(
                 (
                     "blocks, blocks",
                     1 / 8,
-                    {"all-blocks": AnyOf((1 / 64, 1 / 16, 1 / 32)), "gathered-first": 1},
+                    {
+                        "all-blocks": AnyOf((1 / 64, 1 / 16, 1 / 32)),
+                        "gathered-first": 1,
+                        "one-dimension-alone": AnyOf((1 / 4, 1 / 2)),
+                    },
                 ),
-                ("rows over four devices, a copy", 1 / 4, {"only-four": 1 / 8}),
+                (
+                    "rows over four devices, a copy",
+                    1 / 4,
+                    {"only-four": 1 / 8, "half-of-the-rows": 1 / 2},
+                ),
             )
         ),
         *(
@@ -886,12 +923,30 @@ SHARES: Final = Exercise(
                 tolerance=0.01,
             )
             for cell, right, mistakes in (
-                ("rows over y, a copy", 1 / 8, _of_512(1 / 8)),
-                ("a copy, columns over y and z", 1 / 32, _of_512(1 / 32, axes_added=1 / 12)),
+                (
+                    "rows over y, a copy",
+                    1 / 8,
+                    _of_512(1 / 8, axes_mixed_up=AnyOf((1 / 16, 1 / 4))),
+                ),
+                (
+                    "a copy, columns over y and z",
+                    1 / 32,
+                    _of_512(
+                        1 / 32,
+                        axes_added=1 / 12,
+                        axes_mixed_up=AnyOf((1 / 64, 1 / 128)),
+                        one_axis_left_out=AnyOf((1 / 8, 1 / 4)),
+                    ),
+                ),
                 (
                     "rows over x, columns over y",
                     1 / 128,
-                    _of_512(1 / 128, axes_added=1 / 24, one_axis_left_out=AnyOf((1 / 16, 1 / 8))),
+                    _of_512(
+                        1 / 128,
+                        axes_added=1 / 24,
+                        one_axis_left_out=AnyOf((1 / 16, 1 / 8)),
+                        axes_mixed_up=AnyOf((1 / 64, 1 / 32)),
+                    ),
                 ),
                 (
                     "rows over x and z, columns over y",
@@ -905,7 +960,12 @@ SHARES: Final = Exercise(
                 (
                     "columns over z, rows over z",
                     1 / 4,
-                    _of_512(1 / 4, terms_are_shared=1, quarter_counted_twice=1 / 16),
+                    _of_512(
+                        1 / 4,
+                        terms_are_shared=1,
+                        quarter_counted_twice=1 / 16,
+                        axes_mixed_up=1 / 8,
+                    ),
                 ),
             )
         ),
@@ -938,6 +998,13 @@ SHARES: Final = Exercise(
         "compute only a part of the result.",
         "all-blocks": "The result is in eight blocks, and for each of these all 64 terms have to "
         "be added up.",
+        "copies-share-nothing": "Both matrices are whole on every device. Which part of the work "
+        "could a device leave to another?",
+        "one-dimension-alone": "The result is sharded in both dimensions: its rows as those of x, "
+        "and its columns as those of w. Are both counted here?",
+        "half-of-the-rows": "That would be half of the rows for each device. In how many blocks "
+        "are they, where four devices take part?",
+        "axes-mixed-up": "Are the axes mixed up? Here x has 16 devices, y has 8 and z has 4.",
         "axes-added": "Are the sizes of the axes added up? Sharded over several axes, there are as "
         "many blocks as their sizes multiplied.",
         "one-axis-left-out": "Does only one of the two matrices count here, or one axis of "
@@ -958,6 +1025,19 @@ def _rows(n: int, flops: float, link: float, passes: float = 2, work: float = 6)
 def _width(n: int, flops: float, link: float, passes: float = 2, work: float = 4) -> float:
     """The hidden width at which two products take as long as adding up what comes of them."""
     return passes * (n - 1) / n * BFLOAT16 * flops / link * n / work
+
+
+def _table_mistakes(what: str, flops: float, link: float) -> dict[str, float]:
+    """Mistakes about one of the two numbers, on eight devices of a machine."""
+    if what == "width":
+        return {"machine-upside-down": _width(8, link, flops)}
+    right = _rows(8, flops, link)
+    return {
+        "one-product": 3 * right,
+        "two-products": 3 / 2 * right,
+        "four-products": 3 / 4 * right,
+        "all-rows": 8 * right,
+    }
 
 
 def _draw_machines(rng: np.random.Generator) -> list[tuple[int, float, float]]:
@@ -987,6 +1067,7 @@ BOUNDS: Final = Exercise(
                 "twice-as-much": partial(_rows, passes=4),
                 "one-product": partial(_rows, work=2),
                 "two-products": partial(_rows, work=4),
+                "four-products": partial(_rows, work=8),
                 "n-left-out": lambda n, flops, link: _rows(n, flops, link) * n / (n - 1),
                 "upside-down": lambda n, flops, link: 1 / _rows(n, flops, link),
             },
@@ -1016,6 +1097,11 @@ BOUNDS: Final = Exercise(
                 formula(8, MACHINES[name].flops, MACHINES[name].link),
                 {
                     "four-devices": formula(4, MACHINES[name].flops, MACHINES[name].link),
+                    "n-left-out": formula(8, MACHINES[name].flops, MACHINES[name].link) * 8 / 7,
+                    "reduced-once": formula(8, MACHINES[name].flops, MACHINES[name].link) / 2,
+                    "twice-as-much": formula(8, MACHINES[name].flops, MACHINES[name].link) * 2,
+                    "upside-down": 1 / formula(8, MACHINES[name].flops, MACHINES[name].link),
+                    **_table_mistakes(what, MACHINES[name].flops, MACHINES[name].link),
                     # of eight devices, a part is as much as bits for bytes
                     ("width-of-a-device" if what == "width" else "bits-for-bytes"): formula(
                         8, MACHINES[name].flops, MACHINES[name].link * 8
@@ -1051,6 +1137,8 @@ BOUNDS: Final = Exercise(
         "term of a product one operation, or is one of the two products left out?",
         "one-product": "Only one product is counted.",
         "two-products": "Two products are counted, and there are three: forward, the gradient of "
+        "the weights, and the gradient of the input.",
+        "four-products": "Four products are counted, and there are three: forward, the gradient of "
         "the weights, and the gradient of the input.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "upside-down": "That is upside down: one divided by what is asked for.",
@@ -1124,6 +1212,10 @@ def _block_gathered(*case: Any) -> str:
     return _faster(*case, gathering=_times(1, 1 / case[3], _gathering))
 
 
+def _block_sent_once(*case: Any) -> str:
+    return _faster(*case, gathering=_times(1, 1 / (case[3] - 1), _gathering))
+
+
 def _input_added_up(*case: Any) -> str:
     _, d, f, *_ = case
     return _faster(*case, adding_up=_times(1, d / f, _adding_up))
@@ -1152,6 +1244,7 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
         _faster, gathering=_times(1, 1 / 2, _gathering), adding_up=_times(1, 1 / 2, _adding_up)
     ),
     "block-of-weights": _block_gathered,
+    "block-sent-once": _block_sent_once,
     "input-for-result": _input_added_up,
     "bytes-alone-exchanged": _fewer_bytes_exchanged,
     "at-the-same-time": partial(_faster, time=max),
@@ -1258,6 +1351,8 @@ CROSSOVER: Final = Exercise(
         "n-in-the-other": "Both ways send (n - 1)/n of something, so that n cancels.",
         "block-of-weights": "A device's block of the weights is what it has. What goes round is "
         "all of them, d × f.",
+        "block-sent-once": "Each device sends just its own block of the weights here, once. In a "
+        "ring it passes on those of the others too: n - 1 blocks in all.",
         "upside-down": "Is it upside down? Set 2 · rows · f equal to d · f.",
         "times-n": "That is n times as much. Both ways send (n - 1)/n of a whole buffer: is the "
         "result, rows × f, taken to be divided by n?",
@@ -1462,8 +1557,8 @@ STRATEGIES: Final = Exercise(
         "Which layout adds up only a part of it?",
         "weights-travel": "That adds up gradients as large as the weights, or a part of them. Is "
         "there a layout that sends less, with so many rows and so many devices?",
-        "work-is-cheap-on-slow-links": "With links as slow as these, sending the batch once takes "
-        "longer than doing all of the work on each device.",
+        "work-is-cheap-on-slow-links": "With links as slow as these, adding up the batch takes "
+        "longer than doing all of the work on each device: an all-reduce sends it nearly twice.",
     },
 )
 

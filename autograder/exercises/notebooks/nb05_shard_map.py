@@ -94,7 +94,7 @@ SHAPES: Final = Exercise(
             {
                 "global": (16, 16), "like-vmap": (16,), "both-cut": (4, 8),
                 "axes-exchanged": (8, 16), "other-dimension": (16, 4), "all-devices": (2, 16),
-                "how-many": (4, 1),
+                "dimension-dropped": (4,), "how-many": (4, 1),
             },
         ),
         _cell(
@@ -102,6 +102,7 @@ SHAPES: Final = Exercise(
             {
                 "global": (16, 16), "like-vmap": (16,), "other-dimension": (2, 16),
                 "one-axis": (16, 4), "eight": (16, 8), "both-cut": (4, 8),
+                "dimension-dropped": (2,),
                 "sizes-added": (16, 3), "how-many": (1, 8),
             },
         ),
@@ -130,6 +131,7 @@ SHAPES: Final = Exercise(
             "outside", "P('y', 'x')", (8, 32),
             {
                 "still-inside": (4, 8), "as-before": (16, 16), "stacked": (2, 4, 4, 8),
+                "lengths-exchanged": (32, 8),
                 "how-many": (2, 4),
             },
         ),
@@ -148,6 +150,10 @@ SHAPES: Final = Exercise(
         "names; along an axis that no entry names every device gets a copy.",
         "axes-exchanged": "Are the sizes of the axes exchanged? x has four devices, and y two.",
         "all-devices": "An entry cuts by the axes that it names, and not by all devices.",
+        "dimension-dropped": "A dimension is missing. One that is not sharded stays as long as it "
+        "is, and the rank stays.",
+        "lengths-exchanged": "These are the two lengths in the opposite order: the first entry "
+        "is about dimension 0 of the blocks.",
         "how-many": "Is that the number of blocks? The shape says how long each dimension is.",
         "other-dimension": "An entry of the spec speaks of the dimension in its place: the first "
         "of dimension 0.",
@@ -743,6 +749,12 @@ PARTS: Final = Exercise(
                     x.dtype
                 ),
                 "own-row": lambda x: x * np.float32(len(x)),
+                "pieces-as-rows": lambda x: np.tile(x.sum(0).reshape(len(x), -1), (len(x), 1)),
+                "row-as-a-vector": lambda x: np.tile(x.sum(0), len(x)),
+                "pieces-not-joined": lambda x: np.tile(
+                    x.sum(0).reshape(1, len(x), -1), (len(x), 1, 1)
+                ),
+                "row-once": lambda x: x.sum(0, keepdims=True),
             },
             under_mesh=True,
         ),
@@ -776,6 +788,19 @@ PARTS: Final = Exercise(
         "shape": "The block has one row and all columns, and so has what each device returns. What "
         "shape does it have after each of the two steps?",
         "in-pieces": "One of each does: all columns can go at once.",
+        "pieces-as-rows": "On each device, the pieces of the sum lie below each other, one in "
+        "each row. They belong side by side, in one row. Along which dimension does all_gather "
+        "join, if it is not told?",
+        "row-as-a-vector": "Each device returns its row as a vector, and out_specs joins the "
+        "vectors end to end. The block that the body is given has two dimensions; so should the "
+        "one that it returns.",
+        "pieces-not-joined": "The pieces are stacked in a dimension of their own. Joined end to "
+        "end, they make the row: is tiled=True set?",
+        "row-once": "The sum is there once, for all devices together. The result has a row for "
+        "each device, as x has: do out_specs say that?",
+        "not-replicated": "Do out_specs promise one result for all devices, as P() does? The "
+        "result has a row for each device, as x has. (After a psum_scatter and an all_gather all "
+        "devices have the same, but JAX cannot tell.)",
         "untiled": "In the body there is one row with all columns, and the columns have to be cut. "
         "Which dimension do you scatter, and is tiled=True set?",
     },
@@ -865,6 +890,8 @@ RINGS: Final = Exercise(
                         lambda x: _collected(x, lambda i, j, n: i if j == 0 else (i - 1) % n),
                     )
                 ),
+                "row-as-a-vector": lambda x: np.tile(x, DEVICES[len(x)]),
+                "blocks-as-rows": lambda x: np.tile(np.stack(_blocks(x)), (DEVICES[len(x)], 1)),
             },
             under_mesh=True,
         ),
@@ -967,6 +994,10 @@ RINGS: Final = Exercise(
         "other way.",
         "open-ring": "What should come round from the last device to the first is zero: who is "
         "sent nothing holds zeros. Is there a pair for everybody?",
+        "row-as-a-vector": "Each device returns all of x, but as a vector, and out_specs joins the "
+        "vectors end to end. Expected a row for each device: what shape should the body return?",
+        "blocks-as-rows": "Each device returns the blocks below each other, one in each row. "
+        "Expected one row on each device, with the blocks side by side.",
         "one-is-missing": "What should come from the device furthest away has not come: is a step "
         "missing?",
         "own-block-again": "In every step the block of the device before has come again. Send on "
@@ -1240,7 +1271,8 @@ HALO: Final = Exercise(
         "all-gather by hand": "An all-gather sends data from every device to every device. A "
         "device needs only one number from each neighbour.",
         "no collective-permute": "The elements at the edges of a block have neighbours on other "
-        "devices, and a permutation is what brings these.",
+        "devices, and a permutation is what brings these. (Is x rolled or indexed outside the "
+        "body? There the compiler sends them.)",
     },
 )  # fmt: skip
 
@@ -1336,6 +1368,9 @@ SOLVES: Final = Exercise(
         "all-gather": "Something is brought to every device, and no device needs the others' "
         "systems.",
         "all-gather by hand": "No device needs another's systems.",
+        "raised": "Does JAX speak of shapes for solve? Compare them: in the body, A and b should "
+        "have as many systems each, so in_specs should shard both. And each system's side is a "
+        "vector, while solve, for many systems at once, expects the sides as matrices.",
         "eight-everywhere": "8 is added to every element. I has ones on the diagonal alone.",
         "eight-forgotten": "These are the solutions of A[i] x = b[i].",
         "one-for-eight": "These are the solutions of (A[i] + I) x = b[i].",

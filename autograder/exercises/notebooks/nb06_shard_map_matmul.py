@@ -396,7 +396,8 @@ SCATTERED: Final = Exercise(
         "the other devices are missing.",
         "no reduce-scatter": "A reduce-scatter adds up, and leaves each device its piece: half of "
         "what it costs to have the sum everywhere.",
-        "not-replicated": "The parts of the sums were not added up.",
+        "not-replicated": "The parts of the sums were not added up over x. Is another axis named, "
+        "or none? The parts differ along the axis that shards the contracted dimension.",
     },
     about=(Requests,),
 )
@@ -516,6 +517,12 @@ CANNON: Final = Exercise(
             first_step_only=_cannon(_skewed_a, _skewed_b, 1),
             once_too_often=_cannon(_skewed_a, _skewed_b, 3),
             skew_exchanged=_cannon(_skewed_b, _skewed_a),
+            one_skew_only=AnyOf(
+                (
+                    _cannon(_skewed_a, lambda i, j: (i, j)),
+                    _cannon(lambda i, j: (i, j), _skewed_b),
+                )
+            ),
             other_row_skewed=AnyOf(
                 (
                     _cannon(lambda i, j: (i, (1 - i + j) % 2), _skewed_b),
@@ -570,6 +577,8 @@ CANNON: Final = Exercise(
         "once-too-often": "There is a round too many: the first two blocks are multiplied again.",
         "skew-exchanged": "The skews are exchanged: of A's blocks it is row 1 that moves, of B's "
         "column 1.",
+        "one-skew-only": "Only one of the two matrices is skewed before the first product. Both "
+        "have to be: row 1 of A's blocks, and column 1 of B's.",
         "other-row-skewed": "One of the skews moves row 0 or column 0, which should stay where it "
         "is: of A's blocks row 1 moves, and of B's column 1.",
         "open-skew": "Who keeps its own block needs a pair too, such as (0, 0), or it holds zeros.",
@@ -660,6 +669,16 @@ OVERLAPPED: Final = Exercise(
                 A, B, lambda i, j, n: None if j == i else j
             ),
             products_added=_products_added,
+            own_block_again=AnyOf(
+                (
+                    lambda A, B: _from(  # noqa: N803
+                        A, B, lambda i, j, n: i if j == i else (i - 1) % n
+                    ),
+                    lambda A, B: _from(  # noqa: N803
+                        A, B, lambda i, j, n: i if j == 0 else (i - 1) % n
+                    ),
+                )
+            ),
         ),
         PlacedLike(
             "overlapped",
@@ -702,6 +721,8 @@ OVERLAPPED: Final = Exercise(
         "start is never multiplied.",
         "products-added": "The products with the blocks of A are added up. Each is a block of rows "
         "of the result, and they have to be joined.",
+        "own-block-again": "In every step the block of A that came is that of the device before. "
+        "Send on what was received last, and not the device's own block each time.",
         "one-is-missing": "The rows of the device furthest away are missing: is there a step too "
         "few?",
         "at-its-number": "Each product begins in the row that is its block's number, so that they "
@@ -860,6 +881,9 @@ QUIET_LOOP: Final = Exercise(
         "all-gather": "No column of V needs another. Is something gathered in the body, or do "
         "in_specs say otherwise than the arguments are laid out?",
         "not-replicated": "Each device has the mean of its own columns.",
+        "varying-mismatch": "Is there a psum in the loop? What it gives is the same on all "
+        "devices, while their columns of V differ. In A @ V no column needs another, so there is "
+        "nothing to add up in the loop.",
         "no all-reduce": "Make the mean of the devices' numbers with an all-reduce in the body.",
         "shape": "The mean of all elements is one number.",
         "all-gather by hand": "No column needs another.",

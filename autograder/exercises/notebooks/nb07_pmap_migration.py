@@ -76,6 +76,12 @@ def _first_rows(x: Any, w: Any) -> Any:
     return np.repeat(_convolved(x[::rows], w), rows, axis=0)
 
 
+def _first_row_alone(x: Any, w: Any) -> Any:
+    """With the first row of each device, and none of the others."""
+    devices = next(n for n, rows in ROWS_EACH.items() if n * rows == len(x))
+    return _convolved(x[:: len(x) // devices], w)
+
+
 CONVOLVED_MISTAKES: Final[dict[str, Any]] = {
     "not-turned": _correlated,
     "same-mode": lambda x, w: _padded(x, w, "same"),
@@ -100,7 +106,7 @@ CONVOLVE: Final = Exercise(
             "convolved(x, w) must return each row of x, convolved with w.",
             _convolved,
             tuple((_cut((n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
-            CONVOLVED_MISTAKES,
+            {**CONVOLVED_MISTAKES, "row-as-a-vector": lambda x, w: np.ravel(_convolved(x, w))},
             under_mesh=True,
         ),
         _nothing("convolved"),
@@ -110,7 +116,12 @@ CONVOLVE: Final = Exercise(
             "convolved_many(x, w) must return each row of x, convolved with w.",
             _convolved,
             tuple((_cut((ROWS_EACH[n] * n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
-            {**CONVOLVED_MISTAKES, "run-together": _run_together, "first-rows": _first_rows},
+            {
+                **CONVOLVED_MISTAKES,
+                "run-together": _run_together,
+                "first-rows": _first_rows,
+                "first-row-alone": _first_row_alone,
+            },
             under_mesh=True,
         ),
         _nothing("convolved_many"),
@@ -133,7 +144,11 @@ CONVOLVE: Final = Exercise(
         "sizes? The body has a block of several rows and one window. jax.vmap maps the rows, and "
         "its in_axes has to say that the window is the same for all of them.",
         "raised": "Does JAX speak of 1-dimensional inputs? pmap gave the function a row. The body "
-        "has a block of rows, of shape (1, 12) in the notebook's case: take its row.",
+        "has a block of rows, of shape (1, 12) in the notebook's case: take its row. Or of "
+        "inconsistent sizes? vmap maps all of its arguments, w too, unless in_axes says otherwise.",
+        "row-as-a-vector": "Each device returns its row as a vector, and out_specs joins the "
+        "vectors end to end. pmap gave each result its mapped dimension back; here the body has "
+        "to do it.",
         "shape": "The body is given a block of rows, and returns a block of rows: pmap took the "
         "mapped dimension away and put it back, and here nobody does. Which of the two shapes' "
         "numbers differ? If there are too few rows, or too few dimensions, look at what the body "
@@ -145,6 +160,8 @@ CONVOLVE: Final = Exercise(
         "run-together": "The rows of each device were convolved as a single long row. Each is to "
         "be convolved by itself.",
         "first-rows": "Each device gives the result of its first row for all of its rows.",
+        "first-row-alone": "Only the first row of each device's block is convolved, and a block "
+        "has several rows here.",
         "not-replicated": "Here nothing is to be summed, since each device has rows of its own "
         "to return. Does out_specs say that they are cut along x?",
         "not-turned": "These are the sums of a window as it stands. A convolution turns it round; "
@@ -196,7 +213,7 @@ NORMALISE: Final = Exercise(
             "sum of all convolved rows.",
             _normalised,
             tuple(_signals(*each) for each in SIGNALS),
-            NORMALISED_MISTAKES,
+            {**NORMALISED_MISTAKES, "row-as-a-vector": lambda x, w: np.ravel(_normalised(x, w))},
             under_mesh=True,
         ),
         Requests(
@@ -263,6 +280,11 @@ NORMALISE: Final = Exercise(
         "added-by-the-compiler": "The compiler should have nothing to move. Is x cut, and w whole, "
         "in in_specs?",
         "sends-too-much": "What is added up has one number for each position of the convolved row.",
+        "row-as-a-vector": "Each device returns its row as a vector, and out_specs joins the "
+        "vectors end to end. pmap gave each result its mapped dimension back; here the body has "
+        "to do it.",
+        "normalised: not-replicated": "The rows differ from device to device, after the division "
+        "too: only the sum is the same for all. Does out_specs say that the result is sharded?",
     },
 )
 
@@ -479,6 +501,16 @@ REGRESSION: Final = Exercise(
                 "as-many-times": lambda w, X, y: _trained(w, X, y, times=DEVICES[len(y)]),  # noqa: N803
                 "rate-forgotten": lambda w, X, y: _trained(w, X, y, times=10),  # noqa: N803
                 "rate-of-a-hundredth": lambda w, X, y: _trained(w, X, y, times=0.1),  # noqa: N803
+                "w-of-all-steps": AnyOf(
+                    (
+                        lambda w, X, y: np.stack(  # noqa: N803
+                            [_trained(w, X, y, i + 1) for i in range(STEPS)]
+                        ),
+                        lambda w, X, y: np.stack(  # noqa: N803
+                            [_trained(w, X, y, i) for i in range(STEPS)]
+                        ),
+                    )
+                ),
                 "gradient-taken-once": lambda w, X, y: (  # noqa: N803
                     w - np.float32(STEPS) * RATE * _gradient(w, X, y)
                 ),
@@ -509,6 +541,13 @@ REGRESSION: Final = Exercise(
         "feature.",
         "one-step-less": "That is w after one step less.",
         "one-step": "That is w after one step.",
+        "unbound-axis": "train is plain code on whole arrays, so no axis has a name in it. Is a "
+        "pmean left in it? The compiler adds the all-reduce by itself.",
+        "nothing-returned": "Or is it the second of the two things that lax.scan returns? The "
+        "carry is the first.",
+        "w-of-all-steps": "These are the w of all ten steps, stacked. Expected the last of them.",
+        "does-not-fit": "A dimension of 4 is that of the features: dimension 0 of w, and "
+        "dimension 1 of X. Every device needs all features, and has examples of its own.",
         "as-many-times": "In each step the gradient is as many times too large as there are "
         "devices. Plain code needs no shard_map here, and no collective. (In a shard_map, is it "
         "averaged after grad? grad by what all devices share has added up already.)",
@@ -583,6 +622,13 @@ TRAP: Final = Exercise(
                 "uphill": lambda w, X, y: _updated(w, X, y, -1),  # noqa: N803
                 "rate-forgotten": lambda w, X, y: _updated(w, X, y, 10),  # noqa: N803
                 "rate-of-a-hundredth": lambda w, X, y: _updated(w, X, y, 0.1),  # noqa: N803
+                "rate-of-eight-tenths": lambda w, X, y: _updated(w, X, y, 8),  # noqa: N803
+                "divided-by-eight": AnyOf(
+                    (
+                        lambda w, X, y: _updated(w, X, y, 1 / 8),  # noqa: N803
+                        lambda w, X, y: _updated(w, X, y, DEVICES[len(y)] / 8),  # noqa: N803
+                    )
+                ),
             },
             under_mesh=True,
         ),
@@ -631,6 +677,10 @@ TRAP: Final = Exercise(
         "subtracted: where is the rate, 0.1?",
         "rate-of-a-hundredth": "The step is a tenth of what it should be, as with a rate of 0.01. "
         "The rate is 0.1.",
+        "rate-of-eight-tenths": "The step is 8 times too large, on four devices as on eight, as "
+        "with a rate of 0.8. The rate is 0.1. Is the 8 there to undo a division?",
+        "divided-by-eight": "The step is too small on four devices, at least. Is anything "
+        "divided by 8? The number of devices differs from case to case.",
         "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own; and it is the "
         "twin that is asked for, with shard_map.",
         "copies-disagree": "Each device has another w now. Is check_vma off? With it on, JAX would "
@@ -715,6 +765,9 @@ UNREPLICATE: Final = Exercise(
                     )
                 ),
                 "stacked-losses": _stacked_losses,
+                "own-losses": lambda w, X, y: np.mean(  # noqa: N803
+                    ((X @ w - y) ** 2).reshape(DEVICES[len(y)], -1), axis=1
+                ),
             },
             under_mesh=True,
         ),
@@ -753,6 +806,8 @@ UNREPLICATE: Final = Exercise(
         "is the mean of their squares.",
         "stacked-losses": "These are as many losses as there are devices, one for each, and each "
         "of them is right. out_specs=P() returns it once, for a body that returns one number.",
+        "own-losses": "These are as many losses as there are devices, each of its own examples. "
+        "Average them over the devices; then out_specs can return one number for all.",
         "sum-of-means": "It is as many times too large as there are devices: their means are "
         "added up.",
         "own-examples": "That is the loss of the first device's examples alone.",
@@ -830,7 +885,17 @@ CLINIC: Final = Exercise(
             "row_sums(x) must be x.sum(1).",
             lambda x: x.sum(1),
             _tables(),
-            {"largest-for-sum": lambda x: x.max(1), "first-number": lambda x: x[:, 0]},
+            {
+                "largest-for-sum": lambda x: x.max(1),
+                "first-number": lambda x: x[:, 0],
+                "summed-over-devices": AnyOf(
+                    (
+                        lambda x: x.sum(),
+                        lambda x: x.sum(keepdims=True).ravel(),
+                        lambda x: np.full(len(x), x.sum()),
+                    )
+                ),
+            },
             under_mesh=True,
         ),
         _nothing("row_sums"),
@@ -890,6 +955,7 @@ CLINIC: Final = Exercise(
             {
                 "backward": lambda x: _halved_away(x[:, ::-1]),
                 "first-left-out": lambda x: _halved_away(x[:, 1:]),
+                "first-twice": lambda x: _halved_away(np.concatenate([x[:, :1], x], axis=1)),
                 "last-left-out": lambda x: _halved_away(x[:, :-1]),
                 "number-halved": lambda x: x.sum(1) * np.float32(0.5),
                 "never-halved": lambda x: x.sum(1),
@@ -958,6 +1024,10 @@ CLINIC: Final = Exercise(
         "backward": "The numbers are taken from the last to the first; it should be from the first "
         "to the last.",
         "first-left-out": "The first number of each row does not count here.",
+        "first-twice": "The first number of each row counts twice: the total begins with it, and "
+        "the first step adds it again.",
+        "summed-over-devices": "That is the sum of all numbers, of all devices together. Expected "
+        "one sum for each row, and each device has all of its own row.",
         "last-left-out": "The last number of each row does not count here.",
         "number-halved": "The number is halved. It should be what came before it, the total.",
         "never-halved": "The numbers are added up, and nothing is halved.",
