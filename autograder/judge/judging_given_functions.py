@@ -144,6 +144,10 @@ def _with_what_differs(
     layouts = lay_out(requirement.arguments, requirement.shapes[0], piece, basis)
     if isinstance(layouts, Finding) or not requirement.blocks:
         return found
+    used = len(layouts[0].blocks)
+    if used < jax.device_count():  # then no argument is laid out well, whatever its blocks
+        said = f"The mesh has {used} of the {jax.device_count()} devices."
+        return found.but(difference=f"{found.difference} {said}")
     differ = [
         name
         for name, layout, counts in zip(

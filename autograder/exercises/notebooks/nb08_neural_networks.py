@@ -490,8 +490,8 @@ SEQUENCE: Final = Exercise(
         "no reduce-scatter": "After the second product each device has a part of every token's "
         "sum, and needs the sums of its own tokens: one collective does both. (An all-reduce "
         "would give all sums to every device, which would throw most of them away.)",
-        "no all-gather": "A device's hidden units need all tokens, and it has only its own. Write "
-        "what brings the others in the body.",
+        "no all-gather": "A device's hidden units need all tokens. It is to enter the body with "
+        "its own tokens only; what brings the others is to be written in the body.",
         "untiled": "Here the tokens are scattered: dimension 0, tiled.",
         "one-too-many": "One all-gather, of the tokens, and one reduce-scatter are enough. Are "
         "weights collected, too? They can stay where they are.",

@@ -490,10 +490,11 @@ UNEVEN: Final = Exercise(
         "logits-alone": "These are the logits: the softmax is missing.",
         "logarithms": "These are the logarithms of the probabilities.",
         "padded-with-others": "The rows that were added are not zeros.",
-        "not-finite": "There are three places to look: exp overflows where the row's largest logit "
+        "not-finite": "There are four places to look: exp overflows where the row's largest logit "
         "is not taken off first; all of a row becomes 0 where more than that is taken off, such as "
-        "a logit of the padding; and on a device that has nothing but padding the largest is minus "
-        "infinity, if it is not taken over all devices.",
+        "a logit of the padding; on a device that has nothing but padding the largest is minus "
+        "infinity, if it is not taken over all devices; and there the sum of exp is 0, if it is "
+        "not added up over all devices.",
         "collective-permute": "Rows have changed their device. Were they cut before they were "
         "padded? Then the borders of the blocks have to move.",
         "all-gather": "Something is collected that can stay cut. Is it asked for whole, or does a "

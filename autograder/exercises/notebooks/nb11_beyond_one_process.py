@@ -237,7 +237,7 @@ BATCH: Final = Exercise(
         "sharding.addressable_devices_indices_map(shape) has for the device.",
         "dtype": "The numbers are to stay what they are in the table.",
         "shape": "Does the array's shape follow from how many rows each process gave? That is "
-        "their sum only where no two devices need the same rows.",
+        "their sum only where no two processes need the same rows.",
         "values": "Which rows did that process give, and which ones does it need?",
     },
 )
