@@ -43,15 +43,17 @@ def judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) -
     return basis.but(met=True)
 
 
-def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding) -> Finding:
-    """The finding for one layout that came."""
+def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding, case: int = 0) -> Finding:
+    """The finding for one layout that came, in one of the requirement's cases."""
     came = basis.but(came=made.describe(), made=made)
     if made.shape in requirement.shapes:  # it need not be the first that is wrong
         came = came.but(asked=requirement.target(made.shape).describe())
     if made.shape not in requirement.shapes:
+        shape = requirement.shapes[case if case < len(requirement.shapes) else 0]
+        target = requirement.target(shape)
+        came = came.but(asked=target.describe())
         return came.problem(
-            "shape",
-            f"Got an array of shape {made.shape}; expected {requirement.shapes[0]}.",
+            "shape", f"Got an array of shape {made.shape}; expected {shape}.", target=target
         )
     target = requirement.target(made.shape)
     found = difference(target, made)

@@ -236,7 +236,7 @@ def judge_output_layout(
             return basis.problem("shape", "The function has to return one array.")
         made = Layout.of(ran.outputs[0][0])
         wanted = requirement.of_program(number)
-        found = judge_layout(wanted, made, basis)
+        found = judge_layout(wanted, made, basis, number)
         came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
         if not found.met and made in came and not ran.report.collectives:
             return found.problem(

@@ -161,9 +161,11 @@ def _order(by_place: dict[int, int], count: int, what: str, where: str = "") -> 
         start = f"{where}the order" if where else "The order"
         return f"{start} is {shown}; expected {expected}"
     place = next(p for p in places if by_place[p] != p)
-    there = "there are zeros" if by_place[place] == ZEROS else f"there is {what} {by_place[place]}"
     start = f"{where}where" if where else "Where"
-    return f"{start} {what} {place} should be, {there}"
+    start = f"{start} {what} {place} of the expected result should be, there"
+    if by_place[place] == ZEROS:
+        return f"{start} are zeros"
+    return f"{start} is its {what} {by_place[place]}"
 
 
 def _listed(numbers: Sequence[int]) -> str:

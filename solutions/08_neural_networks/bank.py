@@ -304,7 +304,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% each device's own mean exercise="8.4" score=0 diagnoses=["as-many-times", "not-counted-yet"] near=["own-examples-alone", "sum-for-mean"]
+# %% each device's own mean exercise="8.4" score=0 diagnoses=["as-many-times", "not-counted-yet"] near=["own-examples-alone", "sum-for-mean", "blocks-mixed"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -413,7 +413,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=specs, out_specs=P(), check_vma=False)(W, X, Y)
 
 
-# %% parts of the gradient averaged with each other exercise="8.4" score=0 diagnoses=["values", "not-counted-yet", "all-reduce over data"]
+# %% parts of the gradient averaged with each other exercise="8.4" score=0 diagnoses=["blocks-mixed", "not-counted-yet", "all-reduce over data"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint

@@ -6,6 +6,7 @@ The memory of 8.4 is the compiler's: `tests/test_moving.py` says when it does be
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -329,6 +330,20 @@ def _of_own_examples(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
     return np.concatenate([np.split(g, n, axis=1)[i] for i, g in enumerate(grads)], axis=1)
 
 
+TIMES: Final = ("devices", "once", "share")
+"""How often gradients are counted in which each device divides by its own examples, or by all, and
+which are then added up or averaged over the devices."""
+
+
+def _of_blocks_mixed(W: Any, X: Any, Y: Any, times: str) -> Any:  # noqa: N803
+    """What comes of reducing the devices' rows of the gradient once more, as if they were alike."""
+    n = {n * own: n for n, *_, own in DEEP}[len(X)]
+    gradient = _deep_gradient(W, X, Y)
+    mixed = np.add.reduce(np.split(gradient, n, axis=1))
+    factor = {"devices": n, "once": 1, "share": 1 / n}[times]
+    return np.tile(np.float32(factor) * mixed, (1, n, 1))
+
+
 def _whole_layer(side: int) -> int:
     """The bytes of one layer's weights."""
     return 4 * side * side
@@ -351,6 +366,7 @@ FSDP: Final = Exercise(
                 "sum-for-mean": lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),  # noqa: N803
                 "tanh-forgotten": lambda W, X, Y: _deep_gradient(W, X, Y, tanh=False),  # noqa: N803
                 "own-examples-alone": _of_own_examples,
+                "blocks-mixed": AnyOf(partial(_of_blocks_mixed, times=times) for times in TIMES),
                 "mean-of-everything": lambda W, X, Y: (  # noqa: N803
                     _deep_gradient(W, X, Y) / np.float32(Y.shape[1])
                 ),
@@ -398,6 +414,9 @@ FSDP: Final = Exercise(
         "layer.",
         "own-examples-alone": "Each device's rows of the gradient follow from its own examples "
         "alone. What adds up the gradient over the devices?",
+        "blocks-mixed": "The devices' blocks of the gradient are added up or averaged, and they "
+        "are blocks of different rows. The gradient of an all_gather has been added up over the "
+        "devices already.",
         "mean-of-everything": "Add up the squares of each example, and average these sums over the "
         "examples.",
         "all-reduce": "No device needs the whole gradient, not even of one layer: each should end "

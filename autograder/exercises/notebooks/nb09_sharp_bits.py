@@ -316,7 +316,7 @@ VOCABULARIES: Final = (
     # is, and which numbers of words there may be
     (8, 24, 16, 8, 1.0, (17, 24)),
     (4, 40, 8, 6, 30.0, (20, 40)),  # exp overflows
-    (8, 8, 16, 16, 300.0, (1, 2)),  # one word, and for some examples its logit is far below 0
+    (8, 8, 16, 16, 30_000.0, (1, 2)),  # one word, and for some examples its logit is far below 0
 )
 
 
