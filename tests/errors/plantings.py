@@ -69,6 +69,11 @@ def gathers() -> Answers:
     return {"to_host": to_host}
 
 
+def gathers_zeros() -> Answers:
+    """A wrong answer to 11.4."""
+    return {"to_host": lambda x: np.zeros(x.shape, x.dtype)}
+
+
 def raises() -> Answers:
     """Functions for 1.7 that raise an error of the learner's."""
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: [][0])
@@ -253,6 +258,7 @@ PLANTINGS = [
     Planting("exercises.notebooks.nb11_beyond_one_process", reference("11.4"), "11.4", gathers),
     Planting("evidence.process_results", "runs", "11.4", gathers),
     Planting("judge.judging_processes", "judge_runs", "11.4", gathers),
+    Planting("judge.differing_blocks", "how_values_differ", "11.4", gathers_zeros),
     Planting("judge.arrays_of_processes", "look_at", "11.4", gathers),
     Planting("processes.cases", "write_files", "11.4", gathers),
     Planting("processes.packing", "pack", "11.4", gathers),
@@ -372,6 +378,7 @@ ELSEWHERE = {
     "exercises.other_courses": "it is done when the exercises are loaded",
     "exercises.requirements_on_processes": "it holds data, and does nothing",
     "exercises.requirements_on_values": "it holds data, and does nothing",
+    "processes.no_common_disk": "it is at work in processes of their own, and asked in their tests",
     "processes.addressable": "it is at work in processes of their own, and asked in their tests",
     "processes.calls": "it shows no verdict",
     "processes.worker": "it is a process of its own, and asked in its tests",
