@@ -134,6 +134,9 @@ class Sandbox(LoggingConfigurable):
         """
         if not (works() and filters()):
             return None
+        # a child has its own empty /tmp, which would hide a Python that is installed below it
+        if any(str(prefix).startswith(f"{f}/") for prefix in prefixes() for f in SCRATCH_FOLDERS):
+            return None
         walled = self.command(command, environment, reader=reader, forks=True)
         setting = Setting(filter_bytes(), SCRATCH_FOLDERS, self.scratch)
         return SERVERS.get(walled, environment, setting)
