@@ -1,4 +1,4 @@
-"""How arrays that several processes returned differ from those that were asked for."""
+"""Differences between arrays that several processes returned and those that were asked for."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from autograder.judge.comparing_values import Wrong
 from autograder.judge.scaled_values import in_words
 
 NEAR: Final = 1e-5
-"""How far off a value may be, as a share of the largest."""
+"""The most that a value may be off, as a share of the largest."""
 
 
 def how_values_differ(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Wrong | None:

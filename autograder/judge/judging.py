@@ -163,7 +163,7 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
 
 
 def _is_needless_by_hand(requirement: Requirement, finding: Finding) -> bool:
-    """Whether a collective by hand stands where the compiler is to add what is needed."""
+    """Check for a collective by hand where the compiler is to add what is needed."""
     by_hand = finding.diagnosis.endswith(" by hand")
     return isinstance(requirement, Requests) and not requirement.mapped and by_hand
 

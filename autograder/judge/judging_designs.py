@@ -23,7 +23,7 @@ from autograder.layouts import Layout
 from autograder.programs import BFLOAT16, LaidOut
 
 NEAR: Final = 2e-6
-"""How far off a change may be that is a multiple of the right one, as a share of the largest."""
+"""The most that a change may be off from a multiple of the right one, as a share of the largest."""
 
 ALL_OF_IT = 1.03
 """Up to how many times its share a device works that repeats nothing: XLA counts a little more."""
@@ -103,7 +103,7 @@ def _of_changes(requirement: Designs, runs: Sequence[Run], values: Finding) -> F
 
 
 def _factor_of_changes(requirement: Designs, runs: Sequence[Run]) -> float | None:
-    """What all changes have been multiplied by, where it is one number in every case."""
+    """Find the factor that all changes were multiplied by, where it is one number in every case."""
     factors = []
     for draws, ran in runs:
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
@@ -125,7 +125,7 @@ def _in_one(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _is_reduced_again(requirement: Designs, runs: Sequence[Run]) -> bool:
-    """Whether each device's change is the sum, or the mean, of the changes of several devices.
+    """Check whether each device's change is the sum or mean of the changes of several devices.
 
     Each device has its piece of the gradient, and these pieces are of different parameters.
     """

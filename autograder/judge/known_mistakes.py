@@ -1,4 +1,4 @@
-"""Which of an exercise's known mistakes explains what a program gave."""
+"""Find the known mistake of an exercise that explains what a program gave."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,11 +17,11 @@ from autograder.judge.running_programs import Run
 from autograder.programs import Ran
 
 ROUGH, EXACT = 1, 2
-"""How well a mistake explains a result."""
+"""Degrees to which a mistake explains a result; 0 is not at all."""
 
 
 def known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
-    """The known mistake that explains what every program gave; the most exact one goes first."""
+    """Find the known mistake that explains what every program gave, preferring an exact match."""
     roughly = None
     for diagnosis, mistaken in requirement.mistakes.items():
         likeness = min(
@@ -40,7 +40,7 @@ def _likeness(
     draws: list[list[np.ndarray]],
     ran: Ran,
 ) -> int:
-    """How well a mistake explains what a program gave for every draw of its inputs.
+    """Grade how well a mistake explains what a program gave for every draw of its inputs.
 
     A rough likeness counts only where it tells the mistake from what is right: of a matrix with a
     large diagonal, the small numbers beside it are lost in that.
@@ -63,6 +63,6 @@ def _likeness(
 
 
 def is_finite(output: Any) -> bool:
-    """Whether an array has no infinity and no NaN."""
+    """Check whether an array has no infinity and no NaN."""
     wide = np.complex128 if np.iscomplexobj(output) else np.float64
     return bool(np.isfinite(np.asarray(output, wide)).all())

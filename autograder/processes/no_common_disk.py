@@ -13,7 +13,7 @@ class NoCommonDiskError(ShortError, OSError):
 
 
 REFUSED_WRITES: Final[list[NoCommonDiskError]] = []
-"""What was raised in this process for files; `tempfile` catches it, and raises another error."""
+"""The errors raised in this process for files: `tempfile` catches them and raises others."""
 
 
 def refuse_to_write(event: str, arguments: tuple[Any, ...]) -> None:

@@ -378,7 +378,7 @@ ELSEWHERE = {
     "exercises.other_courses": "it is done when the exercises are loaded",
     "exercises.requirements_on_processes": "it holds data, and does nothing",
     "exercises.requirements_on_values": "it holds data, and does nothing",
-    "processes.no_common_disk": "it is at work in processes of their own, and asked in their tests",
+    "processes.no_common_disk": "it is at work in processes of their own, and asked in its tests",
     "processes.addressable": "it is at work in processes of their own, and asked in their tests",
     "processes.calls": "it shows no verdict",
     "processes.worker": "it is a process of its own, and asked in its tests",

@@ -344,7 +344,7 @@ def _own_rows(A: Any, B: Any) -> Any:  # noqa: N803
 
 
 def _scattered_first(A: Any, B: Any) -> Any:  # noqa: N803
-    """What comes of a reduce-scatter of A's blocks, and a matmul with what each device has of B."""
+    """Multiply a reduce-scatter of A's blocks by each device's block of B: the steps exchanged."""
     n = _lengths(A)[0]
     total = sum(np.split(A, n, axis=1))
     return np.concatenate([a @ b for a, b in zip(np.split(total, n), np.split(B, n), strict=True)])

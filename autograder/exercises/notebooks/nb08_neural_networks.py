@@ -324,19 +324,19 @@ def _deep_gradient(W: Any, X: Any, Y: Any, tanh: bool = True) -> Any:  # noqa: N
 
 
 def _of_own_examples(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
-    """What comes of each device's rows of the gradient being those of its own examples' mean."""
+    """Give each device's rows of the gradient as its own examples alone would make them."""
     n = {n * own: n for n, *_, own in DEEP}[len(X)]
     grads = [_deep_gradient(W, *part) for part in zip(np.split(X, n), np.split(Y, n), strict=True)]
     return np.concatenate([np.split(g, n, axis=1)[i] for i, g in enumerate(grads)], axis=1)
 
 
 TIMES: Final = ("devices", "once", "share")
-"""How often gradients are counted in which each device divides by its own examples, or by all, and
-which are then added up or averaged over the devices."""
+"""Whether the devices' rows are added up where each device divides by its own number of examples,
+added up where each divides by the number of all, or averaged in the second case."""
 
 
 def _of_blocks_mixed(W: Any, X: Any, Y: Any, times: str) -> Any:  # noqa: N803
-    """What comes of reducing the devices' rows of the gradient once more, as if they were alike."""
+    """Give every device the sum or the mean of all devices' rows of the gradient."""
     n = {n * own: n for n, *_, own in DEEP}[len(X)]
     gradient = _deep_gradient(W, X, Y)
     mixed = np.add.reduce(np.split(gradient, n, axis=1))

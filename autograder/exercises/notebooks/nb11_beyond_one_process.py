@@ -279,7 +279,7 @@ def _refilled(case: ProcessCase) -> tuple[np.ndarray]:
 
 
 def _added_up(case: ProcessCase, holders: Sequence[range]) -> tuple[np.ndarray]:
-    """What comes of adding up what each of these groups of devices holds, zeros elsewhere."""
+    """Add up each group's blocks, with zeros wherever a group holds nothing."""
     array = case.given[0]
     indices = jax.NamedSharding(case.mesh(), jax.P(*array.spec)).devices_indices_map(array.shape)
     count = np.zeros(array.shape, np.float32)
@@ -436,7 +436,7 @@ def _from_the_start(case: ProcessCase) -> np.ndarray:
 
 
 def _gradients_for_weights(case: ProcessCase) -> np.ndarray:
-    """What comes of taking each gradient for the new weights."""
+    """Train with each gradient taken for the new weights."""
     w = case.given[1].values().astype(np.float64)
     for batch in _batches_of(case):
         x, y = batch[:, :4], batch[:, 4]

@@ -77,7 +77,7 @@ class Row:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether it was due, and was never handed in."""
+        """Check whether it was due and was never handed in."""
         return self.state == "missing" and self.due is not None
 
     @property

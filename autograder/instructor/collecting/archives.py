@@ -134,7 +134,7 @@ class Archive:
             raise ArchiveError(f"{path.name} cannot be read as a zip file: {why}.") from None
 
     def uploader(self, name: PurePosixPath) -> str:
-        """Who has uploaded a file of the archive that was taken."""
+        """Name whoever uploaded a file of the archive, as far as the file's name says it."""
         return uploader(name, self.around)
 
     def _outer(self, archive: zipfile.ZipFile) -> Iterator[Found]:

@@ -70,7 +70,7 @@ def owned(name: PurePosixPath) -> Owned | None:
 
 
 def folder_around(names: Iterable[PurePosixPath]) -> int:
-    """How many folders are around all that is in an archive: none, or one."""
+    """Count the folders around all that is in an archive: none, or one."""
     first = {name.parts[0] if len(name.parts) > 2 else "" for name in names}
     return int(len(first) == 1 and first != {""})
 

@@ -45,7 +45,7 @@ class SandboxedKernel(LocalProvisioner):
 
     @property
     def is_machines_fault(self) -> bool:
-        """Whether it was killed for something that it did not do, such as a busy machine."""
+        """Check whether it was killed for something that it did not do, such as a busy machine."""
         return self.watch is not None and self.watch.is_machines_fault
 
     @property

@@ -40,7 +40,7 @@ MAX_MESSAGE_BYTES: Final = 2**16
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What every child of a server is given.
+    """The settings that every child of a server gets.
 
     Attributes:
         filter: the filter of system calls, as the kernel takes it.
@@ -54,7 +54,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a task ended.
+    """The end of a task.
 
     Attributes:
         status: its exit status; minus the signal's number where a signal ended it.
@@ -66,7 +66,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 Task = Callable[[Sequence[str]], None]
-"""What a child does, with the arguments of the request; standard input and output are its own."""
+"""A child's work, given the arguments of the request; it has its own standard input and output."""
 
 
 def serve(control: socket.socket, task: Task) -> None:
@@ -121,7 +121,7 @@ def _supervise(
 
 
 def _ending_of(child: int, ending: int) -> Ended:
-    """How a child ends; it is killed where nobody waits for that at the other end of a socket."""
+    """Wait for a child to end; kill it where nobody at the other end of a socket waits any more."""
     alive = os.pidfd_open(child)
     waiting = select.poll()
     waiting.register(alive, select.POLLIN)

@@ -19,13 +19,13 @@ import msgspec
 from autograder.instructor.walls.fork_server import MAX_MESSAGE_BYTES, Ended, Setting
 
 MAX_SERVERS: Final = 2
-"""How many servers are kept: one for each course's notebook that is being graded."""
+"""The most servers that are kept: there is one for each notebook that is being graded."""
 
 START_SECONDS: Final = 120
-"""How long a server has to import everything and enter a sandbox, on a busy machine."""
+"""Time for a server to import everything and enter a sandbox, on a busy machine."""
 
 MAX_OUTPUT_BYTES: Final = 2**26
-"""How much of a task's output is read."""
+"""The most that is read of a task's output."""
 
 
 class Finished(msgspec.Struct, frozen=True):

@@ -9,12 +9,13 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from autograder.instructor import walls
-from autograder.instructor.walls import Sandbox, environment
+from autograder.instructor.walls import Sandbox, environment, sandbox
 from autograder.instructor.walls import warm_process as warming
 from autograder.instructor.walls.fork_server import Setting
 
@@ -295,6 +296,12 @@ def test_where_a_server_was_killed_another_one_judges():
     (after,) = walls.judge_apart([case])
     assert after == before
     assert servers
+
+
+def test_where_python_is_below_a_childs_own_folders_there_is_no_server(monkeypatch):
+    """Each child has an empty /tmp, in which it would not find its modules any more."""
+    monkeypatch.setattr(sandbox, "prefixes", lambda: [Path("/usr"), Path("/tmp/course/.venv")])
+    assert Sandbox().warm([sys.executable, "-c", "pass"], environment()) is None
 
 
 def test_without_namespaces_in_namespaces_each_judge_is_a_process_of_its_own(monkeypatch):

@@ -1,4 +1,4 @@
-"""What a class's designs hold and take, where an exercise is about trading memory for time."""
+"""The designs of a class, by time and memory, in exercises that trade one for the other."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -165,7 +165,7 @@ def _assignment(
 def _who(
     rows: Sequence[Row], failures: Sequence[Failure], names: Mapping[str, str]
 ) -> dict[str, Sequence[str]]:
-    """Who handed in, who is late and so on, each with what there is to say of them.
+    """List who handed in, who is late and so on, with a remark on each where there is one.
 
     Args:
         rows: how the submissions of an assignment stand.
