@@ -92,7 +92,7 @@ def give(room, name, student="ann", **what):
 
 def table(room, file):
     """The lines of a CSV, by student, or by student and exercise."""
-    with (room.root / "grading" / file).open(newline="") as lines:
+    with (room.root / "grading" / file).open(newline="", encoding="utf-8-sig") as lines:
         rows = [SimpleNamespace(**row) for row in csv.DictReader(lines)]
     return {(r.student, r.exercise) if hasattr(r, "exercise") else r.student: r for r in rows}
 
