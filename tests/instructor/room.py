@@ -19,8 +19,9 @@ from sqlalchemy.exc import SAWarning
 from autograder.devices import environment
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring import answered, bank
-from autograder.instructor.calibration import calibrate, fingerprint
+from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
+from autograder.instructor.pipeline import fingerprint
 from tests.conftest import ROOT
 
 ASSIGNMENT = "01_sharding_basics"

@@ -6,22 +6,6 @@ says why not. From how long the solution took comes how long a submission may ta
 two compiled need not be compiled again.
 """
 
-from autograder.instructor.calibration import fingerprint
-from autograder.instructor.calibration.basis import JUDGED, Basis, of_grades
 from autograder.instructor.calibration.calibration import CalibrationError, calibrate
-from autograder.instructor.calibration.compiled_before import compiled_before
-from autograder.instructor.calibration.time_limits import time_limit, usual_seconds
-from autograder.instructor.calibration.versions import versions
 
-__all__ = [
-    "JUDGED",
-    "Basis",
-    "CalibrationError",
-    "calibrate",
-    "compiled_before",
-    "fingerprint",
-    "of_grades",
-    "time_limit",
-    "usual_seconds",
-    "versions",
-]
+__all__ = ["CalibrationError", "calibrate"]

@@ -13,11 +13,15 @@ import msgspec
 from traitlets.config import Config
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.calibration import fingerprint
 from autograder.instructor.calibration.answers_in_reach import answers_in_reach
-from autograder.instructor.calibration.compiled_before import keep
-from autograder.instructor.calibration.time_limits import Calibration, memory, remembered
 from autograder.instructor.calibration.trial_grading import Graded, Trial, TrialError
+from autograder.instructor.pipeline import (
+    Calibration,
+    fingerprint,
+    keep_compiled,
+    memory,
+    remembered,
+)
 from autograder.instructor.walls import ExposedError
 
 ALMOST: Final = 1e-6
@@ -70,7 +74,7 @@ def calibrate(
     troubles = list(_of_solution(solution)) or list(_of_released(released))
     if troubles:
         raise _refused(assignment, " ".join(troubles))
-    keep(trial.compiled, Path(coursedir.root), assignment, state)
+    keep_compiled(trial.compiled, Path(coursedir.root), assignment, state)
     file.write_bytes(msgspec.json.encode(Calibration(state, solution.seconds, solution.cells)))
 
 

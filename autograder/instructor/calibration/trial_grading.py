@@ -1,8 +1,7 @@
 """An assignment's own two notebooks, graded as anybody's are, in a little course of their own.
 
-The one with solutions and the one that was released are handed in by two students of these names.
-nbgrader does with them what it does with every submission, by the same configuration, but for
-where it reads and writes; so the class's gradebook hears nothing of it.
+The assignment is released into a gradebook of its own, so the class's hears nothing of it. Then the
+notebook with solutions and the one that was released are graded as every submission is.
 """
 
 import copy
@@ -10,20 +9,27 @@ import logging
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import nbformat
-from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.course import NAMESPACE, reason
+from autograder.instructor.pipeline import (
+    Record,
+    State,
+    facts_of,
+    grade,
+    submission_in,
+    write_anew,
+)
 
 SOLUTION: Final = "solution"
 RELEASED: Final = "released"
@@ -90,8 +96,6 @@ class Trial:
             **kept,
             "db_url": f"sqlite:///{self.folder / 'gradebook.db'}",
             "release_directory": str(within / "release"),
-            "submitted_directory": str(within / "submitted"),
-            "autograded_directory": str(within / "autograded"),
             "student_id": "*",
             "student_id_exclude": "",
             "notebook_id": "*",
@@ -116,45 +120,44 @@ class Trial:
         return solution, self._graded(RELEASED, self.real.release_directory)
 
     def _graded(self, student: str, directory: str) -> Graded:
-        """Hand in what a directory of the real course has for the assignment, and grade it."""
+        """Grade what a directory of the real course has for the assignment."""
         source = Path(self.real.format_path(directory, ".", self.assignment))
         if not source.is_dir():
             raise TrialError(f"There is no folder {source.relative_to(self.real.root)}.")
-        shutil.copytree(
-            source,
-            self.coursedir.format_path(
-                self.coursedir.submitted_directory, student, self.assignment
-            ),
-            ignore=shutil.ignore_patterns(*self.real.ignore),
-        )
+        facts = facts_of(self.coursedir, self.api.config, self.assignment)
+        there = [name for name in facts.seconds if (source / f"{name}.ipynb").exists()]
+        handed_in = submission_in(source, student, self.assignment, there, self.real.ignore)
         began = time.monotonic()
-        done = self.api.autograde(self.assignment, student, force=True, create=True)
-        if not done["success"]:
-            raise TrialError(f"The {student} notebook cannot be graded: {reason(done)}")
+        done = grade(handed_in, facts)
         seconds = round(time.monotonic() - began, 3)
-        folder = Path(
-            self.coursedir.format_path(
-                self.coursedir.autograded_directory, student, self.assignment
-            )
-        )
-        notebooks = {path.name: nbformat.read(path, 4) for path in sorted(folder.glob("*.ipynb"))}
+        if done.record.state is not State.GRADED:
+            why = done.record.why.removeprefix("grading failed. ")
+            raise TrialError(f"The {student} notebook cannot be graded: {why}")
+        folder = self.folder / "autograded" / student / self.assignment
+        folder.mkdir(parents=True)
+        for name, text in done.notebooks.items():
+            write_anew(folder / f"{name}.ipynb", text.encode())
+        notebooks = {
+            f"{name}.ipynb": nbformat.reads(text, 4) for name, text in done.notebooks.items()
+        }
         return Graded(
-            scores=dict(self._scores(student)),
+            scores=dict(_scores(done.record, notebooks.values())),
             error=next((e for n in notebooks.values() for e in _errors(n, student)), ""),
             seconds=seconds,
             cells={name: _seconds(notebook) for name, notebook in notebooks.items()},
             notebooks=[(folder / name).relative_to(self.real.root) for name in notebooks],
         )
 
-    def _scores(self, student: str) -> Iterator[tuple[str, tuple[float, float]]]:
-        """What each cell has earned that nobody needs to look at."""
-        with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            submission = gradebook.find_submission(self.assignment, student)
-            for notebook in submission.notebooks:
-                written = {cell.name for cell in notebook.notebook.solution_cells}
-                for grade in notebook.grades:
-                    if grade.cell.cell_type == "code" and grade.name not in written:
-                        yield grade.name, (grade.auto_score or 0.0, grade.max_score)
+
+def _scores(record: Record, notebooks: Iterable[Any]) -> Iterator[tuple[str, tuple[float, float]]]:
+    """What each cell has earned that nobody needs to look at, and its points."""
+    found = {
+        name: score for each in record.notebooks.values() for name, score in each.scores.items()
+    }
+    for cell in (cell for notebook in notebooks for cell in notebook.cells):
+        about = cell.metadata.get("nbgrader", {})
+        if about.get("grade") and cell.cell_type == "code" and not about.get("solution"):
+            yield about["grade_id"], (found[about["grade_id"]] or 0.0, about["points"])
 
 
 def _make_gradebook(path: Path) -> None:

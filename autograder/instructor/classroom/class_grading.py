@@ -1,23 +1,34 @@
 """Grade what is to be graded of a class: workers make the grades, and this process enters them."""
 
+import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
-from autograder.instructor.calibration import Basis, usual_seconds
-from autograder.instructor.classroom.entering import entered
 from autograder.instructor.classroom.handed_in_alike import alike, fingerprint
 from autograder.instructor.classroom.how_far import HowFar
 from autograder.instructor.classroom.schedulers import warning_of
 from autograder.instructor.classroom.side_by_side import Pair, Workers, graded
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.classroom.what_changed import Bases
-from autograder.instructor.course import Course, printable
-from autograder.instructor.nbgrader_plugins import CarefulAutograde
-from autograder.instructor.worker import Facts, Outcome, Submission, submission_in
+from autograder.instructor.course import Course, printable, reason
+from autograder.instructor.nbgrader_plugins import enter
+from autograder.instructor.pipeline import (
+    Basis,
+    Facts,
+    Outcome,
+    Record,
+    State,
+    Submission,
+    facts_of,
+    submission_in,
+    usual_seconds,
+)
 
 
 def grade_submissions(
@@ -74,22 +85,25 @@ class _Post:
 
     def __init__(self, course: Course, bases: Bases) -> None:
         self.course, self.bases = course, bases
-        about = course.api
-        self.autograde = CarefulAutograde(coursedir=about.coursedir, parent=about)
-        self.rests_on: dict[Pair, Basis] = {}
-        self.sent: dict[Pair, str] = {}
+        self.facts = functools.cache(
+            functools.partial(facts_of, course.api.coursedir, course.api.config)
+        )
+        self.sent: dict[Pair, tuple[str, Basis]] = {}
 
     def handed_in(self, student: str, assignment: str) -> tuple[Submission, Facts]:
         """What a worker is sent."""
         self.sent.pop((student, assignment), None)  # what was read before is not what is sent
-        self.rests_on[student, assignment] = self.bases.now(student, assignment)
-        facts = self.autograde.facts(assignment)
-        folder = self.course.submitted / student / assignment
+        self.sent.pop((student, assignment), None)  # what was read before is not what is sent
+        basis, facts = self.bases.now(student, assignment), self.facts(assignment)
+        submission = self._read(student, assignment)
+        self.sent[student, assignment] = fingerprint(submission), basis
+        return submission, facts
+
+    def _read(self, student: str, assignment: str) -> Submission:
+        facts, folder = self.facts(assignment), self.course.submitted / student / assignment
         there = [name for name in facts.seconds if (folder / f"{name}.ipynb").exists()]
         ignored = self.course.api.coursedir.ignore
-        submission = submission_in(folder, student, assignment, there, ignored)
-        self.sent[student, assignment] = fingerprint(submission)
-        return submission, facts
+        return submission_in(folder, student, assignment, there, ignored)
 
     def is_as(self, other: Pair, pair: Pair) -> bool:
         """Whether somebody's submission is now what another's was when it was sent."""
@@ -97,16 +111,43 @@ class _Post:
             self.handed_in(*other)
         except Exception:  # it is told of in its turn
             return False
-        return self.sent[other] == self.sent.get(pair)
+        return pair in self.sent and self.sent[other][0] == self.sent[pair][0]
 
     def entered(self, pair: Pair, found: Outcome) -> Failure | None:
         """Enter what became of a submission; an error costs no other."""
+        student, assignment = pair
+        _, basis = self.sent.get(pair, ("", None))  # it may be that it could not even be read
+        record = msgspec.structs.replace(found.record, basis=basis)
+        if record.state is not State.GRADED:
+            return self._not_graded(pair, found, basis)
         try:
-            basis = self.rests_on.pop(pair, None)
-            return entered(self.course, self.bases, *pair, basis, found)
+            submission, facts = self._read(student, assignment), self.facts(assignment)
+            enter(self.course, submission, facts, dataclasses.replace(found, record=record))
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
-            return Failure(*pair, why, theirs=False)
+            return Failure(student, assignment, why, theirs=False)
+        done = self.course.api.generate_feedback(assignment, student, force=True)
+        if done["success"]:
+            return None
+        return Failure(student, assignment, f"no feedback page. {reason(done)}", theirs=False)
+
+    def _not_graded(self, pair: Pair, found: Outcome, basis: Basis | None) -> Failure:
+        """Keep why it has no grade; one that the same submission has stands until it has another.
+
+        What would fail again is not tried again by itself.
+        """
+        records, record = self.bases.records, found.record
+        theirs = record.state is State.BROKEN
+        tried = basis if found.is_final and not theirs else None
+        failure = Failure(*pair, record.why, theirs, is_kept=tried is not None)
+        if self.bases.was_graded(*pair) and not theirs:
+            before = records.get(*pair)
+            if before is not None:
+                kept = msgspec.structs.replace(before, again=True, tried=tried, why=record.why)
+                records.write(*pair, kept)
+        else:
+            records.write(*pair, Record(record.state, record.why, tried=tried, again=True))
+        return failure
 
 
 def _about(found: Outcome, failure: Failure | None, same_as: str) -> dict[str, Any]:
@@ -114,8 +155,8 @@ def _about(found: Outcome, failure: Failure | None, same_as: str) -> dict[str, A
     about: dict[str, Any] = {}
     if same_as:
         about["same_as"] = same_as
-    elif found.work:
-        about["seconds"] = found.work.seconds
+    elif found.record.state is State.GRADED:
+        about["seconds"] = found.record.seconds
     if found.where and not same_as:
         about["worker"] = found.where
     if failure is not None:

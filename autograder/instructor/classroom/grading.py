@@ -28,13 +28,19 @@ from autograder.instructor.course import (
     readable,
     zone_of,
 )
-from autograder.instructor.nbgrader_plugins import outdate
+from autograder.instructor.nbgrader_plugins import withdraw_scores
 from autograder.instructor.pages import About, ungraded_page, write_page
 
 HERE: Final = Workers()
 """Workers on this machine, one for each of its cores."""
 
 UNRELEASED: Final = "nothing of it is graded until its notebook can be released; see below."
+
+NOT_AGAIN: Final = (
+    "This was so when it was last tried, and nothing has changed since, so it was not tried again. "
+    "AGAIN=1 does so."
+)
+"""What is said of a submission that could not be graded, and would not be now."""
 
 NOTHING_HANDED_IN: Final = (
     "Nothing has been handed in yet. Put notebooks in "
@@ -83,6 +89,8 @@ def grade_class(
         for failure in failures:
             if failure.theirs:
                 _tell(course, failure)
+            if failure.theirs or (failure.is_kept and not failure.was_graded):
+                withdraw_scores(course, failure.student, failure.assignment)
         failures = report(course, console, failures, choice)
         for why in unreleased.values():
             console.print(printable(why), markup=False, highlight=False)
@@ -141,6 +149,9 @@ def _grade_all(
         found = not_judged.get((student, assignment))
         if found is not None or not (again or bases.changed(student, assignment)):
             return found
+        why = "" if again else bases.failed_before(student, assignment)
+        if why:
+            return Failure(student, assignment, f"{why} {NOT_AGAIN}", theirs=False, is_kept=True)
         why = refusal(assignment)
         if why:
             ours = Failure(student, assignment, why, theirs=False)
@@ -153,7 +164,7 @@ def _grade_all(
     yield from _failures(choice.of(course.submissions()), failure)
     if again:  # so that whoever stops it can go on with what is left
         for pair in to_grade:
-            course.forget(*pair)
+            bases.records.mark(*pair)
     yield from grade_submissions(course, console, bases, to_grade, workers)
     yield from broken(course, [pair for pair in course.submissions() if not choice.has(*pair)])
 
@@ -197,7 +208,6 @@ def _tell(course: Course, failure: Failure) -> None:
     page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
     folder = course.feedback / failure.student / failure.assignment
     write_page(folder / f"{failure.assignment}.html", page)
-    outdate(course.autograded / failure.student / failure.assignment)
 
 
 def _name(course: Course, student: str) -> str:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from autograder.instructor.classroom.side_by_side import Pair
-from autograder.instructor.worker import Facts, Submission
+from autograder.instructor.pipeline import Facts, Submission
 
 
 def alike(

@@ -10,7 +10,8 @@ import msgspec
 
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.submission_states import Row
-from autograder.instructor.course import Course, kept_verdicts
+from autograder.instructor.course import Course
+from autograder.instructor.pipeline import Records
 from autograder.judge import Finding, Verdict, lesson_on
 
 STATES: Final = ("right", "partly", "wrong", "unanswered", "waiting")
@@ -73,11 +74,13 @@ class Submission:
 
 def kept_answers(course: Course, rows: Sequence[Row]) -> list[Submission]:
     """The graded submissions among some rows, with what is kept of them."""
-    found = []
+    found, records = [], Records(course.records)
     for row in rows:
         if row.graded:
+            record = records.get(row.student, row.assignment)
+            graded = record.notebooks.get(row.assignment) if record is not None else None
+            verdicts = graded.verdicts_by_exercise() if graded is not None else {}
             folder = course.autograded / row.student / row.assignment
-            verdicts = kept_verdicts(folder, row.assignment)
             found.append(Submission(row, verdicts, folder / f"{row.assignment}.ipynb"))
     return found
 

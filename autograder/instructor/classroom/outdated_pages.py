@@ -10,7 +10,7 @@ from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.course import Course, printable, reason, zone_of
 from autograder.instructor.gradebook import shown_grades
-from autograder.instructor.nbgrader_plugins import is_behind
+from autograder.instructor.pages import shown_by
 
 MOST_NAMED: Final = 20
 """How many pages a sentence names."""
@@ -29,9 +29,8 @@ def outdated_pages(
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
             now = shown_grades(gradebook, assignment, zone)
             for student in (s for s, a in submissions if a == assignment):
-                graded = course.autograded / student / assignment
-                pages = course.feedback / student / assignment
-                if pages.exists() and is_behind(graded, now.get(student)):
+                page = course.feedback / student / assignment / f"{assignment}.html"
+                if student in now and shown_by(page) != now[student]:
                     yield student, assignment
 
 

@@ -9,14 +9,14 @@ from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.grading import broken
 from autograder.instructor.classroom.judging_again import (
     Graded,
-    UnreadableEvidenceError,
+    evidence_of,
     judge_again,
-    whole_evidence,
 )
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roll_call import check_class_files
 from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import Course, printable
+from autograder.instructor.pipeline import Records, UnreadableRecordError
 
 NOTHING_GRADED: Final = "Nothing has been graded yet, so there is nothing to judge again."
 
@@ -35,7 +35,7 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
     """
     with course.alone():
         check_class_files(course)
-        if not any(course.autograded.glob("*/*/")):
+        if not any(Records(course.records).all()):
             console.print(NOTHING_GRADED, highlight=False)
             return 0
         return _regrade_all(course, console, choice)
@@ -67,11 +67,12 @@ def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
 
 
 def kept(course: Course, console: Console) -> Iterator[Graded]:
-    """Every graded notebook, where the evidence of all of its submission is there."""
-    for folder in sorted(course.autograded.glob("*/*")):
-        student, assignment = folder.parent.name, folder.name
+    """Every graded submission whose evidence can be read."""
+    for student, assignment in Records(course.records).all():
         try:
-            yield from whole_evidence(course, student, assignment)
-        except UnreadableEvidenceError as error:
+            found = evidence_of(course, student, assignment)
+            if found is not None:
+                yield found
+        except UnreadableRecordError as error:
             said = f"{student}, {assignment} is not judged again: {error}"
             console.print(printable(said), markup=False)

@@ -197,7 +197,7 @@ def _outdated(course: Course, rows: Sequence[Row]) -> dict[str, list[Row]]:
         pair = row.student, row.assignment
         if not row.graded:
             continue
-        if course.has_forgotten(*pair):
+        if bases.records.is_marked(*pair):
             found.setdefault("Grading these anew was stopped, or failed", []).append(row)
         elif bases.is_graded(*pair) and (changed := bases.changed(*pair)):
             found.setdefault(f"Since these were graded, {told(changed)}", []).append(row)
@@ -209,7 +209,7 @@ def _unknown(course: Course, rows: Sequence[Row]) -> Iterator[Row]:
     bases = Bases(course)
     for row in rows:
         pair = row.student, row.assignment
-        if row.graded and bases.then(*pair) is None and not course.has_forgotten(*pair):
+        if row.graded and bases.then(*pair) is None and not bases.records.is_marked(*pair):
             yield row
 
 

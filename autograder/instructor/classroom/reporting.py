@@ -17,7 +17,7 @@ from autograder.instructor.classroom.roll_call import missing, settle, timed
 from autograder.instructor.classroom.submission_states import Mark, standing
 from autograder.instructor.classroom.ungraded import Failure, told
 from autograder.instructor.course import Course, printable
-from autograder.instructor.nbgrader_plugins import kept_notes
+from autograder.instructor.pipeline import Records
 
 
 def report(
@@ -66,10 +66,12 @@ def report(
         console.print(Text(sentence))
         if about:
             console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
+    records = Records(course.records)
     for row in rows:
-        for note in kept_notes(course.autograded / row.student / row.assignment, row.assignment):
-            if row.graded:
-                console.print(Text(printable(f"{row.student}, {row.assignment}: {note}")))
+        record = records.get(row.student, row.assignment) if row.graded else None
+        graded = record.notebooks.get(row.assignment) if record is not None else None
+        for note in graded.notes if graded is not None else ():
+            console.print(Text(printable(f"{row.student}, {row.assignment}: {note}")))
         for name, mark in row.marks.items():
             if mark.stands:
                 said = f"{row.student}, {row.assignment}: {name} {_standing(mark)}"

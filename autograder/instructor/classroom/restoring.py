@@ -16,7 +16,8 @@ from autograder.instructor.gradebook import (
     shown,
     shown_grades,
 )
-from autograder.instructor.nbgrader_plugins import has_other_scores
+from autograder.instructor.pages import shown_by
+from autograder.instructor.pipeline import Records
 
 
 def list_backups(course: Course, console: Console) -> int:
@@ -78,12 +79,13 @@ def restore(course: Course, console: Console, file: Path) -> int:
 
 def _forget_what_is_not_in(copy: str, course: Course) -> int:
     """Have those submissions graded again whose grades a gradebook has not; how many now are."""
-    submissions = course.submissions()
+    submissions, records = course.submissions(), Records(course.records)
     with Gradebook(copy, course.api.coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
             there = shown_grades(gradebook, assignment, "")
             for student in (s for s, a in submissions if a == assignment):
-                folder = course.autograded / student / assignment
-                if folder.is_dir() and has_other_scores(folder, there.get(student)):
-                    course.forget(student, assignment, wholly=True)
-    return sum(course.has_forgotten(*pair) for pair in submissions)
+                page = course.feedback / student / assignment / f"{assignment}.html"
+                seen, then = shown_by(page), there.get(student)
+                if seen is None or then is None or seen.scores != then.scores:
+                    records.forget(student, assignment)
+    return sum(records.is_marked(*pair) for pair in submissions)

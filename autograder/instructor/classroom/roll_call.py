@@ -10,6 +10,7 @@ from autograder.instructor.classroom.roster import Person, enter_roster, read_ro
 from autograder.instructor.classroom.submission_states import Row
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import Times, settle_lateness, times_of
+from autograder.instructor.pipeline import State
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,6 @@ def missing(facts: Facts, rows: Sequence[Row], now: datetime) -> Iterator[Row]:
         for person in facts.people:
             if (person.id, assignment) not in there:
                 until = facts.due_for(person.id, assignment)
-                state = "missing" if until is None or until < now else "awaited"
+                state = State.MISSING if until is None or until < now else State.AWAITED
                 points = facts.points.get(assignment, 0.0)
                 yield Row(person.id, assignment, state, points=points, due=until)

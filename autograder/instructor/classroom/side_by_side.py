@@ -15,7 +15,15 @@ from distributed import Client, Future, KilledWorker, get_worker, wait
 
 from autograder.instructor import walls
 from autograder.instructor.classroom.schedulers import on_this_machine, standing
-from autograder.instructor.worker import Facts, Outcome, Submission, outcome
+from autograder.instructor.pipeline import (
+    Facts,
+    Outcome,
+    Record,
+    State,
+    Submission,
+    failed,
+    grade,
+)
 
 AHEAD: Final = 2
 """How many submissions are on their way to each worker, so that none waits for the writer."""
@@ -36,6 +44,8 @@ LOST: Final = (
     "grading failed. The scheduler, or the last of its workers, was lost before this was done. "
     "What was graded is kept; grade again when they are back, or without them."
 )
+
+DEADLY: Final = "grading failed. Workers died while they did."
 
 Pair = tuple[str, str]
 """A student, and an assignment that they handed in."""
@@ -95,15 +105,15 @@ def _here(
 ) -> Outcome:
     """Grade a submission in this process."""
     try:
-        return outcome(*handed_in(student, assignment))
+        return grade(*handed_in(student, assignment))
     except Exception as error:
-        return _failed(error)
+        return failed(error)
 
 
-def one_at_a_time(submission: Submission, facts: Facts, walled: bool) -> Outcome:
+def one_at_a_time(submission: Submission, facts: Facts, sandboxed: bool) -> Outcome:
     """What a worker does."""
     with ONE_AT_A_TIME:
-        return replace(outcome(submission, facts, walled), where=get_worker().address)
+        return replace(grade(submission, facts, sandboxed), where=get_worker().address)
 
 
 def unpacked(packed: bytes) -> Any:
@@ -141,7 +151,7 @@ class _Grading:
                 yield pair, found
         for pair in deadly:
             for _, found in self._all(deque([pair]), 1):
-                yield pair, found or Outcome(None, "grading failed. Workers died while they did.")
+                yield pair, found or _not_graded(DEADLY)
 
     def _all(self, waiting: deque[Pair], ahead: int) -> Iterator[tuple[Pair, Outcome | None]]:
         """Grade these, and say of each what became of it; nothing where its workers died of it."""
@@ -171,7 +181,7 @@ class _Grading:
             packed = cloudpickle.dumps((one_at_a_time, *self.handed_in(*pair), walls.works()))
             future = self.client.submit(unpacked, packed, pure=False)
         except Exception as error:
-            return _failed(error)
+            return failed(error)
         self.running[future] = pair
         return None
 
@@ -183,7 +193,7 @@ class _Grading:
 
     def _lost(self, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Outcome]]:
         self.running.clear()
-        yield from ((pair, Outcome(None, LOST)) for pair in pairs)
+        yield from ((pair, _not_graded(LOST)) for pair in pairs)
 
 
 def _result(future: Future[Outcome]) -> Outcome | None:
@@ -194,10 +204,10 @@ def _result(future: Future[Outcome]) -> Outcome | None:
     except KilledWorker:
         return None
     except CancelledError:  # as all are when a scheduler has gone
-        return Outcome(None, LOST)
+        return _not_graded(LOST)
     except Exception as error:
-        return _failed(error)
+        return failed(error)
 
 
-def _failed(error: Exception) -> Outcome:
-    return Outcome(None, f"grading failed. {type(error).__name__}: {error}")
+def _not_graded(why: str) -> Outcome:
+    return Outcome(Record(State.FAILED, why), is_final=False)

@@ -1,6 +1,7 @@
 """Grades that rest on something that has changed since, though nothing new was handed in."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,13 +10,13 @@ from rich.console import Console
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.judging_again import (
     Graded,
-    UnreadableEvidenceError,
+    evidence_of,
     judge_again,
-    whole_evidence,
 )
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.classroom.what_changed import Bases, only_judging, told
 from autograder.instructor.course import Course, cannot_be_taken
+from autograder.instructor.pipeline import UnreadableRecordError
 
 POINTS: Final = frozenset({"points"})
 """Where no more than these has changed, the same judge would say the same of the same evidence."""
@@ -27,14 +28,14 @@ class Stale:
 
     Attributes:
         changed: the names of what has changed of what it rests on.
-        evidence: what to judge, where that is enough; else it is run again. Where only points
-            have changed, the verdicts that were kept are with it, and nothing is judged.
+        evidence: what to judge, where that is enough; None where it is run again. Where only
+            points have changed, it has no cases, and nothing is judged.
     """
 
     student: str
     assignment: str
     changed: frozenset[str]
-    evidence: tuple[Graded, ...]
+    evidence: Graded | None
 
 
 def stale_grades(course: Course, bases: Bases, choice: Choice = EVERYTHING) -> Iterator[Stale]:
@@ -44,17 +45,11 @@ def stale_grades(course: Course, bases: Bases, choice: Choice = EVERYTHING) -> I
             continue
         changed = bases.changed(student, assignment)
         if changed and "submission" not in changed:
-            evidence = _evidence(course, student, assignment) if only_judging(changed) else ()
-            if changed == POINTS:
-                evidence = tuple(each.with_kept_verdicts() for each in evidence)
+            evidence = None
+            if only_judging(changed):
+                with suppress(UnreadableRecordError):
+                    evidence = evidence_of(course, student, assignment, changed != POINTS)
             yield Stale(student, assignment, changed, evidence)
-
-
-def _evidence(course: Course, student: str, assignment: str) -> tuple[Graded, ...]:
-    try:
-        return whole_evidence(course, student, assignment)
-    except UnreadableEvidenceError:
-        return ()
 
 
 def say_why(console: Console, stale: Sequence[Stale]) -> None:
@@ -90,11 +85,7 @@ def judge_stale(
     for one in judged:
         if refused[one.assignment]:
             yield Failure(one.student, one.assignment, refused[one.assignment], theirs=False)
-    graded = [each for one in judged if not refused[one.assignment] for each in one.evidence]
-    wrong: dict[tuple[str, str], str] = {}
+    graded = [one.evidence for one in judged if one.evidence and not refused[one.assignment]]
     for again in judge_again(course, bases, graded, all_pages=True):
-        pair = again.graded.student, again.graded.assignment
-        wrong[pair] = wrong.get(pair) or again.why
-    for pair, why in wrong.items():
-        if why:
-            yield Failure(*pair, why, theirs=False)
+        if again.why:
+            yield Failure(again.graded.student, again.graded.assignment, again.why, theirs=False)

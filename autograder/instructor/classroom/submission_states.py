@@ -10,6 +10,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from autograder.exercises import BY_GRADE_ID, NOTEBOOKS
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.course import Course, readable
+from autograder.instructor.pipeline import State
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,7 @@ class Row:
     A submission that has no grade of its own has no marks, whatever an earlier one earned.
 
     Attributes:
-        state: `graded`, `broken` or `failed`; `waiting`, where it was handed in and nothing of it
-            has been graded yet; `missing`, where somebody of the roster has handed in nothing, and
-            `awaited`, where it is not due yet.
+        state: what has become of it.
         marks: of each graded cell, by the number of an exercise, or else by the cell's name.
         score: nbgrader's own total of them, before what is taken off for being late.
         points: the most that there is.
@@ -61,7 +60,7 @@ class Row:
 
     student: str
     assignment: str
-    state: str
+    state: State
     marks: dict[str, Mark] = field(default_factory=dict)
     score: float = 0.0
     points: float = 0.0
@@ -73,17 +72,17 @@ class Row:
     @property
     def is_handed_in(self) -> bool:
         """Whether there is anything."""
-        return self.state not in ("missing", "awaited")
+        return self.state not in (State.MISSING, State.AWAITED)
 
     @property
     def is_overdue(self) -> bool:
         """Check whether it was due and was never handed in."""
-        return self.state == "missing" and self.due is not None
+        return self.state is State.MISSING and self.due is not None
 
     @property
     def graded(self) -> bool:
         """Whether it has a grade of its own."""
-        return self.state == "graded"
+        return self.state is State.GRADED
 
     @property
     def total(self) -> float:
@@ -107,19 +106,21 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
     for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
         failure = failed.get((student, assignment))
         if failure is not None:
-            yield Row(readable(student), assignment, "broken" if failure.theirs else "failed")
+            yield Row(
+                readable(student), assignment, State.BROKEN if failure.theirs else State.FAILED
+            )
             continue
         try:
             submission = gradebook.find_submission(assignment, student)
         except MissingEntry:
             submission = None
         if submission is None or _is_unfinished(course, submission):
-            yield Row(readable(student), assignment, "waiting")
+            yield Row(readable(student), assignment, State.WAITING)
             continue
         yield Row(
             student,
             assignment,
-            "graded",
+            State.GRADED,
             dict(_marks(submission)),
             round(submission.score, 4),
             submission.max_score,

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from autograder.instructor.calibration import JUDGED, Basis, fingerprint, of_grades
-from autograder.instructor.course import ANEW, Course
+from autograder.instructor.course import Course
+from autograder.instructor.pipeline import JUDGED, Basis, Records, fingerprint, of_grades
 
 ALL: Final = frozenset(Basis.__struct_fields__)
 
@@ -34,6 +34,7 @@ class Bases:
 
     def __init__(self, course: Course, unreleased: Collection[str] = ()) -> None:
         self.course, self.unreleased = course, unreleased
+        self.records = Records(course.records)
         self.of_assignment = functools.cache(functools.partial(of_grades, course.api.coursedir))
 
     def now(self, student: str, assignment: str) -> Basis:
@@ -42,15 +43,22 @@ class Bases:
         return msgspec.structs.replace(self.of_assignment(assignment), submission=submission)
 
     def then(self, student: str, assignment: str) -> Basis | None:
-        """What a grade rests on; None where there is no grade with a page, or nothing is known."""
+        """What a grade rests on; None where there is no grade, or it is to be made anew."""
+        record = self.records.get(student, assignment)
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
-        page = self.course.feedback / student / assignment / f"{assignment}.html"
-        if not (graded.exists() and page.exists()):
+        if record is None or record.again or not graded.exists():
             return None
+        return record.basis
+
+    def failed_before(self, student: str, assignment: str) -> str:
+        """Why just this could not be graded when it was last tried; empty where it was not."""
+        record = self.records.get(student, assignment)
+        if record is None or record.tried is None:
+            return ""
         try:
-            return msgspec.json.decode(self.course.remembered(student, assignment), type=Basis)
-        except msgspec.MsgspecError:  # there is nothing, or it is from an earlier version
-            return None
+            return record.why if record.tried == self.now(student, assignment) else ""
+        except OSError:
+            return ""
 
     def changed(self, student: str, assignment: str) -> frozenset[str]:
         """The names of what has changed since the grade was made; all, where there is none."""
@@ -68,15 +76,15 @@ class Bases:
 
     def was_graded(self, student: str, assignment: str) -> bool:
         """Whether what is handed in now was graded, of the same points, though it is to be anew."""
+        record = self.records.get(student, assignment)
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
-        remembered = self.course.remembered(student, assignment).removeprefix(ANEW)
-        try:
-            then = msgspec.json.decode(remembered, type=Basis)
-            now = self.now(student, assignment)
-        except (msgspec.MsgspecError, OSError):
+        if record is None or record.basis is None or not graded.exists():
             return False
-        same = ("submission", "cells", "points")
-        return graded.exists() and not then.changed(now) & {*same}
+        try:
+            now = self.now(student, assignment)
+        except OSError:
+            return False
+        return not record.basis.changed(now) & {"submission", "cells", "points"}
 
     def is_of_now(self, student: str, assignment: str, submission: str) -> bool:
         """Whether what was handed in now is a submission that is known in a few letters."""
@@ -89,10 +97,6 @@ class Bases:
         """Whether it is known that a grade's evidence is of something else than is asked now."""
         then = self.then(student, assignment)
         return then is not None and then.plans != self.of_assignment(assignment).plans
-
-    def remember(self, student: str, assignment: str, basis: Basis) -> None:
-        """Keep what a grade rests on that has just been made, and its page."""
-        self.course.remember(student, assignment, msgspec.json.encode(basis).decode())
 
     def _handed_in(self, student: str, assignment: str) -> str:
         return fingerprint.of_submission(self.course.submitted / student / assignment)

@@ -2,7 +2,7 @@
 
 In: a folder with `nbgrader_config.py`. Out: `Course`; why a submission cannot be taken, before
 anything of it is copied, opened or run; its notebook, read and written anew by a process of its
-own; and the verdicts that are kept beside a graded one.
+own.
 """
 
 from autograder.instructor.course.class_file import (
@@ -14,12 +14,9 @@ from autograder.instructor.course.class_file import (
     zone_of,
 )
 from autograder.instructor.course.course import (
-    ANEW,
-    BY_NBGRADER,
     NAMESPACE,
     Course,
     ReleaseError,
-    memory_in,
     reason,
 )
 from autograder.instructor.course.files_beside import EXCHANGED, is_taken, left_out
@@ -36,14 +33,11 @@ from autograder.instructor.course.reading_apart import (
     read_apart,
 )
 from autograder.instructor.course.stopping import STATUSES, STOPPED, stoppable
-from autograder.instructor.course.verdicts_beside import keep_verdicts, kept_verdicts
 from autograder.instructor.course.written_tables import WrittenTableError, read_table
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
-    "ANEW",
     "BASE64",
-    "BY_NBGRADER",
     "EXCHANGED",
     "MOST_BYTES",
     "MOST_PICTURED",
@@ -68,10 +62,7 @@ __all__ = [
     "cannot_be_taken",
     "in_words",
     "is_taken",
-    "keep_verdicts",
-    "kept_verdicts",
     "left_out",
-    "memory_in",
     "near",
     "printable",
     "read_apart",

@@ -24,12 +24,6 @@ class ReleaseError(RuntimeError):
 NAMESPACE: Final = "shardlings"
 """What is ours stands under this name in nbconvert's resources, and in a cell's metadata."""
 
-BY_NBGRADER: Final = "graded by nbgrader: "
-"""What stands before what is remembered of a grade of which only the submission is known."""
-
-ANEW: Final = "to be graded anew: "
-"""What stands before all that is remembered of a grade that is to be made anew."""
-
 HELD: set[Path] = set()
 """The roots of the courses whose grades this process holds."""
 
@@ -50,6 +44,7 @@ class Course:
         self.autograded = self.grading / "autograded"
         self.feedback = self.grading / "feedback"
         self.backups = self.grading / "backups"
+        self.records = self.grading / "records"
 
     @cached_property
     def api(self) -> Any:
@@ -72,37 +67,6 @@ class Course:
         known = set(self.assignments())
         handed_in = self.submitted.glob("*/*")
         return sorted((f.parent.name, f.name) for f in handed_in if isdir(f) and f.name in known)
-
-    def remembered(self, student: str, assignment: str) -> str:
-        """What `remember` was last told of a submission, after `ANEW` if it was forgotten since.
-
-        It is empty where there is nothing.
-        """
-        place = self._memory(student, assignment)
-        return place.read_text() if place.exists() else ""
-
-    def remember(self, student: str, assignment: str, fingerprint: str) -> None:
-        """Keep, beside a graded submission, which one it was that was graded."""
-        place = self._memory(student, assignment)
-        beside = place.with_name(f".{place.name}.new")
-        beside.write_text(fingerprint)
-        beside.replace(place)  # so that it is there wholly, or not at all
-
-    def forget(self, student: str, assignment: str, wholly: bool = False) -> None:
-        """Note that a submission is to be graded anew, whatever its grade rests on.
-
-        Args:
-            student: who handed it in.
-            assignment: what they handed in.
-            wholly: note also that the graded notebook is none of which the gradebook has scores.
-        """
-        remembered = self.remembered(student, assignment)
-        if remembered and (wholly or not self.has_forgotten(student, assignment)):
-            self.remember(student, assignment, ANEW if wholly else ANEW + remembered)
-
-    def has_forgotten(self, student: str, assignment: str) -> bool:
-        """Whether a submission that has a grade is to be graded anew."""
-        return self.remembered(student, assignment).startswith(ANEW)
 
     @contextmanager
     def alone(self, url: str = "") -> Iterator[None]:
@@ -138,9 +102,6 @@ class Course:
         """What lies among the submissions and is none, in sentences."""
         return list(misplaced(self.submitted, self.assignments()))
 
-    def _memory(self, student: str, assignment: str) -> Path:
-        return memory_in(self.autograded / student / assignment, assignment)
-
     def release(self, assignment: str) -> None:
         """Make the notebook that students open, and enter its cells into the gradebook.
 
@@ -158,11 +119,6 @@ class Course:
         except ReleaseError as error:
             return str(error)
         return ""
-
-
-def memory_in(graded: Path, assignment: str) -> Path:
-    """Of a folder with a graded submission, the file that says what its grade rests on."""
-    return graded / f"{assignment}.graded"
 
 
 def reason(done: dict[str, str]) -> str:

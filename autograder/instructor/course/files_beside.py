@@ -22,9 +22,6 @@ NAMED: Final = 5
 EXCHANGED: Final = ("timestamp.txt", "submission_secret.txt")
 """What nbgrader's exchange writes beside a notebook: no student is to, and it is no answer."""
 
-OURS: Final = (".evidence.json", ".verdicts.json", ".graded", ".note", ".shown")
-"""What names of files end with that grading leaves beside a graded notebook, and reads there."""
-
 
 def is_taken(name: Path) -> bool:
     """Whether a file of this name, from the submission's folder on, is copied.
@@ -33,8 +30,7 @@ def is_taken(name: Path) -> bool:
     written. A file whose name begins with one is nothing that an exercise needs, and patterns of
     files take it or leave it.
     """
-    last = name.name.lower()
-    if last.startswith(".") or last.endswith(OURS):
+    if name.name.startswith("."):
         return False
     return name.suffix.lower() in TAKEN and not any("." in folder for folder in name.parts[:-1])
 
@@ -48,5 +44,5 @@ def left_out(names: Sequence[Path]) -> str:
     return (
         f"Not everything beside the notebook was taken: {some}{more} had to stay away. Files are "
         f"taken whose names end with {', '.join(sorted(TAKEN))}, and do not begin with a dot, in "
-        f"folders whose names have no dot. Names that end with {' or '.join(OURS[:2])} are ours."
+        f"folders whose names have no dot."
     )

@@ -14,12 +14,12 @@ from autograder.instructor.nbgrader_plugins.careful_autograde import CarefulAuto
 from autograder.instructor.nbgrader_plugins.careful_exchange import cannot_fetch, no_exchange
 from autograder.instructor.nbgrader_plugins.careful_release import CarefulGenerateAssignment
 from autograder.instructor.nbgrader_plugins.configuration import configure
-from autograder.instructor.nbgrader_plugins.current_feedback import (
-    has_other_scores,
-    is_behind,
-    outdate,
+from autograder.instructor.nbgrader_plugins.entering import (
+    enter,
+    enter_again,
+    enter_judged,
+    withdraw_scores,
 )
-from autograder.instructor.nbgrader_plugins.entering_work import enter_work
 from autograder.instructor.nbgrader_plugins.judge_evidence import (
     JudgeEvidence,
     NotGradedError,
@@ -27,14 +27,12 @@ from autograder.instructor.nbgrader_plugins.judge_evidence import (
 )
 from autograder.instructor.nbgrader_plugins.lateness import (
     Times,
-    enter_times,
     settle_lateness,
     times_of,
 )
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 from autograder.instructor.nbgrader_plugins.publish import Publish
 from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
-from autograder.instructor.worker import kept_notes
 
 __all__ = [
     "CaptureEvidence",
@@ -49,16 +47,14 @@ __all__ = [
     "Times",
     "cannot_fetch",
     "configure",
-    "enter_times",
-    "enter_work",
-    "has_other_scores",
-    "is_behind",
+    "enter",
+    "enter_again",
+    "enter_judged",
     "keep_printable",
-    "kept_notes",
     "no_exchange",
-    "outdate",
     "published",
     "settle_lateness",
     "times_of",
+    "withdraw_scores",
     "write_verdict",
 ]

@@ -19,7 +19,6 @@ from traitlets.config import Config
 from autograder import devices, evidence
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor import walls
-from autograder.instructor.calibration import compiled_before, time_limit
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.kernels import (
     MESSAGE,
@@ -34,7 +33,7 @@ from autograder.instructor.kernels import (
     shorten_error,
 )
 from autograder.instructor.nbgrader_plugins.stopped_execute import StoppedExecute
-from autograder.instructor.worker import is_told
+from autograder.instructor.pipeline import compiled_before, is_told, time_limit
 
 FILES_BESIDE: Final = "--InteractiveShellApp.exec_lines=__import__('sys').path.append('')"
 """Files beside a notebook can be imported, but never in place of what others import."""

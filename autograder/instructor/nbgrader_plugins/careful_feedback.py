@@ -1,12 +1,13 @@
 """Feedback pages, made by one template: by `nbgrader generate_feedback`, Formgrader and `make`.
 
-Everything that a page says is kept: the graded notebook, the verdicts beside it, and what the
-gradebook has. So a page is made at once, and whenever it is asked for; it is written only where it
-has become another one.
+Everything that a page says is kept: the graded notebook, its record, and what the gradebook has.
+So a page is made at once, and whenever it is asked for; it is written only where it has become
+another one.
 """
 
 import filecmp
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,22 @@ from typing import Any
 import nbformat
 from nbgrader.api import Gradebook
 from nbgrader.apps import api, generatefeedbackapp
-from nbgrader.converters import NbGraderException
+from nbgrader.converters import GenerateFeedback, NbGraderException
 
 from autograder.instructor.course import (
     EXCHANGED,
     ClassError,
     Course,
     in_words,
-    kept_verdicts,
     zone_of,
 )
-from autograder.instructor.nbgrader_plugins.current_feedback import CurrentFeedback
+from autograder.instructor.gradebook import shown_grades
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 from autograder.instructor.pages import About, Given, feedback_page, write_page
-from autograder.instructor.worker import is_told, kept_notes
+from autograder.instructor.pipeline import GradedNotebook, Records, is_told
 
 
-class CarefulFeedback(CurrentFeedback):
+class CarefulFeedback(GenerateFeedback):
     """Makes pages that ask for nothing elsewhere, and writes those that are new."""
 
     def start(self) -> None:
@@ -40,9 +40,9 @@ class CarefulFeedback(CurrentFeedback):
             NbGraderException: the class's file, which says in which zone its times are, is wrong.
         """
         keep_printable(self.log)
-        course = Course(Path(self.coursedir.root))
+        self.course = Course(Path(self.coursedir.root))
         try:
-            self.zone = zone_of(course.grading, course.assignments())
+            self.zone = zone_of(self.course.grading, self.course.assignments())
         except ClassError as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
@@ -50,10 +50,7 @@ class CarefulFeedback(CurrentFeedback):
 
     def init_destination(self, assignment_id: str, student_id: str) -> bool:
         """Whether a submission's pages are to be made: whatever pages there are already."""
-        if student_id in (self.coursedir.student_id_exclude or "").split(","):
-            return False
-        self.look_up(assignment_id, student_id)
-        return True
+        return student_id not in (self.coursedir.student_id_exclude or "").split(",")
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
         """Copy what `nbgrader release_feedback` needs, where it is not there yet."""
@@ -80,14 +77,20 @@ class CarefulFeedback(CurrentFeedback):
             Path(notebook_filename),
             Path(self._format_dest(about["assignment"], about["student"])),
         )
+        record = Records(self.course.records).get(about["student"], about["assignment"])
+        found = record.notebooks.get(about["notebook"]) if record is not None else None
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            page = _page(gradebook, path, about, self.zone)
+            page = _page(gradebook, path, about, self.zone, found or GradedNotebook())
         is_new = write_page(folder / f"{path.stem}.html", page)
         self.log.info("%s %s", "Wrote" if is_new else "Nothing is new in", folder / path.stem)
 
 
-def _page(gradebook: Any, path: Path, about: Any, zone: tzinfo) -> Any:
+def _page(
+    gradebook: Any, path: Path, about: Any, zone: tzinfo, found: GradedNotebook
+) -> Callable[[datetime], str]:
     """The page of a graded notebook."""
+    # first: what is changed while it is made will be seen the next time
+    shown = shown_grades(gradebook, about["assignment"], str(zone), about["student"])
     graded = nbformat.read(path, 4)
     book = gradebook.find_submission_notebook(
         about["notebook"], about["assignment"], about["student"]
@@ -112,15 +115,16 @@ def _page(gradebook: Any, path: Path, about: Any, zone: tzinfo) -> Any:
         " ".join(filter(None, (student.first_name, student.last_name))),
         _in_utc(submission.timestamp),
         book.late_submission_penalty or 0.0,
-        tuple(kept_notes(path.parent, path.stem)),
+        found.notes,
         book.score,
         book.max_score,
         _in_utc(submission.duedate),
         in_words(submission.total_seconds_late),
         zone,
+        shown.get(about["student"]),
     )
     cells = [cell for cell in graded.cells if not is_told(cell)]
-    return feedback_page(facts, cells, given, comments, kept_verdicts(path.parent, path.stem))
+    return feedback_page(facts, cells, given, comments, found.verdicts_by_exercise())
 
 
 def _in_utc(time: datetime | None) -> datetime | None:

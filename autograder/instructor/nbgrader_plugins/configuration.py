@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from nbgrader.preprocessors import (
-    AssignLatePenalties,
     CheckCellMetadata,
     ClearHiddenTests,
     ClearMarkScheme,
@@ -43,7 +42,6 @@ from autograder.instructor.nbgrader_plugins.judge_evidence import JudgeEvidence
 from autograder.instructor.nbgrader_plugins.lateness import LatePenalty
 from autograder.instructor.nbgrader_plugins.publish import Publish
 from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
-from autograder.instructor.nbgrader_plugins.save_together import SaveTogether
 from autograder.instructor.nbgrader_plugins.saved_cells import GatherCells
 from autograder.instructor.pages import FILTERS
 
@@ -87,11 +85,6 @@ def configure(c: Any, root: Path) -> None:
         # nbgrader copies what is not ignored into the release, and to where submissions run.
         "*.md",
         "bank.py",
-        "*.evidence.json",
-        "*.verdicts.json",
-        "*.graded",
-        "*.note",
-        "*.shown",
     ]
 
     # The line above the stub is `name = ...`, so an unsolved notebook runs to its end.
@@ -126,9 +119,7 @@ def configure(c: Any, root: Path) -> None:
         JudgeEvidence,
         IgnorePattern,
         LimitOutput,
-        SaveTogether,  # in place of nbgrader's SaveAutoGrades
-        AssignLatePenalties,
-        CheckCellMetadata,
+        CheckCellMetadata,  # scores and penalties are entered by `entering.py`
     ]
 
     c.AssignLatePenalties.plugin_class = LatePenalty

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -13,12 +12,11 @@ from traitlets import Float
 
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID, Exercise, find
-from autograder.instructor.calibration import compiled_before
-from autograder.instructor.course import NAMESPACE, keep_verdicts
+from autograder.instructor.course import NAMESPACE
 from autograder.instructor.kernels import NotObservedError, is_observed, observe_apart
 from autograder.instructor.nbgrader_plugins.capture_evidence import Died, published
+from autograder.instructor.pipeline import compiled_before, is_told
 from autograder.instructor.walls import SECONDS, Case, Sandbox, encode, judge_apart
-from autograder.instructor.worker import add_note, is_told
 from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_text
 from autograder.notebook import NotJudged
 
@@ -93,10 +91,10 @@ class JudgeEvidence(NbGraderPreprocessor):
         if heard["died"] is not None:
             above = sum(map(is_told, nb.cells[:1]))
             _say_what_did_not_run(nb.cells[max(heard["died"].cell, 0) + above :])
-        self._keep(cases, verdicts.values(), resources)
-        if heard["died"] is not None:
-            folder = Path(resources["metadata"]["path"])
-            add_note(folder, resources["nbgrader"]["notebook"], heard["died"].told)
+        encoded = [case for case in map(encode, cases) if case is not None]
+        heard["evidence"] = b"[" + b",".join(encoded) + b"]"
+        heard["verdicts"] = verdicts
+        heard["notes"] = [] if heard["died"] is None else [heard["died"].told]
         return nb, resources
 
     def _observed(self, cases: list[Case]) -> list[Case]:
@@ -123,15 +121,6 @@ class JudgeEvidence(NbGraderPreprocessor):
         with Gradebook(about["db_url"]) as gradebook:
             notebook = gradebook.find_notebook(about["notebook"], about["assignment"])
             return {cell.name: cell.max_score for cell in notebook.grade_cells}
-
-    def _keep(self, cases: list[Case], verdicts: Iterable[Verdict], resources: Any) -> None:
-        """Leave beside the graded notebook what it can be judged again from, and shown."""
-        folder = Path(resources["metadata"]["path"])
-        keep_verdicts(folder, resources["nbgrader"]["notebook"], verdicts)
-        path = folder / f"{resources['nbgrader']['notebook']}.evidence.json"
-        path.unlink(missing_ok=True)
-        encoded = [case for case in map(encode, cases) if case is not None]
-        path.write_bytes(b"[" + b",".join(encoded) + b"]")
 
 
 def _evidence(exercise: Exercise, cell: Any, nb: Any) -> Any:
@@ -204,10 +193,15 @@ def _nothing_handed_in(
     )
 
 
+def score_of(verdict: Verdict, points: float) -> float:
+    """What a verdict earns, of so many points."""
+    return round(verdict.score * points, 4)
+
+
 def write_verdict(cell: Any, verdict: Verdict, points: float) -> None:
     """Replace a graded cell's outputs: what it printed, the verdict, the score."""
     printed = "".join(o.text for o in cell.outputs if o.output_type == "stream")
-    score = round(verdict.score * points, 4)
+    score = score_of(verdict, points)
     cell.outputs = [
         *([new_output("stream", name="stdout", text=printed)] if printed else []),
         new_output(

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from nbgrader.api import Gradebook
 from nbgrader.apps import api
 from nbgrader.plugins import LateSubmissionPlugin
@@ -145,56 +144,43 @@ def check_times(about: Any, believed: bool) -> None:
     Times(Course(Path(about.root)), believed)
 
 
-def enter_times(about: Any, believed: bool, assignment: str, student: str) -> None:
-    """Tell the gradebook of one submission when it was due, and made.
-
-    Args:
-        about: nbgrader's `CourseDirectory` of the course.
-        believed: whether the `timestamp.txt` beside it is believed, too.
-        assignment: what was handed in.
-        student: by whom.
-
-    Raises:
-        ClassError: what the class's files say cannot be understood.
-    """
-    times = Times(Course(Path(about.root)), believed)
-    with Gradebook(about.db_url, about.course_id) as gradebook:
-        times.enter(gradebook.find_submission(assignment, student))
-        gradebook.db.commit()
-
-
 def settle_lateness(course: Course) -> None:
     """Bring times and penalties of all that is in the gradebook in step with the class's files.
 
-    Nothing is graded for it. Penalties are nbgrader's own business, and made anew also where a
-    score has become another since, by hand say.
+    Nothing is graded for it. A penalty is made anew also where a score has become another since, by
+    hand say.
 
     Raises:
         ClassError: what the class's files say cannot be understood.
     """
     times, about = times_of(course), course.api.coursedir
-    late: list[tuple[str, str]] = []
     with Gradebook(about.db_url, about.course_id) as gradebook:
         for each in (each for a in gradebook.assignments for each in a.submissions):
             times.enter(each)
             if each.total_seconds_late > 0 or each.late_submission_penalty:
-                late.append((each.student_id, each.assignment.name))
+                assign_penalties(each, course.api.config)
         gradebook.db.commit()
-    for pair in late:
-        _assign(course, *pair)
 
 
-def _assign(course: Course, student: str, assignment: str) -> None:
-    """Have nbgrader find the penalty of each notebook of a submission."""
-    about = course.api.coursedir
-    with Gradebook(about.db_url, about.course_id) as gradebook:
-        names = [book.name for book in gradebook.find_submission(assignment, student).notebooks]
-    late = AssignLatePenalties(config=course.api.config)
-    for name in names:
-        resources = {
-            "student": student, "assignment": assignment, "notebook": name, "db_url": about.db_url,
-        }  # fmt: skip
-        late.preprocess(nbformat.v4.new_notebook(), {"nbgrader": resources})
+def assign_penalties(submission: Any, config: Any) -> None:
+    """Find what is taken off of each notebook of a submission for being late.
+
+    Args:
+        submission: nbgrader's, whose times and scores are entered; nothing is committed.
+        config: the course's, which says by which plugin; it is nbgrader's own way to find it.
+    """
+    assigning = AssignLatePenalties(config=config)
+    assigning.init_plugin()
+    seconds = submission.total_seconds_late
+    for notebook in submission.notebooks:
+        notebook.late_submission_penalty = None
+        if seconds > 0:
+            taken_off = assigning.plugin_inst.late_submission_penalty(
+                submission.student_id, notebook.score, seconds
+            )
+            if taken_off is not None:
+                taken_off = assigning._check_late_penalty(notebook, taken_off)
+            notebook.late_submission_penalty = taken_off
 
 
 def _naive(when: datetime) -> datetime:

@@ -5,12 +5,33 @@ wrong. So it makes everything elsewhere, on the same disk, and never sees what t
 """
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 def place(graded: Path) -> Path:
     """Where something is made that is to take a folder's place."""
     return graded.with_name(f".{graded.name}.making")
+
+
+@contextmanager
+def making(graded: Path, with_all: bool) -> Iterator[Path]:
+    """Have what is made within take a folder's place, or leave that folder as it is.
+
+    Args:
+        graded: the folder; it need not be there.
+        with_all: whether what is made begins with what is in that folder.
+
+    Raises:
+        OSError: it cannot take its place.
+    """
+    made = begin(graded, with_all)
+    try:
+        yield made
+        take_place(graded)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def begin(graded: Path, with_all: bool) -> Path:

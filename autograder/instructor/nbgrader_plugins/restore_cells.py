@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 
@@ -13,8 +13,9 @@ class RestoreCells(NbGraderPreprocessor):
     nbgrader believes a submission's own word on whether a cell is graded, by whom and for how many
     points, and stops at a cell that is there twice or not at all. Here a cell is known by its
     `grade_id`, or, where an editor dropped its metadata, by its cell id, which is the same; a
-    second cell of that name, or one of an unknown name, becomes an ordinary cell; and a check that
-    is missing is added at the end. `OverwriteCells`, which comes after this, restores sources.
+    second cell of that name, or one of an unknown name, becomes an ordinary cell; and a graded cell
+    that is missing, be it a check, an essay or a task that was added since, is added at the end.
+    `OverwriteCells`, which comes after this, restores sources.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
@@ -51,9 +52,9 @@ class RestoreCells(NbGraderPreprocessor):
             if name in missing:
                 cell.metadata["nbgrader"] = missing.pop(name)
         for name, metadata in missing.items():
-            if metadata["grade"] and metadata["cell_type"] == "code":
-                cell = new_code_cell(sources[name], metadata={"nbgrader": metadata})
-                nb.cells.append(cell)
+            if metadata["grade"] or metadata["task"]:
+                new = new_code_cell if metadata["cell_type"] == "code" else new_markdown_cell
+                nb.cells.append(new(sources[name], metadata={"nbgrader": metadata}))
         return nb, resources
 
 

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from pygments.formatters import HtmlFormatter
 
 from autograder.instructor.course import printable
+from autograder.instructor.gradebook import Shown
 from autograder.instructor.pages.page_policies import FEEDBACK
 from autograder.instructor.pages.results import Given, Raised, is_judged, results
 from autograder.instructor.pages.shown_cells import raised, shown_cell
@@ -45,6 +46,7 @@ class About:
         due: when it was due for this student, where that is known.
         how_late: how much later it was handed in, in words.
         zone: in which the page's times are.
+        shows: what of the gradebook the page shows, in a few letters; None where it has no grade.
     """
 
     student: str
@@ -59,6 +61,7 @@ class About:
     due: datetime | None = None
     how_late: str = ""
     zone: tzinfo = UTC
+    shows: Shown | None = None
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from autograder.instructor.gradebook import Shown
+
 WRITTEN: Final = re.compile(r'<meta name="date" content="([^"]{10,40})">')
 """Where a page says since when it has been as it is."""
 
-WHERE: Final = 500
-"""Within how many characters from a page's beginning it says that."""
+SHOWS: Final = re.compile(r'<meta name="grades" content="(\w{64}) (\w{64})">')
+"""Where a page says what of the gradebook it shows."""
+
+WHERE: Final = 1000
+"""Within how many characters from a page's beginning it says these."""
 
 
 def write_page(path: Path, page: Callable[[datetime], str]) -> bool:
@@ -48,3 +53,13 @@ def _since(page: str) -> datetime | None:
         return datetime.fromisoformat(found[1]) if found else None
     except ValueError:
         return None
+
+
+def shown_by(page: Path) -> Shown | None:
+    """What of the gradebook a page shows; None where there is none, or it shows no grade."""
+    try:
+        with page.open("rb") as file:
+            found = SHOWS.search(file.read(WHERE).decode(errors="replace"))
+    except OSError:
+        return None
+    return Shown(*found.groups()) if found else None

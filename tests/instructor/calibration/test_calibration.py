@@ -13,16 +13,12 @@ from rich.console import Console
 
 import autograder
 from autograder.instructor import walls
-from autograder.instructor.calibration import (
-    CalibrationError,
-    calibrate,
-    fingerprint,
-    time_limit,
-)
+from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.calibration.trial_grading import Trial, TrialError
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
+from autograder.instructor.pipeline import fingerprint, time_limit
 from autograder.instructor.walls import sandbox
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
@@ -31,6 +27,7 @@ from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
 NO_PACKAGE = """
+from autograder.instructor.pipeline import fingerprint, time_limit
 from autograder.instructor.walls import sandbox
 sandbox._packages_in = lambda folder: []
 """

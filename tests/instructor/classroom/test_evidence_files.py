@@ -1,4 +1,4 @@
-"""Files that are called like kept evidence, or hold what nobody could have handed in."""
+"""Records that cannot be read, and files beside a graded notebook that are called like one."""
 
 import io
 
@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from autograder.evidence import Evidence, Unanswered, to_json
-from autograder.instructor.classroom import judging_again, regrading, stale_grades
+from autograder.instructor.classroom import regrading
 from autograder.instructor.course import Course
+from autograder.instructor.pipeline import GradedNotebook, Record, Records, State, record
 from autograder.instructor.walls import Case
 
 ASSIGNMENT = "04_communication_cost"
@@ -21,8 +22,11 @@ def course(tmp_path):
     for student in ("bob", "cleo"):
         folder = course.autograded / student / ASSIGNMENT
         folder.mkdir(parents=True)
+        (folder / f"{ASSIGNMENT}.ipynb").write_text("{}")
         case = Case("4.8", to_json(Evidence("4.8", {"layout": Unanswered()})), 1)
-        (folder / f"{ASSIGNMENT}.evidence.json").write_bytes(msgspec.json.encode((case,)))
+        found = GradedNotebook(evidence=msgspec.Raw(msgspec.json.encode((case,))))
+        kept = Record(State.GRADED, notebooks={ASSIGNMENT: found})
+        Records(course.records).write(student, ASSIGNMENT, kept)
     return course
 
 
@@ -34,28 +38,34 @@ def kept(course):
     return students, " ".join(said.file.getvalue().split())
 
 
-@pytest.mark.parametrize("name", [".e.evidence.json", "data.evidence.json", ".EVIDENCE.JSON"])
+@pytest.mark.parametrize("name", [".e.json", "records.json", f"{ASSIGNMENT}.evidence.json"])
 def test_what_a_student_calls_evidence_is_not_read(course, name):
     folder = course.autograded / "cleo" / ASSIGNMENT
-    expected = stale_grades._evidence(course, "cleo", ASSIGNMENT)
     for written in (b"[]", b"[" * 20_000):
         (folder / name).write_bytes(written)
         assert kept(course) == (["bob", "cleo"], "")
-        assert stale_grades._evidence(course, "cleo", ASSIGNMENT) == expected
 
 
-@pytest.mark.parametrize(
-    ("written", "why"),
-    [(b'[{"evidence":' + b"[" * 20_000, "nested too deeply"), (b"[]", "larger than 1 bytes")],
-)
-def test_evidence_that_no_one_could_have_handed_in_costs_nobody_else(
-    course, monkeypatch, written, why
-):
-    path = course.autograded / "cleo" / ASSIGNMENT / f"{ASSIGNMENT}.evidence.json"
-    path.write_bytes(written)
-    if written == b"[]":
-        monkeypatch.setattr(judging_again, "LARGEST", 1)
+DAMAGED = {
+    "nested": (b'{"state":"graded","notebooks":{"n":{"scores":' + b"[" * 20_000, ""),
+    "cut off": (b'{"state":"graded"', "Input data was truncated"),
+    "another form": (b'{"state":"graded","form":2}', "Invalid enum value 2"),
+    "another state": (b'{"state":"splendid"}', "Invalid enum value 'splendid'"),
+    "large": (b"{}", "is larger than 1 bytes"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_record_that_is_damaged_costs_nobody_else(course, monkeypatch, damage):
+    written, why = DAMAGED[damage]
+    Records(course.records).path("cleo", ASSIGNMENT).write_bytes(written)
+    if damage == "large":
+        monkeypatch.setattr(record, "MAX_BYTES", 1)
+        assert kept(course)[0] == []
+        return
     students, said = kept(course)
-    assert f"cannot be read: It is {why}" in said
-    assert "cleo" not in students
-    assert stale_grades._evidence(course, "cleo", ASSIGNMENT) == ()
+    assert (
+        f"cleo, {ASSIGNMENT} is not judged again: {ASSIGNMENT}.json cannot be read: {why}" in said
+    )
+    assert students == ["bob"]
+    assert Records(course.records).get("cleo", ASSIGNMENT) is None

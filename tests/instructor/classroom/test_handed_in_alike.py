@@ -2,12 +2,12 @@
 
 import pytest
 
-from autograder.instructor import worker
+from autograder.instructor import pipeline
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import class_grading
 from autograder.instructor.classroom.class_grading import _Post
 from autograder.instructor.classroom.handed_in_alike import alike, fingerprint
-from autograder.instructor.worker import Submission
+from autograder.instructor.pipeline import Submission
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, log, scores, tiny_class
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -66,7 +66,7 @@ def test_who_cannot_be_read_any_more_costs_nobody_who_handed_in_the_same(tmp_pat
         if read.count("ann") == 2:  # when it is sent, and not when it is compared
             read.append("ann")
             raise PermissionError("closed")
-        return worker.submission_in(folder, student, *others)
+        return pipeline.submission_in(folder, student, *others)
 
     monkeypatch.setattr(class_grading, "submission_in", submission_in)
     assert main(["--root", str(root), "grade"]) == 1

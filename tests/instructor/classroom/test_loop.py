@@ -3,10 +3,12 @@
 import re
 import shutil
 
+import msgspec
 import nbformat
 import pytest
 
-from autograder.instructor.course import kept_verdicts
+from autograder.instructor.pipeline import Records
+from autograder.instructor.walls import judge_apart
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -87,26 +89,22 @@ def test_export(room):
     assert mixed.endswith(",13.0")
 
 
-def test_evidence_is_kept_beside_the_graded_notebook_and_judges_the_same_again(room):
-    import json
-
-    from autograder.instructor.walls import Case, judge_apart
-
-    folder = room.root / "grading" / "autograded" / "mixed" / ASSIGNMENT
-    kept = json.loads((folder / f"{ASSIGNMENT}.evidence.json").read_text())
-    verdicts = judge_apart([Case(**case) for case in kept])
+def test_evidence_is_kept_and_judges_the_same_again(room):
+    record = Records(room.root / "grading" / "records").get("mixed", ASSIGNMENT)
+    assert record is not None
+    found = record.notebooks[ASSIGNMENT]
+    verdicts = judge_apart(found.cases())
     points = {v.exercise: v.score * POINTS[v.exercise] for v in verdicts}
     assert points == pytest.approx(room.scores()["mixed"], abs=1e-4)
-    assert kept_verdicts(folder, ASSIGNMENT) == {verdict.exercise: verdict for verdict in verdicts}
-    assert kept_verdicts(folder, "none") == {}
-    (folder / "old.verdicts.json").write_text("[{}]")
-    assert kept_verdicts(folder, "old") == {}, "as an earlier version wrote them"
+    assert found.verdicts_by_exercise() == {verdict.exercise: verdict for verdict in verdicts}
+    old = msgspec.structs.replace(found, verdicts=msgspec.Raw(b"[{}]"))
+    assert old.verdicts_by_exercise() == {}, "as an earlier version wrote them"
 
 
 def test_nothing_of_a_solution_or_the_bank_is_where_submissions_run(room):
     for folder in ("course", "grading/autograded"):
         files = [p for p in (room.root / folder).rglob("*") if p.is_file()]
-        assert {p.suffix for p in files} <= {".ipynb", ".json", ".shown", ".graded"}
+        assert {p.suffix for p in files} <= {".ipynb"}
         for path in files:
             if "solution" in path.parts:
                 continue

@@ -18,6 +18,13 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading, judging_again, regrading
 from autograder.instructor.course import BusyError, Course
 from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
+from autograder.instructor.pipeline import (
+    GradedNotebook,
+    Record,
+    Records,
+    State,
+    UnreadableRecordError,
+)
 from autograder.instructor.walls import Case, JudgeFailedError, judge_apart, sandbox
 from tests.helpers import pretend_walls
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
@@ -82,8 +89,12 @@ def test_each_submission_has_a_judge_of_its_own_and_inputs_that_nobody_can_guess
     regrading.regrade_class(Course(graded.root), say())
     config.write_text(text)
     assert [seconds for _, seconds in given] == [77] * 4
-    kept = (graded.root / "grading" / "autograded").glob("*/*/*.evidence.json")
-    classes = [msgspec.json.decode(path.read_bytes(), type=tuple[Case, ...]) for path in kept]
+    kept = Records(Course(graded.root).records)
+    classes = [
+        record.notebooks[ASSIGNMENT].cases()
+        for pair in kept.all()
+        if (record := kept.get(*pair)) is not None
+    ]
     assert sorted(map(repr, classes)) == sorted(repr(cases) for cases, _ in given)
     drawn = {case.fresh or 0 for cases in classes for case in cases}
     assert len(drawn) == 4
@@ -186,10 +197,8 @@ def test_two_gradings_at_once_are_one(graded, capsys):
 
 
 def test_evidence_that_cannot_be_read_is_said_and_left(graded, monkeypatch):
-    place = graded.root / "grading" / "autograded" / "wrong" / ASSIGNMENT
-    path = place / f"{ASSIGNMENT}.evidence.json"
+    path = graded.root / "grading" / "records" / "wrong" / f"{ASSIGNMENT}.json"
     kept = path.read_bytes()
-    path.unlink()  # it is read-only
     path.write_bytes(kept.replace(b"{", b"{NaN", 1))
     said, before = say(), graded.scores()
     assert regrading.regrade_class(Course(graded.root), said) == 0
@@ -242,7 +251,11 @@ def test_a_grading_that_is_killed_goes_on_where_it_was(tmp_path):
 def test_what_kernels_once_said_of_their_processes_is_graded_again(tmp_path):
     answers = {"to_host": {"type": "runs", "runs": []}}
     case = Case("11.4", {"exercise": "11.4", "answers": answers}, 1, 2)
-    path = tmp_path / "11_beyond_one_process.evidence.json"
-    path.write_bytes(msgspec.json.encode([case]))
-    with pytest.raises(judging_again.UnreadableEvidenceError, match="grade the submission again"):
-        judging_again.evidence_in(path)
+    found = GradedNotebook(evidence=msgspec.Raw(msgspec.json.encode([case])))
+    course = Course(tmp_path)
+    (course.autograded / "ann" / "11").mkdir(parents=True)
+    (course.autograded / "ann" / "11" / "11.ipynb").touch()
+    kept = Record(State.GRADED, notebooks={"11": found})
+    Records(course.records).write("ann", "11", kept)
+    with pytest.raises(UnreadableRecordError, match="grade the submission again"):
+        judging_again.evidence_of(course, "ann", "11")

@@ -18,7 +18,7 @@ from distributed import KilledWorker, LocalCluster, Security
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import schedulers, side_by_side
 from autograder.instructor.classroom.side_by_side import Workers, graded
-from autograder.instructor.worker import Outcome
+from autograder.instructor.pipeline import Outcome, Record, State
 from tests.conftest import ROOT
 from tests.instructor.tiny_class import ASSIGNMENT, log, scores, tiny_class, wanted
 
@@ -126,7 +126,7 @@ def of(monkeypatch, *ends):
     return {pair[0]: outcome for pair, outcome in found}, client.tried
 
 
-GOOD = Outcome(None)
+GOOD = Outcome(Record(State.GRADED))
 
 
 def test_what_workers_die_of_is_tried_again_alone_and_then_it_is_our_failure(monkeypatch):
@@ -135,16 +135,16 @@ def test_what_workers_die_of_is_tried_again_alone_and_then_it_is_our_failure(mon
     found, tried = of(monkeypatch, killed, GOOD, GOOD, killed)
     assert tried == ["ann", "bob", "cyd", "ann"]
     assert found["bob"] == found["cyd"] == GOOD
-    assert "Workers died" in found["ann"].why
-    assert not found["ann"].theirs
+    assert "Workers died" in found["ann"].record.why
+    assert found["ann"].record.state is State.FAILED
     found, _ = of(monkeypatch, killed, GOOD, GOOD, GOOD)
-    assert set(found.values()) == {GOOD}
+    assert all(outcome is GOOD for outcome in found.values())
 
 
 def test_a_scheduler_that_is_lost_is_our_failure_for_all_that_are_left(monkeypatch):
     found, _ = of(monkeypatch, GOOD, "lost", GOOD)
-    assert "What was graded is kept; grade again" in found["cyd"].why
-    assert not any(outcome.theirs for outcome in found.values())
+    assert "What was graded is kept; grade again" in found["cyd"].record.why
+    assert not any(outcome.record.state is State.BROKEN for outcome in found.values())
     assert len(found) == 3
 
 

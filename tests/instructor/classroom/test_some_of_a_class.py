@@ -10,8 +10,7 @@ import pytest
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import CarefulAutograde
-from autograder.instructor.worker import facts_of
+from autograder.instructor.pipeline import Records, facts_of
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom
@@ -140,7 +139,7 @@ def test_what_is_misspelt_is_a_sentence_and_nothing_is_done(room, typed, said):
 def test_a_scheduler_that_is_none_is_refused_before_anything_is_to_be_graded_anew(room, command):
     status, said = command("grade", "--again", "--scheduler", "foo")
     assert (status, "foo is no address of a scheduler." in said) == (1, True)
-    assert not Course(room.root).has_forgotten("ann", FIRST)
+    assert not Records(Course(room.root).records).is_marked("ann", FIRST)
 
 
 def test_with_nothing_graded_nothing_is_judged_again(tmp_path, capsys):
@@ -205,7 +204,7 @@ def test_a_folder_that_is_somebodys_is_not_made_a_demonstration(tmp_path, capsys
 
 def test_workers_are_not_told_where_the_gradebook_is(room):
     api = Course(room.root).api
-    facts = facts_of(CarefulAutograde(coursedir=api.coursedir, parent=api), FIRST)
+    facts = facts_of(api.coursedir, api.config, FIRST)
     assert "db_url" not in facts.config.CourseDirectory
     assert facts.config.CourseDirectory.root == str(room.root)
     assert api.config.CourseDirectory.db_url.endswith("gradebook.db")

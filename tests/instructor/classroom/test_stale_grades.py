@@ -9,9 +9,9 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.calibration import basis
 from autograder.instructor.classroom import judging_again
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
+from autograder.instructor.pipeline import basis
 from autograder.instructor.walls import JudgeFailedError
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit
@@ -251,7 +251,7 @@ def test_what_was_killed_before_its_page_was_made_has_one_the_next_time(
 ):
     source(room, give(6))
     with monkeypatch.context() as patch:
-        patch.setattr(judging_again, "_finish", stop)
+        patch.setattr(judging_again, "_page", stop)
         assert type_in("grade").status == 130
     assert ">1 / 1</span>" in page(room, "right")
     assert type_in("grade").status == 0
@@ -261,7 +261,7 @@ def test_what_was_killed_before_its_page_was_made_has_one_the_next_time(
 def test_what_was_stopped_is_not_taken_for_what_there_was_before(room, type_in, monkeypatch):
     source(room, give(6))
     with monkeypatch.context() as patch:
-        patch.setattr(judging_again, "_finish", stop)
+        patch.setattr(judging_again, "_page", stop)
         assert type_in("grade").status == 130
     source(room, give(1))
     said = type_in("report").said
@@ -272,14 +272,14 @@ def test_what_was_stopped_is_not_taken_for_what_there_was_before(room, type_in, 
 
 def test_what_comes_while_another_is_judged_again_is_graded_too(room, type_in, monkeypatch):
     source(room, give(6))
-    folder, finish = room.root / "grading" / "submitted", judging_again._finish
+    folder, finish = room.root / "grading" / "submitted", judging_again._page
 
-    def somebody_hands_in(course, one):
-        if one.student == "wrong":
+    def somebody_hands_in(course, student, assignment):
+        if student == "wrong":
             shutil.copytree(folder / "right", folder / "wrong", dirs_exist_ok=True)
-        return finish(course, one)
+        return finish(course, student, assignment)
 
-    monkeypatch.setattr(judging_again, "_finish", somebody_hands_in)
+    monkeypatch.setattr(judging_again, "_page", somebody_hands_in)
     type_in("grade")
     type_in("grade")
     assert scores(room)["wrong"] == (6, 6, False)
@@ -292,7 +292,7 @@ def test_what_could_not_be_judged_again_is_told_of_by_a_report(room, type_in, mo
         def fail(*_):
             raise JudgeFailedError("The machine is too busy.")
 
-        patch.setattr(judging_again, "_enter", fail)
+        patch.setattr(judging_again, "enter_judged", fail)
         assert type_in("grade").status == 1
     said = type_in("report").said
     assert "so what is shown is of before: right (01_sharding_basics), wrong (" in said
@@ -308,8 +308,7 @@ def test_all_that_was_to_be_graded_anew_is_graded_by_whoever_goes_on(room, type_
 
 def test_evidence_that_is_gone_is_made_anew(room, type_in):
     source(room, give(6))
-    for path in (room.root / "grading" / "autograded").glob("right/*/*.evidence.json"):
-        path.unlink()
+    (room.root / "grading" / "records" / "right" / f"{ASSIGNMENT}.json").unlink()
     assert type_in("grade").ran == ["right"]
     assert scores(room)["right"] == (6, 6, False)
 

@@ -16,8 +16,8 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import restoring
 from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import CarefulAutograde, careful_autograde, making
-from autograder.instructor.nbgrader_plugins.save_together import SaveTogether
+from autograder.instructor.nbgrader_plugins import CarefulAutograde, entering, making
+from autograder.instructor.pipeline import Records
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, notebook, scores, tiny_class
 
 pytestmark = [
@@ -82,10 +82,10 @@ def row(root, student):
 
 
 def files_of(root, student):
-    """What was graded and shown of somebody, but for the note of what it rests on."""
+    """What was graded and shown of somebody."""
     folders = [root / "grading" / name / student for name in ("autograded", "feedback")]
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    return {p.name: p.read_bytes() for p in files if p.suffix != ".graded"}
+    return {p.name: p.read_bytes() for p in files}
 
 
 def no_server(*_):
@@ -101,7 +101,7 @@ def test_what_was_never_graded_is_no_zero(tmp_path, make, monkeypatch, error, st
     root = tiny_class(tmp_path, 0)
     hand_in(root, "ann", "double = 2")
     with monkeypatch.context() as patch:
-        patch.setattr(SaveTogether, "preprocess", error)
+        patch.setattr(entering, "enter_scores", error)
         assert make(root, "grade")[0] == status
     _, said = make(root, "report")
     assert "Not graded yet: ann (tiny). make grade grades them." in said
@@ -113,7 +113,7 @@ def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
     make(graded, "grade")
     there = files_of(graded, "ann")
     with monkeypatch.context() as patch:
-        patch.setattr(SaveTogether, "preprocess", no_server)
+        patch.setattr(entering, "enter_scores", no_server)
         assert make(graded, "grade", "--again")[0] == 1
     assert files_of(graded, "ann") == there
     _, said = make(graded, "report")
@@ -157,13 +157,12 @@ def test_a_class_file_that_is_wrong_costs_no_graded_notebook(graded, monkeypatch
 
 @pytest.mark.parametrize(
     ("module", "when"),
-    [(making, "begin"), (making, "take_place"), (careful_autograde, "ask_again")],
+    [(making, "begin"), (making, "take_place"), (entering, "enter_scores")],
 )
 def test_whenever_it_is_stopped_everybody_has_their_own_files_and_all_of_them(
     graded, monkeypatch, module, when
 ):
     there = {student: files_of(graded, student) for student in ("ann", "bob")}
-    monkeypatch.setattr(careful_autograde, "is_same", lambda *_: False)
     monkeypatch.setattr(module, when, stop)
     course = Course(graded)
     with temp_attrs(course.api.coursedir, assignment_id=ASSIGNMENT, student_id="*"):
@@ -259,7 +258,7 @@ def test_what_nbgrader_has_graded_is_not_asked_about_when_it_is_graded_again(gra
     course = Course(graded)
     assert course.api.autograde(ASSIGNMENT, "ann", force=True)["success"]
     _, said = make(graded, "report")
-    assert "It was not noted what these grades rest on (nbgrader gave them by itself" in said
+    assert "It was not noted" not in said
     assert "stopped, or failed" not in said
     by_hand(graded, "ann", manual_score=1.5)
     assert make(graded, "grade")[0] == 0
@@ -299,18 +298,18 @@ def test_a_score_by_hand_of_a_notebook_that_is_left_out_is_asked_about(of_two, m
 
 
 def test_a_submission_is_not_taken_for_judged_again_where_some_of_it_could_not_be(of_two, make):
-    folder = of_two / "grading" / "autograded" / "ann" / ASSIGNMENT
-    for name in (ASSIGNMENT, "second"):
-        evidence = folder / f"{name}.evidence.json"
-        evidence.unlink(missing_ok=True)
-        evidence.write_text("[]")
-    bases = Bases(Course(of_two))
-    then = bases.then("ann", ASSIGNMENT)
+    records = Records(Course(of_two).records)
+    then = records.get("ann", ASSIGNMENT)
     assert then is not None
-    bases.remember("ann", ASSIGNMENT, msgspec.structs.replace(then, judge="another"))
-    evidence.write_text("{ damaged")
+    assert then.basis is not None
+    other = msgspec.structs.replace(then.basis, judge="another")
+    damaged = msgspec.structs.replace(then.notebooks["second"], evidence=msgspec.Raw(b"{}"))
+    notebooks = {**then.notebooks, "second": damaged}
+    records.write(
+        "ann", ASSIGNMENT, msgspec.structs.replace(then, basis=other, notebooks=notebooks)
+    )
     _, said = make(of_two, "regrade")
-    assert "ann, tiny is not judged again: second.evidence.json cannot be read" in said
+    assert "ann, tiny is not judged again: its evidence cannot be read" in said
     assert Bases(Course(of_two)).changed("ann", ASSIGNMENT) == {"judge"}
 
 
@@ -351,4 +350,4 @@ def test_a_restore_has_nothing_run_again_for_other_times_alone(graded, make):
     make(graded, "report")
     status, said = make(graded, "restore", str(copy))
     assert (status, "One submission is to be graded again: make grade" in said) == (0, True), said
-    assert not Course(graded).has_forgotten("ann", ASSIGNMENT)
+    assert not Records(Course(graded).records).is_marked("ann", ASSIGNMENT)

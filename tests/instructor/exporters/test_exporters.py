@@ -13,7 +13,8 @@ from nbgrader.apps import ExportApp
 
 from autograder.exercises import find
 from autograder.instructor.classroom.what_changed import Bases
-from autograder.instructor.course import Course, keep_verdicts
+from autograder.instructor.course import Course
+from autograder.instructor.pipeline import GradedNotebook, Record, State, encoded_verdicts
 from autograder.judge import Finding, Verdict
 from tests.conftest import ROOT
 from tests.instructor.room import Classroom
@@ -66,8 +67,7 @@ def room(tmp_path_factory):
                 nbformat.write(empty, path)
                 folder = course.autograded / student / assignment
                 folder.mkdir(parents=True)
-                verdicts = [verdict(e, is_right=student != "ada") for e in exercises]
-                keep_verdicts(folder, assignment, verdicts)
+                verdicts = {e: verdict(e, is_right=student != "ada") for e in exercises}
                 (folder / f"{assignment}.ipynb").write_text("{}")
                 for grade in handed_in.notebooks[0].grades:
                     grade.auto_score = 1.0 if student == "ada" else 2.0
@@ -75,7 +75,10 @@ def room(tmp_path_factory):
                 if student == "ada" and assignment == A:
                     handed_in.notebooks[0].late_submission_penalty = 0.5
                 gradebook.db.commit()
-                bases.remember(student, assignment, bases.now(student, assignment))
+                found = GradedNotebook(verdicts=encoded_verdicts(verdicts))
+                basis = bases.now(student, assignment)
+                record = Record(State.GRADED, basis=basis, notebooks={assignment: found})
+                bases.records.write(student, assignment, record)
     broken = course.submitted / "dan" / A / f"{A}.ipynb"
     broken.parent.mkdir(parents=True)
     broken.write_text("{")

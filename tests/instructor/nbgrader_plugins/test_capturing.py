@@ -17,7 +17,7 @@ from autograder.instructor.course import NAMESPACE
 from autograder.instructor.kernels import limit_watch
 from autograder.instructor.kernels.kernel_messages import DEEP, depth
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError
-from autograder.instructor.worker.told_above import told_above
+from autograder.instructor.pipeline.grading import told_above
 from tests.helpers import SPINS, crowd, pretend_walls
 
 

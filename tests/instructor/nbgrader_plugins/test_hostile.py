@@ -13,10 +13,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 
 from autograder.instructor.authoring import answered
+from autograder.instructor.course import Course
+from autograder.instructor.pipeline import Records
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom, edit
 
 PAGE = f"{ASSIGNMENT}.html"
-KEPT = (f"{ASSIGNMENT}.evidence.json", f"{ASSIGNMENT}.verdicts.json")
+KEPT = (f"{ASSIGNMENT}.json",)
 
 
 def many_braces(path):
@@ -195,12 +197,12 @@ def test_a_time_counts_where_the_instructor_says_so(room):
 def test_what_browsers_open_is_not_copied_and_that_is_said(graded, room):
     folder = room.root / "grading" / "autograded" / pages_beside.__name__ / ASSIGNMENT
     kept = {path.name for path in folder.rglob("*") if path.is_file()}
-    note = f"{ASSIGNMENT}.note"
-    ours = {"grades.shown", f"{ASSIGNMENT}.graded"}
-    assert kept - ours == {f"{ASSIGNMENT}.ipynb", *KEPT, note, "a.csv"}
+    assert kept == {f"{ASSIGNMENT}.ipynb", "a.csv"}
+    record = Records(Course(room.root).records).get(pages_beside.__name__, ASSIGNMENT)
+    assert record is not None
     notebook = room.graded(pages_beside.__name__)
     assert notebook.cells[3].outputs[0].text == "1,2\n"
-    for said in (graded.said, notebook.cells[0].source, (folder / note).read_text()):
+    for said in (graded.said, notebook.cells[0].source, record.notebooks[ASSIGNMENT].notes[0]):
         assert "evil.HTM, evil.html, evil.js, evil.svg, evil.xml and 1 more had to stay" in said
 
 

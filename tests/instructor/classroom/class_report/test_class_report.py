@@ -8,6 +8,7 @@ import shutil
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
+import msgspec
 import pytest
 
 from autograder.exercises import find
@@ -22,7 +23,14 @@ from autograder.instructor.classroom.kept_answers import kept_answers
 from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import Mark, Row
 from autograder.instructor.classroom.ungraded import Failure
-from autograder.instructor.course import Course, keep_verdicts
+from autograder.instructor.course import Course
+from autograder.instructor.pipeline import (
+    GradedNotebook,
+    Record,
+    Records,
+    State,
+    encoded_verdicts,
+)
 from autograder.judge import Finding, Trade, Verdict
 from autograder.layouts import Layout
 from tests.browser import FAULTS, browser
@@ -53,7 +61,9 @@ def grade(course, student, verdicts, codes=None, late=0.0, others=None, assignme
     """A graded submission, as files and a row; with code of its own in each exercise's cell."""
     folder = course.autograded / student / assignment
     folder.mkdir(parents=True)
-    keep_verdicts(folder, assignment, verdicts)
+    found = GradedNotebook(verdicts=encoded_verdicts({v.exercise: v for v in verdicts}))
+    record = Record(State.GRADED, notebooks={assignment: found})
+    Records(course.records).write(student, assignment, record)
     cells = [
         {
             "source": (codes or {}).get(v.exercise, f"columns = {student!r}"),
@@ -64,7 +74,9 @@ def grade(course, student, verdicts, codes=None, late=0.0, others=None, assignme
     (folder / f"{assignment}.ipynb").write_text(json.dumps({"cells": cells}))
     marks = {v.exercise: Mark(2 * v.earned, 2.0, 2 * v.earned) for v in verdicts} | (others or {})
     score, points = sum(m.score for m in marks.values()), sum(m.points for m in marks.values())
-    return Row(student, assignment, "graded", marks, score, points, late, seconds_late=late * 3600)
+    return Row(
+        student, assignment, State.GRADED, marks, score, points, late, seconds_late=late * 3600
+    )
 
 
 @pytest.fixture
@@ -121,10 +133,10 @@ def test_it_says_who_handed_in_is_missing_late_broken_and_waits(course):
     rows = [
         grade(course, "ada", [right("1.1")], late=1.0),
         grade(course, "bob", [wrong("1.1", earned=0.5)], others=waits),
-        Row("cyd", ASSIGNMENT, "broken"),
-        Row("dan", ASSIGNMENT, "failed"),
-        Row("eve", ASSIGNMENT, "missing"),
-        Row("flo", ASSIGNMENT, "awaited"),
+        Row("cyd", ASSIGNMENT, State.BROKEN),
+        Row("dan", ASSIGNMENT, State.FAILED),
+        Row("eve", ASSIGNMENT, State.MISSING),
+        Row("flo", ASSIGNMENT, State.AWAITED),
     ]
     failures = [
         Failure("cyd", ASSIGNMENT, "it is no notebook.", theirs=True),
@@ -278,7 +290,7 @@ def test_whatever_strangers_write_is_words(course):
     rows = [
         grade(course, student, [wrong("1.1", said=TURNED)], {"1.1": f"x = '{TURNED}'"}, 0, marks),
         grade(course, "a'\" onmouseover=alert(3) b", [wrong("1.1", UNKNOWN, TURNED)]),
-        Row("cyd\x1b[2J", ASSIGNMENT, "broken"),
+        Row("cyd\x1b[2J", ASSIGNMENT, State.BROKEN),
     ]
     failures = [Failure("cyd\x1b[2J", ASSIGNMENT, EVIL, theirs=True)]
     written = page(course, rows, failures, [Person(student, EVIL)])
@@ -333,7 +345,9 @@ def test_it_works_for_a_class_of_any_size(course, size):
 
 def test_what_an_earlier_version_graded_is_said_to_have_no_verdicts(course):
     rows = of_class(course, 3)
-    (course.autograded / "s01" / ASSIGNMENT / f"{ASSIGNMENT}.verdicts.json").write_text("[{}]")
+    records = Records(course.records)
+    found = GradedNotebook(verdicts=msgspec.Raw(b"[{}]"))
+    records.write("s01", ASSIGNMENT, Record(State.GRADED, notebooks={ASSIGNMENT: found}))
     assert "Of 1 of them no verdicts are kept" in Parsed(page(course, rows)).said
 
 

@@ -21,11 +21,13 @@ from nbgrader.api import (
     SourceCell,
     TaskCell,
 )
-from nbgrader.preprocessors import SaveAutoGrades
+from nbgrader.converters import Autograde
+from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import find_all_files
 from traitlets.config import Config
 
-from autograder.instructor.calibration import time_limit, versions
+from autograder.instructor.pipeline.time_limits import time_limit
+from autograder.instructor.pipeline.versions import versions
 
 KINDS: Final[Mapping[Any, Sequence[str]]] = {
     GradeCell: ("name", "max_score", "cell_type"),
@@ -46,7 +48,7 @@ class Facts:
         files: what the files beside its source hold, by their path.
         config: nbgrader's configuration, which does not say where the class's gradebook is.
         reads: the preprocessors that make of a notebook what is to be run.
-        runs: those that run and judge it. What comes after these saves grades, and is not here.
+        runs: those that run and judge it. Those that enter grades are not here.
         seconds: how long each notebook may run; None where the configuration says so.
         versions: the package's and JAX's, which have to be the worker's, too.
     """
@@ -61,24 +63,23 @@ class Facts:
     versions: tuple[str, ...]
 
 
-def facts_of(autograde: Any, assignment: str) -> Facts:
+def facts_of(coursedir: Any, config: Config, assignment: str) -> Facts:
     """What is known of an assignment here.
 
     Args:
-        autograde: nbgrader's converter, as it is configured.
+        coursedir: nbgrader's `CourseDirectory` of the course.
+        config: the configuration that submissions are graded by.
         assignment: one that the gradebook knows.
     """
-    coursedir, config = autograde.coursedir, autograde.config
+    autograde = Autograde(coursedir=coursedir, config=config)
     gradebook, notebooks = _without_students(coursedir, assignment)
-    passes = list(autograde.autograde_preprocessors)
-    saving = next((n for n, each in enumerate(passes) if is_saving(each)), len(passes))
     return Facts(
         assignment,
         gradebook,
         dict(_files(autograde, assignment)),
         _without_address(config),
         list(autograde.sanitize_preprocessors),
-        passes[:saving],
+        [each for each in autograde.autograde_preprocessors if not _enters(each)],
         {name: time_limit(config, assignment, name) for name in notebooks},
         versions(),
     )
@@ -91,9 +92,10 @@ def _without_address(config: Config) -> Config:
     return without
 
 
-def is_saving(preprocessor: Any) -> bool:
-    """Whether a preprocessor is the one that enters scores; what follows may rest on them."""
-    return isinstance(preprocessor, type) and issubclass(preprocessor, SaveAutoGrades)
+def _enters(preprocessor: Any) -> bool:
+    """Whether a preprocessor is one of nbgrader's that write to a gradebook."""
+    kinds = (AssignLatePenalties, SaveAutoGrades)
+    return isinstance(preprocessor, type) and issubclass(preprocessor, kinds)
 
 
 def _files(autograde: Any, assignment: str) -> Iterator[tuple[str, bytes]]:

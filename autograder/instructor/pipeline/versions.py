@@ -5,7 +5,7 @@ import platform
 from pathlib import Path
 
 import autograder
-from autograder.instructor.calibration import basis, fingerprint
+from autograder.instructor.pipeline import basis, fingerprint
 
 
 @functools.cache  # what runs is what was there when it was imported

@@ -9,9 +9,9 @@ from nbformat.v4 import new_code_cell
 from traitlets.config import Config
 
 from autograder.instructor.authoring import answered
-from autograder.instructor.calibration import calibrate, compiled_before
-from autograder.instructor.calibration.compiled_before import keep
+from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
+from autograder.instructor.pipeline import compiled_before, keep_compiled
 from autograder.instructor.walls import works
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -130,10 +130,10 @@ def test_it_belongs_to_one_kind_of_machine(room, folder, monkeypatch):
 
 
 def test_a_jax_that_warns_of_each_program_that_it_finds_has_none(tmp_path, monkeypatch):
-    keep(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
+    keep_compiled(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
     assert (tmp_path / "grading" / "cache" / ASSIGNMENT).exists()
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.8.2")
-    keep(filled(tmp_path), tmp_path, "other", "state")
+    keep_compiled(filled(tmp_path), tmp_path, "other", "state")
     assert not (tmp_path / "grading" / "cache" / "other").exists()
 
 
@@ -186,9 +186,9 @@ def test_machine_code_that_somebody_else_could_have_put_there_is_not_loaded(
     tmp_path, monkeypatch, spoil
 ):
     known = type("Known", (), {"fingerprint": "state"})
-    module = sys.modules[keep.__module__]
+    module = sys.modules[keep_compiled.__module__]
     monkeypatch.setattr(module, "remembered", lambda file: known)
-    keep(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
+    keep_compiled(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
     config = Config({"CourseDirectory": {"root": str(tmp_path)}})
     (folder,) = (tmp_path / "grading" / "cache" / ASSIGNMENT).iterdir()
     assert compiled_before(config, ASSIGNMENT) == str(folder)

@@ -10,8 +10,7 @@ import pytest
 
 from autograder.instructor import walls
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import CarefulAutograde
-from autograder.instructor.worker import facts_of, outcome, submission_in
+from autograder.instructor.pipeline import State, facts_of, grade, submission_in
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -34,7 +33,7 @@ def sent(tmp_path_factory):
     path.with_name("evil.html").write_text("<script>")
     api = course.api
     handed_in = submission_in(path.parent, STUDENT, ASSIGNMENT, [ASSIGNMENT], [])
-    facts = facts_of(CarefulAutograde(coursedir=api.coursedir, parent=api), ASSIGNMENT)
+    facts = facts_of(api.coursedir, api.config, ASSIGNMENT)
     travelling = cloudpickle.dumps((handed_in, facts))
     shutil.rmtree(room.root)
     return travelling
@@ -42,31 +41,30 @@ def sent(tmp_path_factory):
 
 def test_it_is_graded_where_there_is_no_course(sent):
     handed_in, facts = cloudpickle.loads(sent)
-    done = outcome(handed_in, facts)
-    assert done.why == ""
-    assert done.work is not None
-    notebook = json.loads(done.work.notebooks[ASSIGNMENT])
+    done = grade(handed_in, facts)
+    assert done.record.state is State.GRADED, done.record.why
+    notebook = json.loads(done.notebooks[ASSIGNMENT])
     said = json.dumps(notebook)
     assert "1.1 Column strips: right" in said
     assert "evil.html had to stay away" in "".join(notebook["cells"][0]["source"]).replace(
         "Not everything beside the notebook was taken: ", ""
     )
-    evidence = json.loads(done.work.kept[f"{ASSIGNMENT}.evidence.json"])
-    assert [case["exercise"] for case in evidence] == ["1.1"]
-    assert b"evil.html" in done.work.kept[f"{ASSIGNMENT}.note"]
-    assert all(name.startswith(f"{ASSIGNMENT}.") for name in done.work.kept)
-    assert f"{ASSIGNMENT}.ipynb" not in done.work.kept
-    assert done.work.seconds > 0
+    found = done.record.notebooks[ASSIGNMENT]
+    assert [case.exercise for case in found.cases()] == ["1.1"]
+    assert [*found.verdicts_by_exercise()] == ["1.1"]
+    assert found.scores == {"ex-1-1-check": 1}
+    assert "evil.html" in found.notes[0]
+    assert done.record.seconds > 0
     assert STUDENT.encode() not in facts.gradebook
 
 
 def test_what_cannot_be_read_is_theirs(sent):
     handed_in, facts = cloudpickle.loads(sent)
-    done = outcome(dataclasses.replace(handed_in, notebooks={ASSIGNMENT: b'{"cells": ['}), facts)
-    assert done.theirs
+    done = grade(dataclasses.replace(handed_in, notebooks={ASSIGNMENT: b'{"cells": ['}), facts)
+    assert done.record.state is State.BROKEN
     assert "NBGRADER_EXECUTION" not in os.environ
-    assert "cannot be read as a notebook: its JSON breaks off" in done.why
-    assert done.work is None
+    assert "cannot be read as a notebook: its JSON breaks off" in done.record.why
+    assert not done.notebooks
 
 
 def raises(*_):
@@ -77,18 +75,19 @@ def raises(*_):
 def test_what_is_ours_is_not_theirs_and_no_score(sent, of_ours, monkeypatch):
     handed_in, facts = cloudpickle.loads(sent)
     if of_ours == "error":
-        monkeypatch.setattr("autograder.instructor.worker.working.read_apart", raises)
+        monkeypatch.setattr("autograder.instructor.pipeline.grading.read_apart", raises)
     elif of_ours == "version":
         facts = dataclasses.replace(facts, versions=("another",))
     else:
         monkeypatch.setattr(walls, "works", lambda: False)
-    done = outcome(handed_in, facts, walled=True)
+    done = grade(handed_in, facts, sandboxed=True)
     expected = {
         "error": "grading failed. ZeroDivisionError: planted",
         "version": "OtherPackageError: This worker has another version of the package or of JAX",
         "walls": "NoSandboxError: There is no working bubblewrap here",
     }
-    assert expected[of_ours] in done.why
-    assert not done.theirs
-    assert done.work is None
+    assert expected[of_ours] in done.record.why
+    assert done.record.state is State.FAILED
+    assert done.is_final == (of_ours == "error")
+    assert not done.record.notebooks
     assert "Traceback" in done.details

@@ -1,7 +1,7 @@
 """What was handed in, as bytes: the notebooks, and the files beside them that are taken."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbgrader.utils import find_all_files
@@ -19,6 +19,8 @@ class Submission:
         notebooks: what each notebook's file holds, by its name; nobody has looked at that yet.
         files: what the files beside them hold, by their path in the submission's folder.
         not_taken: what is to be said of files that are not among these; empty where all are.
+        exchanged: the files that nbgrader's exchange has put beside them.
+        is_partial: whether not all of its notebooks are to be graded.
     """
 
     student: str
@@ -26,6 +28,8 @@ class Submission:
     notebooks: Mapping[str, bytes]
     files: Mapping[str, bytes]
     not_taken: str = ""
+    exchanged: Mapping[str, bytes] = field(default_factory=dict)
+    is_partial: bool = False
 
 
 def submission_in(
@@ -52,4 +56,5 @@ def submission_in(
         {name: (folder / f"{name}.ipynb").read_bytes() for name in notebooks},
         {str(name): (folder / name).read_bytes() for name in names if is_taken(name)},
         left_out([name for name in names if not is_taken(name)]),
+        {str(name): (folder / name).read_bytes() for name in beside if str(name) in EXCHANGED},
     )

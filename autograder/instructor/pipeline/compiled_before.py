@@ -20,7 +20,7 @@ from typing import Final
 
 from traitlets.config import Config
 
-from autograder.instructor.calibration.time_limits import memory, remembered
+from autograder.instructor.pipeline.time_limits import memory, remembered
 from autograder.instructor.walls import seal
 
 SILENT: Final = (0, 10)
@@ -54,7 +54,7 @@ def compiled_before(config: Config, assignment: str) -> str:
     return str(folder) if folder and _is_ours_alone(folder, Path(root)) else ""
 
 
-def keep(filled: Path, root: Path, assignment: str, state: str) -> None:
+def keep_compiled(filled: Path, root: Path, assignment: str, state: str) -> None:
     """Keep what a calibration compiled, in place of what others had.
 
     Args:

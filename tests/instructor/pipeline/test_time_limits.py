@@ -5,9 +5,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from traitlets.config import Config
 
-from autograder.instructor.calibration import time_limit
-from autograder.instructor.calibration.time_limits import Calibration, memory
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
+from autograder.instructor.pipeline import time_limit
+from autograder.instructor.pipeline.time_limits import Calibration, memory
 
 ABOUT = {"assignment": "heat", "notebook": "rods"}
 

@@ -13,7 +13,7 @@ from nbgrader.utils import find_all_files
 
 import autograder
 from autograder.exercises import BY_GRADE_ID, Exercise, folders_of_courses
-from autograder.instructor.calibration.fingerprint import of_files
+from autograder.instructor.pipeline.fingerprint import of_files
 
 JUDGED: Final = frozenset({"exercises", "judge", "points"})
 """What evidence can be judged again by; where anything else has changed, it has to be made anew."""

@@ -7,7 +7,7 @@ import pytest
 
 from autograder.exercises import EXERCISES, NOTEBOOKS
 from autograder.exercises import notebooks as modules
-from autograder.instructor.calibration import Basis, basis, fingerprint
+from autograder.instructor.pipeline import Basis, basis, fingerprint
 
 
 def test_exercises_rest_on_all_modules_of_their_notebooks(monkeypatch):

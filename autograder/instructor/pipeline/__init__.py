@@ -1,0 +1,67 @@
+"""One submission's way from what was handed in to a record, as a function.
+
+In: what was handed in, and the facts of its assignment, as data that can be sent anywhere. Out: the
+record, with scores, verdicts and evidence, and the graded notebooks; or why there are none. Beside
+it stands what a grade rests on, and where records are kept.
+"""
+
+from autograder.instructor.pipeline import fingerprint
+from autograder.instructor.pipeline.basis import JUDGED, Basis, of_grades
+from autograder.instructor.pipeline.compiled_before import compiled_before, keep_compiled
+from autograder.instructor.pipeline.facts import Facts, facts_of
+from autograder.instructor.pipeline.grading import (
+    OtherPackageError,
+    Outcome,
+    failed,
+    grade,
+    is_told,
+)
+from autograder.instructor.pipeline.record import (
+    GradedNotebook,
+    Record,
+    Records,
+    State,
+    UnreadableRecordError,
+    encoded_verdicts,
+    write_anew,
+)
+from autograder.instructor.pipeline.submission import Submission, submission_in
+from autograder.instructor.pipeline.time_limits import (
+    Calibration,
+    memory,
+    remembered,
+    time_limit,
+    usual_seconds,
+)
+from autograder.instructor.pipeline.versions import versions
+
+__all__ = [
+    "JUDGED",
+    "Basis",
+    "Calibration",
+    "Facts",
+    "GradedNotebook",
+    "OtherPackageError",
+    "Outcome",
+    "Record",
+    "Records",
+    "State",
+    "Submission",
+    "UnreadableRecordError",
+    "compiled_before",
+    "encoded_verdicts",
+    "facts_of",
+    "failed",
+    "fingerprint",
+    "grade",
+    "is_told",
+    "keep_compiled",
+    "memory",
+    "of_grades",
+    "remembered",
+    "submission_in",
+    "time_limit",
+    "usual_seconds",
+    "versions",
+    "write_anew",
+]

@@ -1,0 +1,234 @@
+"""Grade one submission: read it, run it, judge it; the same wherever it is done.
+
+Nothing here reads or writes a class's gradebook or folders, so that it makes no difference on which
+machine it is called, how often, or whether it is killed.
+"""
+
+import logging
+import os
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import nbformat
+from nbconvert.exporters import NotebookExporter
+from nbformat.v4 import new_markdown_cell
+from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
+from traitlets.config import Config, LoggingConfigurable
+
+from autograder.instructor import walls
+from autograder.instructor.course import NAMESPACE, UnreadableError, read_apart
+from autograder.instructor.pipeline.facts import Facts
+from autograder.instructor.pipeline.record import GradedNotebook, Record, State, encoded_verdicts
+from autograder.instructor.pipeline.submission import Submission
+from autograder.instructor.pipeline.versions import versions
+
+LOG: Final = logging.getLogger("shardlings.worker")
+"""What nbgrader says where nobody listens: a worker's words go nowhere else."""
+
+LOG.propagate = False
+LOG.addHandler(logging.NullHandler())  # else Python writes warnings to the terminal all the same
+
+
+class OtherPackageError(RuntimeError):
+    """A worker has another version of the package or of JAX than whoever gave it work."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a submission, as it comes back from whoever graded it.
+
+    Attributes:
+        record: what is to be kept.
+        notebooks: each graded notebook with its verdicts, as JSON, by its name.
+        details: how an error came up, for whoever looks for it.
+        where: the address of the worker that it was; empty where it was nobody else's.
+        is_final: whether grading the same again would say the same; not where the machine, or
+            what is installed there, kept it from being tried at all.
+    """
+
+    record: Record
+    notebooks: Mapping[str, str] = field(default_factory=dict)
+    details: str = ""
+    where: str = ""
+    is_final: bool = True
+
+
+def grade(
+    submission: Submission,
+    facts: Facts,
+    sandboxed: bool = False,
+    parent: LoggingConfigurable | None = None,
+) -> Outcome:
+    """Grade a submission; an error is an outcome, too.
+
+    Args:
+        submission: what was handed in.
+        facts: what is known of its assignment.
+        sandboxed: whether there is a sandbox where the class is, so that there has to be one here.
+        parent: who is told what nbgrader has to say; nobody, if there is none.
+    """
+    is_final = False
+    try:
+        if facts.versions != versions():
+            raise OtherPackageError(
+                "This worker has another version of the package or of JAX. Install the one that "
+                "grades there, too."
+            )
+        if sandboxed and not walls.works():
+            raise walls.NoSandboxError(walls.UNPROTECTED)
+        is_final = True
+        return _graded(submission, facts, parent)
+    except UnreadableError as error:
+        return Outcome(Record(State.BROKEN, str(error)))
+    except Exception as error:
+        return failed(error, is_final and not isinstance(error, walls.NoSandboxError))
+
+
+def failed(error: BaseException, is_final: bool = False) -> Outcome:
+    """The outcome of a submission that could not be graded, for no fault of what was handed in."""
+    said = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+    details = "".join(traceback.format_exception(error))
+    return Outcome(
+        Record(State.FAILED, f"grading failed. {said}"), details=details, is_final=is_final
+    )
+
+
+def _graded(submission: Submission, facts: Facts, parent: LoggingConfigurable | None) -> Outcome:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="shardlings-", ignore_cleanup_errors=True) as place:
+        book = Path(place, "gradebook.db")
+        book.write_bytes(facts.gradebook)
+        folder = Path(place, "submission")
+        folder.mkdir()
+        for name, contents in {**submission.files, **facts.files}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(contents)
+        with _said_to_kernels("NBGRADER_EXECUTION", "autograde"):
+            graded = {
+                name: _graded_notebook(name, contents, submission, facts, folder, book, parent)
+                for name, contents in submission.notebooks.items()
+            }
+    seconds = round(time.monotonic() - began, 3)
+    found = {name: found for name, (_, found) in graded.items()}
+    record = Record(State.GRADED, notebooks=found, seconds=seconds)
+    return Outcome(record, {name: text for name, (text, _) in graded.items()})
+
+
+@contextmanager
+def _said_to_kernels(variable: str, value: str) -> Iterator[None]:
+    """Set a variable for a while; nbgrader's own `setenv` leaves it where something is raised."""
+    before = os.environ.get(variable)
+    os.environ[variable] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+
+
+def _graded_notebook(
+    name: str,
+    contents: bytes,
+    submission: Submission,
+    facts: Facts,
+    folder: Path,
+    book: Path,
+    parent: LoggingConfigurable | None,
+) -> tuple[str, GradedNotebook]:
+    """One notebook, executed and with its verdicts, and what was found of it."""
+    config = _limited(facts.config, facts.seconds.get(name))
+    path = folder / f"{name}.ipynb"
+    path.write_bytes(contents)
+    handed_in = read_apart(path, config)
+    notebook = handed_in.notebook
+    notes = [sentence for sentence in (*handed_in.said, submission.not_taken) if sentence]
+    if notes:
+        notebook.cells.insert(0, told_above(notes))
+    about = {
+        "student": submission.student,
+        "assignment": submission.assignment,
+        "notebook": name,
+        "db_url": f"sqlite:///{book}",
+    }
+    prepared, _ = _passed(notebook, facts.reads, about, folder, config, parent)
+    path.write_text(prepared, encoding="utf-8")  # no other copy of it is to be found
+    text, resources = _passed(
+        nbformat.reads(prepared, 4), facts.runs, about, folder, config, parent
+    )
+    return text, _found(nbformat.reads(text, 4).cells, resources.get(NAMESPACE, {}), notes)
+
+
+def _found(cells: Sequence[Any], judged: Mapping[str, Any], notes: Sequence[str]) -> GradedNotebook:
+    """What is to be kept of a graded notebook: scores by nbgrader's own rules, and verdicts."""
+    known = [cell for cell in cells if cell.metadata.get("nbgrader")]
+    by_hand = [cell for cell in known if is_solution(cell) and not is_task(cell)]
+    return GradedNotebook(
+        {c.metadata.nbgrader.grade_id: determine_grade(c, LOG)[0] for c in known if is_grade(c)},
+        tuple(
+            cell.metadata.nbgrader.grade_id
+            for cell in by_hand
+            if cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+        ),
+        encoded_verdicts(judged.get("verdicts", {})),
+        msgspec.Raw(judged.get("evidence", b"[]")),
+        (*notes, *judged.get("notes", ())),
+    )
+
+
+def _limited(config: Config, seconds: int | None) -> Config:
+    if seconds is None:
+        return config
+    limited = config.copy()
+    limited.merge(Config({"Sandbox": {"seconds": seconds}}))
+    return limited
+
+
+def _passed(
+    notebook: Any,
+    preprocessors: Sequence[Any],
+    about: Mapping[str, str],
+    folder: Path,
+    config: Config,
+    parent: LoggingConfigurable | None,
+) -> tuple[str, Mapping[str, Any]]:
+    """A notebook, as some preprocessors leave it, and what they say of it."""
+    listener = {"log": LOG} if parent is None else {"parent": parent}
+    exporter = NotebookExporter(config=_no_others(config), **listener)
+    for each in preprocessors:
+        exporter.register_preprocessor(each)
+    name = about["notebook"]
+    resources = {
+        "unique_key": name,
+        "output_files_dir": f"{name}_files",
+        "nbgrader": dict(about),
+        "metadata": {"path": str(folder), "name": name},
+    }
+    output, resources = exporter.from_notebook_node(notebook, resources=resources)
+    return str(output), resources
+
+
+def _no_others(config: Config) -> Config:
+    """The configuration without the preprocessors that nbconvert adds, as nbgrader has it."""
+    alone = config.copy()
+    alone.merge(Config({"Exporter": {"default_preprocessors": []}}))
+    return alone
+
+
+def told_above(sentences: Sequence[str]) -> Any:
+    """A cell above all others that says what is missing; names in it are text, not markdown."""
+    text = "\n\n".join(f"    {sentence}" for sentence in sentences)
+    return new_markdown_cell(text, metadata={NAMESPACE: {"told": True}})
+
+
+def is_told(cell: Any) -> bool:
+    """Whether a cell is one that was put above what was handed in."""
+    return "told" in cell.metadata.get(NAMESPACE, {})
