@@ -13,6 +13,7 @@ from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_grading import grade_submissions
 from autograder.instructor.classroom.progress_bar import following
+from autograder.instructor.classroom.rebuilding import begin_to_rebuild, enter_what_is_missing
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roll_call import check_class_files, enter_people
 from autograder.instructor.classroom.schedulers import check_address
@@ -75,13 +76,15 @@ def grade_class(
     """
     if workers.scheduler:
         check_address(workers.scheduler)
-    with course.alone():
+    with course.alone(rebuilds=True):
         check_class_files(course)
-        if not any(course.submitted.glob("[!.]*")):
+        rebuilt = begin_to_rebuild(course, console)
+        if not rebuilt and not any(course.submitted.glob("[!.]*")):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
-        unreleased = _make_ready(course, console, choice)
+        unreleased = _make_ready(course, console, EVERYTHING if rebuilt else choice)
         enter_people(course)
+        enter_what_is_missing(course, console)
         found = _grade_all(course, console, again, unreleased, choice, workers)
         failures = sorted(found, key=lambda f: (f.student, f.assignment))  # not as they came up
         bases = Bases(course, unreleased)

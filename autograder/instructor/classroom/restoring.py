@@ -9,12 +9,17 @@ from rich.console import Console
 
 from autograder.instructor.course import ClassError, Course, GradebookError, printable, zone_of
 from autograder.instructor.gradebook import (
+    ON_A_SERVER,
     back_up,
     backups,
+    file_of,
+    is_server,
     put_back,
     readable_copy,
+    set_aside,
     shown,
     shown_grades,
+    trouble_in,
 )
 from autograder.instructor.pages import shown_by
 from autograder.instructor.pipeline import Records
@@ -34,7 +39,9 @@ def list_backups(course: Course, console: Console) -> int:
     for copy in copies:
         when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone(zone)
         where = printable(str(copy.relative_to(course.root)))
-        console.print(f"  {where}  of {when:%A, %d %B %Y, %H:%M:%S %Z}", highlight=False)
+        trouble = trouble_in(copy)
+        marked = f"  (it {trouble}, and cannot be put back)" if trouble else ""
+        console.print(f"  {where}  of {when:%A, %d %B %Y, %H:%M:%S %Z}{marked}", highlight=False)
     console.print("To put one back: make restore FROM=<file>", highlight=False)
     return 0
 
@@ -56,8 +63,12 @@ def restore(course: Course, console: Console, file: Path) -> int:
             f"that can be put back."
         )
     url = course.api.coursedir.db_url
-    with course.alone(url), readable_copy(path) as copy:
-        now = back_up(url, course.backups)
+    if is_server(url):
+        raise GradebookError(ON_A_SERVER)
+    with course.alone(url, rebuilds=True), readable_copy(path) as copy:
+        gradebook = file_of(url)
+        is_damaged = course.trouble(url) and gradebook.exists()
+        now = set_aside(gradebook) if is_damaged else back_up(url, course.backups)
         # first, so that whatever is stopped from here on leaves no grade that nobody makes anew
         again = _forget_what_is_not_in(copy, course)
         put_back(path, url)

@@ -14,7 +14,16 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
 from autograder.instructor.course.misplaced import misplaced
-from autograder.instructor.gradebook import backed_up, held_anywhere, held_here
+from autograder.instructor.gradebook import (
+    GradebookError,
+    back_up,
+    file_of,
+    held_anywhere,
+    held_here,
+    is_server,
+    shown,
+    trouble_in,
+)
 
 
 class ReleaseError(RuntimeError):
@@ -69,34 +78,49 @@ class Course:
         return sorted((f.parent.name, f.name) for f in handed_in if isdir(f) and f.name in known)
 
     @contextmanager
-    def alone(self, url: str = "") -> Iterator[None]:
+    def alone(self, url: str = "", rebuilds: bool = False) -> Iterator[None]:
         """Hold the course's grades, so that no other grading writes them.
 
-        Before the first of them changes, the gradebook is copied. Within it, the same process may
-        hold them again.
+        Before anything else the gradebook is copied. Within it, the same process may hold them
+        again.
 
         Args:
             url: the gradebook, where it is not the one that the course's configuration names.
+            rebuilds: whether the caller makes a gradebook again that is lost or damaged.
 
         Raises:
             BusyError: another process holds them.
-            GradebookError: the gradebook cannot be reached.
+            GradebookError: the gradebook cannot be reached or copied, or is lost or damaged.
         """
         if self.root in HELD:
             yield
             return
         self.grading.mkdir(exist_ok=True)
         url = url or self.api.coursedir.db_url
-        with (
-            held_here(self.grading / ".lock"),
-            held_anywhere(url),
-            backed_up(url, self.backups),
-        ):
+        with held_here(self.grading / ".lock"), held_anywhere(url):
+            trouble = self.trouble(url)
+            if trouble and not rebuilds:
+                raise GradebookError(f"{trouble} make grade makes it again.")
+            if not trouble:
+                back_up(url, self.backups)
             HELD.add(self.root)
             try:
                 yield
             finally:
                 HELD.remove(self.root)
+
+    def trouble(self, url: str = "") -> str:
+        """What is wrong with the gradebook, in a sentence; empty where nothing is.
+
+        Where nothing has been graded yet there need not be one.
+        """
+        url = url or self.api.coursedir.db_url
+        if is_server(url):
+            return ""
+        trouble, is_graded = trouble_in(file_of(url)), any(self.records.glob("*/*.json"))
+        if not is_graded and not trouble.startswith("is damaged"):
+            return ""
+        return f"The gradebook {shown(url)} {trouble}." if trouble else ""
 
     def misplaced(self) -> list[str]:
         """What lies among the submissions and is none, in sentences."""

@@ -1,7 +1,7 @@
 """The gradebook itself: where it is, who may write to it, copies of it, and what is shown of it.
 
 In: the address of a database, a file or a server's. Out: locks; dated copies, made before grades
-change; digests of each student's grades.
+change; what is wrong with it; digests and scores of each student's grades.
 """
 
 from autograder.instructor.gradebook.address import (
@@ -11,25 +11,39 @@ from autograder.instructor.gradebook.address import (
     shown,
     take_address,
 )
-from autograder.instructor.gradebook.backups import back_up, backed_up, backups
-from autograder.instructor.gradebook.copies import put_back, readable_copy
+from autograder.instructor.gradebook.backups import (
+    ON_A_SERVER,
+    back_up,
+    backups,
+    file_of,
+    has_grades,
+    put_back,
+    readable_copy,
+    set_aside,
+    trouble_in,
+)
 from autograder.instructor.gradebook.holding import BusyError, held_anywhere, held_here
-from autograder.instructor.gradebook.shown_grades import Shown, shown_grades
+from autograder.instructor.gradebook.shown_grades import Shown, auto_scores, shown_grades
 
 __all__ = [
+    "ON_A_SERVER",
     "VARIABLE",
     "BusyError",
     "GradebookError",
     "Shown",
+    "auto_scores",
     "back_up",
-    "backed_up",
     "backups",
+    "file_of",
+    "has_grades",
     "held_anywhere",
     "held_here",
     "is_server",
     "put_back",
     "readable_copy",
+    "set_aside",
     "shown",
     "shown_grades",
     "take_address",
+    "trouble_in",
 ]

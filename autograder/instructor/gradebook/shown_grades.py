@@ -11,6 +11,7 @@ from nbgrader.api import (
     Comment,
     Grade,
     Gradebook,
+    Notebook,
     Student,
     SubmittedAssignment,
     SubmittedNotebook,
@@ -84,6 +85,26 @@ def shown_grades(
         whose: Shown(_digest(theirs), _digest(scores.get(whose, [])))
         for whose, theirs in rows.items()
     }
+
+
+def auto_scores(
+    gradebook: Gradebook, assignment: str
+) -> Mapping[str, Mapping[tuple[str, str], float | None]]:
+    """What running each student's notebooks has earned, by notebook and graded cell."""
+    wanted: Any = (
+        select(SubmittedAssignment.student_id, Notebook.name, BaseCell.name, Grade.auto_score)
+        .select_from(Grade)
+        .join(BaseCell, Grade.cell_id == BaseCell.id)
+        .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
+        .join(Notebook, SubmittedNotebook.notebook_id == Notebook.id)
+        .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
+        .where(Assignment.name == assignment)
+    )
+    found: dict[str, dict[tuple[str, str], float | None]] = {}
+    for student, notebook, cell, score in gradebook.db.execute(wanted):
+        found.setdefault(student, {})[notebook, cell] = score
+    return found
 
 
 def _digest(rows: list[list[Any]]) -> str:

@@ -18,6 +18,7 @@ from autograder.instructor.nbgrader_plugins.entering import (
     enter,
     enter_again,
     enter_judged,
+    transaction,
     withdraw_scores,
 )
 from autograder.instructor.nbgrader_plugins.judge_evidence import (
@@ -55,6 +56,7 @@ __all__ = [
     "published",
     "settle_lateness",
     "times_of",
+    "transaction",
     "withdraw_scores",
     "write_verdict",
 ]

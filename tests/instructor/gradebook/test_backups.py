@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +13,13 @@ from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
-from autograder.instructor.gradebook import GradebookError, back_up, backed_up, backups, put_back
+from autograder.instructor.gradebook import (
+    GradebookError,
+    back_up,
+    backups,
+    put_back,
+    trouble_in,
+)
 from tests.conftest import ROOT
 from tests.instructor.room import Classroom
 
@@ -74,13 +82,12 @@ def room(tmp_path, filled):
     return room
 
 
-def test_a_copy_is_made_before_grades_change_and_only_then(room):
+def test_a_copy_is_made_of_grades_that_no_copy_has(room):
     course = Course(room.root)
     url = course.api.coursedir.db_url
-    with course.alone():
-        assert given(url) == 1
-        give(url, 1)  # which changes nothing
-    assert backups(course.backups) == []
+    for _ in range(2):
+        with course.alone():
+            assert given(url) == 1
     with course.alone():
         give(url, 2)
         give(url, 3)
@@ -135,21 +142,74 @@ def test_what_changes_no_grade_uses_up_no_copy(room, type_in):
         book.update_or_create_student("bob", first_name="Bob")
         book.find_submission("first", STUDENT).timestamp = datetime(2026, 11, 1)
         book.db.commit()
-    assert backups(course.backups) == []
     with course.alone():
         give(url, 4)
-    (first,) = backups(course.backups)
+    copies = backups(course.backups)
     for _ in range(3):
-        status, said = type_in("restore", str(first))
+        status, said = type_in("restore", str(copies[-1]))
         assert status == 0
-    assert len(backups(course.backups)) == 2, "before the change, and before the first restore"
-    assert str(first.relative_to(room.root)) in said.split("What it was before is in")[1]
+    assert len(backups(course.backups)) == len(copies) + 1, "of before the first restore"
+    assert str(backups(course.backups)[-1].relative_to(room.root)) in said.split("before is in")[1]
+
+
+DAMAGES = {
+    "is empty": b"",
+    "is damaged: file is not a database": b"An essay. " * 1000,
+    "has not all of nbgrader's tables": None,
+}
+
+
+@pytest.mark.parametrize("trouble", DAMAGES)
+def test_a_damaged_copy_is_marked_and_not_put_back(room, type_in, trouble):
+    course = Course(room.root)
+    url = course.api.coursedir.db_url
+    with course.alone():
+        give(url, 4)
+    (copy,) = backups(course.backups)
+    copy.unlink()
+    damage = DAMAGES[trouble]
+    if damage is None:
+        with closing(sqlite3.connect(copy)) as book:
+            book.execute("CREATE TABLE grade (id INT)")
+    else:
+        copy.write_bytes(damage)
+    _, said = type_in("restore")
+    assert f"(it {trouble}, and cannot be put back)" in " ".join(said.split())
+    status, said = type_in("restore", copy.name)
+    assert status == 1
+    assert f"that could be put back: it {trouble}." in " ".join(said.split())
+    assert given(url) == 4
+
+
+def test_a_damaged_gradebook_is_never_a_copy_and_is_kept_when_another_is_put_back(room, type_in):
+    course = Course(room.root)
+    url, path = course.api.coursedir.db_url, course.grading / "gradebook.db"
+    with course.alone():
+        give(url, 4)
+    (copy,) = backups(course.backups)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    assert trouble_in(path)
+    with pytest.raises(GradebookError, match="cannot be copied to"):
+        back_up(url, course.backups)
+    for command in ("report", "regrade", "feedback"):
+        status, said = type_in(command)
+        assert status == 1
+        assert "make grade makes it again." in " ".join(said.split())
+    assert backups(course.backups) == [copy]
+    status, said = type_in("restore", copy.name)
+    assert status == 0
+    assert given(url) == 1
+    (kept,) = course.grading.glob("gradebook.db.damaged-*")
+    assert kept.name in said
 
 
 def test_what_is_no_gradebook_is_not_put_back(room, tmp_path, type_in):
     url = Course(room.root).api.coursedir.db_url
     (tmp_path / "essay.db").write_text("An essay. " * 1000)
-    with pytest.raises(GradebookError, match="is no gradebook"):
+    with pytest.raises(
+        GradebookError, match="is no gradebook that could be put back: it is damaged"
+    ):
         put_back(tmp_path / "essay.db", url)
     status, said = type_in("restore", "nowhere.db")
     assert status == 1
@@ -186,6 +246,4 @@ def test_a_gradebook_without_grades_is_not_copied(tmp_path, filled):
     shutil.copy(filled, path)
     with Gradebook(url) as book:
         book.remove_student(STUDENT)
-    with backed_up(url, folder), Gradebook(url) as book:
-        book.add_student(STUDENT)
-    assert not backups(folder)
+    assert back_up(url, folder) is None

@@ -1,0 +1,164 @@
+"""The gradebook is made again from the records and its newest copy, whatever became of it."""
+
+import shutil
+
+import pytest
+from nbgrader.api import Gradebook
+
+from autograder.instructor import gradebook
+from autograder.instructor.__main__ import main
+from autograder.instructor.classroom import rebuilding
+from autograder.instructor.course import Course
+from tests.instructor.tiny_class import ASSIGNMENT, hand_in, scores, tiny_class
+
+pytestmark = [
+    pytest.mark.instructor,
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
+]
+
+STUDENTS = ("ann", "bob", "cy")
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory):
+    """Three are graded, and two of them have a score by hand; Bob has handed in again since."""
+    root = tiny_class(tmp_path_factory.mktemp("class") / "before", 0)
+    for student, number in zip(STUDENTS, (2, 2, 3), strict=True):
+        hand_in(root, student, f"double = {number}  # of {student}")
+    assert main(["--root", str(root), "grade"]) == 0
+    by_hand(root, "ann", 1.5)
+    by_hand(root, "bob", 0.5)
+    assert main(["--root", str(root), "grade"]) == 0  # which copies that
+    path = root / "grading" / "submitted" / "bob" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    path.write_text(path.read_text().replace("double = 2", "double = 5"))
+    assert main(["--root", str(root), "grade"]) == 0
+    return root
+
+
+@pytest.fixture
+def graded(before, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(before, tmp_path / "course")
+
+
+@pytest.fixture
+def make(graded, capsys):
+    """An instructor's command: its exit status, and what it says."""
+
+    def make(*words):
+        capsys.readouterr()
+        status = main(["--root", str(graded), *words])
+        return status, " ".join(capsys.readouterr().out.split())
+
+    return make
+
+
+def by_hand(root, student, score):
+    with Gradebook(f"sqlite:///{root / 'grading' / 'gradebook.db'}") as book:
+        grade = book.find_grade("test", ASSIGNMENT, ASSIGNMENT, student)
+        grade.manual_score, grade.needs_manual_grade = score, False
+        book.find_comment("double", ASSIGNMENT, ASSIGNMENT, student).manual_comment = "Well done."
+        book.db.commit()
+
+
+def entered(root):
+    """What the gradebook has: found, by hand, whether somebody has to look, and the comment."""
+    with Gradebook(f"sqlite:///{root / 'grading' / 'gradebook.db'}") as book:
+        found = {}
+        for student in STUDENTS:
+            grade = book.find_grade("test", ASSIGNMENT, ASSIGNMENT, student)
+            comment = book.find_comment("double", ASSIGNMENT, ASSIGNMENT, student)
+            found[student] = (
+                grade.auto_score, grade.manual_score, bool(grade.needs_manual_grade),
+                comment.manual_comment,
+            )  # fmt: skip
+        return found
+
+
+WAS = {
+    "ann": (2.0, 1.5, False, "Well done."),
+    "bob": (0.0, 0.5, True, "Well done."),
+    "cy": (0.0, None, False, None),
+}
+
+
+def is_deleted(path):
+    path.unlink()
+
+
+def is_empty(path):
+    path.write_bytes(b"")
+
+
+def is_cut_off(path):
+    path.write_bytes(path.read_bytes()[:20_000])
+
+
+def is_another_file(path):
+    path.write_text("An essay. " * 1000)
+
+
+@pytest.mark.parametrize("spoil", [is_deleted, is_empty, is_cut_off, is_another_file])
+def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
+    assert entered(graded) == WAS
+    path = graded / "grading" / "gradebook.db"
+    tables = {p: p.read_bytes() for p in (graded / "grading").glob("*.csv")}
+    spoil(path)
+    status, said = make("report")
+    assert status == 1
+    assert "make grade makes it again." in said
+    assert {p: p.read_bytes() for p in tables} == tables, "no table is written over with blanks"
+    status, said = make("grade")
+    assert status == 0
+    assert "It is made again from its copy of" in said
+    assert "Grading " not in said, "nobody's notebook is run again"
+    assert entered(graded) == WAS
+    assert {p: p.read_bytes() for p in tables} == tables
+    kept = [*path.parent.glob("gradebook.db.damaged-*")]
+    assert len(kept) == (spoil is not is_deleted)
+
+
+def test_without_a_sound_copy_it_is_said_that_what_was_given_by_hand_is_lost(graded, make):
+    (graded / "grading" / "gradebook.db").unlink()
+    for copy in gradebook.backups(graded / "grading" / "backups"):
+        copy.write_bytes(b"damaged")
+    status, said = make("grade")
+    assert status == 0
+    assert "There is no sound copy of it, so scores and comments that somebody gave" in said
+    assert "The grades of 3 submissions were entered again from the records." in said
+    assert scores(graded) == {"ann": 2, "bob": 0, "cy": 0}
+
+
+@pytest.mark.parametrize("when", ["put_back", "enter_again"])
+def test_who_goes_on_after_a_stop_asks_about_the_same(graded, make, monkeypatch, when):
+    (graded / "grading" / "gradebook.db").unlink()
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rebuilding, when, stop)
+        assert make("grade")[0] == 130
+    assert make("grade")[0] == 0
+    assert entered(graded) == WAS
+    assert not (graded / "grading" / rebuilding.UNDER_WAY).exists()
+
+
+def test_a_class_that_has_graded_nothing_needs_no_gradebook(tmp_path):
+    root = tiny_class(tmp_path, 1)
+    (root / "grading" / "gradebook.db").touch()
+    assert not Course(root).trouble()
+    assert main(["--root", str(root), "grade"]) == 0
+
+
+def test_what_fails_on_purpose_keeps_no_score(graded, make):
+    """Ann hands in what cannot be read; nbgrader's own export has no score of it, either."""
+    path = graded / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    good = path.read_text()
+    path.write_text("{")
+    _, said = make("grade")
+    assert "cannot be read as a notebook" in said
+    assert entered(graded)["ann"] == (None, 1.5, True, "Well done.")
+    path.write_text(good)
+    assert make("grade")[0] == 0
+    assert scores(graded)["ann"] == 2
