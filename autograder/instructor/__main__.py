@@ -1,6 +1,7 @@
 """`python -m autograder.instructor`: what `make` calls to release, grade and write exercises."""
 
 import argparse
+import errno
 import os
 import re
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from rich.console import Console
-from sqlalchemy.exc import SAWarning
+from sqlalchemy.exc import OperationalError, SAWarning
 
 from autograder.exercises import CourseError, UnknownExerciseError
 from autograder.instructor import walls
@@ -45,6 +46,7 @@ from autograder.instructor.course import (
     Course,
     GradebookError,
     ReleaseError,
+    printable,
     stoppable,
 )
 
@@ -55,6 +57,12 @@ TROUBLES: Final = (
     UnknownNameError,
 )  # fmt: skip
 """Errors whose message says all that their reader needs."""
+
+DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
+"""The errors of a disk that is full, or that may not be written to."""
+
+DISK_OF_SQLITE: Final = ("database or disk is full", "readonly database", "unable to open database")
+"""The same, as SQLite says it."""
 
 ORDERS: Final = ("student", "total")
 
@@ -71,11 +79,30 @@ def main(arguments: list[str] | None = None) -> int:
     except TROUBLES as error:
         console.print(str(error), markup=False, highlight=False)
         return 1
+    except (OSError, OperationalError) as error:
+        said = _of_the_disk(error)
+        if not said:
+            raise
+        console.print(said, markup=False, highlight=False)
+        return 1
     except SystemExit as end:
         if end.code not in STATUSES:
             raise
         console.print(f"\n{STOPPED}", markup=False, highlight=False)
         return int(end.code)
+
+
+def _of_the_disk(error: OSError | OperationalError) -> str:
+    """What is said where a disk is full, or may not be written to; empty where that is not it."""
+    said = str(getattr(error, "orig", None) or error)
+    number = error.errno if isinstance(error, OSError) else None
+    if number not in DISK and not any(words in said for words in DISK_OF_SQLITE):
+        return ""
+    return (
+        f"grading/ could not be written: {printable(said)}. What was graded is kept, and nothing "
+        f"is half written. See that there is room and that you may write there, and run the same "
+        f"command again."
+    )
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,9 +1,10 @@
 """The course's folders, and nbgrader's own interface to them."""
 
 import logging
+import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from os.path import isdir  # which is false of what may not be looked at
 from pathlib import Path
@@ -97,6 +98,8 @@ class Course:
             return
         self.grading.mkdir(exist_ok=True)
         url = url or self.api.coursedir.db_url
+        if self.api.coursedir.groupshared:
+            share(self.grading, file_of(url))
         with held_here(self.grading / ".lock"), held_anywhere(url):
             trouble = self.trouble(url)
             if trouble and not rebuilds:
@@ -108,6 +111,8 @@ class Course:
                 yield
             finally:
                 HELD.remove(self.root)
+                if self.api.coursedir.groupshared:  # SQLite gives a new file to its owner alone
+                    share(self.grading, file_of(url))
 
     def trouble(self, url: str = "") -> str:
         """What is wrong with the gradebook, in a sentence; empty where nothing is.
@@ -143,6 +148,18 @@ class Course:
         except ReleaseError as error:
             return str(error)
         return ""
+
+
+def share(folder: Path, gradebook: Path) -> None:
+    """Have all that is made in a class's folder from here on be its whole group's, to write to.
+
+    Only an owner can change who may write; what another of the group owns is so already.
+    """
+    os.umask(0o002)
+    for path, mode in ((folder, 0o2770), (gradebook, 0o660)):
+        with suppress(OSError):
+            if path.stat().st_mode & mode != mode:
+                path.chmod(path.stat().st_mode & 0o7777 | mode)
 
 
 def reason(done: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ Whoever grades by hand in Formgrader holds nothing, and need not: what they writ
 columns than what grading writes.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,16 +34,24 @@ def held_here(file: Path) -> Iterator[None]:
     Raises:
         BusyError: another process holds it.
     """
-    with file.open("w") as lock:
-        try:
-            if sys.platform != "win32":  # which has no such locks
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BusyError(
-                "Another grading is at work in this folder. Wait for its end; if it was "
-                "killed, its lock went with it."
-            ) from None
+    lock = os.open(file, os.O_RDONLY | os.O_CREAT)  # which another of a group may have made
+    try:
+        _take(lock)
         yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int) -> None:
+    if sys.platform == "win32":  # which has no such locks
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise BusyError(
+            "Another grading is at work in this folder. Wait for its end; if it was "
+            "killed, its lock went with it."
+        ) from None
 
 
 @contextmanager

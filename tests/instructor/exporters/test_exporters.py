@@ -180,24 +180,6 @@ def test_gradescope_gets_results_for_each_submission(room, export):
     assert first["output_format"] == "text"
 
 
-def test_verdicts_are_lines_of_json_as_documented(room, export):
-    export("Verdicts", "--student", "ada")
-    lines = [
-        json.loads(line)
-        for line in (room.root / "grading" / "exports" / "verdicts.jsonl").read_text().splitlines()
-    ]
-    assert [(line["student"], line["exercise"]) for line in lines] == [
-        ("ada", "1.1"), ("ada", "1.2"), ("ada", "2.1"),
-    ]  # fmt: skip
-    assert lines[0]["state"] == "partly"
-    assert (lines[0]["score"], lines[0]["points"], lines[0]["earned"]) == (1.0, 2.0, 0.5)
-    (finding,) = lines[0]["findings"]
-    assert (finding["met"], finding["diagnosis"], finding["said"]) == (False, "transposed", CODE)
-    documented = (ROOT / "docs" / "verdict_lines.md").read_text()
-    for key in (*lines[0], *finding):
-        assert f"`{key}`" in documented
-
-
 @pytest.mark.parametrize(
     ("exporter", "roster", "said"),
     [
