@@ -19,6 +19,7 @@ from autograder.instructor.classroom.roll_call import check_class_files, enter_p
 from autograder.instructor.classroom.schedulers import check_address
 from autograder.instructor.classroom.side_by_side import Workers
 from autograder.instructor.classroom.stale_grades import judge_stale, say_why, stale_grades
+from autograder.instructor.classroom.taking_over import take_over
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import (
@@ -78,6 +79,7 @@ def grade_class(
         check_address(workers.scheduler)
     with course.alone(rebuilds=True):
         check_class_files(course)
+        take_over(course, console)
         rebuilt = begin_to_rebuild(course, console)
         if not rebuilt and not any(course.submitted.glob("[!.]*")):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)

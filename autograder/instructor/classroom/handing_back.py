@@ -10,6 +10,7 @@ from autograder.instructor.classroom.grading import NOTHING_HANDED_IN, broken
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roll_call import enter_people
 from autograder.instructor.classroom.roster import read_roster
+from autograder.instructor.classroom.taking_over import take_over
 from autograder.instructor.course import Course, printable, reason
 from autograder.instructor.nbgrader_plugins import cannot_fetch, no_exchange
 
@@ -35,6 +36,7 @@ def report_class(
         if not any(course.submitted.glob("[!.]*")) and not read_roster(course):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
+        take_over(course, console)
         failures = report(course, console, broken(course), choice, best_first)
     return 0 if all(failure.theirs for failure in failures) else 1
 
@@ -57,6 +59,7 @@ def hand_back(
         RosterError: the roster cannot be understood.
     """
     with course.alone():
+        take_over(course, console)
         enter_people(course)
         unusable = {(failure.student, failure.assignment) for failure in broken(course)}
         graded = [pair for pair in _graded(course) if choice.has(*pair) and pair not in unusable]

@@ -14,6 +14,7 @@ from autograder.instructor.classroom.judging_again import (
 )
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roll_call import check_class_files
+from autograder.instructor.classroom.taking_over import take_over
 from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import Course, printable
 from autograder.instructor.pipeline import Records, UnreadableRecordError
@@ -35,6 +36,7 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
     """
     with course.alone():
         check_class_files(course)
+        take_over(course, console)
         if not any(Records(course.records).all()):
             console.print(NOTHING_GRADED, highlight=False)
             return 0

@@ -14,6 +14,7 @@ from autograder.instructor.pipeline.grading import (
     Outcome,
     failed,
     grade,
+    graded_notebook,
     is_told,
 )
 from autograder.instructor.pipeline.record import (
@@ -54,6 +55,7 @@ __all__ = [
     "failed",
     "fingerprint",
     "grade",
+    "graded_notebook",
     "is_told",
     "keep_compiled",
     "memory",

@@ -164,11 +164,25 @@ def _graded_notebook(
     text, resources = _passed(
         nbformat.reads(prepared, 4), facts.runs, about, folder, config, parent
     )
-    return text, _found(nbformat.reads(text, 4).cells, resources.get(NAMESPACE, {}), notes)
+    judged = resources.get(NAMESPACE, {})
+    verdicts = encoded_verdicts(judged.get("verdicts", {}))
+    evidence = msgspec.Raw(judged.get("evidence", b"[]"))
+    notes += judged.get("notes", ())
+    return text, graded_notebook(nbformat.reads(text, 4), verdicts, evidence, notes)
 
 
-def _found(cells: Sequence[Any], judged: Mapping[str, Any], notes: Sequence[str]) -> GradedNotebook:
-    """What is to be kept of a graded notebook: scores by nbgrader's own rules, and verdicts."""
+def graded_notebook(
+    notebook: Any, verdicts: msgspec.Raw, evidence: msgspec.Raw, notes: Sequence[str]
+) -> GradedNotebook:
+    """What is to be kept of a graded notebook, whose scores are found by nbgrader's own rules.
+
+    Args:
+        notebook: with its points and outputs.
+        verdicts: as a record has them.
+        evidence: likewise.
+        notes: what else is to be known, in sentences.
+    """
+    cells = notebook.cells
     known = [cell for cell in cells if cell.metadata.get("nbgrader")]
     by_hand = [cell for cell in known if is_solution(cell) and not is_task(cell)]
     return GradedNotebook(
@@ -178,9 +192,9 @@ def _found(cells: Sequence[Any], judged: Mapping[str, Any], notes: Sequence[str]
             for cell in by_hand
             if cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
         ),
-        encoded_verdicts(judged.get("verdicts", {})),
-        msgspec.Raw(judged.get("evidence", b"[]")),
-        (*notes, *judged.get("notes", ())),
+        verdicts,
+        evidence,
+        tuple(notes),
     )
 
 
