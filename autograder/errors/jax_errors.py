@@ -188,6 +188,13 @@ MEANINGS: Final = (
         "this is the body of a shard_map, is one device's block.",
     ),
     (
+        r"slice (indices must have|entries must be) static",
+        "slice-at-run-time",
+        "A slice ends or begins at a number that is known only when the program runs, but shapes "
+        "have to be known when JAX compiles it. Keep the array's shape, and mask what should not "
+        "count.",
+    ),
+    (
         r"not evenly divisible|does not evenly divide",
         "does-not-divide",
         "A dimension would be cut into a number of pieces that does not divide it. Look at which "

@@ -67,6 +67,8 @@ HERE: Final = Exercise(
         "upper half, and the second the lower. How many rows of the mesh does a process have?",
     ),
     diagnoses={
+        "other-prediction": "Which devices does process 1 have, and which block is on each of "
+        "them? Count the numbers in these blocks, each number once.",
         "one-device": "That is what one of its devices has. A process has several.",
         "counts-copies": "That counts copies, too: some of the process's devices have the same "
         "block. How many different numbers are there?",
