@@ -1917,3 +1917,19 @@ def iterate(A, V):
         return lax.pmean(V.mean(), "x")
 
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+# %% A sharded by rows exercise="6.9" score=0 diagnoses=["carry-changes"] near=["varying-mismatch", "blocks-do-not-fit"]
+def iterate(A, V):
+    def body(a, v):
+        v = lax.fori_loop(0, 5, lambda _, v: jnp.tanh(a @ v / 4), v)
+        return lax.pmean(v.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P())(A, V)
+
+# %% a mean of all columns in each round exercise="6.9" score=0 diagnoses=["varying-mismatch"] near=["carry-changes"]
+def iterate(A, V):
+    def body(a, v):
+        v = lax.fori_loop(0, 5, lambda _, v: lax.pmean(jnp.tanh(a @ v / 4), "x"), v)
+        return v.mean()
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)

@@ -54,28 +54,6 @@ here = dict.fromkeys(here, 128)
 here = dict(zip(here, (8, 8, 16, 16, 16, 16, 16)))
 
 
-# %% other numbers exercise="11.1" score=0 diagnoses=["other-prediction", "everything", "one-device", "counts-copies"] near=["fair-share"]
-here = {
-    "P('x', 'y'), 2": 32,
-    "P('x'), 2": 64,
-    "P('y'), 2": 512,
-    "P(None, 'x'), 4": 128,
-    "P('y', 'x'), 4": 4,
-    "P('y'), 4": 64,
-    "P(), 4": 256,
-}
-
-# %% copies in one cell, one device in another exercise="11.1" score=0.5 diagnoses=["one-device", "counts-copies"] near=["other-prediction"]
-here = {
-    "P('x', 'y'), 2": 16,
-    "P('x'), 2": 64,
-    "P('y'), 2": 128,
-    "P(None, 'x'), 4": 64,
-    "P('y', 'x'), 4": 32,
-    "P('y'), 4": 128,
-    "P(), 4": 128,
-}
-
 # %% tried out exercise="11.2" score=1 near=["prints-the-shape", "row-for-all", "own-shard", "one-program"]
 lines = dict.fromkeys(lines, "works")
 lines["np.asarray(x)"] = "raises"
@@ -1691,3 +1669,25 @@ def train_step(params, x, y):
 
 
 design = (layouts, train_step)
+
+# %% other numbers exercise="11.1" score=0 diagnoses=["other-prediction", "everything", "one-device", "counts-copies"] near=["fair-share"]
+here = {
+    "P('x', 'y'), 2": 32,
+    "P('x'), 2": 64,
+    "P('y'), 2": 512,
+    "P(None, 'x'), 4": 128,
+    "P('y', 'x'), 4": 4,
+    "P('y'), 4": 64,
+    "P(), 4": 256,
+}
+
+# %% copies in one cell, one device in another exercise="11.1" score=0.5 diagnoses=["one-device", "counts-copies"] near=["other-prediction"]
+here = {
+    "P('x', 'y'), 2": 16,
+    "P('x'), 2": 64,
+    "P('y'), 2": 128,
+    "P(None, 'x'), 4": 64,
+    "P('y', 'x'), 4": 32,
+    "P('y'), 4": 128,
+    "P(), 4": 128,
+}

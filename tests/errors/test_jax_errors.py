@@ -44,6 +44,8 @@ def typed(function):
         (mapped(lambda a: a.sum(), out_specs=()), "not-replicated"),
         (mapped(lambda a: lax.all_gather(a, "x"), out_specs=()), "not-replicated"),
         (mapped(carried), "varying-mismatch"),
+        (mapped(lambda a: lax.fori_loop(0, 2, lambda _, b: jnp.concatenate([b, b]), a)),
+         "carry-changes"),
         (mapped(lambda a: a, in_specs=("x", None, None)), "rank"),
         (mapped(lambda a: a.sum()), "rank"),
         (mapped(lambda a: lax.psum(a, "y")), "unbound-axis"),
