@@ -1918,6 +1918,7 @@ def iterate(A, V):
 
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
+
 # %% A sharded by rows exercise="6.9" score=0 diagnoses=["carry-changes"] near=["varying-mismatch", "blocks-do-not-fit"]
 def iterate(A, V):
     def body(a, v):
@@ -1925,6 +1926,7 @@ def iterate(A, V):
         return lax.pmean(v.mean(), "x")
 
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P())(A, V)
+
 
 # %% a mean of all columns in each round exercise="6.9" score=0 diagnoses=["varying-mismatch"] near=["carry-changes"]
 def iterate(A, V):

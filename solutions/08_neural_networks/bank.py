@@ -1851,6 +1851,7 @@ both_ways = (
     on(grid, "model"),
 )
 
+
 # %% products alone exercise="8.4" score=0 diagnoses=["tanh-forgotten", "not-counted-yet"] near=["mean-of-everything", "values"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):

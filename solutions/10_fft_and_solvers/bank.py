@@ -99,6 +99,7 @@ audit = {
     "helps": "more memory",
 }
 
+
 # %% by the row exercise="10.2" score=1 near=["nothing-transformed", "first-dimension"]
 def fft_last(x):
     pencils = jax.vmap(jax.vmap(jnp.fft.fft))
@@ -222,9 +223,11 @@ def fft_last(x):
 def fft_last(x):
     return jax.shard_map(jnp.fft.fft, in_specs=P("x", "y"), out_specs=P("y", "x"))(x)
 
+
 # %% out_specs with the axes exchanged, and the inverse exercise="10.2" score=0 diagnoses=["shape", "not-counted-yet"] near=["joined-elsewhere", "inverse"]
 def fft_last(x):
     return jax.shard_map(jnp.fft.ifft, in_specs=P("x", "y"), out_specs=P("y", "x"))(x)
+
 
 # %% each dimension by itself, and a decorator exercise="10.3" score=1 near=["dimension-0-missing", "inverse"]
 from functools import partial
@@ -1764,6 +1767,7 @@ def cg(A, b):
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
+
 # %% nothing gathered exercise="10.6" score=0 diagnoses=["blocks-do-not-fit"] near=["own-block-of-A", "no all-gather"]
 def cg(A, b):
     def body(A, b):
@@ -1778,6 +1782,7 @@ def cg(A, b):
         return lax.fori_loop(0, 12, step, (b - b, b, b, lax.psum(b @ b, "x")))[0]
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
 
 # %% by blocks of rows exercise="10.7" score=1 near=["multipliers-missing", "only-forward", "too-many-bytes", "one-matrix", "all-gather by hand"]
 from jax.scipy.linalg import solve_triangular
@@ -2872,6 +2877,7 @@ def substitute(LU, b):
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
+
 # %% forward from the last number exercise="10.7" score=0 diagnoses=["unanswered", "forward-from-the-last", "not-counted-yet"] near=["back-from-the-first", "substitute: added", "numbers-above"]
 def substitute(LU, b):
     def body(mine, b):
@@ -2893,6 +2899,7 @@ def substitute(LU, b):
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
+
 # %% numbers above in the forward pass exercise="10.7" score=0 diagnoses=["unanswered", "numbers-above", "not-counted-yet"] near=["forward-from-the-last", "numbers-below", "u-before-l"]
 def substitute(LU, b):
     def body(mine, b):
@@ -2913,6 +2920,7 @@ def substitute(LU, b):
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
+
 # %% numbers below in the back pass exercise="10.7" score=0 diagnoses=["unanswered", "numbers-below", "not-counted-yet"] near=["back-from-the-first", "numbers-above", "lu: added"]
 def substitute(LU, b):
     def body(mine, b):
@@ -2932,6 +2940,7 @@ def substitute(LU, b):
         return lax.fori_loop(0, n, back, lax.fori_loop(0, n, forward, b))
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
 
 # %% rows left, and all columns, in a scan exercise="10.8" score=1 near=["multipliers-missing", "in-blocks", "too-many-bytes", "all-gather by hand"]
 def cyclic_lu(A):
@@ -3487,6 +3496,7 @@ def cyclic_lu(A):
         return mine[:, None]
 
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
 
 # %% left to the compiler, there and back exercise="10.5" score=0 diagnoses=["error-of-xla", "no-shard-map"] naive=true near=["not-finite"]
 def poisson(f):
