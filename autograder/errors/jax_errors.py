@@ -178,14 +178,28 @@ MEANINGS: Final = (
         r"manual axis types do not match|varying manual axes",
         "varying-mismatch",
         "Two values must have the same type, but one is the same on all devices along an axis and "
-        "the other may vary. Usually it is a loop's carry that starts as a plain constant: "
-        "jax.lax.pcast(value, axis_name, to='varying') gives it the type of a value that may vary.",
+        "the other may vary. Is one of them made by a psum? Or does a loop's carry start as a "
+        "plain constant? jax.lax.pcast(value, axis_name, to='varying') gives a constant the type "
+        "of a value that may vary.",
+    ),
+    (
+        r"carry input and carry output must have equal types",
+        "carry-changes",
+        "What a loop carries has another shape or dtype after a step than before it. In the body "
+        "of a shard_map: is it computed with a block of something that the step needs whole?",
     ),
     (
         r"cannot reshape array",
         "does-not-reshape",
         "A reshape keeps the number of elements. Take every size from the array itself, which, if "
         "this is the body of a shard_map, is one device's block.",
+    ),
+    (
+        r"slice (indices must have|entries must be) static",
+        "slice-at-run-time",
+        "A slice ends or begins at a number that is known only when the program runs, but shapes "
+        "have to be known when JAX compiles it. Keep the array's shape, and mask what should not "
+        "count.",
     ),
     (
         r"not evenly divisible|does not evenly divide",

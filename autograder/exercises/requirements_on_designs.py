@@ -28,7 +28,8 @@ class Designs:
         plan: the names of what is laid out, and the sizes, the real one first.
         reference: the new parameters, given the arrays that `plan.arguments` names.
         draw: the values of these for a small size, which are its shapes by name.
-        mistakes: for each diagnosis, a function that makes that mistake and no other.
+        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
+            several.
         machine: the name of a machine, as `programs.MACHINES` has it.
         cap: the most bytes of arguments that a device may hold.
         sends: the most bytes that a device may send in one step.
@@ -52,7 +53,7 @@ class Designs:
     frontier: tuple[tuple[int, int], ...]
     given: int
     shown: Timed
-    mistakes: Mapping[str, Arrays] = field(default_factory=dict)
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
     of_own_tokens: Callable[..., Sequence[Sequence[Any]]] | None = None
 
     @property

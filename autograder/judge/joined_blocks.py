@@ -1,6 +1,7 @@
 """Blocks that out_specs join to a result of another shape, recognised from the blocks."""
 
 from collections.abc import Sequence
+from itertools import combinations, permutations
 
 import jax
 import numpy as np
@@ -44,8 +45,9 @@ def _how_joined(
     if len(outputs) != 1 or len(wanted) != 1 or outputs[0].ndim != np.ndim(wanted[0]):
         return None
     output, right = outputs[0], np.asarray(wanted[0])
+    exchanged = _exchanged(output, right, argument)
     if output.shape == right.shape:
-        return None
+        return ("joined-elsewhere", exchanged) if exchanged else None
     shapes = f"The result has shape {output.shape}; expected {right.shape}."
     whole = np.asarray(output)
     for axis, (name, size) in enumerate(argument.axes):
@@ -73,7 +75,27 @@ def _how_joined(
                         f"of the result along {name}, and out_specs joins them in dimension {d}. "
                         f"Both have to be the same dimension: which one should {name} shard here?"
                     )
-    return None
+    return ("joined-elsewhere", f"{shapes} {exchanged}") if exchanged else None
+
+
+def _exchanged(output: jax.Array, right: np.ndarray, argument: Argument) -> str:
+    """Say which two axes out_specs exchanged, if the result is right but for that."""
+    for (i, (one, m)), (j, (other, n)) in combinations(enumerate(argument.axes), 2):
+        for d, e in permutations(range(right.ndim), 2):
+            if output.shape[d] % m or output.shape[e] % n:
+                continue
+            if not _lie_along(output, argument, i, d) or not _lie_along(output, argument, j, e):
+                continue
+            blocks = [np.split(strip, n, axis=e) for strip in np.split(np.asarray(output), m, d)]
+            strips = [np.concatenate(strip, axis=e) for strip in zip(*blocks, strict=True)]
+            moved = np.concatenate(strips, axis=d)
+            if moved.shape == right.shape and _is_right(moved, right):
+                return (
+                    f"The body's blocks are right, but out_specs joins those along {one} in "
+                    f"dimension {d} and those along {other} in dimension {e}. Which dimension of "
+                    f"the blocks has each axis divided?"
+                )
+    return ""
 
 
 def _is_right(came: np.ndarray, right: np.ndarray) -> bool:

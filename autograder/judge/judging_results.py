@@ -148,10 +148,14 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         A diagnosis, and what is to be said of it besides a lesson.
     """
     came = [result.get("came") for result in results]
-    for diagnosis, mistaken in requirement.mistakes.items():
-        for way in ways_of(mistaken):
-            if all(_same(c, way(*case)) for c, case in zip(came, cases, strict=True)):
-                return diagnosis, ""
+    whole = [_whole(each) for each in came]
+    for results_or_whole in (came, whole):  # a mistake may come with floats for integers
+        for diagnosis, mistaken in requirement.mistakes.items():
+            for way in ways_of(mistaken):
+                if all(
+                    _same(c, way(*case)) for c, case in zip(results_or_whole, cases, strict=True)
+                ):
+                    return diagnosis, ""
     if all(c is None for c in came):
         return "nothing-returned", "The function returns None. Does it end with a return? "
     right = [requirement.reference(*case) for case in cases]

@@ -250,7 +250,7 @@ def _cells(findings: Sequence[Finding], first: Finding | None) -> list[Row]:
 def _legend(answers: dict[str, list[Finding]]) -> str:
     """What the mark of what follows means, where a table has it."""
     follow = any(f.diagnosis == NOT_COUNTED for fs in answers.values() for f in fs)
-    said = f"{FOLLOWS} counts once what comes before it in its row is right."
+    said = f"{FOLLOWS} is judged once the cells to its left are right."
     return said * (follow and len(answers) > 1)
 
 

@@ -1244,3 +1244,18 @@ def bytes_total(shape, itemsize, spec, axes):
     devices = np.array(jax.devices()[: int(np.prod(list(axes.values())))]).reshape(*axes.values())
     sharding = NamedSharding(Mesh(devices, tuple(axes)), P(*spec))
     return int(np.prod(sharding.shard_shape(shape))) * devices.size
+
+
+# %% the block's place in each dimension, and one block's bytes as a float exercise="1.7" score=0 diagnoses=["unanswered", "one-device-only", "block-number"] near=["true-division", "by-coordinates", "floats"]
+def names_in(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else entry
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    counts = [np.prod([axes[name] for name in names_in(entry)]) for entry in spec]
+    return float(itemsize * np.prod([s / n for s, n in zip(shape, counts, strict=True)]))
+
+
+def holders(index, shape, spec, axes):
+    counts = [int(np.prod([axes[name] for name in names_in(entry)])) for entry in spec]
+    return [i // (s // n) for i, s, n in zip(index, shape, counts, strict=True)]

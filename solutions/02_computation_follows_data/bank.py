@@ -88,6 +88,22 @@ communicates = {name: name == "x[::-1]" for name in layouts}
 layouts = dict.fromkeys(layouts, P("x", "y", "x"))
 
 
+# %% one axis for two dimensions exercise="2.1" score=0.3333333333 diagnoses=["axis-twice", "unanswered"] near=["inner-part", "other-prediction"]
+layouts["jnp.sin(x)"] = P("x", "y")
+layouts["x + v"] = P("x", "y")
+layouts["x.T"] = P("y", "x")
+layouts["x[None]"] = P(None, "x", "y")
+layouts["x.reshape(4, 4, 16)"] = P("x", "x", "y")
+layouts["x[::-1]"] = P("x", "y")
+
+# %% the middle dimension cut, and the last by x exercise="2.1" score=0.3333333333 diagnoses=["other-prediction", "unanswered"] near=["axis-twice"]
+layouts["jnp.sin(x)"] = P("x", "y")
+layouts["x + v"] = P("x", "y")
+layouts["x.T"] = P("y", "x")
+layouts["x[None]"] = P(None, "x", "y")
+layouts["x.reshape(4, 4, 16)"] = P(None, "y", "x")
+layouts["x[::-1]"] = P("x", "y")
+
 # %% other meshes, other order exercise="2.2" score=1
 line = jax.make_mesh((8,), ("all",), axis_types=(AxisType.Explicit,))
 quiet = jax.device_put(x, NamedSharding(line, P(None, "all")))
@@ -361,6 +377,18 @@ total = np.asarray(y) + np.asarray(z)
 here = jax.device_put(total, y.sharding)
 there = jax.device_put(total, z.sharding)
 everywhere = jax.device_put(total, on(grid, ("x", "y")))
+
+# %% everywhere in four strips exercise="2.5" score=0.5 diagnoses=["unanswered", "replicated-dimension"] near=["replicated", "devices-unused"]
+here = y + jax.device_put(z, y.sharding)
+there = jax.device_put(y, z.sharding) + z
+rows = on(grid, "x")
+everywhere = jax.device_put(y, rows) + jax.device_put(z, rows)
+
+# %% everywhere in blocks exercise="2.5" score=0.5 diagnoses=["unanswered", "grid"] near=["replicated-dimension"]
+here = y + jax.device_put(z, y.sharding)
+there = jax.device_put(y, z.sharding) + z
+blocks = on(grid, "x", "y")
+everywhere = jax.device_put(y, blocks) + jax.device_put(z, blocks)
 
 # %% asked of JAX exercise="2.6" score=1
 for name, (one, other) in cases.items():

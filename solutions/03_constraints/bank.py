@@ -923,6 +923,24 @@ def copied_auto(x):
     return with_sharding_constraint(x + 2, on(grid))
 
 
+# %% out_specs P() of a block exercise="3.2" score=0 diagnoses=["unanswered", "not-replicated"] near=["nothing-moved"]
+def copied_explicit(x):
+    return jax.shard_map(
+        lambda block: 2 * block, mesh=explicit_grid, in_specs=P("x", "y"), out_specs=P()
+    )(x)
+
+
+# %% gathered, unchecked exercise="3.2" score=0.5 diagnoses=["unanswered"] near=["not-replicated"]
+def copied_explicit(x):
+    def body(block):
+        rows = jax.lax.all_gather(block, "y", axis=1, tiled=True)
+        return 2 * jax.lax.all_gather(rows, "x", tiled=True)
+
+    return jax.shard_map(
+        body, mesh=explicit_grid, in_specs=P("x", "y"), out_specs=P(), check_vma=False
+    )(x)
+
+
 # %% the factors exchanged, and nothing said exercise="3.3" score=0 diagnoses=["same-axis-twice", "unanswered"] near=["ambiguous", "raised"]
 def whole(A, B):
     return jnp.dot(B, A)
@@ -971,6 +989,16 @@ def spread_sum(x):
 # %% the smallest of each column exercise="3.4" score=0 diagnoses=["values", "not-counted-yet"] near=["max-for-sum"]
 def spread_sum(x):
     return jax.reshard(x.min(0), on(explicit_grid, ("y", "x")))
+
+
+# %% the sum of all, as often as there are columns exercise="3.4" score=0 diagnoses=["one-sum-for-all", "replicated", "all-reduce over x"] near=["rows-summed", "mean-for-sum"]
+def spread_sum(x):
+    return jnp.full(16, x.sum())
+
+
+# %% the largest of all, as often as there are columns exercise="3.4" score=0 diagnoses=["values", "not-counted-yet", "all-reduce over x"] near=["one-sum-for-all"]
+def spread_sum(x):
+    return jax.reshard(jnp.full(x.shape[1], x.max()), on(explicit_grid, ("y", "x")))
 
 
 # %% rolled without an axis exercise="3.5" score=0 diagnoses=["rolled-flat", "not-counted-yet", "all-gather over y"] near=["rows-rolled", "not-a-ring", "two-places"]
@@ -1060,3 +1088,26 @@ def layer_constrained(x, w, b):
 def layer_constrained(x, w, b):
     column = with_sharding_constraint(w.T @ x[:, None], on(line, None, None))
     return 1 / (1 + jnp.exp(-column[:, 0] - b))
+
+
+# %% the product cut, where JAX asks exercise="3.7" score=0 diagnoses=["unanswered", "does-not-divide"] near=["ambiguous"]
+def layer_explicit(x, w, b):
+    return jax.nn.sigmoid(jnp.dot(x, w, out_sharding=on(explicit_line, "x")) + b)
+
+
+# %% not summed, and joined exercise="3.7" score=0 diagnoses=["unanswered", "parts-joined", "no all-reduce", "not-counted-yet"] near=["sum-of-sigmoids", "not-replicated", "does-not-divide"]
+def layer_mapped(x, w, b):
+    def body(x, w, b):
+        return jax.nn.sigmoid(x @ w + b)
+
+    specs = P("x"), P("x", None), P()
+    return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P("x"))(x, w, b)
+
+
+# %% summed, and joined exercise="3.7" score=0 diagnoses=["unanswered", "copies-side-by-side", "not-counted-yet"] near=["parts-joined"]
+def layer_mapped(x, w, b):
+    def body(x, w, b):
+        return jax.nn.sigmoid(jax.lax.psum(x @ w, "x") + b)
+
+    specs = P("x"), P("x", None), P()
+    return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P("x"))(x, w, b)

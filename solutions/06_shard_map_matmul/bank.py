@@ -1594,7 +1594,7 @@ def copy_by_columns(A, B):
     return jax.shard_map(lambda a, b: b.T @ a, in_specs=(P(), P(None, "y")), out_specs=P("y"))(A, B)
 
 
-# %% x and y exchanged in out_specs exercise="6.1" score=0 diagnoses=["shape", "not-counted-yet", "copies-side-by-side", "joined-elsewhere"] near=["own-results"]
+# %% x and y exchanged in out_specs exercise="6.1" score=0 diagnoses=["joined-elsewhere", "shape", "not-counted-yet", "copies-side-by-side"] near=["own-results"]
 def rows_by_columns(A, B):
     return jax.shard_map(
         lambda a, b: a @ b, in_specs=(P("x", None), P(None, "y")), out_specs=P("y", "x")
@@ -1915,5 +1915,23 @@ def iterate(A, V):
     def body(A, V):
         V = lax.fori_loop(0, 5, lambda _, V: jnp.tanh(lax.psum(A @ V, "x") / 4), V)
         return lax.pmean(V.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% A sharded by rows exercise="6.9" score=0 diagnoses=["carry-changes"] near=["varying-mismatch", "blocks-do-not-fit"]
+def iterate(A, V):
+    def body(a, v):
+        v = lax.fori_loop(0, 5, lambda _, v: jnp.tanh(a @ v / 4), v)
+        return lax.pmean(v.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% a mean of all columns in each round exercise="6.9" score=0 diagnoses=["varying-mismatch"] near=["carry-changes"]
+def iterate(A, V):
+    def body(a, v):
+        v = lax.fori_loop(0, 5, lambda _, v: lax.pmean(jnp.tanh(a @ v / 4), "x"), v)
+        return v.mean()
 
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)

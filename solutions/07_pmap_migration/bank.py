@@ -1420,6 +1420,22 @@ def convolved_many(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
+# %% rows joined, and cut again exercise="7.1" score=0 diagnoses=["unanswered", "does-not-reshape"] near=["run-together"]
+def convolved_many(x, w):
+    def body(mine, w):
+        return convolve(mine.reshape(-1), w).reshape(mine.shape)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% rows joined, and left so exercise="7.1" score=0 diagnoses=["unanswered", "run-together", "not-counted-yet", "shape"] near=["does-not-reshape", "row-as-a-vector"]
+def convolved_many(x, w):
+    def body(mine, w):
+        return convolve(mine.reshape(-1), w)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
 # %% a row as a vector exercise="7.2" score=0.25 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["normalised: not-replicated"]
 def normalised(x, w):
     def body(x, w):

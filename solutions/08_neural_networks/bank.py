@@ -71,6 +71,14 @@ tensor_parallel = (on(model, "model"), on(model, None, "model"), on(model, "mode
 # %% the features cut, to go with rows of the weights exercise="8.2" score=0 diagnoses=["reduce-scatter over model"]
 tensor_parallel = (on(model, None, "model"), on(model, "model"), on(model, "model"))
 
+# %% on an Explicit mesh exercise="8.2" score=0 diagnoses=["fails"] near=["all-gather"]
+explicit = jax.make_mesh((8,), ("model",), axis_types=(AxisType.Explicit,))
+tensor_parallel = (on(explicit), on(explicit, None, "model"), on(explicit, "model", None))
+
+# %% on an Explicit mesh, and everything whole exercise="8.2" score=0 diagnoses=["over-the-cap"] near=["fails"]
+explicit = jax.make_mesh((8,), ("model",), axis_types=(AxisType.Explicit,))
+tensor_parallel = (on(explicit), on(explicit), on(explicit))
+
 # %% matmul, and the spec by name exercise="8.3" score=1
 second, third = P(None, "model"), P("model")
 both_ways = [
@@ -1828,6 +1836,18 @@ both_ways = (
     on(grid, None, "model"),
     on(grid, "model"),
     on(grid, "model"),
+    on(grid, "model"),
+)
+
+
+# %% the first layer into columns, the second into rows exercise="8.3" score=0 diagnoses=["too-many-bytes", "unanswered"] near=["over-the-cap", "reduce-scatter"]
+both_ways = (
+    on(grid, "data", None),
+    on(grid, None, "model"),
+    on(grid, "model"),
+    on(grid, "model", None),
+    on(grid),
+    on(grid, None, "model"),
     on(grid, "model"),
 )
 

@@ -263,6 +263,27 @@ def noisy_rows(seed, x):
     return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
 
 
+# %% drawn with the shape of x from a key of its own, and cut exercise="9.3" score=0 diagnoses=["own-drawing-sliced", "not-counted-yet"] near=["drawn-whole", "values"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        i = lax.axis_index("x")
+        key = jax.random.fold_in(jax.random.key(seed), i)
+        noise = jax.random.normal(key, (len(mine) * lax.axis_size("x"), mine.shape[1]))
+        return mine + lax.dynamic_slice_in_dim(noise, i * len(mine), len(mine))
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
+# %% drawn with the shape of x from one key, and cut by hand exercise="9.3" score=0 diagnoses=["drawn-whole", "not-counted-yet"] near=["own-drawing-sliced"]
+def noisy_rows(seed, x):
+    def body(seed, mine):
+        shape = len(mine) * lax.axis_size("x"), mine.shape[1]
+        noise = jax.random.normal(jax.random.key(seed), shape)
+        return mine + lax.dynamic_slice_in_dim(noise, lax.axis_index("x") * len(mine), len(mine))
+
+    return jax.shard_map(body, in_specs=(P(), P("x")), out_specs=P("x"))(seed, x)
+
+
 # %% by hand exercise="9.4" score=1 near=["all-gather"]
 def spread(table):
     padded = jnp.pad(table, ((0, -len(table) % 8), (0, 0)))
@@ -349,7 +370,7 @@ def probabilities(hidden, padded, words):
     return parts / parts.sum(1, keepdims=True)
 
 
-# %% a multiple of the devices; seventeen words, written in exercise="9.4" score=0 diagnoses=["only-the-first", "not-counted-yet", "values"] near=["spread: shape", "probabilities: shape", "a-word-too-many"]
+# %% a multiple of the devices; seventeen words, written in exercise="9.4" score=0 diagnoses=["multiple-of-devices", "only-the-first", "not-counted-yet", "values"] near=["spread: shape", "probabilities: shape", "a-word-too-many"]
 def spread(table):
     devices = jax.sharding.get_abstract_mesh().size
     padded = jnp.pad(table, ((0, -len(table) % devices), (0, 0)))
@@ -406,13 +427,13 @@ def probabilities(hidden, padded, words):
     return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, -jnp.inf))
 
 
-# %% minus a hundred exercise="9.4" score=0 diagnoses=["unanswered", "minus-a-hundred", "not-counted-yet"] near=["padding-like-zeros", "minus-a-thousand"]
+# %% minus a hundred exercise="9.4" score=0 diagnoses=["unanswered", "minus-a-number", "not-counted-yet"] near=["padding-like-zeros"]
 def probabilities(hidden, padded, words):
     logits = hidden @ padded.T
     return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, -100.0))
 
 
-# %% minus a thousand exercise="9.4" score=0 diagnoses=["unanswered", "minus-a-thousand", "not-counted-yet"] near=["minus-a-hundred", "not-finite"]
+# %% minus a thousand exercise="9.4" score=0 diagnoses=["unanswered", "minus-a-number", "not-counted-yet"] near=["not-finite"]
 def probabilities(hidden, padded, words):
     logits = hidden @ padded.T
     return jax.nn.softmax(jnp.where(jnp.arange(len(padded)) < words, logits, -1e3))
@@ -1077,6 +1098,18 @@ moved |= dict(zip(moved, [2048, 0, 0], strict=True))
 same |= dict(zip(same, [False, True, True], strict=True))
 
 
+# %% guesses exercise="9.1" score=0 diagnoses=["other-prediction", "still-moves", "layout-matters"] near=["own-part"]
+moved = {"rows, flag off": 4096, "rows, flag on": 2048, "columns, flag off": 1024}
+same = {
+    "flag off and flag on": False,
+    "rows and columns, flag on": False,
+    "rows and columns, flag off": False,
+}
+
+# %% the right bytes in one cell, and those of a block in another exercise="9.1" score=0 diagnoses=["own-part", "any-layout", "unanswered"] near=["other-prediction"]
+moved = {"rows, flag off": 2048, "rows, flag on": 0, "columns, flag off": 2048}
+
+
 # %% padded with ones; over the examples, masked before exercise="9.4" score=0 diagnoses=["padded-with-others", "not-counted-yet", "over-the-examples"] near=["not-finite", "silently-copied"]
 def spread(table):
     return with_sharding_constraint(
@@ -1111,6 +1144,44 @@ def probabilities(hidden, padded, words):
 def probabilities(hidden, padded, words):
     logits = jnp.where(jnp.arange(len(padded)) < words, hidden @ padded.T, -jnp.inf)
     return with_sharding_constraint(logits, P(None, "x"))
+
+
+# %% columns padded too, and a slice of the words exercise="9.4" score=0 diagnoses=["columns-too", "shape", "not-counted-yet", "slice-at-run-time"] near=["spread: shape", "multiple-of-devices"]
+def spread(table):
+    return with_sharding_constraint(jnp.pad(table, (0, -len(table) % 8)), P("x", None))
+
+
+def probabilities(hidden, padded, words):
+    return jax.nn.softmax(hidden @ padded[:words].T)
+
+
+# %% a multiple of the devices; each device's softmax of its own words exercise="9.4" score=0 diagnoses=["multiple-of-devices", "only-the-first", "not-counted-yet", "own-words"] near=["columns-too", "slice-at-run-time"]
+def spread(table):
+    n = jax.sharding.get_abstract_mesh().shape["x"]
+    padded = jnp.pad(table, ((0, -len(table) % n), (0, 0)))
+    return with_sharding_constraint(padded, P("x", None))
+
+
+def probabilities(hidden, padded, words):
+    def body(hidden, mine, words):
+        numbers = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+        return jax.nn.softmax(jnp.where(numbers < words, hidden @ mine.T, -1e30))
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P()), out_specs=P(None, "x"))(
+        hidden, padded, words
+    )
+
+
+# %% rows numbered on each device from zero exercise="9.4" score=0 diagnoses=["unanswered", "padding-counts", "not-counted-yet"] near=["own-words", "minus-a-number"]
+def probabilities(hidden, padded, words):
+    def body(hidden, mine, words):
+        logits = jnp.where(jnp.arange(len(mine)) < words, hidden @ mine.T, -jnp.inf)
+        powers = jnp.exp(logits - lax.pmax(logits.max(1, keepdims=True), "x"))
+        return powers / lax.psum(powers.sum(1, keepdims=True), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P()), out_specs=P(None, "x"))(
+        hidden, padded, words
+    )
 
 
 # %% the row after exercise="9.6" score=0 diagnoses=["next-row", "not-counted-yet", "unanswered"] near=["row-before", "offset-forgotten"]
@@ -1186,3 +1257,21 @@ def shifted(x):
 def row(x, i):
     number = jnp.arange(len(x))[:, None]
     return jnp.where((number == i) | (number == i + 1), x, 0).sum(0)
+
+
+# %% the row and zeros, joined exercise="9.6" score=0 diagnoses=["rows-joined", "not-counted-yet", "unanswered"] near=["copies-side-by-side"]
+def row(x, i):
+    def body(mine, i):
+        numbers = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+        return jnp.where((numbers == i)[:, None], mine, 0).sum(0)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, i)
+
+
+# %% the row, joined exercise="9.6" score=0 diagnoses=["copies-side-by-side", "not-counted-yet", "unanswered"] near=["rows-joined"]
+def row(x, i):
+    def body(mine, i):
+        numbers = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+        return lax.psum(jnp.where((numbers == i)[:, None], mine, 0).sum(0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, i)

@@ -77,6 +77,29 @@ audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 10240, "share": 0.9
 audit |= {"larger": 8 / 64 + 8 / 64**2, "enough": 4, "helps": "more memory"}
 
 
+# %% twice as much, and one axis of the mesh exercise="10.1" score=0.6666666667 diagnoses=["other-prediction", "sent-and-received"] near=["one-axis", "of-this-mesh"]
+audit = {
+    "spec": P("x", "y"),
+    "kind": "all-gather",
+    "bytes": 40_960,
+    "share": 1.0,
+    "larger": 16.25,
+    "enough": 8.0,
+    "helps": "more memory",
+}
+
+# %% blocks of one axis exercise="10.1" score=0.6666666667 diagnoses=["the-last-gather", "one-axis"] near=["sent-and-received", "whole-box"]
+audit = {
+    "spec": P("x", "y"),
+    "kind": "all-gather",
+    "bytes": 40_960,
+    "share": 1.0,
+    "larger": 8.0,
+    "enough": 256.0,
+    "helps": "more memory",
+}
+
+
 # %% by the row exercise="10.2" score=1 near=["nothing-transformed", "first-dimension"]
 def fft_last(x):
     pencils = jax.vmap(jax.vmap(jnp.fft.fft))
@@ -194,6 +217,16 @@ def fft_last(x):
         return jnp.fft.fft(mine.real)
 
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
+
+
+# %% out_specs with the axes exchanged exercise="10.2" score=0 diagnoses=["joined-elsewhere", "shape", "not-counted-yet"] near=["transposed"]
+def fft_last(x):
+    return jax.shard_map(jnp.fft.fft, in_specs=P("x", "y"), out_specs=P("y", "x"))(x)
+
+
+# %% out_specs with the axes exchanged, and the inverse exercise="10.2" score=0 diagnoses=["shape", "not-counted-yet"] near=["joined-elsewhere", "inverse"]
+def fft_last(x):
+    return jax.shard_map(jnp.fft.ifft, in_specs=P("x", "y"), out_specs=P("y", "x"))(x)
 
 
 # %% each dimension by itself, and a decorator exercise="10.3" score=1 near=["dimension-0-missing", "inverse"]
@@ -1645,7 +1678,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% an average of the square exercise="10.6" score=0 diagnoses=["averaged", "not-counted-yet"] near=["first-square-of-its-own"]
+# %% an average of the square exercise="10.6" score=0 diagnoses=["averaged", "not-counted-yet"] near=["first-square-of-its-own", "own-sums"]
 def cg(A, b):
     def body(A, b):
         x = jnp.zeros_like(b)
@@ -1664,7 +1697,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% a block of its own exercise="10.6" score=0 diagnoses=["own-block-of-A", "not-counted-yet", "no all-gather"] near=["averaged"]
+# %% a block of its own exercise="10.6" score=0 diagnoses=["own-block-of-A", "not-counted-yet", "no all-gather"] near=["averaged", "blocks-do-not-fit"]
 def cg(A, b):
     def body(A, b):
         x = jnp.zeros_like(b)
@@ -1715,6 +1748,38 @@ def cg(A, b):
             x = x + a * d
             rr = new
         return x
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% squares of its own part exercise="10.6" score=0 diagnoses=["own-sums", "not-counted-yet"] near=["first-square-of-its-own", "averaged", "values"]
+def cg(A, b):
+    def body(A, b):
+        def step(_, state):
+            x, r, p, square = state
+            q = A @ lax.all_gather(p, "x", tiled=True)
+            length = square / lax.psum(p @ q, "x")
+            x, r = x + length * p, r - length * q
+            new = r @ r
+            return x, r, r + new / square * p, new
+
+        return lax.fori_loop(0, 12, step, (b - b, b, b, b @ b))[0]
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
+
+
+# %% nothing gathered exercise="10.6" score=0 diagnoses=["blocks-do-not-fit"] near=["own-block-of-A", "no all-gather"]
+def cg(A, b):
+    def body(A, b):
+        def step(_, state):
+            x, r, p, square = state
+            q = A @ p
+            length = square / lax.psum(p @ q, "x")
+            x, r = x + length * p, r - length * q
+            new = lax.psum(r @ r, "x")
+            return x, r, r + new / square * p, new
+
+        return lax.fori_loop(0, 12, step, (b - b, b, b, lax.psum(b @ b, "x")))[0]
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
@@ -2457,27 +2522,6 @@ def lu(A):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
 
 
-# %% one function alone, in n steps exercise="10.7" score=0.5 diagnoses=["unanswered"] near=["lu: averaged", "last-step-missing"]
-def numbers_of(mine):
-    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
-
-
-def lu(A):
-    def body(mine):
-        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
-
-        def step(k, mine):
-            below = numbers > k
-            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
-            multiples = jnp.where(below, mine[:, k] / row[k], 0)
-            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
-            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
-
-        return lax.fori_loop(0, mine.shape[1], step, mine)
-
-    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
-
-
 # %% divided by rows of its own exercise="10.7" score=0.5 diagnoses=["own-pivots", "not-counted-yet"] near=["each-for-itself", "divided-twice"]
 def lu(A):
     def body(A):
@@ -2517,6 +2561,27 @@ def substitute(LU, b):
         return lax.fori_loop(0, n, back, y)
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% one function alone, in n steps exercise="10.7" score=0.5 diagnoses=["unanswered"] near=["lu: averaged", "last-step-missing"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers > k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            less = mine - multiples[:, None] * jnp.where(columns > k, row, 0)
+            return less.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1], step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
 
 
 # %% divided twice on the way back exercise="10.7" score=0.5 diagnoses=["divided-twice", "not-counted-yet"] near=["divided-on-the-way", "never-divided"]
@@ -2773,6 +2838,110 @@ def substitute(LU, b):
     )
 
 
+# %% added, in lu and in the forward pass exercise="10.7" score=0 diagnoses=["added", "not-counted-yet"] near=["multipliers-negative", "forward-from-the-last", "numbers-above", "numbers-below"]
+def numbers_of(mine):
+    return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+
+def lu(A):
+    def body(mine):
+        numbers, columns = numbers_of(mine), jnp.arange(mine.shape[1])
+
+        def step(k, mine):
+            below = numbers > k
+            row = lax.psum(jnp.where((numbers == k)[:, None], mine, 0).sum(0), "x")
+            multiples = jnp.where(below, mine[:, k] / row[k], 0)
+            more = mine + multiples[:, None] * jnp.where(columns > k, row, 0)
+            return more.at[:, k].set(jnp.where(below, multiples, mine[:, k]))
+
+        return lax.fori_loop(0, mine.shape[1] - 1, step, mine)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(mine, b):
+        n, numbers = mine.shape[1], numbers_of(mine)
+
+        def forward(k, y):
+            known = lax.psum(jnp.where(numbers == k, y, 0).sum(), "x")
+            return y + jnp.where(numbers > k, mine[:, k] * known, 0)
+
+        def back(step, x):
+            k = n - 1 - step
+            known = lax.psum(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers < k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        return lax.fori_loop(0, n, back, lax.fori_loop(0, n, forward, b))
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% forward from the last number exercise="10.7" score=0 diagnoses=["unanswered", "forward-from-the-last", "not-counted-yet"] near=["back-from-the-first", "substitute: added", "numbers-above"]
+def substitute(LU, b):
+    def body(mine, b):
+        n = mine.shape[1]
+        numbers = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+        def forward(step, y):
+            k = n - 1 - step
+            known = lax.psum(jnp.where(numbers == k, y, 0).sum(), "x")
+            return y - jnp.where(numbers > k, mine[:, k] * known, 0)
+
+        def back(step, x):
+            k = n - 1 - step
+            known = lax.psum(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers < k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        return lax.fori_loop(0, n, back, lax.fori_loop(0, n, forward, b))
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% numbers above in the forward pass exercise="10.7" score=0 diagnoses=["unanswered", "numbers-above", "not-counted-yet"] near=["forward-from-the-last", "numbers-below", "u-before-l"]
+def substitute(LU, b):
+    def body(mine, b):
+        n = mine.shape[1]
+        numbers = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+        def forward(k, y):
+            known = lax.psum(jnp.where(numbers == k, y, 0).sum(), "x")
+            return y - jnp.where(numbers < k, mine[:, k] * known, 0)
+
+        def back(step, x):
+            k = n - 1 - step
+            known = lax.psum(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers < k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        return lax.fori_loop(0, n, back, lax.fori_loop(0, n, forward, b))
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% numbers below in the back pass exercise="10.7" score=0 diagnoses=["unanswered", "numbers-below", "not-counted-yet"] near=["back-from-the-first", "numbers-above", "lu: added"]
+def substitute(LU, b):
+    def body(mine, b):
+        n = mine.shape[1]
+        numbers = lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
+
+        def forward(k, y):
+            known = lax.psum(jnp.where(numbers == k, y, 0).sum(), "x")
+            return y - jnp.where(numbers > k, mine[:, k] * known, 0)
+
+        def back(step, x):
+            k = n - 1 - step
+            known = lax.psum(jnp.where(numbers == k, x / mine[:, k], 0).sum(), "x")
+            less = x - jnp.where(numbers > k, mine[:, k] * known, 0)
+            return jnp.where(numbers == k, known, less)
+
+        return lax.fori_loop(0, n, back, lax.fori_loop(0, n, forward, b))
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
 # %% rows left, and all columns, in a scan exercise="10.8" score=1 near=["multipliers-missing", "in-blocks", "too-many-bytes", "all-gather by hand"]
 def cyclic_lu(A):
     def body(mine):
@@ -2895,7 +3064,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% rows counted by blocks exercise="10.8" score=0 diagnoses=["in-blocks", "not-counted-yet", "too-much-work"]
+# %% rows counted by blocks exercise="10.8" score=0 diagnoses=["in-blocks", "not-counted-yet", "too-much-work"] near=["itself-too"]
 def cyclic_lu(A):
     def body(mine):
         rounds, _, n = mine.shape
@@ -3302,6 +3471,29 @@ def cyclic_lu(A):
                 )
             A = A.at[q:, q * p :].set(S)
         return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% row k changed, too exercise="10.8" score=0 diagnoses=["itself-too", "not-counted-yet"] near=["multipliers-negative", "last-of-each-round"]
+def cyclic_lu(A):
+    def body(mine):
+        rounds, _, _ = mine.shape
+        p, place = lax.axis_size("x"), lax.axis_index("x")
+        mine = mine[:, 0]
+        for done in range(rounds):
+            left = mine[done:, done * p :]
+            numbers = jnp.arange(len(left)) * p + place
+            columns = jnp.arange(left.shape[1])
+
+            def step(k, left, numbers=numbers, columns=columns):
+                row = lax.psum(jnp.where(place == k, left[0], 0), "x")
+                multiples = jnp.where(numbers >= k, left[:, k] / row[k], 0)
+                less = left - multiples[:, None] * jnp.where(columns > k, row, 0)
+                return less.at[:, k].set(jnp.where(numbers >= k, multiples, left[:, k]))
+
+            mine = mine.at[done:, done * p :].set(lax.fori_loop(0, p, step, left))
+        return mine[:, None]
 
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 

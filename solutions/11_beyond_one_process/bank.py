@@ -1246,7 +1246,7 @@ def train_step(params, x, y):
 
 design = (layouts, train_step)
 
-# %% no residuals exercise="11.7" score=0 diagnoses=["values"] near=["looks-ahead"]
+# %% no residuals exercise="11.7" score=0 diagnoses=["no-residuals"] near=["looks-ahead", "norm-missing"]
 specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
 layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
 
@@ -1603,3 +1603,91 @@ def train_step(params, x, y):
 
 
 design = (layouts, train_step)
+
+# %% the gradient in place of the new parameters exercise="11.7" score=0 diagnoses=["gradient-alone"] near=["unchanged", "ascends", "another-rate", "nearly-unchanged"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    return jax.grad(model_loss)(params, x, y)
+
+
+design = (layouts, train_step)
+
+# %% without the norms exercise="11.7" score=0 diagnoses=["norm-missing"] near=["no-residuals", "looks-ahead"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    def objective(params):
+        h = x
+        for w in params:
+            h = h + attention(h, w["qkv"], w["out"])
+            h = h + mlp(h, w["up"], w["down"])
+        return ((h - y) ** 2).sum(-1).mean()
+
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(objective)(params))
+
+
+design = (layouts, train_step)
+
+# %% a norm of the sum, and none before exercise="11.7" score=0 diagnoses=["values"] near=["norm-missing", "no-residuals", "parts-not-summed", "gradient-alone"]
+specs = P(None, "x"), P("x"), P("x"), P("x"), P("x")
+layouts = {n: NamedSharding(line, s) for n, s in zip(SMALL, specs, strict=True)}
+
+
+def train_step(params, x, y):
+    def objective(params):
+        h = x
+        for w in params:
+            h = norm(h + attention(h, w["qkv"], w["out"]))
+            h = norm(h + mlp(h, w["up"], w["down"]))
+        return ((h - y) ** 2).sum(-1).mean()
+
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, jax.grad(objective)(params))
+
+
+design = (layouts, train_step)
+
+# %% tensor parallelism, and nothing added up exercise="11.7" score=0 diagnoses=["parts-not-summed"] near=["never-summed", "copies-disagree"]
+specs = {
+    "qkv": P(None, None, "x"),
+    "out": P("x"),
+    "up": P(None, "x"),
+    "down": P("x"),
+    "batch": P(),
+}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+stored = [{name: specs[name] for name in ("qkv", "out", "up", "down")}] * 2
+
+
+def train_step(params, x, y):
+    mapped = jax.shard_map(plain_step, in_specs=(stored, P(), P()), out_specs=stored)
+    return mapped(params, x, y)
+
+
+design = (layouts, train_step)
+
+# %% other numbers exercise="11.1" score=0 diagnoses=["other-prediction", "everything", "one-device", "counts-copies"] near=["fair-share"]
+here = {
+    "P('x', 'y'), 2": 32,
+    "P('x'), 2": 64,
+    "P('y'), 2": 512,
+    "P(None, 'x'), 4": 128,
+    "P('y', 'x'), 4": 4,
+    "P('y'), 4": 64,
+    "P(), 4": 256,
+}
+
+# %% copies in one cell, one device in another exercise="11.1" score=0.5 diagnoses=["one-device", "counts-copies"] near=["other-prediction"]
+here = {
+    "P('x', 'y'), 2": 16,
+    "P('x'), 2": 64,
+    "P('y'), 2": 128,
+    "P(None, 'x'), 4": 64,
+    "P('y', 'x'), 4": 32,
+    "P('y'), 4": 128,
+    "P(), 4": 128,
+}

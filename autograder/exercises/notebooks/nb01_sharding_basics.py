@@ -546,6 +546,10 @@ COUNTING: Final = Exercise(
                             index[0] // shard_shape(shape, spec, axes)[0]
                         ],
                         lambda *case: [_block_number(*case)],
+                        lambda index, shape, spec, axes: [
+                            i // n
+                            for i, n in zip(index, shard_shape(shape, spec, axes), strict=True)
+                        ],
                     )
                 ),
                 "place-in-the-block": lambda index, shape, spec, axes: _holders_by(
@@ -667,8 +671,8 @@ COUNTING: Final = Exercise(
         "element if its block has the index in every dimension.",
         "any-dimension": "A device is counted if its block has the index in any dimension. It must "
         "in every one.",
-        "block-number": "That is the number of a block. Which devices hold this block? The spec "
-        "says along which axes of the mesh the blocks lie.",
+        "block-number": "That says which block the element is in. Which devices hold this block? "
+        "The spec says along which axes of the mesh the blocks lie.",
         "place-in-the-block": "The index is taken modulo the length of a block, which gives the "
         "place within it. Divided by that length it gives the number of the block.",
         "counted-off-by-one": "The number of the block is off where the index is at its beginning: "

@@ -52,7 +52,13 @@ AFTER: Final = Exercise(
                 (
                     "x.reshape(4, 4, 16)",
                     P("x", None, "y"),
-                    {"not-shifted": P("x", "y"), "inner-part": P(None, "x", "y")},
+                    {
+                        "not-shifted": P("x", "y"),
+                        "inner-part": P(None, "x", "y"),
+                        "axis-twice": AnyOf(
+                            (P("x", "x", "y"), P("x", "x", None), P("x", "y", "y"))
+                        ),
+                    },
                 ),
                 ("x[::-1]", P("x", "y"), {"flip-turns": P("y", "x")}),
             )
@@ -103,6 +109,7 @@ AFTER: Final = Exercise(
         "cuts dimension 0 of the result.",
         "other-prediction": "Take one device, and write down which elements of the result it can "
         "make of what it holds: those stay there. Which mesh axis then cuts which dimension?",
+        "axis-twice": "An axis can shard one dimension of an array only. Here it is named twice.",
         "inner-part": "Sixteen rows cut into four are four groups of four: a cut of the outer of "
         "the two new dimensions.",
         "split-moves": "The first of the new dimensions is cut just where the old one was.",
@@ -249,8 +256,8 @@ QUIET_PRODUCTS: Final = Exercise(
         "all-reduce": "The contracted dimension is cut: each device gets only a part of every sum, "
         "and the parts have to be added up.",
         "all-gather": "A device needs whole rows of A and whole columns of B; what it does not "
-        "hold of them, it has to fetch. Does one axis shard both A's rows and B's columns? Then "
-        "each device lacks columns for its rows.",
+        "hold of them, it has to fetch. Is the contracted dimension sharded? Or does one axis "
+        "shard both A's rows and B's columns?",
         "fails": "A product of an array on an Explicit mesh with one on an Auto mesh is refused, "
         "and so is one whose Explicit types do not go together. Are both on the same mesh?",
         "replicated": "There is no communication, but every device computes everything.",
@@ -363,15 +370,14 @@ BINGO: Final = Exercise(
     ),
     diagnoses={
         "moves-for-nothing": "Each device has whole rows of A and whole columns of B.",
-        "adds-for-nothing": "Nothing is cut that is added up.",
-        "gathered-not-added": "Both are cut along the contracted dimension by the same axis, so "
-        "each device can multiply what it has, without any other data. Then only the partial sums "
-        "must be added, which moves fewer bytes than a gather.",
-        "added-not-gathered": "The axis that cuts the contracted dimension of the one cuts the "
-        "surviving dimension of the other, so the devices along it compute different parts of the "
-        "result: there is nothing that they could add to each other's. Each needs more data.",
-        "thought-quiet": "Take device 0, write down which part of A and of B it holds, and try to "
-        "compute its block of the result.",
+        "adds-for-nothing": "The contracted dimension is whole in A and in B: no sum is in parts.",
+        "gathered-not-added": "One axis shards the contracted dimension of both, so each device "
+        "can multiply what it holds. What is missing then?",
+        "added-not-gathered": "One axis shards the contracted dimension of one array, and the rows "
+        "or columns that the other gives to the result. So the devices along it compute different "
+        "parts of the result, and have no sums in common.",
+        "thought-quiet": "Which parts of A and of B does device 0 hold? Try to compute its block "
+        "of the result from these.",
         "thought-it-quiet": "0 is for where nothing moves. What does device 0 lack for its block "
         "of the result, or who has the other parts of its sums?",
         "for-nothing": "Each device has whole rows of A and whole columns of B, so nothing moves.",
@@ -388,25 +394,23 @@ BINGO: Final = Exercise(
         "the buffer. What counts here is what is added up: the buffer.",
         "all-devices": "That is what all eight devices have together; what counts here is one "
         "device.",
-        "own-share": "Each device has a partial sum for every element of the result, 16 × 16 of "
-        "them, of four bytes each, and all of these are added up.",
+        "own-share": "Each device has a partial sum for every element of the result, and all of "
+        "them are added up.",
         "elements": "That is the number of elements; each takes four bytes.",
-        "whole-array": "Those are the bytes of a whole array. The axis x cuts A's rows, which "
-        "survive into the result, so each device works on a quarter of the "
-        "bytes only: a quarter of A's rows, or of the result's.",
-        "gathers-instead": "Only B is cut along the contracted dimension. Each device can slice "
-        "A's whole rows to fit, for free, and then only partial sums must be added, for a quarter "
-        "of the result's rows: 256 bytes, and not the 1,024 of a whole array.",
+        "whole-array": "Those are the bytes of a whole array. But the axis x shards A's rows, and "
+        "so the result's: how many of these rows does one device work on?",
+        "gathers-instead": "To gather B takes the bytes of a whole array. It costs less to slice "
+        "A, which is free, to multiply, and to add partial sums: how many rows of the result does "
+        "one device work on?",
         "both-whole": "Those are the bytes of both arrays whole. Each device needs whole rows of "
-        "A and whole columns of B, but not all of them: which axis still cuts A after its gather, "
-        "and which one B?",
-        "only-one": "Both arrays have to be gathered. 512 are the bytes of B alone, afterwards "
-        "(and what a device sends in a ring, for both).",
-        "only-other": "Both arrays have to be gathered. 256 are the bytes of A alone, afterwards "
-        "(and what a device held of both before).",
-        "other-prediction": "A whole array here has 1,024 bytes. Divide by the size of each axis "
-        "that still cuts it: after the gather, or in the result whose parts are added up. If both "
-        "arrays are gathered, do this for each, and add the two.",
+        "A and whole columns of B, but not all of them: which axis still shards A after its "
+        "gather, and which one B?",
+        "only-one": "Both arrays are gathered. 512 are the bytes of B alone, afterwards (and what "
+        "a device sends in a ring, for both).",
+        "only-other": "Both arrays are gathered. 256 are the bytes of A alone, afterwards (and "
+        "what a device held of both before).",
+        "other-prediction": "Start from the kind of collective. What is gathered, or added up, and "
+        "which axes still shard that? A whole array has 1,024 bytes.",
     },
 )
 
@@ -470,6 +474,8 @@ COMMITTED: Final = Exercise(
         "devices-extra": "It was to stay on the devices of one of the two arrays.",
         "the-other-array": "Those are the devices of the other array.",
         "replicated": "The array is replicated; expected a different strip of rows on each.",
+        "replicated-dimension": "Along an axis that the spec does not name, devices hold copies. "
+        "Into how many strips do the axes that it names cut the rows?",
         "grid": "Strips of rows mean that dimension 0 is cut and dimension 1 is whole.",
         "values": "The result has to be the sum y + z: move one of the two, then add.",
     },

@@ -20,6 +20,7 @@ from autograder.exercises.requirements_on_programs import (
     Computes,
     Requests,
 )
+from autograder.exercises.requirements_on_values import AnyOf
 from autograder.programs import Argument
 
 GRID: Final = (("x", 4), ("y", 2))
@@ -126,6 +127,8 @@ COPIES: Final = Exercise(
         "split-dimension": "A dimension is whole on every device where its entry in the spec names "
         "no axis.",
         "squared": "These are the values of x * x.",
+        "not-replicated": "Here each device returns its own block of x. out_specs moves nothing, "
+        "so the blocks have to be gathered before that.",
         "another-mesh": "The rest of the program uses the mesh of the argument.",
     },
 )
@@ -233,6 +236,13 @@ SPREAD: Final = Exercise(
                 "rows-summed": lambda x: x.sum(1),
                 "max-for-sum": lambda x: x.max(0),
                 "dimension-kept": lambda x: x.sum(0, keepdims=True),
+                "one-sum-for-all": AnyOf(
+                    (
+                        lambda x: np.full(x.shape[1], x.sum()),
+                        lambda x: np.full(16, x.sum()),
+                        lambda x: x.sum(),
+                    )
+                ),
             },
         ),
         PlacedLike(
@@ -276,6 +286,8 @@ SPREAD: Final = Exercise(
         "mean-for-sum": "These are the means; expected the sums.",
         "rows-summed": "These are the values of x.sum(1). x.sum(0) adds along dimension 0: one sum "
         "for each column.",
+        "one-sum-for-all": "This is the sum of all elements of x. x.sum(0) has one sum for each "
+        "column.",
         "dimension-kept": "These are the right sums in an array of rank 2; expected a vector.",
         "other-modes-verb": "Here x is on explicit_grid.",
         "no-out-sharding": "Sum first, and then reshard the sum.",
@@ -480,6 +492,12 @@ def _sigmoids(x: Any, w: Any, b: Any) -> Any:
     return np.sum([_layer(x, w, b) for x, w in parts], axis=0)
 
 
+def _joined(x: Any, w: Any, b: Any) -> Any:
+    """Each device's layer from its own part of x and w, joined by out_specs."""
+    parts = zip(np.split(x, 8), np.split(w, 8), strict=True)
+    return np.concatenate([_layer(x, w, b) for x, w in parts])
+
+
 LAYERS: Final = Exercise(
     id="3.7",
     title="One layer, four ways",
@@ -493,7 +511,8 @@ LAYERS: Final = Exercise(
             ("layer_constrained", "auto", (), {}),
             ("layer_explicit", "explicit", (), {}),
             ("layer_mapped", "explicit", (Ask("all-reduce"),),
-             {"bias-eight-times": _biased, "sum-of-sigmoids": _sigmoids, "mean-for-sum": _mean}),
+             {"bias-eight-times": _biased, "sum-of-sigmoids": _sigmoids, "mean-for-sum": _mean,
+              "parts-joined": _joined}),
         )
         for requirement in (
             Computes(
@@ -530,6 +549,10 @@ LAYERS: Final = Exercise(
         "up: the bias is in the result eight times. Add it after psum.",
         "sum-of-sigmoids": "Each device took the sigmoid of its part, and then these were added "
         "up. A sigmoid of a part is no part of the sigmoid: psum first.",
+        "parts-joined": "These are eight layers side by side: each device has used only its own "
+        "part of x and w. What is x @ w of one device, compared with the whole x @ w?",
+        "does-not-divide": "Is it x @ w, or b? These have one number for each output, such as 4, "
+        "and every device has to hold all of them.",
         "mean-for-sum": "These are the values with the mean of the devices' parts in place of "
         "their sum.",
         "bias-forgotten": "These are the values without the bias.",

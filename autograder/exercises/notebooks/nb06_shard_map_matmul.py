@@ -881,9 +881,9 @@ QUIET_LOOP: Final = Exercise(
         "all-gather": "No column of V needs another. Is something gathered in the body, or do "
         "in_specs say otherwise than the arguments are laid out?",
         "not-replicated": "Each device has the mean of its own columns.",
-        "varying-mismatch": "Is there a psum in the loop? What it gives is the same on all "
-        "devices, while their columns of V differ. In A @ V no column needs another, so there is "
-        "nothing to add up in the loop.",
+        "varying-mismatch": "In A @ V no column needs another, so there is nothing to add up in "
+        "the loop.",
+        "carry-changes": "A device needs all of A.",
         "no all-reduce": "Make the mean of the devices' numbers with an all-reduce in the body.",
         "shape": "The mean of all elements is one number.",
         "all-gather by hand": "No column needs another.",

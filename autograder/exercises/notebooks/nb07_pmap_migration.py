@@ -118,7 +118,7 @@ CONVOLVE: Final = Exercise(
             tuple((_cut((ROWS_EACH[n] * n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
             {
                 **CONVOLVED_MISTAKES,
-                "run-together": _run_together,
+                "run-together": AnyOf((_run_together, lambda x, w: np.ravel(_run_together(x, w)))),
                 "first-rows": _first_rows,
                 "first-row-alone": _first_row_alone,
             },
@@ -157,6 +157,8 @@ CONVOLVE: Final = Exercise(
         "the window reaches over an end; convolve, above, has it.",
         "full-mode": 'These are longer than the rows were. mode="valid" leaves out the places '
         "where the window reaches over an end; convolve, above, has it.",
+        "does-not-reshape": "Are the rows of a block joined to one long row? Each is to be "
+        "convolved by itself, and comes out shorter than it was.",
         "run-together": "The rows of each device were convolved as a single long row. Each is to "
         "be convolved by itself.",
         "first-rows": "Each device gives the result of its first row for all of its rows.",

@@ -133,6 +133,8 @@ TENSOR_PARALLEL: Final = Exercise(
         "reduce-scatter": "Parts of sums are added up, and the sums are cut. Is X cut, or "
         "does a device's part of W1 give only parts of sums, where relu needs whole ones?",
         "over-the-cap": "There is room for all of X, and for an eighth of W1 and of W2.",
+        "fails": "On an Explicit mesh, a program has to say where its sums go, and pair does not: "
+        "is your mesh Auto?",
     },
 )
 
@@ -275,8 +277,8 @@ BOTH: Final = Exercise(
         "stay cut, or are two neighbours cut in ways that do not go together?",
         "reduce-scatter": "Sums are cut that were to stay whole. Is the last bias cut along model, "
         "does an out_sharding name model, or is a layer before cut so that it gives parts of sums?",
-        "too-many-bytes": "Are the examples cut along data, into four, and the weights along "
-        "model, into two?",
+        "too-many-bytes": "Are the examples sharded over data? Is the first layer whole, and are "
+        "the second and the third sharded over model in the way of 8.2?",
         "replicated": "The examples are to stay where they are.",
         "relu-last": "What stands after the last layer is not a relu: it follows the other two.",
         "no-biases": "The three biases are left out.",

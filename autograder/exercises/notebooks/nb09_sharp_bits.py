@@ -86,6 +86,8 @@ AUDIT: Final = Exercise(
         "For the numbers: np.array_equal of what noisy makes of zeros, laid out in two ways.",
     ),
     diagnoses={
+        "other-prediction": "Measure it with communication, while the flag is set as the cell "
+        "says. Expected the sum over all collectives.",
         "only-permutes": "So much is in the permutations: there are all-gathers besides.",
         "only-gathers": "So much is in the all-gathers (and in the array): there are permutations "
         "besides.",
@@ -232,6 +234,14 @@ def _key_for_each_row(seed: Any, x: Any) -> Any:
     return x + np.stack([np.asarray(jax.random.normal(key, x.shape[1:])) for key in keys])
 
 
+def _own_drawing_sliced(seed: Any, x: Any) -> Any:
+    """Each device draws noise of the shape of x from its own key, and keeps its own rows of it."""
+    n = {n * own: n for n, own, _ in NOISES}[len(x)]
+    drawn = [np.asarray(jax.random.normal(_own_key(seed, i), x.shape)) for i in range(n)]
+    rows = np.split(np.arange(len(x)), n)
+    return x + np.concatenate([noise[own] for noise, own in zip(drawn, rows, strict=True)])
+
+
 NOISE_MISTAKES: Final = {
     "x-forgotten": _noise,
     "subtracted": lambda seed, x: x - _noise(seed, x),
@@ -246,6 +256,7 @@ NOISE_MISTAKES: Final = {
     "one-row-for-all": lambda seed, x: _noisy(seed, x, rows=1),
     "seed-ignored": lambda seed, x: _noisy(np.uint32(0), x),
     "key-for-each-row": _key_for_each_row,
+    "own-drawing-sliced": _own_drawing_sliced,
 }
 
 NOISE: Final = Exercise(
@@ -296,6 +307,8 @@ NOISE: Final = Exercise(
         "seed-ignored": "That is the noise of seed 0, whatever the seed is.",
         "key-for-each-row": "You use a key for each row, by its number; expected a key for each "
         "device, by its place.",
+        "own-drawing-sliced": "The keys are right, but each device draws noise of the shape of x "
+        "and adds a slice of that. Expected noise of the shape of its block.",
         "values": "Is the number folded in the device's place along x, counted from 0, and is the "
         "noise of jax.random.normal, for the whole block?",
         "ignores-inputs": "Is a seed written into it? Then the noise is the same every time.",
@@ -305,6 +318,9 @@ NOISE: Final = Exercise(
 
 TABLES: Final = ((8, (17, 16)), (4, (33, 8)), (8, (24, 16)))
 """The devices, and the shape of a table of words."""
+
+
+DEVICES: Final = tuple((shape, n) for n, shape in TABLES)
 
 
 def _spread(table: Any) -> Any:
@@ -348,8 +364,27 @@ def _masked(logits: Any, words: Any, value: float) -> Any:
     return np.where(np.arange(logits.shape[1]) < words, logits, np.float32(value))
 
 
-def _probabilities(hidden: Any, padded: Any, words: Any) -> Any:
-    return _softmax(_masked(hidden @ padded.T, words, -np.inf))
+def _softmax_of_own_words(value: float, after: bool, hidden: Any, padded: Any, words: Any) -> Any:
+    """Each device takes the softmax over its own words.
+
+    Args:
+        value: the logit of the padding.
+        after: whether the padding's probabilities are set to zero.
+        hidden: what is hidden of each example.
+        padded: the padded table.
+        words: how many of its rows are words.
+    """
+    n = {rows: n for n, rows, *_ in VOCABULARIES}[len(padded)]
+    logits = np.split(_masked(hidden @ padded.T, words, value), n, axis=1)
+    made = np.concatenate([_softmax(own) for own in logits], axis=1)
+    return _masked(made, words, 0) if after else made
+
+
+def _masked_by(value: float, hidden: Any, padded: Any, words: Any) -> Any:
+    return _softmax(_masked(hidden @ padded.T, words, value))
+
+
+_probabilities: Final = partial(_masked_by, -np.inf)
 
 
 UNEVEN: Final = Exercise(
@@ -376,6 +411,10 @@ UNEVEN: Final = Exercise(
                 ),
                 "in-front": lambda table: np.roll(_spread(table), -len(table) % 8, 0),
                 "always-more": lambda table: np.pad(table, ((0, 8 - len(table) % 8), (0, 0))),
+                "columns-too": lambda table: np.pad(table, (0, -len(table) % 8)),
+                "multiple-of-devices": lambda table: np.pad(
+                    table, ((0, -len(table) % dict(DEVICES)[table.shape]), (0, 0))
+                ),
             },
             under_mesh=True,
         ),
@@ -406,6 +445,13 @@ UNEVEN: Final = Exercise(
                 "a-word-too-many": lambda hidden, padded, words: _probabilities(
                     hidden, padded, words + 1
                 ),
+                "own-words": AnyOf(
+                    tuple(
+                        partial(_softmax_of_own_words, value, after)
+                        for value in (-np.inf, -1e30)
+                        for after in (False, True)
+                    )
+                ),
                 "over-the-examples": AnyOf(
                     (
                         lambda hidden, padded, words: _masked(
@@ -435,11 +481,8 @@ UNEVEN: Final = Exercise(
                 "logarithms": lambda hidden, padded, words: _log_softmax(
                     _masked(hidden @ padded.T, words, -np.inf)
                 ),
-                "minus-a-hundred": lambda hidden, padded, words: _softmax(
-                    _masked(hidden @ padded.T, words, -100)
-                ),
-                "minus-a-thousand": lambda hidden, padded, words: _softmax(
-                    _masked(hidden @ padded.T, words, -1000)
+                "minus-a-number": AnyOf(
+                    tuple(partial(_masked_by, -(10.0**digits)) for digits in (2, 3, 4))
                 ),
             },
             under_mesh=True,
@@ -473,15 +516,23 @@ UNEVEN: Final = Exercise(
         "always-more": "A multiple of 8 has been padded, too: 24 words need no padding.",
         "replicated": "There is a copy of it on every device: is it asked for along x?",
         "padding-counts": "All rows of the padded table get a part of the probability, those of "
-        "the padding too. Is the padding looked for by its zeros? Anything may stand there: it is "
-        "`words` that says which rows are words.",
+        "the padding too. Only `words` says which rows are words; anything may stand in the "
+        "others. In the body of a shard_map: does the number of a row count the rows of the "
+        "devices before it?",
+        "own-words": "On each device, the probabilities of its own words add up to 1. Those of all "
+        "words together should: what do you divide by?",
+        "columns-too": "Columns were added, too; expected more rows only. (Given a single pair, "
+        "jnp.pad pads every dimension.)",
+        "multiple-of-devices": "The rows are padded to a multiple of the number of devices; "
+        "expected a multiple of 8, on four devices too.",
+        "slice-at-run-time": "The result has a column for each row of padded anyway.",
         "padding-like-zeros": "The padding has a logit of 0, and exp(0) is 1: it still gets a part "
         "of the probability.",
         "zeros-then-masked": "The padding has a logit of 0, and takes its part of the sum before "
         "it is set to zero: the rest does not add up to 1. Its logit is to be minus infinity.",
         "a-word-too-many": "One row too many counts as a word: the words are rows 0 to words - 1.",
-        "minus-a-hundred": "The padding has a logit of -100. There are words with smaller ones.",
-        "minus-a-thousand": "The padding has a logit of -1,000. There are words with smaller ones.",
+        "minus-a-number": "The padding has a finite logit, such as -1,000. There are words with "
+        "smaller ones.",
         "masked-too-late": "The padding took its part before it was set to zero: the rest does "
         "not add up to 1.",
         "over-the-examples": "The softmax is over the examples; it has to be over the words.",
@@ -613,6 +664,9 @@ INDEXING: Final = Exercise(
             ),
             {
                 "mean-for-sum": lambda x, i: x[i] / np.float32(len(_blocks(x))),
+                "rows-joined": lambda x, i: np.concatenate(
+                    [x[i] * np.float32(i // len(b) == k) for k, b in enumerate(_blocks(x))]
+                ),
                 "nothing-below-zero": lambda x, i: np.maximum(x[i], 0),
                 "a-row-of-each": lambda x, i: sum(b[i % len(b)] for b in _blocks(x)),
                 "offset-forgotten": lambda x, i: sum(
@@ -697,6 +751,8 @@ INDEXING: Final = Exercise(
         "collective-permute": "Rows are handed on, where only row i is wanted.",
         "reduce-scatter": "The sum is cut. Do you ask for the row along x? Every device should "
         "have all of it.",
+        "rows-joined": "One device returns x[i] and the others return zeros, and out_specs puts "
+        "these one after the other. Expected x[i] alone, on every device.",
         "mean-for-sum": "It is as many times too small as there are devices, as where a mean is "
         "taken: all devices but one have only zeros to add.",
         "nothing-below-zero": "What is below zero has become 0, as where a maximum is taken of the "
@@ -851,7 +907,7 @@ def _filled(spec: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
 def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, tuple[int, ...]]]:
     """Pairs of which each can be told from the others only by the blocks, in any order."""
     order = generator.permutation(8)
-    while order[0] == 0 or (order[:4] < 4).all():
+    while (order == np.arange(8)).any() or (order[:4] < 4).all():
         order = generator.permutation(8)
     plain, mixed = np.arange(8).tolist(), order.tolist()
     grid, turned = np.reshape(order, (4, 2)).tolist(), np.reshape(order, (4, 2)).T.tolist()
@@ -865,6 +921,8 @@ def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, t
         (3, (plain, ("x",), (None, "x")), (mixed, ("x",), (None, "x"))),
         # but for device 0
         (2, (plain, ("x",), ("x",)), ([0, *plain[:0:-1]], ("x",), ("x",))),
+        # but for two devices, of which device 0 is one
+        (2, (plain, ("x",), ("x",)), ([1, 0, *plain[2:]], ("x",), ("x",))),
         # other names
         (2, (mixed, ("x",), (None, "x")), (mixed, ("i",), (None, "i"))),
         # None left out

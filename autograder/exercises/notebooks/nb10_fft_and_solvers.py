@@ -92,6 +92,8 @@ AUDIT: Final = Exercise(
                 "one-exchange": 2.0,
                 "real-exchange": 1.0,
                 "sent": 4 * 63 / 64,
+                "one-axis": AnyOf((256.0, 128.0)),
+                "sent-and-received": 8.0,
                 "whole-box": AnyOf((8192.0, 16_384.0, 8320.0)),
                 "in-gib": AnyOf((4 / 1024, 2 / 1024)),
                 "in-bytes": AnyOf((4 * 2.0**20, 2 * 2.0**20)),
@@ -147,14 +149,18 @@ AUDIT: Final = Exercise(
         "real ones. Asked for are two exchanges of complex numbers.",
         "real-exchange": "That is what one exchange takes if its numbers are real, of 4 bytes. "
         "Asked for are two exchanges of complex numbers.",
+        "one-axis": "That is so where the box is cut into 64 blocks. The mesh is 64 × 64: how many "
+        "blocks is that?",
+        "sent-and-received": "That is twice as much as it should be. Is a block counted when it is "
+        "sent, and again when it comes? Or has each number 16 bytes?",
         "whole-box": "That is about what fftn moves. An exchange moves each device's own block "
         "alone, which is 1/4,096 of the box.",
         "more-devices": "Each device holds the whole box on the way. Does a device get less of it "
         "when there are more of them?",
         "faster-network": "Where memory is short, it does not help that the numbers come sooner.",
         "other-prediction": "The first four can be measured: communication(jnp.fft.fftn, cube), "
-        "and jax.jit(jnp.fft.fftn)(cube).sharding. For the large machine, find out which part of "
-        "the box each of the gathers brings to a device.",
+        "and jax.jit(jnp.fft.fftn)(cube).sharding. For the large machine: which part of the box "
+        "does each gather bring to a device, and how large is a device's own block?",
     },
 )  # fmt: skip
 
@@ -752,7 +758,7 @@ def _cg(
 def _cg_by_devices(
     A: Any,  # noqa: N803
     b: Any,
-    own_first: bool = False,
+    own: str = "",
     averaged: str = "",
     own_block: bool = False,
     early: bool = False,
@@ -762,9 +768,9 @@ def _cg_by_devices(
     Args:
         A: the matrix.
         b: the right side.
-        own_first: whether the square before the first step is of a device's own part alone.
-        averaged: what is averaged over the devices: of "first", that square, "product", that of the
-            direction with A times it, and "square".
+        own: what each device makes of its own part alone: of "first", the square before the first
+            step, "product", that of the direction with A times it, and "square".
+        averaged: what is averaged over the devices, of the same.
         own_block: whether A times the direction is made with a device's own square block of A.
         early: whether x takes the next direction in each step.
     """
@@ -774,7 +780,7 @@ def _cg_by_devices(
 
     def total(name: str, left: Any, right: Any) -> Any:
         parts = (left * right).sum(1, keepdims=True)
-        if name == "first" and own_first:
+        if name in own.split():
             return parts
         return np.full_like(parts, parts.mean() if name in averaged.split() else parts.sum())
 
@@ -830,7 +836,11 @@ GRADIENTS: Final = Exercise(
                 "solved-outright": lambda A, b: np.linalg.solve(A, b),  # noqa: N803
                 "the-residual": lambda A, b: _cg(A, b, gives=1),  # noqa: N803
                 "the-direction": lambda A, b: _cg(A, b, gives=2),  # noqa: N803
-                "first-square-of-its-own": partial(_cg_by_devices, own_first=True),
+                "first-square-of-its-own": partial(_cg_by_devices, own="first"),
+                "own-sums": AnyOf(
+                    partial(_cg_by_devices, own=own)
+                    for own in ("product", "square", "first square")
+                ),
                 "averaged": AnyOf(
                     partial(_cg_by_devices, averaged=averaged)
                     for averaged in ("first", "product", "square", "first square", "product square")
@@ -893,6 +903,10 @@ GRADIENTS: Final = Exercise(
         "residual times residual is to be added up over the devices there, too.",
         "averaged": "One product of two vectors is an average over the devices (pmean), and "
         "another is a sum. Every one has to be a sum.",
+        "own-sums": "In some product of two vectors, each device uses the sum over its own part: "
+        "expected the sum over all devices, in each step.",
+        "blocks-do-not-fit": "A device's rows of A are as long as the whole vector: does the body "
+        "have all of it there, as a vector?",
         "own-block-of-A": "Each device multiplies its own part of direction by a square block of "
         "A. Its rows of the product need all of direction.",
         "next-direction": "x moves along the next direction. It is to move along the one that the "
@@ -1027,6 +1041,15 @@ def _all_at_once(A: Any) -> Any:  # noqa: N803
     return made.reshape(A.shape).astype(np.float32)
 
 
+def _added(A: Any) -> Any:  # noqa: N803
+    """The factorisation where multiples of row k are added to the rows below it."""
+    made = A.astype(np.float64)
+    for k in range(len(A)):
+        made[k + 1 :, k] /= made[k, k]
+        made[k + 1 :, k + 1 :] += np.outer(made[k + 1 :, k], made[k, k + 1 :])
+    return made.astype(np.float32)
+
+
 def _crout(A: Any) -> Any:  # noqa: N803
     """Both factors in one, where it is U that has ones on its diagonal."""
     return np.ascontiguousarray(_factored(A.T).T)
@@ -1054,6 +1077,31 @@ def _divided_on_the_way(LU: Any, b: Any) -> Any:  # noqa: N803
     packed = LU.astype(np.float64)
     lower = np.tril(packed, -1) / np.diag(packed) + np.eye(len(b))
     return np.linalg.solve(np.triu(packed), np.linalg.solve(lower, b)).astype(np.float32)
+
+
+def _passes(
+    LU: Any,  # noqa: N803
+    b: Any,
+    signs: tuple[int, int] = (-1, -1),
+    forward: Callable[[int, int], tuple[int, slice]] = lambda i, n: (i, slice(i + 1, n)),
+    back: Callable[[int, int], tuple[int, slice]] = lambda i, n: (n - 1 - i, slice(n - 1 - i)),
+) -> Any:
+    """The solution by two passes, with a mistake in one of them.
+
+    Args:
+        LU: both factors in one.
+        b: the right side.
+        signs: 1 for each pass that adds multiples, and -1 where it subtracts them.
+        forward: the number whose turn it is in a step of the first pass, and those that change.
+        back: the same for the second.
+    """
+    packed, x, n = LU.astype(np.float64), b.astype(np.float64), len(b)
+    for k, changed in (forward(i, n) for i in range(n)):
+        x[changed] += signs[0] * packed[changed, k] * x[k]
+    for k, changed in (back(i, n) for i in range(n)):
+        x[k] /= packed[k, k]
+        x[changed] += signs[1] * packed[changed, k] * x[k]
+    return x.astype(np.float32)
 
 
 def _back_from_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
@@ -1168,6 +1216,7 @@ ELIMINATION: Final = Exercise(
                 "stored-undivided": _stored_undivided,
                 "columns-before-too": lambda A: _factored_in_all_columns(A),  # noqa: N803
                 "multiples-undivided": _never_divided,
+                "added": _added,
                 "nothing-done": lambda A: A,  # noqa: N803
             },
             under_mesh=True,
@@ -1196,6 +1245,14 @@ ELIMINATION: Final = Exercise(
                 "l-not-of-ones": lambda LU, b: _by_factors(LU, b, unit=False),  # noqa: N803
                 "divided-on-the-way": _divided_on_the_way,
                 "back-from-the-first": _back_from_the_first,
+                "added": AnyOf(
+                    partial(_passes, signs=signs) for signs in ((1, -1), (-1, 1), (1, 1))
+                ),
+                "forward-from-the-last": partial(
+                    _passes, forward=lambda i, n: (n - 1 - i, slice(n - i, n))
+                ),
+                "numbers-above": partial(_passes, forward=lambda i, n: (i, slice(i))),
+                "numbers-below": partial(_passes, back=lambda i, n: (n - 1 - i, slice(n - i, n))),
                 "never-divided": _ones_in_u,
                 "u-before-l": _u_before_l,
                 "averaged": _averaged,
@@ -1276,6 +1333,16 @@ ELIMINATION: Final = Exercise(
         "they are taken off. The diagonal that is kept is that of U; L's has ones.",
         "back-from-the-first": "The back pass runs from the first number to the last. U x = y is "
         "solved from the last to the first.",
+        "lu: added": "In each step, multiples of row k are added to the rows below; expected them "
+        "to be subtracted.",
+        "substitute: added": "In the forward pass, the back pass or both, multiples of the known "
+        "number are added; expected them to be subtracted.",
+        "forward-from-the-last": "The forward pass runs from the last number to the first. L y = b "
+        "is solved from the first to the last.",
+        "numbers-above": "In the forward pass, the numbers above number k change; expected those "
+        "below it.",
+        "numbers-below": "In the back pass, the numbers below number k change; expected those "
+        "above it.",
         "stored-undivided": "U is right. Below the diagonal are the numbers before they are "
         "divided by row[k]; L's are the multiples.",
         "multiples-undivided": "Rows are taken off by multiples that are not divided by row[k].",
@@ -1423,6 +1490,7 @@ DEALT: Final = Exercise(
                     A, lambda k, p: k % p == p - 1
                 ),
                 "multiples-undivided": _dealt(_never_divided),
+                "itself-too": _dealt(lambda A: _factored(A, itself=True)),  # noqa: N803
                 "middle-dimension-dropped": lambda A: _dealt(_factored)(A).reshape(  # noqa: N803
                     len(A), -1
                 ),
@@ -1487,6 +1555,7 @@ DEALT: Final = Exercise(
         "middle-dimension-dropped": "The numbers are right, but the result has two dimensions. "
         "A device's block comes with a middle dimension of length 1, and has to leave with it.",
         "multiples-undivided": "Rows are taken off by multiples that are not divided by row[k].",
+        "itself-too": "Row k is changed in step k, too. Only the rows after it change.",
         "mask-in-blocks": "The right rows are sent, but which rows change is decided as if they "
         "were numbered in blocks, all of the first device's and then all of the next one's. Which "
         "row of the whole matrix is in place i of device d?",

@@ -67,6 +67,8 @@ HERE: Final = Exercise(
         "upper half, and the second the lower. How many rows of the mesh does a process have?",
     ),
     diagnoses={
+        "other-prediction": "Which devices does process 1 have, and which block is on each of "
+        "them? Count the numbers in these blocks, each number once.",
         "one-device": "That is what one of its devices has. A process has several.",
         "counts-copies": "That counts copies, too: some of the process's devices have the same "
         "block. How many different numbers are there?",
@@ -652,8 +654,8 @@ CHECKPOINT: Final = Exercise(
         "To compute with x, all processes have to do the same.",
         "restore: file-not-found": "The files may be cut in another way than `sharding` cuts, so "
         "their names do not follow from it: look which files there are.",
-        "restore: block-shape": "The index of a block has two slices here, one for its rows and "
-        "one for its columns.",
+        "restore: block-shape": "An index has two slices here, one for rows and one for columns. "
+        "Are both used? Do they cut an array of the whole shape, with all files below each other?",
         "restore: raised": "Files may be cut in another way than `sharding` cuts: a block can be a "
         "part of one file, or have parts of several. And only files are left from `save`: does "
         "restore use anything else of it?",

@@ -17,6 +17,7 @@ from autograder.evidence import DesignPlan
 from autograder.exercises.exercise import Exercise
 from autograder.exercises.requirements_on_designs import Designs
 from autograder.exercises.requirements_on_layouts import Timed
+from autograder.exercises.requirements_on_values import AnyOf
 from autograder.programs import QUICKLY
 
 Layer = dict[str, Any]
@@ -46,11 +47,26 @@ def mlp(x: Any, up: Any, down: Any) -> Any:
     return jax.nn.gelu(x @ up) @ down
 
 
-def loss(params: list[Layer], x: Any, y: Any, causal: bool = True) -> Any:
-    """How far the model is off, on average over all tokens."""
+def loss(params: list[Layer], x: Any, y: Any, without: str = "") -> Any:
+    """How far the model is off, on average over all tokens.
+
+    Args:
+        params: the weights of each layer.
+        x: the tokens.
+        y: what they should become.
+        without: what is left out, of "mask", "norm of attention", "norm of mlp", "residuals".
+    """
+
+    def normed(x: Any, of: str) -> Any:
+        return x if f"norm of {of}" in without else norm(x)
+
+    kept = 0 if "residuals" in without else 1
     for layer in params:
-        x = x + attention(norm(x), layer["qkv"], layer["out"], causal)
-        x = x + mlp(norm(x), layer["up"], layer["down"])
+        mixed = attention(
+            normed(x, "attention"), layer["qkv"], layer["out"], causal="mask" not in without
+        )
+        x = kept * x + mixed
+        x = kept * x + mlp(normed(x, "mlp"), layer["up"], layer["down"])
     return ((x - y) ** 2).sum(-1).mean()
 
 
@@ -71,7 +87,7 @@ one whose sizes are 2, 3, 5, 7 and 11/8 times those of the second, so that one c
 them the size of any array in a step comes from."""
 
 
-def gradient(*arrays: Any, causal: bool = True) -> list[Any]:
+def gradient(*arrays: Any, without: str = "") -> list[Any]:
     """The gradient of the loss, of the plan's arrays, in their order."""
     *weights, x, y = arrays
     count = len(PLAN.parameters)
@@ -79,22 +95,56 @@ def gradient(*arrays: Any, causal: bool = True) -> list[Any]:
         dict(zip(PLAN.parameters, weights[i : i + count], strict=True))
         for i in range(0, len(weights), count)
     ]
-    down = jax.grad(loss)(params, x, y, causal)
+    down = jax.grad(loss)(params, x, y, without)
     return [layer[name] for layer in down for name in PLAN.parameters]
 
 
 @cache
-def _compiled(causal: bool) -> Any:
+def _compiled(without: str) -> Any:
     """The same on one device; it runs a few times, on small arrays."""
-    return jax.jit(partial(gradient, causal=causal), compiler_options=QUICKLY)
+    return jax.jit(partial(gradient, without=without), compiler_options=QUICKLY)
 
 
-def trained(rate: float = RATE, causal: bool = True) -> Callable[..., tuple[np.ndarray, ...]]:
-    """A training step, of the plan's arrays."""
+def trained(
+    rate: float = RATE, without: str = "", kept: float = 1
+) -> Callable[..., tuple[np.ndarray, ...]]:
+    """A training step, of the plan's arrays.
+
+    Args:
+        rate: how many times the gradient is taken off.
+        without: what the model lacks, as `loss` has it.
+        kept: how many times the old parameters it is taken off from.
+    """
 
     def step(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        down = map(np.asarray, _compiled(causal)(*arrays))
-        return tuple(w - np.float32(rate) * d for w, d in zip(arrays, down, strict=False))
+        down = map(np.asarray, _compiled(without)(*arrays))
+        return tuple(
+            np.float32(kept) * w - np.float32(rate) * d for w, d in zip(arrays, down, strict=False)
+        )
+
+    return step
+
+
+SHARED: Final = (2, 0, 1, 0)
+"""The dimension of each parameter that tensor parallelism shares: heads, or the hidden width."""
+
+
+def parts_not_summed(n: int, share: float) -> Callable[..., list[np.ndarray]]:
+    """A step in which n devices share heads and hidden width, and nothing is added up over them.
+
+    Args:
+        n: how many devices.
+        share: how many times each device's gradient counts.
+    """
+
+    def step(*arrays: np.ndarray) -> list[np.ndarray]:
+        *weights, x, y = arrays
+        cut = [np.split(w, n, axis=SHARED[i % len(SHARED)]) for i, w in enumerate(weights)]
+        made = [trained(RATE * share)(*own, x, y) for own in zip(*cut, strict=True)]
+        return [
+            np.concatenate(parts, axis=SHARED[i % len(SHARED)])
+            for i, parts in enumerate(zip(*made, strict=True))
+        ]
 
     return step
 
@@ -169,7 +219,22 @@ DESIGN: Final = Exercise(
                 "nearly-unchanged": lambda *arrays: arrays[:-2],
                 "ascends": trained(-RATE),
                 "eight-times": trained(8 * RATE),
-                "looks-ahead": trained(causal=False),
+                "looks-ahead": trained(without="mask"),
+                "gradient-alone": AnyOf(
+                    (trained(-1, kept=0), trained(-RATE, kept=0), trained(RATE, kept=0))
+                ),
+                "norm-missing": AnyOf(
+                    trained(without=norms)
+                    for norms in (
+                        "norm of attention, norm of mlp",
+                        "norm of attention",
+                        "norm of mlp",
+                    )
+                ),
+                "no-residuals": trained(without="residuals"),
+                "parts-not-summed": AnyOf(
+                    parts_not_summed(n, share) for n in (8, 4, 2) for share in (1, 1 / n)
+                ),
                 "first-layer-unchanged": lambda *arrays: (*arrays[:4], *trained()(*arrays)[4:]),
                 "second-layer-unchanged": lambda *arrays: (*trained()(*arrays)[:4], *arrays[4:8]),
             },
@@ -232,6 +297,14 @@ DESIGN: Final = Exercise(
         "coarser-type": "Bytes are counted as those of bfloat16 whatever the type is, so a "
         "coarser type saves nothing here.",
         "packs-numbers": "All numbers of the step are to be what they are on one device.",
+        "gradient-alone": "The step returns the gradient, or what it would change the parameters "
+        "by. Expected the new parameters: the old ones minus LEARNING_RATE times the gradient.",
+        "norm-missing": "These are the values of a model in which a norm is left out, before "
+        "attention, before the MLP or before both.",
+        "no-residuals": "These are the values of a model in which attention and MLP replace x; "
+        "expected what they give to be added to x.",
+        "parts-not-summed": "Each device goes on with what its own heads and its own part of the "
+        "hidden width give. Where do the devices' parts of attention and MLP come together?",
         "looks-ahead": "These are the values of a model in which every token looks at all others, "
         "and not only at those before it.",
         "devices-unused": "All eight devices have to take part.",
