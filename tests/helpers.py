@@ -34,8 +34,9 @@ def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> evi
 
 def pretend_walls(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
     """Have everything of ours believe that there is a bubblewrap, or that there is none."""
-    from autograder.instructor.walls import works
+    from autograder.instructor.walls import Sandbox, works
 
+    monkeypatch.setattr(Sandbox.required, "default_value", there)
     for module in list(sys.modules.values()):
         if getattr(module, "works", None) is works:
             monkeypatch.setattr(module, "works", lambda: there)

@@ -52,7 +52,7 @@ from autograder.instructor.course import (
 
 TROUBLES: Final = (
     BusyError, CellError, ClassError, CollectError, CourseError, DemonstrationError, GradebookError,
-    NothingToTryError, ReleaseError, RosterError, SchedulerError, StubError,
+    NothingToTryError, walls.NoSandboxError, ReleaseError, RosterError, SchedulerError, StubError,
     UnknownExerciseError,
     UnknownNameError,
 )  # fmt: skip

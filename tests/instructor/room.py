@@ -22,6 +22,7 @@ from autograder.instructor.authoring import answered, bank
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import fingerprint
+from autograder.instructor.walls import works
 from tests.conftest import ROOT
 
 ASSIGNMENT = "01_sharding_basics"
@@ -68,8 +69,8 @@ class Classroom:
         """
         for folder in ("course", "solutions"):
             shutil.copytree(ROOT / folder, root / folder)
-        for file in ("nbgrader_config.py", "pyproject.toml"):
-            shutil.copy(ROOT / file, root / file)
+        shutil.copy(ROOT / "pyproject.toml", root)
+        (root / "nbgrader_config.py").write_text(configuration())
         room = cls(root, assignment)
         if until:
             room.shorten(find(until).grade_id)
@@ -196,6 +197,12 @@ class Classroom:
                 texts = [o.get("data", {}).get("text/plain", "") for o in cell.outputs]
                 said[grade_id] = "\n".join(texts)
         return said
+
+
+def configuration() -> str:
+    """A course's configuration, which lets it be graded where there is no bubblewrap, too."""
+    written = (ROOT / "nbgrader_config.py").read_text()
+    return written if works() else f"{written}\nc.Sandbox.required = False\n"
 
 
 def edit(path: Path, change: Callable[[Any], None]) -> None:

@@ -10,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.api import Gradebook
 
 from tests.conftest import ROOT
+from tests.instructor.room import configuration
 
 ASSIGNMENT = "tiny"
 UNCALIBRATED = "\nc.CarefulAutograde.calibrate = False\n"
@@ -40,8 +41,7 @@ def tiny_class(root: Path, students: int) -> Path:
     folder = root / "solutions" / ASSIGNMENT
     folder.mkdir(parents=True)
     nbformat.write(notebook(SOURCE), folder / f"{ASSIGNMENT}.ipynb")
-    config = (ROOT / "nbgrader_config.py").read_text()
-    (root / "nbgrader_config.py").write_text(config + UNCALIBRATED)
+    (root / "nbgrader_config.py").write_text(configuration() + UNCALIBRATED)
     shutil.copy(ROOT / "pyproject.toml", root)
     for number in range(students):
         answer = "double = 3" if number % 3 == 0 else "double = 2"

@@ -32,6 +32,7 @@ from autograder.instructor.course import (
 )
 from autograder.instructor.nbgrader_plugins import withdraw_scores
 from autograder.instructor.pages import About, ungraded_page, write_page
+from autograder.instructor.walls import Sandbox
 
 HERE: Final = Workers()
 """Workers on this machine, one for each of its cores."""
@@ -74,6 +75,7 @@ def grade_class(
     Raises:
         ClassError: what is written of the class cannot be understood.
         SchedulerError: there can be no such scheduler, or none answers.
+        NoSandboxError: there is no bubblewrap, and one is required.
     """
     if workers.scheduler:
         check_address(workers.scheduler)
@@ -84,6 +86,7 @@ def grade_class(
         if not rebuilt and not any(course.submitted.glob("[!.]*")):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
+        Sandbox(config=course.api.config).check()
         unreleased = _make_ready(course, console, EVERYTHING if rebuilt else choice)
         enter_people(course)
         enter_what_is_missing(course, console)

@@ -82,11 +82,12 @@ class CarefulAutograde(Autograde):
         """
         found = list(self._found())
         try:
+            walls.Sandbox(config=self.config).check()
             check_times(self.coursedir, self.believe_timestamps)
             for assignment in sorted({assignment for _, assignment, _ in found}):
                 self.log.info("Calibrating %s, unless that was done before", assignment)
                 calibrate(self.coursedir, self.config, assignment)
-        except (CalibrationError, ClassError) as error:
+        except (CalibrationError, ClassError, walls.NoSandboxError) as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
         self.known: dict[str, tuple[Facts, Basis]] = {}

@@ -82,7 +82,7 @@ def grade(
                 "grades there, too."
             )
         if sandboxed and not walls.works():
-            raise walls.NoSandboxError(walls.UNPROTECTED)
+            raise walls.NoSandboxError(walls.NO_SANDBOX)
         is_final = True
         return _graded(submission, facts, parent)
     except UnreadableError as error:

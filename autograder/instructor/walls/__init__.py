@@ -5,7 +5,13 @@ a clean process. The limits on memory, time, processes and files are traits of `
 """
 
 from autograder.instructor.walls.as_root import AS_ROOT, is_root
-from autograder.instructor.walls.bubblewrap import UNFILTERED, UNPROTECTED, filters, works
+from autograder.instructor.walls.bubblewrap import (
+    NO_SANDBOX,
+    UNFILTERED,
+    UNPROTECTED,
+    filters,
+    works,
+)
 from autograder.instructor.walls.compiled import seal
 from autograder.instructor.walls.judge_process import SECONDS, Case, encode
 from autograder.instructor.walls.judging_apart import JudgeFailedError, judge_apart
@@ -14,6 +20,7 @@ from autograder.instructor.walls.sandbox import PACKAGES, NoSandboxError, Sandbo
 
 __all__ = [
     "AS_ROOT",
+    "NO_SANDBOX",
     "PACKAGES",
     "SECONDS",
     "UNFILTERED",

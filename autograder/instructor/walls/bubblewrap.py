@@ -22,11 +22,20 @@ SCRATCH_FOLDERS: Final = ("/tmp", "/dev/shm", HOME)
 """The folders that can be written to; they are in memory, and empty at first."""
 
 UNPROTECTED: Final = (
-    "There is no working bubblewrap here (`bwrap`), so submissions run as you do, with limits but "
-    "without walls: they can read and change your files, solutions and grades among them. "
-    "Install bubblewrap, or grade where it does no harm."
+    "There is no working bubblewrap here (`bwrap`), and nbgrader_config.py says to grade without: "
+    "submissions run as you do, with limits but without a sandbox. They can read and change your "
+    "files, solutions and grades among them."
 )
-"""What is said, loudly, where there are no walls."""
+"""What is said, loudly, where submissions run without a sandbox."""
+
+NO_SANDBOX: Final = (
+    "Nothing is graded, because there is no working bubblewrap here (`bwrap`). Without it a "
+    "submission could read and change your files, solutions and grades among them. Install it: "
+    "apt-get install bubblewrap on Debian and Ubuntu, dnf install bubblewrap on Fedora; on macOS "
+    "and Windows, grade in a Linux container or virtual machine. To grade without it all the same, "
+    "where that does no harm, write c.Sandbox.required = False at the end of nbgrader_config.py."
+)
+"""What is said where nothing is run without a sandbox."""
 
 
 UNFILTERED: Final = (

@@ -17,8 +17,8 @@ import autograder
 from autograder.exercises import folders_of_courses
 from autograder.instructor.walls.bubblewrap import (
     HOME,
+    NO_SANDBOX,
     SCRATCH_FOLDERS,
-    UNPROTECTED,
     bubblewrap,
     filters,
     prefixes,
@@ -47,7 +47,7 @@ class NoSandboxError(RuntimeError):
 class Sandbox(LoggingConfigurable):
     """How strangers' code is run. The defaults are safe for a notebook of this course."""
 
-    required = Bool(False, help="Refuse to run anything where there is no bubblewrap.").tag(
+    required = Bool(True, help="Refuse to run anything where there is no bubblewrap.").tag(
         config=True
     )
     memory = Int(
@@ -75,6 +75,15 @@ class Sandbox(LoggingConfigurable):
         "alone: whatever is written there is run when others are graded.",
     ).tag(config=True)
 
+    def check(self) -> None:
+        """See that there is a sandbox, or that none is required.
+
+        Raises:
+            NoSandboxError: there is none.
+        """
+        if self.required and not works():
+            raise NoSandboxError(NO_SANDBOX)
+
     def command(
         self,
         command: Sequence[str],
@@ -101,9 +110,8 @@ class Sandbox(LoggingConfigurable):
             NoSandboxError: there is no bubblewrap, and `required` is set.
             ExposedError: another copy can be seen, and cannot be hidden.
         """
+        self.check()
         if not works():
-            if self.required:
-                raise NoSandboxError(f"{UNPROTECTED} Sandbox.required says not to go on.")
             return self._limited(command)
         seen = _packages() if packages is None else _packages_in(packages)
         if shared is not None:

@@ -6,7 +6,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.conftest import ROOT
-from tests.instructor.room import Classroom
+from tests.instructor.room import Classroom, configuration
 
 FIRST, SECOND = "01_sums", "02_products"
 
@@ -27,8 +27,8 @@ def plain_course(root):
         ]
         kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "P"}}
         nbformat.write(new_notebook(cells=cells, metadata=kernel), folder / f"{assignment}.ipynb")
-    for file in ("nbgrader_config.py", "pyproject.toml"):
-        shutil.copy(ROOT / file, root / file)
+    (root / "nbgrader_config.py").write_text(configuration())
+    shutil.copy(ROOT / "pyproject.toml", root)
     return Classroom(root, FIRST)
 
 

@@ -40,7 +40,7 @@ def test_without_walls_it_says_so_or_refuses(monkeypatch):
     here = sandbox.Sandbox().command(["true"], {})
     assert here[-1] == "true"
     assert "bwrap" not in here
-    with pytest.raises(sandbox.NoSandboxError, match="Install bubblewrap, or grade where it does"):
+    with pytest.raises(sandbox.NoSandboxError, match="apt-get install bubblewrap"):
         sandbox.Sandbox(required=True).command(["true"], {})
 
 

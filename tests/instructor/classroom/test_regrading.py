@@ -213,7 +213,7 @@ def test_judging_again_keeps_to_the_sandbox_that_was_asked_for(graded, monkeypat
     text = config.read_text()
     config.write_text(text + "\nc.Sandbox.required = True\n")
     pretend_walls(monkeypatch, False)
-    with pytest.raises(sandbox.NoSandboxError, match="says not to go on"):
+    with pytest.raises(sandbox.NoSandboxError, match="Nothing is graded, because"):
         regrading.regrade_class(Course(graded.root), say())
     config.write_text(text)
 
