@@ -17,12 +17,11 @@ from autograder.instructor.classroom.side_by_side import Pair, Workers, graded
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import Course, printable, reason
-from autograder.instructor.nbgrader_plugins import enter
+from autograder.instructor.nbgrader_plugins import enter, enter_failure
 from autograder.instructor.pipeline import (
     Basis,
     Facts,
     Outcome,
-    Record,
     State,
     Submission,
     facts_of,
@@ -132,22 +131,9 @@ class _Post:
         return Failure(student, assignment, f"no feedback page. {reason(done)}", theirs=False)
 
     def _not_graded(self, pair: Pair, found: Outcome, basis: Basis | None) -> Failure:
-        """Keep why it has no grade; one that the same submission has stands until it has another.
-
-        What would fail again is not tried again by itself.
-        """
-        records, record = self.bases.records, found.record
-        theirs = record.state is State.BROKEN
-        tried = basis if found.is_final and not theirs else None
-        failure = Failure(*pair, record.why, theirs, is_kept=tried is not None)
-        if self.bases.was_graded(*pair) and not theirs:
-            before = records.get(*pair)
-            if before is not None:
-                kept = msgspec.structs.replace(before, again=True, tried=tried, why=record.why)
-                records.write(*pair, kept)
-        else:
-            records.write(*pair, Record(record.state, record.why, tried=tried, again=True))
-        return failure
+        """Keep why it has no grade."""
+        enter_failure(self.course, *pair, found, basis)
+        return Failure(*pair, found.record.why, theirs=found.record.state is State.BROKEN)
 
 
 def _about(found: Outcome, failure: Failure | None, same_as: str) -> dict[str, Any]:

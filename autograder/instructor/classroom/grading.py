@@ -97,7 +97,6 @@ def grade_class(
         for failure in failures:
             if failure.theirs:
                 _tell(course, failure)
-            if failure.theirs or (failure.is_kept and not failure.was_graded):
                 withdraw_scores(course, failure.student, failure.assignment)
         failures = report(course, console, failures, choice)
         for why in unreleased.values():
@@ -159,7 +158,7 @@ def _grade_all(
             return found
         why = "" if again else bases.failed_before(student, assignment)
         if why:
-            return Failure(student, assignment, f"{why} {NOT_AGAIN}", theirs=False, is_kept=True)
+            return Failure(student, assignment, f"{why} {NOT_AGAIN}", theirs=False)
         why = refusal(assignment)
         if why:
             ours = Failure(student, assignment, why, theirs=False)

@@ -15,7 +15,6 @@ class Failure:
         why: in a sentence.
         theirs: whether it is the submission that is broken, and not the grading.
         was_graded: whether the same was graded before, of the same points, so that this stands.
-        is_kept: whether it is kept that just this could not be graded.
     """
 
     student: str
@@ -23,7 +22,6 @@ class Failure:
     why: str
     theirs: bool
     was_graded: bool = False
-    is_kept: bool = False
 
 
 def told(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:

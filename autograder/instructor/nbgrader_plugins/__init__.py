@@ -17,6 +17,7 @@ from autograder.instructor.nbgrader_plugins.configuration import configure
 from autograder.instructor.nbgrader_plugins.entering import (
     enter,
     enter_again,
+    enter_failure,
     enter_judged,
     transaction,
     withdraw_scores,
@@ -50,6 +51,7 @@ __all__ = [
     "configure",
     "enter",
     "enter_again",
+    "enter_failure",
     "enter_judged",
     "keep_printable",
     "no_exchange",

@@ -24,7 +24,7 @@ from autograder.instructor.course import (
     GradebookError,
     cannot_be_copied,
 )
-from autograder.instructor.nbgrader_plugins.entering import enter
+from autograder.instructor.nbgrader_plugins.entering import enter, enter_failure
 from autograder.instructor.nbgrader_plugins.lateness import check_times
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 from autograder.instructor.pipeline import (
@@ -146,6 +146,7 @@ class CarefulAutograde(Autograde):
         submission = dataclasses.replace(submission, is_partial=is_partial)
         outcome = grade(submission, facts, parent=self)
         if outcome.record.state is not State.GRADED:
+            enter_failure(self.course, student, assignment, outcome, basis)
             raise NbGraderException(outcome.details or outcome.record.why)
         outcome = dataclasses.replace(outcome, record=replace(outcome.record, basis=basis))
         enter(self.course, submission, facts, outcome)

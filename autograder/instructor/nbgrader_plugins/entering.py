@@ -21,6 +21,7 @@ from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalt
 from autograder.instructor.nbgrader_plugins.looked_at import Cell, cells_of, is_asked_the_same
 from autograder.instructor.nbgrader_plugins.making import making
 from autograder.instructor.pipeline import (
+    Basis,
     Facts,
     GradedNotebook,
     Outcome,
@@ -30,6 +31,9 @@ from autograder.instructor.pipeline import (
     Submission,
     write_anew,
 )
+
+SAME: Final = frozenset({"submission", "cells", "points"})
+"""What a grade rests on that has to be the same for it to stand where another one fails."""
 
 NO_RESPONSE: Final = "No response."
 """nbgrader's own comment on a cell that is as it was released."""
@@ -68,6 +72,35 @@ def enter(course: Course, submission: Submission, facts: Facts, outcome: Outcome
             )
     since = before.since if is_same and before is not None else None
     records.write(student, assignment, replace(record, since=since or datetime.now(UTC)))
+
+
+def enter_failure(
+    course: Course, student: str, assignment: str, outcome: Outcome, basis: Basis | None
+) -> None:
+    """Keep why a submission has no grade.
+
+    One that the very same has stands until it has another; of something else that was handed in,
+    the gradebook has no score. What would fail again is not tried again by itself.
+
+    Args:
+        course: where.
+        student: who handed it in.
+        assignment: what they handed in.
+        outcome: what became of it.
+        basis: what a grade would have rested on; None where not even that is known.
+    """
+    records, found = Records(course.records), outcome.record
+    before, is_broken = records.get(student, assignment), found.state is State.BROKEN
+    tried = basis if outcome.is_final and not is_broken else None
+    then = before.basis if before is not None else None
+    stands = then is not None and basis is not None and not then.changed(basis) & SAME
+    if before is not None and stands and not is_broken:
+        kept = replace(before, again=True, tried=tried, why=found.why)
+        records.write(student, assignment, kept)
+        return
+    records.write(student, assignment, Record(found.state, found.why, tried=tried, again=True))
+    if is_broken or tried is not None:
+        withdraw_scores(course, student, assignment)
 
 
 def enter_judged(

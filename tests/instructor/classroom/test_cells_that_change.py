@@ -193,8 +193,8 @@ careful_release._replace = no_place
 
 @pytest.mark.parametrize("failure", [SECOND_FAILS, NO_PLACE], ids=["makes", "moves"])
 def test_a_release_that_fails_in_part_is_none_in_the_gradebook_either(room, failure):
-    shutil.rmtree(room.root / "grading" / "submitted")
-    shutil.rmtree(room.root / "grading" / "autograded")
+    for folder in ("submitted", "autograded", "records"):
+        shutil.rmtree(room.root / "grading" / folder)
     (room.root / "grading" / "gradebook.db").unlink()
     shutil.copy(source(room), source(room).with_name("second.ipynb"))
     room.nbgrader(*RELEASE)

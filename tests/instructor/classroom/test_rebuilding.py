@@ -162,3 +162,29 @@ def test_what_fails_on_purpose_keeps_no_score(graded, make):
     path.write_text(good)
     assert make("grade")[0] == 0
     assert scores(graded)["ann"] == 2
+
+
+def test_what_failed_is_not_tried_again_unasked_and_keeps_no_old_score(graded, make, monkeypatch):
+    path = graded / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    path.write_text(path.read_text().replace("double = 2", "double = 4"))
+    tried = []
+
+    def fails(*_):
+        tried.append("ann")
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("autograder.instructor.pipeline.grading._graded", fails)
+    status, said = make("grade")
+    assert status == 1
+    assert "ZeroDivisionError: planted" in said
+    assert entered(graded)["ann"] == (None, 1.5, True, "Well done.")
+    status, said = make("grade")
+    assert (status, tried) == (1, ["ann"])
+    assert "ZeroDivisionError: planted This was so when it was last tried" in said
+    assert "ann,tiny,failed,," in (graded / "grading" / "grades.csv").read_text("utf-8-sig")
+    make("grade", "--again", "--student", "ann")
+    assert tried == ["ann", "ann"]
+    monkeypatch.undo()
+    path.write_text(path.read_text().replace("double = 4", "double = 2"))
+    assert make("grade")[0] == 0
+    assert scores(graded)["ann"] == 2

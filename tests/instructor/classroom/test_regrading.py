@@ -95,7 +95,7 @@ def test_each_submission_has_a_judge_of_its_own_and_inputs_that_nobody_can_guess
         for pair in kept.all()
         if (record := kept.get(*pair)) is not None
     ]
-    assert sorted(map(repr, classes)) == sorted(repr(cases) for cases, _ in given)
+    assert sorted(map(repr, classes)) == sorted(repr(tuple(cases)) for cases, _ in given)
     drawn = {case.fresh or 0 for cases in classes for case in cases}
     assert len(drawn) == 4
     assert all(96 < fresh.bit_length() <= 128 for fresh in drawn)

@@ -264,8 +264,10 @@ def test_what_was_stopped_is_not_taken_for_what_there_was_before(room, type_in, 
         patch.setattr(judging_again, "_page", stop)
         assert type_in("grade").status == 130
     source(room, give(1))
-    said = type_in("report").said
-    assert "Grading these anew was stopped, or failed, so what is shown is of before: right" in said
+    assert "Feedback pages that did not show what the gradebook has by now are new: right" in (
+        type_in("report").said
+    )
+    assert ">6 / 6</span>" in page(room, "right")
     assert type_in("grade").status == 0
     assert scores(room)["right"] == (1, 1, False)
 

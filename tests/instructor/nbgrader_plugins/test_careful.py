@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from autograder.instructor.pipeline import Records, State
 from tests.instructor.room import ASSIGNMENT, FULL, RIGHT, Classroom
 
 FILE = f"{ASSIGNMENT}.ipynb"
@@ -84,7 +85,10 @@ def test_the_others_are_graded(room, said):
 
 def test_what_cannot_be_read_has_a_sentence_and_no_score(room, said):
     assert f"{FILE} cannot be read as a notebook: its JSON breaks off at line" in said
-    assert set(room.scores()["hands_in_half"].values()) == {None}
+    assert "hands_in_half" not in room.scores()
+    record = Records(room.root / "grading" / "records").get("hands_in_half", ASSIGNMENT)
+    assert record is not None
+    assert record.state is State.BROKEN
 
 
 def test_the_gradebook_was_copied_before(room, said):
