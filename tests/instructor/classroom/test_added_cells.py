@@ -1,0 +1,49 @@
+"""An essay or a task that is added after students have handed in can be graded by hand."""
+
+import nbformat
+import pytest
+from nbformat.v4 import new_markdown_cell
+from nbgrader.api import Gradebook
+
+from autograder.instructor.__main__ import main
+from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, tiny_class
+
+pytestmark = [
+    pytest.mark.instructor,
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
+]
+
+ADDED = {
+    "essay": new_markdown_cell(
+        "Say why.", id="essay", metadata=about("essay", grade=True, solution=True, points=3)
+    ),
+    "task": new_markdown_cell(
+        "Draw it.", id="task", metadata=about("task", task=True, locked=True, points=3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_it_has_its_cell_and_what_is_given_for_it_counts(tmp_path, name, capsys):
+    root = tiny_class(tmp_path, 0)
+    hand_in(root, "ann", "double = 2")
+    assert main(["--root", str(root), "grade"]) == 0
+    source = root / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    notebook = nbformat.read(source, 4)
+    notebook.cells.append(ADDED[name])
+    nbformat.write(notebook, source)
+    assert main(["--root", str(root), "grade"]) == 0
+    graded = root / "grading" / "autograded" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    cells = [c.metadata.get("nbgrader", {}).get("grade_id") for c in nbformat.read(graded, 4).cells]
+    assert cells == ["double", "test", name]
+    row = "ann,tiny,graded,2.0,5.0"
+    assert row in (root / "grading" / "grades.csv").read_text("utf-8-sig")
+    with Gradebook(f"sqlite:///{root / 'grading' / 'gradebook.db'}") as book:
+        grade = book.find_grade(name, ASSIGNMENT, ASSIGNMENT, "ann")
+        assert bool(grade.needs_manual_grade) == (name == "task"), "nobody has written an essay"
+        grade.manual_score, grade.needs_manual_grade = 2.5, False
+        book.db.commit()
+    capsys.readouterr()
+    assert main(["--root", str(root), "report"]) == 0
+    assert "?" not in capsys.readouterr().out
+    assert "ann,tiny,graded,4.5,5.0" in (root / "grading" / "grades.csv").read_text("utf-8-sig")
