@@ -12,7 +12,7 @@ from rich.text import Text
 from autograder.instructor.classroom import read_roster
 from autograder.instructor.collecting.archives import Archive, ArchiveError
 from autograder.instructor.collecting.owners import Owners
-from autograder.instructor.collecting.plugins import transfer
+from autograder.instructor.collecting.placing import put
 from autograder.instructor.collecting.sorting import HandedIn, sort
 from autograder.instructor.course import Course, printable
 
@@ -77,15 +77,16 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
             found = sort(files, Owners(people), course.assignments(), assignment, refuse)
             news = [one for one in found if not _is_there(course, one)]
             again = {_place(course, one) for one in news if _place(course, one).exists()}
-            for name in dict.fromkeys(one.assignment for one in news):
-                these = [one for one in news if one.assignment == name]
-                for one, why in transfer(course, name, Path(folder, "on-its-way"), these):
+            for number, one in enumerate(list(news)):
+                try:
+                    put(one, _place(course, one), Path(folder, str(number)))
+                except OSError as error:
                     found.remove(one)
                     news.remove(one)
                     refuse(
-                        f"{one.student}/{name}",
-                        f"it could not be put into grading/submitted/ ({why}). What was there is "
-                        f"there still.",
+                        f"{one.student}/{one.assignment}",
+                        f"it could not be put into grading/submitted/ ({error.strerror or error}). "
+                        f"What was there is there still.",
                     )
         _say(course, console, file, found, news, again)
         _say_refused(console, refused, archive)
