@@ -17,7 +17,7 @@ from autograder.instructor.classroom.side_by_side import Pair, Workers, graded
 from autograder.instructor.classroom.ungraded import Failure
 from autograder.instructor.classroom.what_changed import Bases
 from autograder.instructor.course import Course, printable, reason
-from autograder.instructor.nbgrader_plugins import enter, enter_failure
+from autograder.instructor.nbgrader_plugins import enter, enter_failure, times_of
 from autograder.instructor.pipeline import (
     Basis,
     Facts,
@@ -121,7 +121,8 @@ class _Post:
             return self._not_graded(pair, found, basis)
         try:
             submission, facts = self._read(student, assignment), self.facts(assignment)
-            enter(self.course, submission, facts, dataclasses.replace(found, record=record))
+            found = dataclasses.replace(found, record=record)
+            enter(self.course, times_of(self.course), submission, facts, found)
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
             return Failure(student, assignment, why, theirs=False)

@@ -25,7 +25,7 @@ from autograder.instructor.course import (
     cannot_be_copied,
 )
 from autograder.instructor.nbgrader_plugins.entering import enter, enter_failure
-from autograder.instructor.nbgrader_plugins.lateness import check_times
+from autograder.instructor.nbgrader_plugins.lateness import Times
 from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
 from autograder.instructor.pipeline import (
     Basis,
@@ -83,7 +83,7 @@ class CarefulAutograde(Autograde):
         found = list(self._found())
         try:
             walls.Sandbox(config=self.config).check()
-            check_times(self.coursedir, self.believe_timestamps)
+            Times(self.course, self.believe_timestamps)  # to see that they can be understood
             for assignment in sorted({assignment for _, assignment, _ in found}):
                 self.log.info("Calibrating %s, unless that was done before", assignment)
                 calibrate(self.coursedir, self.config, assignment)
@@ -149,7 +149,8 @@ class CarefulAutograde(Autograde):
             enter_failure(self.course, student, assignment, outcome, basis)
             raise NbGraderException(outcome.details or outcome.record.why)
         outcome = dataclasses.replace(outcome, record=replace(outcome.record, basis=basis))
-        enter(self.course, submission, facts, outcome)
+        times = Times(self.course, self.believe_timestamps)
+        enter(self.course, times, submission, facts, outcome)
         self.run_post_convert_hook()
 
     def _known(self, assignment: str) -> tuple[Facts, Basis]:

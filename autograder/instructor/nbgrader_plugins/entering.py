@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from nbgrader.api import Gradebook, MissingEntry, TaskCell
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.course import Course
+from autograder.instructor.course import Course, readable
 from autograder.instructor.nbgrader_plugins.judge_evidence import score_of, write_verdict
 from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, times_of
 from autograder.instructor.nbgrader_plugins.looked_at import Cell, cells_of, is_asked_the_same
@@ -39,11 +39,14 @@ NO_RESPONSE: Final = "No response."
 """nbgrader's own comment on a cell that is as it was released."""
 
 
-def enter(course: Course, submission: Submission, facts: Facts, outcome: Outcome) -> None:
+def enter(
+    course: Course, times: Times, submission: Submission, facts: Facts, outcome: Outcome
+) -> None:
     """Enter what became of a submission that was graded.
 
     Args:
         course: where.
+        times: when things were due, and handed in.
         submission: what was handed in.
         facts: what is known of its assignment.
         outcome: what became of it; its record says what it rests on.
@@ -67,9 +70,7 @@ def enter(course: Course, submission: Submission, facts: Facts, outcome: Outcome
             for name in outcome.notebooks
         }
         with transaction(course) as gradebook:
-            enter_scores(
-                gradebook, times_of(course), student, assignment, record, cells, not is_same
-            )
+            enter_scores(gradebook, times, student, assignment, record, cells, not is_same)
     since = before.since if is_same and before is not None else None
     records.write(student, assignment, replace(record, since=since or datetime.now(UTC)))
 
@@ -268,6 +269,8 @@ def withdraw_scores(course: Course, student: str, assignment: str) -> None:
     What was earned before stays among the attempts of before, and scores by hand stay; somebody has
     to look at all of it.
     """
+    if readable(student) != student:  # whom no gradebook can know
+        return
     with transaction(course) as gradebook:
         try:
             submission: Any = gradebook.find_submission(assignment, student)

@@ -131,19 +131,6 @@ def install() -> None:
     api.NbGraderAPI.get_submitted_timestamp = _submitted
 
 
-def check_times(about: Any, believed: bool) -> None:
-    """See to it that the class's files can be understood, before anything is done for them.
-
-    Args:
-        about: nbgrader's `CourseDirectory` of the course.
-        believed: whether a `timestamp.txt` beside a submission is believed, too.
-
-    Raises:
-        ClassError: they cannot.
-    """
-    Times(Course(Path(about.root)), believed)
-
-
 def settle_lateness(course: Course) -> None:
     """Bring times and penalties of all that is in the gradebook in step with the class's files.
 
