@@ -42,6 +42,7 @@ from autograder.evidence.plans import (
     ProgramPlan,
     ResultsPlan,
     TablePlan,
+    is_grading,
     told,
     without_process_cases,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "capture",
     "from_json",
     "give_plans",
+    "is_grading",
     "observe",
     "plain",
     "to_json",

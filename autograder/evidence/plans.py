@@ -173,6 +173,11 @@ def give(plans: list[Plan]) -> None:
     _given = {plan.exercise: plan for plan in plans}
 
 
+def is_grading() -> bool:
+    """Whether this process is a kernel that grades."""
+    return _given is not None
+
+
 def told() -> dict[str, Plan] | None:
     """The plans, by exercise, that this kernel was told of; None where it was told of none."""
     return _given
