@@ -1,7 +1,7 @@
 """What a notebook calls of the exercises: check, hint, progress, target. (`show` is in `layouts`.)
 
-In a student's own kernel, `check` captures and judges. In a kernel that grades there is a file with
-plans, and neither an exercise nor a judge: an answer is captured there, and leaves as evidence;
+In a student's own kernel, `check` captures and judges. A kernel that grades is sent plans, and has
+neither an exercise nor a judge: an answer is captured there, and leaves as evidence;
 `hint`, `progress` and `target` do nothing.
 """
 
@@ -107,7 +107,7 @@ def _hand_in(captured: evidence.Evidence) -> None:
 def _say_whose_fault(fault: Fault) -> None:
     """Say that the autograder failed; where nbgrader runs the notebook, it is not to go unseen."""
     words = "\n".join(explanation(fault))
-    if _is_run_by_nbgrader() or evidence.PLANS_VARIABLE in os.environ:
+    if _is_run_by_nbgrader() or evidence.is_grading():
         raise NotJudged(words) from None
     print(words)
 
@@ -184,7 +184,7 @@ def _exercises() -> Any:
             raise
         raise UsageError(
             "This kernel was started to grade, and its plans are gone, so nothing is handed in. "
-            "Leave SHARDLINGS_PLANS as it is, restart the kernel, and run the notebook again."
+            "Restart the kernel, and run the notebook again."
         ) from None
     return known
 

@@ -32,29 +32,27 @@ from autograder.evidence.data import (
     to_json,
 )
 from autograder.evidence.plain_values import plain
-from autograder.evidence.plans import VARIABLE as PLANS_VARIABLE
 from autograder.evidence.plans import (
     AnswerPlan,
     DesignPlan,
     PlacementPlan,
     PlacementsPlan,
     Plan,
-    PlansError,
     ProcessesPlan,
     ProgramPlan,
     ResultsPlan,
     TablePlan,
+    is_grading,
     told,
     without_process_cases,
 )
-from autograder.evidence.plans import write as write_plans
+from autograder.evidence.plans import give as give_plans
 from autograder.evidence.process_results import Call, observe
 from autograder.evidence.time_limits import announced
 from autograder.evidence.unfinished_cells import watch_cells
 
 __all__ = [
     "MIME",
-    "PLANS_VARIABLE",
     "AnswerPlan",
     "Call",
     "Contents",
@@ -72,7 +70,6 @@ __all__ = [
     "Placements",
     "PlacementsPlan",
     "Plan",
-    "PlansError",
     "ProcessResult",
     "ProcessesPlan",
     "Program",
@@ -89,11 +86,12 @@ __all__ = [
     "announced",
     "capture",
     "from_json",
+    "give_plans",
+    "is_grading",
     "observe",
     "plain",
     "to_json",
     "told",
     "watch_cells",
     "without_process_cases",
-    "write_plans",
 ]

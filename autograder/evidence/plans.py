@@ -2,26 +2,15 @@
 
 A plan says for each answer of an exercise which kind of evidence it becomes, and what that takes:
 arguments to export a function for, cases to call one with. It says nothing of what is right, and
-it is plain data, so that a kernel that grades can be told it in a file.
+it is plain data, so that a kernel that grades can be sent it.
 """
 
 import ast
-import os
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
-from autograder.errors import ShortError
 from autograder.evidence.data import Size, Struct
 from autograder.processes import ProcessCase
 from autograder.programs import Argument
-
-VARIABLE: Final = "SHARDLINGS_PLANS"
-"""Set, by what grades, in kernels that only capture evidence: the file with their plans."""
-
-LARGEST: Final = 1 << 20
-"""The most bytes of such a file; those of this course have less than 20,000."""
 
 Shape = tuple[Size, ...]
 
@@ -175,36 +164,20 @@ def without_process_cases(plan: Plan) -> Plan:
     return Plan(plan.exercise, answers)
 
 
-class PlansError(ShortError, ValueError):
-    """The file with a kernel's plans is not what it was written as; the message says what to do."""
-
-    def __init__(self, place: str, why: object) -> None:
-        super().__init__(
-            f"This kernel was started to grade, and the plans in {place} cannot be read, so "
-            f"nothing is handed in. Leave that file and {VARIABLE} as they are, restart the "
-            f"kernel, and run the notebook again. ({why})"
-        )
+_given: dict[str, Plan] | None = None
 
 
-def write(path: Path, plans: list[Plan]) -> None:
-    """Write plans to a file that a kernel is to be told of."""
-    path.write_bytes(msgspec.json.encode(plans))
+def give(plans: list[Plan]) -> None:
+    """Tell this process what to capture: it is a kernel that grades."""
+    global _given
+    _given = {plan.exercise: plan for plan in plans}
+
+
+def is_grading() -> bool:
+    """Whether this process is a kernel that grades."""
+    return _given is not None
 
 
 def told() -> dict[str, Plan] | None:
-    """The plans, by exercise, that this kernel was told of; None where it was told of none.
-
-    Raises:
-        PlansError: they cannot be read.
-    """
-    place = os.environ.get(VARIABLE)
-    if place is None:
-        return None
-    try:
-        with Path(place).open("rb") as file:
-            written = file.read(LARGEST + 1)
-        if len(written) > LARGEST:
-            raise PlansError(place, f"It has more than {LARGEST:,} bytes.")
-        return {plan.exercise: plan for plan in msgspec.json.decode(written, type=list[Plan])}
-    except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        raise PlansError(place, error) from error
+    """The plans, by exercise, that this kernel was told of; None where it was told of none."""
+    return _given

@@ -12,14 +12,12 @@ import pytest
 
 from autograder.devices import environment
 from autograder.evidence import (
-    PLANS_VARIABLE,
     Plan,
-    PlansError,
     ResultsPlan,
     capture,
+    give_plans,
     plans,
     told,
-    write_plans,
 )
 from autograder.exercises import (
     EXERCISES,
@@ -72,11 +70,11 @@ def test_what_is_read_off_a_program_needs_somebody_to_have_one_exported():
         alone.plan(1)
 
 
-def test_a_kernel_is_told_its_plans_in_a_file(tmp_path, monkeypatch):
+def test_a_kernel_is_given_its_plans_as_plain_data(monkeypatch):
     assert told() is None
-    path = tmp_path / "plans.json"
-    write_plans(path, [find(i).plan(5) for i in ("1.1", "1.7", "3.1")])
-    monkeypatch.setenv(PLANS_VARIABLE, str(path))
+    monkeypatch.setattr(plans, "_given", None)  # and so it is afterwards
+    sent = msgspec.json.encode([find(i).plan(5) for i in ("1.1", "1.7", "3.1")])
+    give_plans(msgspec.json.decode(sent, type=list[Plan]))
     known = told()
     assert known is not None
     assert list(known) == ["1.1", "1.7", "3.1"]
@@ -84,34 +82,6 @@ def test_a_kernel_is_told_its_plans_in_a_file(tmp_path, monkeypatch):
     answers = {"turned": lambda x: jax.numpy.sin(x)}
     there, here = capture(known["3.1"], answers), capture(find("3.1").plan(5), answers)
     assert type(there.answers["turned"]) is type(here.answers["turned"])
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "nonsense", "{}", '[{"exercise": 1}]', '[{"exercise": "1.1", "answers": {}, "more": 1}]',
-     '[{"exercise": "1.1", "answers": {"a": {"type": "other"}}}]',
-     '[{"exercise": "3.1", "answers": {"f": {"type": "program", "under_mesh": false, "arguments": '
-     '[[{"shape": [8], "axes": [["x", 8]], "evil": 1}]]}}}]'],
-)  # fmt: skip
-def test_a_file_of_another_form_is_refused(tmp_path, monkeypatch, text):
-    path = tmp_path / "plans.json"
-    path.write_text(text)
-    monkeypatch.setenv(PLANS_VARIABLE, str(path))
-    with pytest.raises(
-        PlansError, match=r"the plans in .* cannot be read, so nothing is handed in"
-    ):
-        told()
-
-
-def test_a_file_that_is_too_large_or_gone_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "plans.json"
-    path.write_text(" " * (plans.LARGEST + 1))
-    monkeypatch.setenv(PLANS_VARIABLE, str(path))
-    with pytest.raises(PlansError, match="It has more than 1,048,576 bytes"):
-        told()
-    monkeypatch.setenv(PLANS_VARIABLE, str(tmp_path / "nowhere"))
-    with pytest.raises(PlansError, match="cannot be read"):
-        told()
 
 
 def test_what_grades_makes_plans_without_devices():

@@ -1,16 +1,15 @@
 """Kernels behind walls: started, watched, and listened to with care.
 
-In: what Jupyter would start a kernel with. Out: its outputs, within limits, and why it was killed
-where it was. What no system call limits is looked at here, four times a second.
+In: cells, plans, and the files beside a notebook. Out: its outputs, within limits, and why a kernel
+was killed where it was. What no system call limits is looked at here, four times a second.
 """
 
+from autograder.instructor.kernels.kernel import Kernel, KernelDiedError
 from autograder.instructor.kernels.kernel_messages import (
-    MESSAGE,
     Allowance,
-    Client,
-    bound,
-    heard,
-    shorten_error,
+    error_output,
+    output_of,
+    read_message,
 )
 from autograder.instructor.kernels.kernel_package import furnish
 from autograder.instructor.kernels.observing_apart import (
@@ -18,22 +17,16 @@ from autograder.instructor.kernels.observing_apart import (
     is_observed,
     observe_apart,
 )
-from autograder.instructor.kernels.provisioner import PROVISIONER, SandboxedKernel
-from autograder.instructor.kernels.shared_folders import place_for_sockets, remove
 
 __all__ = [
-    "MESSAGE",
-    "PROVISIONER",
     "Allowance",
-    "Client",
+    "Kernel",
+    "KernelDiedError",
     "NotObservedError",
-    "SandboxedKernel",
-    "bound",
+    "error_output",
     "furnish",
-    "heard",
     "is_observed",
     "observe_apart",
-    "place_for_sockets",
-    "remove",
-    "shorten_error",
+    "output_of",
+    "read_message",
 ]

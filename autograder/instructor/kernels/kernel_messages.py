@@ -1,28 +1,21 @@
-"""What is heard of a kernel, which may be anybody's by now and say anything."""
+"""What is kept of a kernel's messages: it may be anybody's by now and say anything."""
 
-import json
 import re
 from collections import defaultdict
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-import nbformat
-import zmq
-from jupyter_client.asynchronous.client import AsyncKernelClient
-from nbformat.v4 import output_from_msg
+import msgspec
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
 
 from autograder import evidence
-
-KEPT: Final = frozenset({"stream", "display_data", "execute_result", "error"})
-"""The messages that a notebook's outputs are made of; those to widgets have nobody here."""
+from autograder.sandboxed import Display, Error, Message, Result, Stream, Update
 
 MESSAGE: Final = 2**26
-"""The most bytes of one part of a message: a larger one ends the conversation."""
+"""The most bytes of a message: a larger one ends the conversation."""
 
 DEEP: Final = 64
 """How deep what a kernel says may be nested: Python's own copying ends somewhere."""
-
-NEVER: Final = 2**30
-"""A time in milliseconds until which no grading lasts."""
 
 LONG, LINES = 2**12, 100
 """The most characters of a line of an error, and the most lines."""
@@ -33,20 +26,16 @@ LEAST: Final = 500
 JSON: Final = re.compile(r"application/(.*\+)?json")
 """The kinds of data that need not be text."""
 
-
-def bound(context: Any) -> None:
-    """Have the connections of a context made once, and take messages of a bounded size."""
-    context.setsockopt(zmq.RECONNECT_IVL, NEVER)  # who stands there later is not the kernel
-    context.setsockopt(zmq.MAXMSGSIZE, MESSAGE)
+Output = Stream | Display | Update | Result | Error
 
 
-class Client(AsyncKernelClient):
-    """Speaks with a kernel over bounded connections."""
-
-    def start_channels(self, *_: Any, **__: Any) -> None:
-        """Connect, but for heartbeats: those look for the kernel's socket again and again."""
-        bound(self.context)
-        super().start_channels(hb=False)
+def read_message(line: bytes) -> Message | None:
+    """A line that a kernel has written, read strictly; None where it is no message."""
+    try:
+        message: Message = msgspec.json.decode(line, type=Message)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return message
 
 
 class Allowance:
@@ -69,12 +58,10 @@ class Allowance:
         self.evidence = 0
         self.too_large = set[int]()
 
-    def takes(self, content: Any, index: int) -> bool:
+    def takes(self, message: Output, index: int) -> bool:
         """Whether a message of a cell can be kept; where it can, it is counted."""
-        if depth(content) > DEEP:
-            return False
-        size = len(str(content))
-        if is_evidence(content):
+        size = _size(message)
+        if is_evidence(message):
             return self._takes_evidence(size, index)
         size = max(size, LEAST)
         taken = (
@@ -92,13 +79,21 @@ class Allowance:
         return taken
 
 
-def is_evidence(content: Any) -> bool:
+def _size(message: Output) -> int:
+    """How long a message is; its data is still JSON, so that nothing large is made of it."""
+    if isinstance(message, Stream):
+        return len(message.text)
+    if isinstance(message, Error):
+        return sum(map(len, (message.ename, message.evalue, *message.traceback)))
+    return sum(len(kind) + len(bytes(data)) for kind, data in message.data.items())
+
+
+def is_evidence(message: Output) -> bool:
     """Whether a message is evidence, as a check hands it in, and little else."""
-    data = content.get("data") if isinstance(content, dict) else None
-    if not isinstance(data, dict) or evidence.MIME not in data:
+    if not isinstance(message, Display) or evidence.MIME not in message.data:
         return False
-    said = data.get("text/plain", "")
-    return data.keys() <= {evidence.MIME, "text/plain"} and len(str(said)) <= LONG
+    said = message.data.get("text/plain", msgspec.Raw(b""))
+    return message.data.keys() <= {evidence.MIME, "text/plain"} and len(bytes(said)) <= LONG
 
 
 def depth(content: Any) -> int:
@@ -113,51 +108,45 @@ def depth(content: Any) -> int:
     return deep
 
 
-def shorten_error(content: dict[str, Any]) -> None:
-    """Keep of an error what can be read: it may be as long as a cell likes."""
-    for part in ("ename", "evalue"):
-        content[part] = _spelt(content.get(part))[:LONG]
-    lines = content.get("traceback")
-    kept = lines[-LINES:] if isinstance(lines, list) else []
-    content["traceback"] = [_spelt(line)[:LONG] for line in kept]
+def error_output(error: Error) -> NotebookNode:
+    """What can be read of an error: it may be as long as a cell likes."""
+    return new_output(
+        "error",
+        ename=error.ename[:LONG],
+        evalue=error.evalue[:LONG],
+        traceback=[line[:LONG] for line in error.traceback[-LINES:]],
+    )
 
 
-def heard(message: Any, index: int, allowance: Allowance) -> Any:
-    """The output that a message of a cell makes; None for what is no output, or cannot be kept."""
-    try:
-        content = message["content"]
-        if message["header"]["msg_type"] not in KEPT or not allowance.takes(content, index):
-            return None
-        if message["header"]["msg_type"] == "error":
-            shorten_error(content)
-        if message["header"]["msg_type"] == "stream" and isinstance(content["text"], str):
-            content["text"] = _spelt(content["text"])
-        content["metadata"] = {}  # a picture's width goes into nbconvert's pages as it is
-        output = output_from_msg(message)
-        nbformat.validate(output, ref="output", version=4)
-        if not _is_text(output):
-            return None
-    except Exception:  # it may say anything, and it is only itself that it harms
-        return None
-    return output
+def output_of(message: Output, index: int, allowance: Allowance) -> NotebookNode | None:
+    """The output that a message of a cell makes; None where it cannot be kept.
 
-
-def _is_text(output: Any) -> bool:
-    """Whether text is text wherever an output has some, and can be written down.
-
-    In a notebook's file it may also be a list of lines, which no kernel sends, and which nobody who
-    reads outputs expects.
+    Metadata is never kept: a picture's width goes into nbconvert's pages as it is.
     """
-    data = output.get("data", {})
-    parts = [output[name] for name in ("text", "name", "ename", "evalue") if name in output]
-    parts += [text for kind, text in data.items() if not JSON.fullmatch(kind)]
-    if not all(isinstance(part, str) for part in parts):
-        return False
-    if evidence.MIME not in data:  # which is judged as it is, and then gone
-        json.dumps(output, ensure_ascii=False).encode()
-    return True
+    if not allowance.takes(message, index):
+        return None
+    match message:
+        case Stream():
+            return new_output("stream", name=message.name, text=message.text)
+        case Error():
+            return error_output(message)
+        case Display() | Update():
+            data = _data(message.data)
+            return data and new_output("display_data", data=data)
+        case Result():
+            data, number = _data(message.data), message.execution_count
+            return data and new_output("execute_result", data=data, execution_count=number)
+        case _:
+            assert_never(message)
 
 
-def _spelt(text: object) -> str:
-    """Text in which halves of characters, which cannot be written down, are spelt out."""
-    return str(text).encode("utf-8", "backslashreplace").decode()
+def _data(bundle: dict[str, msgspec.Raw]) -> dict[str, Any] | None:
+    """Data by its MIME type; None where it is nested too deeply, or is no text and should be."""
+    try:
+        data = {
+            kind: msgspec.json.decode(raw, type=Any if JSON.fullmatch(kind) else str)
+            for kind, raw in bundle.items()
+        }
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return data if depth(data) <= DEEP else None

@@ -1,37 +1,45 @@
-"""What a kernel that grades finds of this package: a part of it, and the plans of a notebook.
+"""What a kernel that grades finds of this package: a part of it.
 
 It finds no exercise, no judge and nothing of the instructor's, so that nothing there, importable or
 not, holds what is right. Within walls no other copy of the package can be seen; without walls, this
 one is found first, and a stranger who looks for another can read all files anyway.
 """
 
+import atexit
+import functools
 import shutil
-from collections.abc import Sequence
+import tempfile
+import threading
 from pathlib import Path
 from typing import Final
 
 import autograder
-from autograder.evidence import Plan, write_plans
 
 TAKEN: Final = (
     "__init__.py", "devices.py", "notebook.py",
-    "errors", "evidence", "layouts", "pictures", "processes", "programs",
+    "errors", "evidence", "layouts", "pictures", "processes", "programs", "sandboxed",
 )  # fmt: skip
-"""What a kernel that grades has a copy of: what captures answers, and what draws arrays."""
+"""What a kernel that grades has a copy of: what runs cells, captures answers, and draws arrays."""
 
-PLANS: Final = "plans.json"
+LOCK: Final = threading.Lock()
 
 
-def furnish(folder: Path, plans: Sequence[Plan]) -> Path:
-    """Copy what a kernel is to find of the package, and write down its plans.
+def kernel_packages() -> Path:
+    """The folder in which a kernel's Python looks for modules; it stays until this process ends."""
+    with LOCK:
+        return _kernel_packages()
 
-    Args:
-        folder: where to; it is what the kernel's Python is to look for modules in.
-        plans: what is to be captured, for each exercise.
 
-    Returns:
-        The file with the plans, which is beside the package.
-    """
+@functools.cache
+def _kernel_packages() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="shardlings-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    furnish(folder)
+    return folder
+
+
+def furnish(folder: Path) -> None:
+    """Copy what a kernel is to find of the package into a folder."""
     package = Path(autograder.__file__).parent
     copy = folder / package.name
     copy.mkdir()
@@ -41,5 +49,3 @@ def furnish(folder: Path, plans: Sequence[Plan]) -> Path:
             shutil.copytree(package / name, copy / name, ignore=ignored)
         else:
             shutil.copy(package / name, copy / name)
-    write_plans(folder / PLANS, list(plans))
-    return folder / PLANS

@@ -4,12 +4,10 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import psutil
 
@@ -25,14 +23,39 @@ PATIENCE: Final = 10
 NAMELESS: Final = ("/dev/zero", "/memfd:", "/SYSV")
 """How Linux lists shared memory that is no file: of `mmap`, `memfd_create` and `shmget`."""
 
-MOST_SOCKETS: Final = 8
-"""How much there may be in the folder that a kernel shares: its connection file and its sockets."""
+
+class Process(Protocol):
+    """A process that can be watched."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def poll(self) -> object:
+        """None for as long as it has not ended."""
+
+    def kill(self) -> None:
+        """Kill it, with all that it has started."""
+
+
+class ProcessFamily(subprocess.Popen[bytes]):
+    """A process in a session of its own, which is killed with all that it has started."""
+
+    def __init__(self, command: Sequence[str], **others: Any) -> None:
+        super().__init__(command, start_new_session=True, **others)
+
+    def kill(self) -> None:
+        """Kill their process groups, so that none of them can start another one meanwhile."""
+        for process in family_of(self.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(os.getpgid(process.pid), signal.SIGKILL)
+        super().kill()
 
 
 class Watch(threading.Thread):
     """Kills a process, and all that it started, as soon as together they pass a limit.
 
-    It is a thread of its own, since what starts a kernel waits for its words, and a kernel that
+    It is a thread of its own, since whoever starts a kernel waits for its words, and a kernel that
     never stops talking would keep it from looking.
 
     Attributes:
@@ -42,36 +65,34 @@ class Watch(threading.Thread):
             machine did not let them run, or the watch itself failed.
     """
 
-    def __init__(self, process: "subprocess.Popen[Any]", limits: Sandbox, shared: Path) -> None:
+    def __init__(self, process: Process, limits: Sandbox) -> None:
         super().__init__(daemon=True)
-        self.process, self.limits, self.shared = process, limits, shared
+        self.process, self.limits = process, limits
         self.started, self.ended = time.monotonic(), ""
         self.running, self.is_machines_fault = RunningTime(), False
-        self.heard = _private(psutil.Process())
+        self._stopped = threading.Event()
 
     def run(self) -> None:
-        """Look until the process has ended."""
-        while self.process.poll() is None:
+        """Look until the process has ended, or nobody asks for more."""
+        while not self._stopped.is_set() and self.process.poll() is None:
             try:
                 self.ended = self._too_much()
             except Exception as error:  # what cannot be watched must not run
                 self.ended = f"it could not be watched: {type(error).__name__}"
                 self.is_machines_fault = True
             if self.ended:
-                self._kill()
+                self.process.kill()
                 return
-            time.sleep(EVERY)
+            self._stopped.wait(EVERY)
 
-    def _kill(self) -> None:
-        if sys.platform == "win32":
-            self.process.kill()
-            return
-        with contextlib.suppress(ProcessLookupError):  # it went by itself
-            os.killpg(self.process.pid, signal.SIGKILL)  # Jupyter starts a kernel as a group's head
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopped.set()
+        self.join()
 
     def _too_much(self) -> str:
         """What they take too much of, in a sentence."""
-        limits, family = self.limits, _family(self.process.pid)
+        limits, family = self.limits, family_of(self.process.pid)
         self.running.look(family)
         if self.running.seconds > limits.seconds:
             return f"the notebook took more than {limits.seconds} seconds"
@@ -83,14 +104,11 @@ class Watch(threading.Thread):
             return f"it started more than {limits.processes} processes"
         if _held(family) > limits.memory:
             return f"it held more than {limits.memory / 2**30:g} GiB of memory"
-        if _private(psutil.Process()) - self.heard > limits.heard:
-            return f"to hear it out took more than {limits.heard / 2**30:g} GiB of memory"
-        if _crowded(self.shared):
-            return "it wrote into the folder that is for its sockets alone"
         return ""
 
 
-def _family(pid: int) -> list[psutil.Process]:
+def family_of(pid: int) -> list[psutil.Process]:
+    """A process, and all that it has started; nothing where it has ended."""
     try:
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -131,18 +149,3 @@ def _shared(process: psutil.Process) -> Iterator[tuple[str, int]]:
                 begin, end = (int(address, 16) for address in addresses.split("-"))
                 sizes[inode] = sizes.get(inode, 0) + end - begin
     yield from sizes.items()
-
-
-def _crowded(folder: Path) -> bool:
-    """Whether there is more in a folder than a kernel needs there, or anything of another kind."""
-    try:
-        with os.scandir(folder) as entries:
-            for number, entry in enumerate(entries, 1):
-                file = entry.is_file(follow_symlinks=False) and entry.name != "kernel.json"
-                if number > MOST_SOCKETS or file or entry.is_symlink() or entry.is_dir():
-                    return True
-    except FileNotFoundError:  # it is over, and the folder gone
-        return False
-    except OSError:  # nobody may look into it any more
-        return True
-    return False

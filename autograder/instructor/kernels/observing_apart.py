@@ -5,21 +5,17 @@ no kernel has known, and each gets its own share of it alone.
 """
 
 import contextlib
-import os
-import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from autograder import devices, evidence
 from autograder.evidence import Call, NotCaptured, Plan
-from autograder.instructor.kernels.kernel_package import furnish
-from autograder.instructor.kernels.limit_watch import PATIENCE, Watch
+from autograder.instructor.kernels.kernel_package import kernel_packages
+from autograder.instructor.kernels.limit_watch import PATIENCE, ProcessFamily, Watch
 from autograder.instructor.walls import PACKAGES, Sandbox, environment, works
 
 MAX_REPLY_BYTES: Final = 1 << 26
@@ -78,31 +74,31 @@ def _replies(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list[A
     Raises:
         NotObservedError: it did not come up, or did not get its time.
     """
-    with tempfile.TemporaryDirectory(prefix="shardlings-") as folder:
-        furnish(Path(folder), [])
-        place = PACKAGES if works() else folder
-        variables = {**environment(), **devices.environment(), "PYTHONPATH": place}
-        command = [sys.executable, "-P", "-s", "-m", "autograder.evidence"]
-        process = subprocess.Popen(
-            limits.command(command, variables, packages=Path(folder)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=variables,
-            start_new_session=True,  # it is ended with all that it started
-        )
-        watch = Watch(process, limits, Path(folder, "nothing is shared"))
-        watch.start()
-        try:
-            sent = msgspec.json.encode([Call(*call) for call in calls])
-            written, _ = process.communicate(sent, timeout=PATIENCE * limits.seconds)
-        except subprocess.TimeoutExpired:
-            watch.is_machines_fault = True
-            written = b""
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    packages = kernel_packages()
+    variables = {
+        **environment(),
+        **devices.environment(),
+        "PYTHONPATH": PACKAGES if works() else str(packages),
+    }
+    command = [sys.executable, "-P", "-s", "-m", "autograder.evidence"]
+    process = ProcessFamily(
+        limits.command(command, variables, packages),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=variables,
+    )
+    watch = Watch(process, limits)
+    watch.start()
+    try:
+        sent = msgspec.json.encode([Call(*call) for call in calls])
+        written, _ = process.communicate(sent, timeout=PATIENCE * limits.seconds)
+    except subprocess.TimeoutExpired:
+        watch.is_machines_fault = True
+        written = b""
+    finally:
+        process.kill()
+        process.wait()
     came_up, *lines = written[:MAX_REPLY_BYTES].split(b"\n")[:-1] or [b"no"]
     if watch.is_machines_fault or came_up:
         raise NotObservedError(

@@ -113,7 +113,6 @@ def configure(c: Any, root: Path) -> None:
         CheckCellMetadata,
     ]
     c.ExchangeFactory.release_feedback = CarefulReleaseFeedback
-    c.Execute.timeout = 30  # seconds that a cell may run; `Sandbox` has the limits of a notebook
     c.Autograde.autograde_preprocessors = [
         CaptureEvidence,
         JudgeEvidence,

@@ -17,16 +17,20 @@ from autograder.instructor.walls.judge_process import SECONDS, Case, encode
 from autograder.instructor.walls.judging_apart import JudgeFailedError, judge_apart
 from autograder.instructor.walls.other_copies import ExposedError
 from autograder.instructor.walls.sandbox import PACKAGES, NoSandboxError, Sandbox, environment
+from autograder.instructor.walls.warm_process import SERVERS, START_SECONDS, Forked
 
 __all__ = [
     "AS_ROOT",
     "NO_SANDBOX",
     "PACKAGES",
     "SECONDS",
+    "SERVERS",
+    "START_SECONDS",
     "UNFILTERED",
     "UNPROTECTED",
     "Case",
     "ExposedError",
+    "Forked",
     "JudgeFailedError",
     "NoSandboxError",
     "Sandbox",

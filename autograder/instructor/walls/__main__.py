@@ -7,8 +7,8 @@ is its standard input.
 import socket
 import sys
 
-from autograder.instructor.walls.fork_server import serve
 from autograder.instructor.walls.judge_process import main
+from autograder.sandboxed import serve
 
 if sys.argv[1] == "forks":
     serve(socket.socket(fileno=0), lambda arguments: main(float(arguments[0])))

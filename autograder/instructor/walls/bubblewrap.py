@@ -103,7 +103,7 @@ def walls(scratch: int, seen: Sequence[str], forks: bool = False) -> list[str]:
     Args:
         scratch: the bytes that there is room for in each place that can be written to.
         seen: what is to be seen besides the system.
-        forks: whether what runs there makes sandboxes within this one (`fork_server.py`).
+        forks: whether what runs there makes sandboxes within this one (`sandboxed/fork_server.py`).
     """
     room = [
         part for place in SCRATCH_FOLDERS
@@ -113,15 +113,16 @@ def walls(scratch: int, seen: Sequence[str], forks: bool = False) -> list[str]:
         part for place in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
         for part in ("--ro-bind-try", place, place)
     ]  # fmt: skip
-    if forks:  # a process there may forbid itself user namespaces
-        settings += ["--bind", "/proc/sys/user", "/proc/sys/user"]
+    # Linux mounts a new /proc within namespaces only if nothing of the old one is covered
+    proc = ["--bind", "/proc", "/proc"] if forks else [
+        "--proc", "/proc", *settings,  # the machine's: whoever grades as root could change them
+        *_keys_unlisted(),
+    ]  # fmt: skip
     no_further = [] if forks else _no_further()
     return [
         "--unshare-all", *no_further, "--die-with-parent", "--new-session",
         "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
-        "--proc", "/proc", *settings,  # the machine's: whoever grades as root could change them
-        *_keys_unlisted(),
-        "--dev", "/dev", *room, *_system(), *seen,
+        *proc, "--dev", "/dev", *room, *_system(), *seen,
         "--remount-ro", "/dev", "--remount-ro", "/",  # they are memory, and of any size
     ]  # fmt: skip
 

@@ -238,7 +238,7 @@ def _run_judge(cases: Sequence[bytes], seconds: float, timeout: float, room: San
         TimeoutExpired: it did not end in time, by the clock.
     """
     variables, came = _variables(), b"[" + b",".join(cases) + b"]"
-    server = room.warm([*JUDGE, "forks"], variables, "judges")
+    server = room.warm([*JUDGE, "forks"], variables, reader="judges")
     if server is not None:
         try:
             return server.run([f"{seconds:.3f}"], came, timeout)

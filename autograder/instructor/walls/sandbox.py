@@ -27,9 +27,9 @@ from autograder.instructor.walls.bubblewrap import (
 )
 from autograder.instructor.walls.call_filter import filter_bytes
 from autograder.instructor.walls.compiled import Reader, bound, variables_for
-from autograder.instructor.walls.fork_server import Setting
 from autograder.instructor.walls.other_copies import hiding
 from autograder.instructor.walls.warm_process import SERVERS, WarmProcess
+from autograder.sandboxed import Setting
 
 PACKAGES: Final = "/shardlings"
 """Where, within walls, the package lies that grades; Python looks there before anywhere else.
@@ -52,9 +52,6 @@ class Sandbox(LoggingConfigurable):
     )
     memory = Int(
         8 * 2**30, help="The most bytes that a process may address, and that all may hold."
-    ).tag(config=True)
-    heard = Int(
-        2**30, help="The most bytes that the grading process may hold of what a kernel says."
     ).tag(config=True)
     seconds = Int(
         600,
@@ -88,8 +85,6 @@ class Sandbox(LoggingConfigurable):
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        folder: Path | None = None,
-        shared: Path | None = None,
         packages: Path | None = None,
         reader: Reader | None = None,
         forks: bool = False,
@@ -99,8 +94,6 @@ class Sandbox(LoggingConfigurable):
         Args:
             command: what to run.
             environment: all the variables that it is to have.
-            folder: what it is to find, as a copy, in its home.
-            shared: a folder that it shares with who starts it.
             packages: the folder in which it is to find this package, where that is not to be the
                 one at work; then no other copy of it can be seen.
             reader: whose part of what was compiled before it may use, if any.
@@ -114,12 +107,6 @@ class Sandbox(LoggingConfigurable):
         if not works():
             return self._limited(command)
         seen = _packages() if packages is None else _packages_in(packages)
-        if shared is not None:
-            seen += ["--bind", str(shared), str(shared)]
-        if folder is not None:
-            seen += ["--ro-bind", str(folder), "/submission"]
-            copy = 'cp -R /submission/* . 2>/dev/null; exec "$@"'  # no start-up files: not .ipython
-            command = ["/bin/sh", "-c", copy, "sh", *command]
         variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
         if reader is not None and self.compiled:
             fills = reader in self.filled_by
@@ -131,13 +118,18 @@ class Sandbox(LoggingConfigurable):
         return self._limited([*walled, "--chdir", HOME, "--clearenv", *known, "--", *command])
 
     def warm(
-        self, command: Sequence[str], environment: Mapping[str, str], reader: Reader | None = None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        packages: Path | None = None,
+        reader: Reader | None = None,
     ) -> WarmProcess | None:
         """A process that has imported everything and forks for each task; None if there is none.
 
         Args:
-            command: what starts it; see `fork_server.py`.
+            command: what starts it; see `sandboxed/fork_server.py`.
             environment: all the variables that it is to have.
+            packages: as for `command`; the folder has to stay as long as the process does.
             reader: whose part of what was compiled before it may use, if any.
         """
         if not (works() and filters()):
@@ -145,7 +137,7 @@ class Sandbox(LoggingConfigurable):
         # a child has its own empty /tmp, which would hide a Python that is installed below it
         if any(str(prefix).startswith(f"{f}/") for prefix in prefixes() for f in SCRATCH_FOLDERS):
             return None
-        walled = self.command(command, environment, reader=reader, forks=True)
+        walled = self.command(command, environment, packages, reader, forks=True)
         setting = Setting(filter_bytes(), SCRATCH_FOLDERS, self.scratch)
         return SERVERS.get(walled, environment, setting)
 

@@ -1,31 +1,42 @@
 """Processes that were warmed up: what a task needs is imported once, and not for each task.
 
 The first task of a kind starts a server in the sandbox, which imports everything and forks for each
-task (`fork_server.py`). Where that cannot be done, because the system allows no namespaces within
-namespaces or has no filter of system calls, there is none, and each task starts a process.
+task (`sandboxed/fork_server.py`). Where that cannot be done, because the system allows no
+namespaces within namespaces or has no filter of system calls, there is none, and each task starts a
+process.
 """
 
 import atexit
+import contextlib
+import os
+import select
+import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
 import msgspec
 
-from autograder.instructor.walls.fork_server import MAX_MESSAGE_BYTES, Ended, Setting
+from autograder.sandboxed import MAX_MESSAGE_BYTES, Ended, Setting
 
-MAX_SERVERS: Final = 2
-"""The most servers that are kept: there is one for each notebook that is being graded."""
+MAX_SERVERS: Final = 4
+"""The most servers that are kept: a notebook that is being graded has two, for kernel and judge."""
 
 START_SECONDS: Final = 120
 """Time for a server to import everything and enter a sandbox, on a busy machine."""
 
 MAX_OUTPUT_BYTES: Final = 2**26
 """The most that is read of a task's output."""
+
+
+CREDENTIALS_BYTES: Final = socket.CMSG_SPACE(12) if hasattr(socket, "CMSG_SPACE") else 0
+"""Room for the number of a process, of its user and of its group, which Linux sends along."""
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -77,6 +88,29 @@ class WarmProcess:
             self.close()
             raise OSError(str(error)) from error
 
+    def start(self, arguments: Sequence[str], files: Sequence[int], timeout: float) -> "Forked":
+        """Start a task.
+
+        Args:
+            arguments: of the task.
+            files: its standard input, output and error output.
+            timeout: how long to wait for it to start, in seconds.
+
+        Raises:
+            TimeoutExpired: it did not start in time.
+            OSError: the server has ended, or cannot enter a sandbox.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            with theirs:
+                request = msgspec.json.encode(arguments)
+                socket.send_fds(self.control, [request], [theirs.fileno(), *files])
+            return Forked(ours, timeout)
+        except BaseException:
+            ours.close()
+            raise
+
     def run(self, arguments: Sequence[str], input: bytes, timeout: float) -> Finished:
         """Do a task.
 
@@ -89,32 +123,89 @@ class WarmProcess:
             TimeoutExpired: it did not end in time.
             OSError: the server has ended, or the task's supervisor has.
         """
-        ours, theirs = socket.socketpair()
         with (
-            ours,
             tempfile.TemporaryFile() as stdin,
             tempfile.TemporaryFile() as stdout,
             tempfile.TemporaryFile() as stderr,
         ):
             stdin.write(input)
             stdin.seek(0)
-            with theirs:
-                files = [each.fileno() for each in (theirs, stdin, stdout, stderr)]
-                socket.send_fds(self.control, [msgspec.json.encode(arguments)], files)
-            ours.settimeout(max(timeout, 0.001))
-            try:
-                said = ours.recv(MAX_MESSAGE_BYTES)
-            except TimeoutError:
-                raise subprocess.TimeoutExpired("a task", timeout) from None
-            if not said:
-                raise OSError("the process that forks for each task has ended")
-            ended = msgspec.json.decode(said, type=Ended)
+            until = time.monotonic() + timeout
+            files = [each.fileno() for each in (stdin, stdout, stderr)]
+            with contextlib.closing(self.start(arguments, files, timeout)) as task:
+                ended = task.wait(until - time.monotonic())
             return Finished(ended.status, _read(stdout), _read(stderr), ended.cpu_seconds)
 
     def close(self) -> None:
         """Let the server end, as soon as its last task has."""
         self.control.close()
         threading.Thread(target=self.process.wait, daemon=True).start()
+
+
+class Forked:
+    """A task that a server has forked for, with all processes that it starts.
+
+    Args:
+        supervisor: on this socket the task's supervisor says that it started, and how it ended.
+        timeout: how long to wait until it has started, in seconds.
+
+    Attributes:
+        pid: the supervisor's process, the first one of the task's PID namespace.
+
+    Raises:
+        TimeoutExpired: it did not start in time.
+        OSError: it did not start.
+    """
+
+    def __init__(self, supervisor: socket.socket, timeout: float) -> None:
+        self._supervisor = supervisor
+        supervisor.settimeout(max(timeout, 0.001))
+        try:
+            said, credentials, _, _ = supervisor.recvmsg(MAX_MESSAGE_BYTES, CREDENTIALS_BYTES)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired("a task", timeout) from None
+        if not said:
+            raise OSError("the process that forks for each task has ended")
+        self.pid: int = struct.unpack("3i", credentials[0][2])[0]
+        self._process: int | None = None
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            self._process = os.pidfd_open(self.pid)
+
+    def poll(self) -> bool | None:
+        """Whether all processes of the task have ended; None where they have not."""
+        if self._process is None:
+            return True
+        ends = select.poll()
+        ends.register(self._process, select.POLLIN)
+        return True if ends.poll(0) else None
+
+    def wait(self, timeout: float) -> Ended:
+        """Wait for the task to end.
+
+        Raises:
+            TimeoutExpired: it did not end in time.
+            OSError: nobody says how it ended.
+        """
+        self._supervisor.settimeout(max(timeout, 0.001))
+        try:
+            said = self._supervisor.recv(MAX_MESSAGE_BYTES)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired("a task", timeout) from None
+        if not said:
+            raise OSError("the process that forks for each task has ended")
+        return msgspec.json.decode(said, type=Ended)
+
+    def kill(self) -> None:
+        """Kill all processes of the task."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Forget the task; if it has not ended, its supervisor ends it."""
+        self._supervisor.close()
+        if self._process is not None:
+            os.close(self._process)
 
 
 def _read(file: IO[bytes]) -> bytes:

@@ -95,7 +95,7 @@ def stopped(room: Classroom, command: Sequence[str], times: int = 1) -> tuple[in
         start_new_session=True,  # as a terminal's foreground group, to which it sends the signal
     ) as process:
         try:
-            wait_for(lambda: running_in(room, "ipykernel_launcher") or process.poll() is not None)
+            wait_for(lambda: running_in(room, "autograder.sandboxed") or process.poll() is not None)
             time.sleep(1.5)
             for _ in range(times):
                 os.killpg(process.pid, signal.SIGINT)

@@ -31,7 +31,7 @@ def test_a_kernel_is_told_what_it_needs_and_nothing_else(tmp_path, monkeypatch, 
     notebook = tmp_path / "notebook"
     notebook.mkdir()
     (notebook / "beside.py").write_text("WORD = 'found'")
-    for module in ("json", "ipykernel_launcher", "autograder"):
+    for module in ("json", "IPython", "autograder"):
         (notebook / f"{module}.py").write_text("raise SystemExit('in the way')")
     cell = new_code_cell(LOOK)
     CaptureEvidence(timeout=100).preprocess(

@@ -1,58 +1,77 @@
 """What is kept of what a kernel says: text that is text, and evidence whatever is printed."""
 
 import json
+from typing import Any
 
 import pytest
 
 from autograder import evidence
-from autograder.instructor.kernels import Allowance, heard
+from autograder.instructor.kernels import Allowance, output_of, read_message
+from autograder.instructor.kernels.kernel_messages import DEEP, depth
 
 
-def said(kind, **content):
-    return {"header": {"msg_type": kind}, "msg_type": kind, "content": content}
+def line(kind, **content):
+    return json.dumps({"type": kind, **content}).encode()
 
 
-def evidence_of(size):
-    data = {evidence.MIME: {"exercise": "1.1", "x": "x" * size}, "text/plain": "1.1: handed in"}
-    return said("display_data", data=data, metadata={})
+def evidence_of(size, **data):
+    data |= {evidence.MIME: {"exercise": "1.1", "x": "x" * size}}
+    return line("Display", data={"text/plain": "1.1: handed in", **data})
 
 
-def keep(message, allowance=None):
-    return heard(message, 0, allowance or Allowance(10_000, 20_000, 5000))
+def keep(written, allowance=None):
+    message: Any = read_message(written)
+    return message and output_of(message, 0, allowance or Allowance(10_000, 20_000, 5000))
 
 
-NO_TEXT = {
-    "lines": said("stream", name="stdout", text=["a", "b"]),
-    "mapping": said("stream", name="stdout", text={"a": "b"}),
-    "html": said("display_data", data={"text/html": ["<b>", "x"]}, metadata={}),
-    "result": said("execute_result", data={"text/plain": ["1"]}, metadata={}, execution_count=1),
-    "half": said("display_data", data={"text/html": "\ud800"}, metadata={}),
-    "half in json": said("display_data", data={"application/json": ["\ud800"]}, metadata={}),
+deep: list[object] = []
+for _ in range(DEEP + 1):
+    deep = [deep]
+NOT_KEPT = {
+    "lines": line("Stream", name="stdout", text=["a", "b"]),
+    "another stream": line("Stream", name="stdin", text="a"),
+    "html": line("Display", data={"text/html": ["<b>", "x"]}),
+    "result": line("Result", data={"text/plain": ["1"]}, execution_count=1),
+    "no number": line("Result", data={"text/plain": "1"}, execution_count="1"),
+    "half": line("Display", data={"text/html": "\ud800"}),
+    "half in json": line("Display", data={"application/json": ["\ud800"]}),
+    "deep": line("Display", data={"application/json": deep}),
+    "deeper": b'{"type":"Display","data":{"application/json":'
+    + b"[" * 10**6
+    + b"]" * 10**6
+    + b"}}",
+    "no message": line("Nonsense"),
+    "no json": b"\xff{",
+    "nothing": b"",
 }
 
 
-@pytest.mark.parametrize("name", NO_TEXT)
-def test_what_should_be_text_and_is_none_is_not_kept(name):
-    assert keep(NO_TEXT[name]) is None
+@pytest.mark.parametrize("name", NOT_KEPT)
+def test_what_is_not_as_it_should_be_is_not_kept(name):
+    assert keep(NOT_KEPT[name]) is None
 
 
 def test_what_is_text_is_kept_and_so_is_json():
-    assert keep(said("stream", name="stdout", text="a")).text == "a"
-    assert keep(said("display_data", data={"application/x+json": [1]}, metadata={})) is not None
+    assert keep(line("Stream", name="stdout", text="a")).text == "a"
+    assert keep(line("Display", data={"application/x+json": [1]})) is not None
+    shown = keep(line("Display", data={"text/plain": "a"}, metadata={"width": 5}))
+    assert shown.metadata == {}
 
 
-def test_halves_of_characters_are_spelt_out_where_people_read():
-    assert keep(said("stream", name="stdout", text="a\ud800")).text == r"a\ud800"
-    error = keep(said("error", ename="\ud800", evalue="\ud801", traceback=["\ud802", 5]))
-    assert (error.ename, error.evalue, error.traceback) == (r"\ud800", r"\ud801", [r"\ud802", "5"])
-    json.dumps(error, ensure_ascii=False).encode()
+def test_an_error_is_as_long_as_somebody_reads():
+    said = ["x" * 10_000] * 10_000
+    error = keep(
+        line("Error", ename="e" * 9999, evalue="v" * 9999, traceback=said),
+        Allowance(10**9, 10**9, 0),
+    )
+    assert len(json.dumps(error)) < 500_000
 
 
 def test_who_prints_without_end_hands_in_none_the_less():
     allowance = Allowance(10_000, 20_000, 5000)
     for _ in range(9):
-        keep(said("stream", name="stdout", text="x" * 4000), allowance)
-    assert keep(said("stream", name="stdout", text="x" * 4000), allowance) is None
+        keep(line("Stream", name="stdout", text="x" * 4000), allowance)
+    assert keep(line("Stream", name="stdout", text="x" * 4000), allowance) is None
     assert keep(evidence_of(1000), allowance) is not None
     assert not allowance.too_large
 
@@ -66,10 +85,14 @@ def test_evidence_that_is_too_large_is_noted_and_does_not_count():
 
 def test_what_only_pretends_to_be_evidence_counts_as_all_else_does():
     allowance = Allowance(10_000, 20_000, 5000)
-    message = evidence_of(1000)
-    message["content"]["data"]["text/html"] = "x" * 30_000
-    assert keep(message, allowance) is None
-    message = evidence_of(1000)
-    message["content"]["data"]["text/plain"] = "x" * 30_000
-    assert keep(message, allowance) is None
+    assert keep(evidence_of(1000, **{"text/html": "x" * 30_000}), allowance) is None
+    assert keep(evidence_of(1000, **{"text/plain": "x" * 30_000}), allowance) is None
     assert not allowance.too_large
+
+
+def test_how_deep_is_found_without_going_there():
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert depth(deep) == DEEP + 1
+    assert depth({"a": [1, {"b": 2}]}) == 3

@@ -1,7 +1,6 @@
 """Who watches over a kernel: what may be in the folder that it shares, and when it is ended."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -11,49 +10,15 @@ import pytest
 
 from autograder.instructor.kernels import limit_watch as watching
 from autograder.instructor.kernels import running_time
-from autograder.instructor.kernels.limit_watch import MOST_SOCKETS, Watch, _crowded
+from autograder.instructor.kernels.limit_watch import ProcessFamily, Watch
 from autograder.instructor.walls import Sandbox
 from tests.helpers import ON_ONE_CORE, SPINS, crowd
 
 
-def listening(path):
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A kernel's folder, as it is while the kernel runs."""
-    (tmp_path / "kernel.json").write_text("{}")
-    for number in range(5):
-        listening(tmp_path / f"socket-{number}")
-    return tmp_path
-
-
-STRANGE = {
-    "a file": lambda folder: (folder / "data").write_text(""),
-    "a folder": lambda folder: (folder / "more").mkdir(),
-    "a link": lambda folder: (folder / "socket-9").symlink_to("/nowhere"),
-    "a link to itself": lambda folder: (folder / "a").symlink_to(folder / "a"),
-    "many": lambda folder: [listening(folder / f"s-{n}") for n in range(MOST_SOCKETS)],
-}
-
-
-@pytest.mark.parametrize("strange", STRANGE)
-def test_a_folder_of_sockets_has_nothing_else_in_it(folder, strange):
-    assert not _crowded(folder)
-    STRANGE[strange](folder)
-    assert _crowded(folder)
-
-
-def test_a_folder_that_is_gone_is_not_crowded(tmp_path):
-    assert not _crowded(tmp_path / "gone")
-
-
-def who_watched(tmp_path, code, **limits):
+def who_watched(code, **limits):
     """Who has watched a process that runs some code, until it ended."""
-    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-    watch = Watch(process, Sandbox(**limits), tmp_path)
+    process = ProcessFamily([sys.executable, "-c", code])
+    watch = Watch(process, Sandbox(**limits))
     watch.start()
     process.wait(timeout=60)
     watch.join(timeout=60)
@@ -61,29 +26,29 @@ def who_watched(tmp_path, code, **limits):
     return watch
 
 
-def watched(tmp_path, code, **limits):
+def watched(code, **limits):
     """Why a process was ended that runs some code; empty where it ended by itself."""
-    return who_watched(tmp_path, code, **limits).ended
+    return who_watched(code, **limits).ended
 
 
-def test_who_keeps_to_the_limits_is_left_alone(tmp_path):
-    assert watched(tmp_path, "import time; time.sleep(1)") == ""
+def test_who_keeps_to_the_limits_is_left_alone():
+    assert watched("import time; time.sleep(1)") == ""
 
 
-def test_an_error_of_the_watch_is_the_machines_fault(tmp_path, monkeypatch):
+def test_an_error_of_the_watch_is_the_machines_fault(monkeypatch):
     def refuse(_):
         raise OSError
 
-    monkeypatch.setattr(watching, "_crowded", refuse)
-    watch = who_watched(tmp_path, "import time; time.sleep(600)")
+    monkeypatch.setattr(watching, "_held", refuse)
+    watch = who_watched("import time; time.sleep(600)")
     assert watch.ended == "it could not be watched: OSError"
     assert watch.is_machines_fault
 
 
-def test_processes_that_end_while_they_are_looked_at_are_no_error(tmp_path, monkeypatch):
+def test_processes_that_end_while_they_are_looked_at_are_no_error(monkeypatch):
     monkeypatch.setattr(watching, "EVERY", 0)
     starts = "import subprocess\nfor _ in range(300): subprocess.run(['true'])"
-    assert watched(tmp_path, starts) == ""
+    assert watched(starts) == ""
 
 
 def test_a_process_that_has_ended_holds_nothing_and_waits_for_nothing():
@@ -101,26 +66,26 @@ held.write(bytes({2**28}))
 """
 
 
-def test_what_others_share_is_not_counted(tmp_path):
+def test_what_others_share_is_not_counted():
     other = subprocess.Popen([sys.executable, "-c", HOARDS + "time.sleep(600)"])
     time.sleep(0.5)  # it fills its memory while the next one is watched
     try:
-        assert watched(tmp_path, "import time; time.sleep(1)", memory=2**27) == ""
+        assert watched("import time; time.sleep(1)", memory=2**27) == ""
     finally:
         other.kill()
         other.wait()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what a process has mapped")
-def test_shared_memory_counts_though_no_process_has_it_in_use(tmp_path):
+def test_shared_memory_counts_though_no_process_has_it_in_use():
     unused = HOARDS + "held.madvise(mmap.MADV_DONTNEED); time.sleep(600)"
-    assert watched(tmp_path, unused, memory=2**27) == "it held more than 0.125 GiB of memory"
+    assert watched(unused, memory=2**27) == "it held more than 0.125 GiB of memory"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what a process has mapped")
-def test_memory_that_several_processes_share_counts_once(tmp_path):
+def test_memory_that_several_processes_share_counts_once():
     shares = HOARDS + "import os\nfor _ in range(4): os.fork() or time.sleep(1) or os._exit(0)\n"
-    assert watched(tmp_path, shares + "time.sleep(1)", memory=2**29) == ""
+    assert watched(shares + "time.sleep(1)", memory=2**29) == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says what waits for a CPU")
@@ -130,19 +95,19 @@ def test_a_process_that_only_looks_starved_has_no_more_time(tmp_path):
     opens = [(os.POSIX_SPAWN_OPEN, 9, str(tmp_path / "fifo"), os.O_RDONLY, 0)]
     looks = f"import os\nos.posix_spawn('/bin/true', ['true'], {{}}, file_actions={opens})"
     began = time.monotonic()
-    watch = who_watched(tmp_path / "shared", looks, seconds=1)
+    watch = who_watched(looks, seconds=1)
     assert watch.ended == "the notebook took more than 1 seconds"
     assert not watch.is_machines_fault
     assert time.monotonic() - began < 5
 
 
-def test_who_passes_a_limit_is_ended_in_words(tmp_path):
+def test_who_passes_a_limit_is_ended_in_words():
     endless = "import time; time.sleep(600)"
     hoards = f"held = b'x' * 2**28; {endless}"
     starts = f"import subprocess; [subprocess.Popen(['sleep', '9']) for _ in range(9)]; {endless}"
-    assert watched(tmp_path, endless, seconds=1) == "the notebook took more than 1 seconds"
-    assert watched(tmp_path, hoards, memory=2**27) == "it held more than 0.125 GiB of memory"
-    assert watched(tmp_path, starts, processes=4) == "it started more than 4 processes"
+    assert watched(endless, seconds=1) == "the notebook took more than 1 seconds"
+    assert watched(hoards, memory=2**27) == "it held more than 0.125 GiB of memory"
+    assert watched(starts, processes=4) == "it started more than 4 processes"
 
 
 @pytest.fixture
@@ -151,30 +116,30 @@ def crowded():
         yield
 
 
-def test_who_is_kept_waiting_has_its_time_all_the_same(tmp_path, crowded):
+def test_who_is_kept_waiting_has_its_time_all_the_same(crowded):
     began = time.monotonic()
-    watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 0.8, seconds=3)
+    watch = who_watched(ON_ONE_CORE + SPINS % 0.8, seconds=3)
     assert watch.ended == ""
     assert time.monotonic() - began > 4, "by the clock it would have been too long"
     assert watch.running.seconds < 3
 
 
-def test_who_spins_is_ended_however_busy_the_machine_is(tmp_path, crowded, monkeypatch):
+def test_who_spins_is_ended_however_busy_the_machine_is(crowded, monkeypatch):
     monkeypatch.setattr(watching, "PATIENCE", 60)  # of which it has a sixteenth
-    watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 600, seconds=1)
+    watch = who_watched(ON_ONE_CORE + SPINS % 600, seconds=1)
     assert watch.ended == "the notebook took more than 1 seconds"
     assert not watch.is_machines_fault
 
 
-def test_who_sleeps_has_no_more_time_than_the_clock_gives(tmp_path, crowded):
+def test_who_sleeps_has_no_more_time_than_the_clock_gives(crowded):
     began = time.monotonic()
     sleeps = ON_ONE_CORE + "time.sleep(600)"
-    assert watched(tmp_path, sleeps, seconds=2) == "the notebook took more than 2 seconds"
+    assert watched(sleeps, seconds=2) == "the notebook took more than 2 seconds"
     assert time.monotonic() - began < 10
 
 
-def test_who_is_not_let_run_at_all_is_ended_for_the_machines_sake(tmp_path, crowded, monkeypatch):
+def test_who_is_not_let_run_at_all_is_ended_for_the_machines_sake(crowded, monkeypatch):
     monkeypatch.setattr(watching, "PATIENCE", 2)
-    watch = who_watched(tmp_path, ON_ONE_CORE + SPINS % 600, seconds=3)
+    watch = who_watched(ON_ONE_CORE + SPINS % 600, seconds=3)
     assert watch.is_machines_fault
     assert watch.ended in [f"the machine let the notebook have {n} seconds in 6" for n in (0, 1, 2)]

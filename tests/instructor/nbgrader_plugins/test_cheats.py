@@ -50,7 +50,8 @@ CHEATS = {
     """,
     "judges_itself": """
         import os, autograder.notebook as n
-        os.environ.pop("SHARDLINGS_PLANS")
+        from autograder.evidence import plans
+        plans._given = None
         os.environ.pop("NBGRADER_EXECUTION", None)
         n.judge = lambda *_: None
     """,

@@ -13,6 +13,7 @@ from nbformat.v4 import new_code_cell, new_output
 
 import autograder
 from autograder import check, evidence, notebook
+from autograder.evidence import plans
 from autograder.exercises import find
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
 from autograder.instructor.walls import Case, judge_apart, judging_apart
@@ -38,8 +39,8 @@ def handed_in(planting, seed, monkeypatch, folder):
     cell = new_code_cell(f"check({planting.exercise!r}, …)")
     with monkeypatch.context() as patch:
         patch.setattr(notebook, "_hand_in", lambda e: published.append(evidence.to_json(e)))
-        evidence.write_plans(folder / "plans.json", [find(planting.exercise).plan(seed)])
-        patch.setenv(evidence.PLANS_VARIABLE, str(folder / "plans.json"))
+        patch.setattr(plans, "_given", None)
+        evidence.give_plans([find(planting.exercise).plan(seed)])
         answers = planting.named()
         planting.plant(patch)
         try:

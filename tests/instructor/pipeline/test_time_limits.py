@@ -49,9 +49,9 @@ def test_what_is_configured_wins_and_a_trial_has_no_limit_from_the_last_one(conf
 class Asked(CaptureEvidence):
     """Keeps how long its kernel may run."""
 
-    def on_cell_executed(self, **kwargs):
-        self.given = self.km.provisioner.sandbox.seconds
-        super().on_cell_executed(**kwargs)
+    def run_cell(self, kernel, cell, index):
+        self.given = kernel.watch.limits.seconds
+        super().run_cell(kernel, cell, index)
 
 
 @pytest.mark.parametrize(("configured", "given"), [({}, 150), ({"Sandbox": {"seconds": 99}}, 99)])

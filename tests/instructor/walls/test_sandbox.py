@@ -38,7 +38,11 @@ ATTACKS = {
             print("sees", path, os.path.exists(path))
     """,
     "reads_the_environment": """
-        print(sorted(os.environ), open("/proc/1/environ", "rb").read())
+        print(sorted(os.environ))
+        try:
+            print(open("/proc/1/environ", "rb").read())
+        except OSError as error:
+            print(error)
     """,
     "writes_the_gradebook": """
         import sqlite3
@@ -184,8 +188,7 @@ ATTACKS = {
         def run_cell(self, source, *rest, **more):
             return original(self, source.replace('check("1.2"', 'print("1.2"'), *rest, **more)
         shell.run_cell = run_cell
-        import ipykernel.zmqshell
-        ipykernel.zmqshell.ZMQDisplayPublisher.validate_data = lambda *_, **__: None
+        get_ipython().transform_cell = lambda source: source.replace('check("1.2"', 'print("1.2"')
     """,
     "oversized_evidence": """
         from IPython.display import display
@@ -233,11 +236,10 @@ WHY = {
     "fork_bomb": "it started more than 48 processes",
 }
 
-# On a slow machine a kernel takes ten seconds to start, a cell has its eight, and it is waited four
-# more for a word from it: forty is more than that, and less than what dragging through all costs.
+# On a slow machine a kernel takes ten seconds to start, a cell has its eight, and it is waited ten
+# more for it to heed an interrupt: forty is more than that, and less than dragging through all.
 LIMITS = """
 c.Execute.timeout = 8
-c.CaptureEvidence.iopub_timeout = 4
 c.Sandbox.seconds = 40
 c.Sandbox.processes = 48
 c.CaptureEvidence.cell_output = 200_000
@@ -347,7 +349,7 @@ def test_nothing_was_left_behind(room):
     assert not (Path.home() / ".ipython/profile_default/startup" / f"{MARK}.py").exists()
     assert not (Path.home() / ".cache" / MARK).exists()
     assert "wrote" not in room.printed("writes_into_packages")
-    assert room.printed("zz_next") == f"['.ipython', '{ASSIGNMENT}.ipynb'] []\n"
+    assert room.printed("zz_next") == f"['{ASSIGNMENT}.ipynb'] []\n"
 
 
 def test_no_process_outlives_its_grading(room):

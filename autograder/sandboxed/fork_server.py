@@ -9,10 +9,12 @@ it any more.
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import select
 import signal
 import socket
+import struct
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -29,7 +31,10 @@ SECCOMP_MODE_FILTER: Final = 2
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
     0x0002_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000,
 )  # fmt: skip
-MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 0x4000, 0x4_0000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = (
+    1, 2, 4, 8, 0x1000, 0x4000, 0x4_0000,
+)  # fmt: skip
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 CAPABILITY_VERSION: Final = 0x2008_0522
 LAST_CAPABILITY: Final = 63
 """A higher number than any that Linux knows; those that it does not know cannot be dropped."""
@@ -37,6 +42,9 @@ LAST_CAPABILITY: Final = 63
 USER_NAMESPACES: Final = "/proc/sys/user/max_user_namespaces"
 
 MAX_MESSAGE_BYTES: Final = 2**16
+
+STARTED: Final = b"started"
+"""What a supervisor says first."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -114,6 +122,7 @@ def _supervise(
         if child == 0:
             os.close(ending)
             _work(arguments, standard, task)
+        os.write(ending, STARTED)  # with it goes this process's number, as the receiver knows it
         os.write(ending, msgspec.json.encode(_ending_of(child, ending)))
     except BaseException:
         traceback.print_exc()
@@ -168,7 +177,7 @@ def _work(arguments: Sequence[str], standard: Sequence[int], task: Task) -> NoRe
 
 
 def _shut_in(setting: Setting) -> None:
-    """Have folders of one's own, and no way to any other right.
+    """Have folders, terminals, processes and a network of one's own, and no way to other rights.
 
     Raises:
         OSError: the system does not allow it, so that nothing may be done here.
@@ -177,8 +186,16 @@ def _shut_in(setting: Setting) -> None:
     for folder in setting.folders:
         options = f"size={setting.scratch},mode=1777".encode()
         _call("mount", b"tmpfs", folder.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
+    pseudo_terminals = b"newinstance,ptmxmode=0666,mode=620"
+    _call("mount", b"devpts", b"/dev/pts", b"devpts", MS_NOSUID | MS_NOEXEC, pseudo_terminals)
     os.chdir(os.environ["HOME"])  # the folder that was mounted there, and not the one below it
     _write(USER_NAMESPACES, "0")
+    _call("mount", b"proc", b"/proc", b"proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
+    for keys in ("/proc/keys", "/proc/key-users"):
+        if os.path.exists(keys):
+            _call("mount", b"/dev/null", keys.encode(), None, MS_BIND, None)
     for capability in range(LAST_CAPABILITY + 1):
         LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     none = (ctypes.c_uint32 * 6)()

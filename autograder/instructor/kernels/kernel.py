@@ -1,0 +1,215 @@
+"""A kernel as the process that grades sees it: it is started, watched, sent cells and heard."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from socket import socket, socketpair
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from autograder import devices
+from autograder.evidence import Plan
+from autograder.instructor.kernels.kernel_messages import MESSAGE, read_message
+from autograder.instructor.kernels.kernel_package import kernel_packages
+from autograder.instructor.kernels.limit_watch import EVERY, ProcessFamily, Watch
+from autograder.instructor.walls import (
+    PACKAGES,
+    SERVERS,
+    START_SECONDS,
+    UNFILTERED,
+    UNPROTECTED,
+    Forked,
+    Sandbox,
+    environment,
+    filters,
+    works,
+)
+from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunCell
+
+COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.sandboxed")
+"""The command that starts a kernel."""
+
+PASSED_ON: Final = ("NBGRADER_EXECUTION",)
+"""The variables of the grading process that a kernel is told of."""
+
+OWN: Final = ("HOME", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "TMP")
+"""The variables of who grades that a kernel needs where it has no walls, and no home in them."""
+
+MOST_READ: Final = 2**16
+
+
+class KernelDiedError(RuntimeError):
+    """A kernel has ended, or is to be ended, before the notebook; the message may say why."""
+
+
+class Kernel:
+    """A kernel behind walls, where there are any, and within limits; a fork of a warm process.
+
+    Args:
+        sandbox: what it runs in.
+        plans: what it is to capture.
+        folder: the files in it are in the kernel's current folder.
+    """
+
+    def __init__(self, sandbox: Sandbox, plans: Sequence[Plan], folder: Path | None) -> None:
+        self._lines, self._begun, self._size = deque[bytes](), list[bytes](), 0
+        files = _files_in(folder) if works() and folder is not None else []
+        self._first = Begin(list(plans), files)
+        self._socket, theirs = socketpair()
+        try:
+            with theirs:
+                self.process = _start(sandbox, theirs, folder)
+        except BaseException:
+            self._socket.close()
+            raise
+        self.watch = Watch(self.process, sandbox)
+        self.watch.start()
+
+    def __enter__(self) -> Self:
+        """Wait until it is ready; nobody's code has run then.
+
+        Raises:
+            KernelDiedError: it does not get ready.
+        """
+        try:
+            until = time.monotonic() + START_SECONDS
+            self._send(self._first)
+            while not isinstance(self.hear(), Ready):
+                if time.monotonic() > until:
+                    raise KernelDiedError("the kernel did not start in time")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End it."""
+        self.close()
+
+    @property
+    def had(self) -> float:
+        """The seconds that it has run, without the time that it waited for a CPU."""
+        return self.watch.running.seconds
+
+    def run(self, number: int, source: str) -> None:
+        """Have it run a cell."""
+        self._send(RunCell(number, source))
+
+    def interrupt(self) -> None:
+        """Have it interrupt the cell that runs."""
+        self._send(Interrupt())
+
+    def hear(self) -> Message | None:
+        """Its next message; None where there is none for a moment.
+
+        Raises:
+            KernelDiedError: it has ended, or says too much at once.
+        """
+        line = self._next_line()
+        return read_message(line) if line else None
+
+    def _send(self, request: Request) -> None:
+        try:
+            self._socket.settimeout(None)
+            self._socket.sendall(msgspec.json.encode(request) + b"\n")
+        except OSError as error:
+            raise KernelDiedError from error
+
+    def _next_line(self) -> bytes | None:
+        if not self._lines:
+            self._read()
+        return self._lines.popleft() if self._lines else None
+
+    def _read(self) -> None:
+        try:
+            self._socket.settimeout(EVERY)
+            read = self._socket.recv(MOST_READ)
+        except TimeoutError:
+            if self.process.poll() is not None:
+                raise KernelDiedError from None
+            return
+        except OSError as error:
+            raise KernelDiedError from error
+        if not read:
+            raise KernelDiedError
+        first, *others = read.split(b"\n")
+        self._begun.append(first)
+        self._size += len(first)
+        if self._size > MESSAGE:
+            raise KernelDiedError(
+                f"a cell said more than {MESSAGE // 2**20} MB at once: print less"
+            )
+        if others:
+            *whole, last = others
+            self._lines.extend([b"".join(self._begun), *whole])
+            self._begun, self._size = [last], len(last)
+
+    def close(self) -> None:
+        """End it, with all that it has started."""
+        self.watch.stop()
+        self.process.kill()
+        self._socket.close()
+        if isinstance(self.process, Forked):
+            self.process.close()
+        else:
+            self.process.wait()
+
+
+def _start(sandbox: Sandbox, theirs: socket, folder: Path | None) -> "Forked | ProcessFamily":
+    """A fork of a warm process, or else a new one."""
+    packages = kernel_packages()
+    walled = works()
+    variables = {
+        **environment(),
+        **devices.environment(),
+        **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": PACKAGES if walled else str(packages),
+        "PYTHONSAFEPATH": "1",  # a file beside the notebook is not what somebody else imports
+    }
+    if walled:
+        variables["MPLCONFIGDIR"] = "/tmp/matplotlib"
+    else:
+        variables |= {name: os.environ[name] for name in OWN if name in os.environ}
+        sandbox.log.warning(UNPROTECTED)
+    if walled and not filters():
+        sandbox.log.warning(UNFILTERED)
+    server = sandbox.warm([*COMMAND, "forks"], variables, packages, "kernels")
+    if server is not None:
+        with open(os.devnull, "w") as nothing:
+            files = (theirs.fileno(), theirs.fileno(), nothing.fileno())
+            try:
+                return server.start(["kernel"], files, START_SECONDS)
+            except (OSError, subprocess.TimeoutExpired):  # perhaps it was killed, for memory
+                SERVERS.forget(server)
+    return ProcessFamily(
+        sandbox.command(COMMAND, variables, packages, "kernels"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env=variables,
+        cwd="/" if walled else folder,
+    )
+
+
+def _files_in(folder: Path) -> list[tuple[bytes, bytes]]:
+    """The files in a folder and below it, but for what begins with a dot: no start-up files."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    names = {path: path.relative_to(folder) for path in paths if not path.is_symlink()}
+    return [
+        (os.fsencode(name), path.read_bytes())
+        for path, name in names.items()
+        if not name.parts[0].startswith(".")
+    ]

@@ -1,0 +1,40 @@
+"""What runs inside the sandbox: a server that forks for each task, and the kernel for submissions.
+
+In: requests, through a socket. Out: how each task ended; of a kernel, the outputs of its cells. It
+knows nothing of exercises, and the process that grades believes nothing that a kernel says.
+"""
+
+from autograder.sandboxed.fork_server import MAX_MESSAGE_BYTES, Ended, Setting, serve
+from autograder.sandboxed.messages import (
+    Begin,
+    Display,
+    Done,
+    Error,
+    Interrupt,
+    Message,
+    Ready,
+    Request,
+    Result,
+    RunCell,
+    Stream,
+    Update,
+)
+
+__all__ = [
+    "MAX_MESSAGE_BYTES",
+    "Begin",
+    "Display",
+    "Done",
+    "Ended",
+    "Error",
+    "Interrupt",
+    "Message",
+    "Ready",
+    "Request",
+    "Result",
+    "RunCell",
+    "Setting",
+    "Stream",
+    "Update",
+    "serve",
+]

@@ -1,0 +1,93 @@
+"""A kernel by itself: requests in, messages out, a line of JSON each."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from autograder.devices import environment
+from autograder.evidence import Plan, TablePlan
+from autograder.sandboxed import (
+    Begin,
+    Display,
+    Done,
+    Error,
+    Interrupt,
+    Message,
+    Ready,
+    Request,
+    Result,
+    RunCell,
+    Stream,
+)
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """A function that sends a kernel requests, and returns its messages up to the next end."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "autograder.sandboxed"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            cwd=tmp_path,
+            env={**os.environ, **environment(), "HOME": str(tmp_path)},
+        )
+        theirs.close()
+        written = ours.makefile("rb")
+
+        def asked(*requests: Request) -> list[Message]:
+            for request in requests:
+                ours.sendall(msgspec.json.encode(request) + b"\n")
+            messages: list[Message] = []
+            while not messages or not isinstance(messages[-1], Done | Ready):
+                line = written.readline()
+                assert line, "it has ended"
+                messages += [msgspec.json.decode(line, type=Message)] if line.strip() else []
+            return messages
+
+        yield asked
+        written.close()
+    assert process.wait(timeout=20) == 0, "it ends when nobody is there any more"
+
+
+BEGIN = Begin([Plan("1.7", {"answer": TablePlan()})], [(b"data/a.csv", b"1,2")])
+
+
+def test_a_kernel_answers_each_request(ask):
+    assert ask(BEGIN) == [Ready()]
+    printed, shown, done = ask(RunCell(3, "print(open('data/a.csv').read())\n6 * 7"))
+    assert (printed, done) == (Stream("stdout", "1,2\n"), Done(3))
+    assert isinstance(shown, Result)
+    assert bytes(shown.data["text/plain"]) == b'"42"'
+    error, done = ask(RunCell(4, "1 / 0"))
+    assert isinstance(error, Error)
+    assert error.ename == "ZeroDivisionError"
+    assert done == Done(4, error)
+
+
+def test_a_cell_is_interrupted_and_an_interrupt_between_cells_is_nobodys(ask):
+    ask(BEGIN, Interrupt())
+    (done,) = ask(Interrupt(), RunCell(0, "x = 1"))
+    assert done == Done(0)
+    sleeps = "import os, signal, threading, time\nthreading.Timer(1, print, ['.']).start()\n"
+    messages = ask(RunCell(1, f"{sleeps}time.sleep(1.5); x = 2"))
+    assert messages[-1] == Done(1)
+    messages = ask(RunCell(2, "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(600)"))
+    assert messages[-1].error.ename == "KeyboardInterrupt"
+    assert ask(RunCell(3, "x"))[-1] == Done(3)
+
+
+def test_a_kernel_captures_by_its_plans_and_knows_the_cells_that_stopped(ask):
+    ask(BEGIN)
+    ask(RunCell(0, "from autograder import *\nemulate_devices(8);"))
+    (shown, _) = ask(RunCell(1, "check('1.7', answer={'a': 1})"))
+    assert isinstance(shown, Display)
+    assert b'"exercise":"1.7"' in bytes(shown.data["application/vnd.shardlings.evidence+json"])
+    ask(RunCell(2, "stopped = 1 / 0"))
+    error, printed, _ = ask(RunCell(3, "stopped"))
+    assert (error.ename, "did not finish" in printed.text) == ("NameError", True)
