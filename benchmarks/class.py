@@ -143,7 +143,7 @@ def _change_points(root: Path, assignment: str) -> None:
 
 def _forget(root: Path) -> None:
     """Remove all grades, and keep what the grader knows of itself."""
-    for name in ("autograded", "feedback"):
+    for name in ("autograded", "feedback", "records"):
         shutil.rmtree(root / "grading" / name)
     for file in (root / "grading").glob("gradebook*"):
         file.unlink()

@@ -2,8 +2,8 @@
 
 A small class is graded once, and nothing is killed. Then, again and again, all of it is graded
 anew, and at a random moment something is killed with SIGKILL: the whole group of processes, one
-worker, or the scheduler of a cluster that stands. The next run has to end with the same scores,
-byte for byte.
+worker, or the scheduler of a cluster that stands; or the gradebook is lost, and the group is killed
+while it is made again. The next run has to end with the same scores, byte for byte.
 
     python benchmarks/killed.py               fifty times
     python benchmarks/killed.py --times 3     fewer
@@ -28,7 +28,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.instructor.tiny_class import ASSIGNMENT, scores, tiny_class
 
 STUDENTS = 6
-WHAT = ("group", "worker", "scheduler")
+WHAT = ("group", "worker", "scheduler", "rebuilding")
+
+REBUILDING = 12.0
+"""Within how many seconds from the command on a gradebook is made again, on a busy machine."""
 
 
 def grade(root: Path, *words: str) -> "subprocess.Popen[bytes]":
@@ -72,11 +75,16 @@ def kill_and_see(root: Path, what: str, after: float) -> str:
             dask("distributed.cli.dask_worker", address, "--nthreads", "1", "--nworkers", "2"),
         ]
         where = ["--scheduler", address]
-    first = grade(root, "--again", *where)
+    if what == "rebuilding":
+        (root / "grading" / "gradebook.db").unlink()
+        first = grade(root, *where)
+        after = random.uniform(0, REBUILDING)
+    else:
+        first = grade(root, "--again", *where)
     time.sleep(after)
     at = f"{what} after {after:.1f} s"
     if first.poll() is None:
-        if what == "group":
+        if what in ("group", "rebuilding"):
             end(first)
         elif what == "scheduler":
             end(started[0])
@@ -98,7 +106,7 @@ def kept(root: Path) -> bytes:
     """The scores, and which submissions have a graded notebook, evidence and a page."""
     files = [
         str(path.relative_to(root))
-        for place in ("autograded", "feedback")
+        for place in ("autograded", "feedback", "records")
         for path in (root / "grading" / place).rglob("*")
         if path.is_file()
     ]
