@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import nbformat
+from traitlets.config import Config
 
 from autograder.instructor import walls
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
