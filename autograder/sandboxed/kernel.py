@@ -26,8 +26,12 @@ from autograder.sandboxed.messages import Begin, Done, Interrupt, Ready, Request
 from autograder.sandboxed.printed import Channel, Printed
 from autograder.sandboxed.shell import run_cell, start_shell
 
-IMPORTED: Final = ("matplotlib.pyplot", "matplotlib_inline.backend_inline")
-"""What notebooks import besides the course's package."""
+IMPORTED: Final = (
+    "matplotlib.pyplot", "matplotlib_inline.backend_inline", "rich.console", "rich.table",
+    "google.protobuf.descriptor_pb2", "google.protobuf.text_format",
+    "jax.experimental.multihost_utils", "jaxlib.mlir.dialects.builtin", "jaxlib.mlir.dialects.mhlo",
+)  # fmt: skip
+"""What notebooks import besides the course's package, or JAX when it is first used."""
 
 
 class Kernel:

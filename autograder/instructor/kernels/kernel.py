@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from socket import socket, socketpair
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
 import msgspec
 
@@ -61,12 +62,14 @@ class Kernel:
         self._lines, self._begun, self._size = deque[bytes](), list[bytes](), 0
         files = _files_in(folder) if works() and folder is not None else []
         self._first = Begin(list(plans), files)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is open until the kernel is ready
         self._socket, theirs = socketpair()
         try:
             with theirs:
-                self.process = _start(sandbox, theirs, folder)
+                self.process = _start(sandbox, theirs, self._errors, folder)
         except BaseException:
             self._socket.close()
+            self._errors.close()
             raise
         self.watch = Watch(self.process, sandbox)
         self.watch.start()
@@ -83,9 +86,16 @@ class Kernel:
             while not isinstance(self.hear(), Ready):
                 if time.monotonic() > until:
                     raise KernelDiedError("the kernel did not start in time")
+        except KernelDiedError as error:
+            self.close()
+            self._errors.seek(0)
+            written = self._errors.read(MOST_READ).decode(errors="replace").splitlines() or [""]
+            raise KernelDiedError(str(error) or written[-1]) from None
         except BaseException:
             self.close()
             raise
+        finally:
+            self._errors.close()
         return self
 
     def __exit__(
@@ -166,7 +176,9 @@ class Kernel:
             self.process.wait()
 
 
-def _start(sandbox: Sandbox, theirs: socket, folder: Path | None) -> "Forked | ProcessFamily":
+def _start(
+    sandbox: Sandbox, theirs: socket, errors: IO[bytes], folder: Path | None
+) -> "Forked | ProcessFamily":
     """A fork of a warm process, or else a new one."""
     packages = kernel_packages()
     walled = works()
@@ -188,17 +200,16 @@ def _start(sandbox: Sandbox, theirs: socket, folder: Path | None) -> "Forked | P
         sandbox.log.warning(UNFILTERED)
     server = sandbox.warm([*COMMAND, "forks"], variables, packages, "kernels")
     if server is not None:
-        with open(os.devnull, "w") as nothing:
-            files = (theirs.fileno(), theirs.fileno(), nothing.fileno())
-            try:
-                return server.start(["kernel"], files, START_SECONDS)
-            except (OSError, subprocess.TimeoutExpired):  # perhaps it was killed, for memory
-                SERVERS.forget(server)
+        files = (theirs.fileno(), theirs.fileno(), errors.fileno())
+        try:
+            return server.start(["kernel"], files, START_SECONDS)
+        except (OSError, subprocess.TimeoutExpired):  # perhaps it was killed, for memory
+            SERVERS.forget(server)
     return ProcessFamily(
         sandbox.command(COMMAND, variables, packages, "kernels"),
         stdin=theirs,
         stdout=theirs,
-        stderr=subprocess.DEVNULL,
+        stderr=errors,
         env=variables,
         cwd="/" if walled else folder,
     )

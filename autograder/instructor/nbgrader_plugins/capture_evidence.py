@@ -148,10 +148,11 @@ class CaptureEvidence(NbGraderPreprocessor):
         except KernelDiedError as error:
             ended = kernel.watch.ended or str(error)
             if kernel.watch.is_machines_fault or self.at == NOWHERE:
+                if not kernel.watch.is_machines_fault:
+                    ended = f"The kernel did not start ({ended or 'and does not say why'})"
                 raise MachineError(
-                    f"{ended or 'The kernel did not start'}. Grade it again, when the machine has "
-                    f"less to do."
-                ) from error
+                    f"{ended}. Grade it again, when the machine has less to do."
+                ) from None
             return Died(self.at, ended)
         return None
 

@@ -86,10 +86,7 @@ KEPT = f"grading/calibration/{ASSIGNMENT}/autograded"
 OF_SOLUTION = f"To see why, open {KEPT}/solution/{ASSIGNMENT}/{ASSIGNMENT}.ipynb."
 OF_RELEASED = f"To see why, open {KEPT}/released/{ASSIGNMENT}/{ASSIGNMENT}.ipynb."
 CAUSES = {
-    has_no_package_in_its_kernels: (
-        "The solution does not get full marks: it gets 0 of 1 for 1.1. The first error in the "
-        "solution is “ModuleNotFoundError: No module named 'autograder'”, in cell 3. " + OF_SOLUTION
-    ),
+    has_no_package_in_its_kernels: ("(ModuleNotFoundError: No module named 'autograder'))"),
     has_a_wrong_solution: (
         f"The solution does not get full marks: it gets 0 of 1 for 1.1. {OF_SOLUTION}"
     ),

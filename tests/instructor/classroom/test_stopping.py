@@ -63,7 +63,7 @@ def _is_of(process: psutil.Process, folder: str, what: str) -> bool:
     try:
         command = process.cmdline()
         told = [*command, *process.environ().values(), process.cwd()]
-    except psutil.Error:  # it has ended, or is somebody else's
+    except (psutil.Error, OSError):  # it has ended, is somebody else's, or lies too deep
         return False
     return any(folder in each for each in told) and what in " ".join(command)
 

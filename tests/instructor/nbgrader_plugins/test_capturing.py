@@ -81,7 +81,9 @@ def test_a_real_kernel_that_dies_here_and_there_is_the_machines(tmp_path):
 
 def test_a_kernel_that_does_not_start_is_the_machines(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel, "COMMAND", ("false",))
-    with pytest.raises(MachineError, match=r"The kernel did not start\. Grade it again"):
+    with pytest.raises(
+        MachineError, match=r"The kernel did not start \(and does not say why\)\. Grade it"
+    ):
         run_for_real(tmp_path)
 
 
