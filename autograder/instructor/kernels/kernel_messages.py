@@ -11,7 +11,7 @@ from nbformat.v4 import new_output
 from autograder import evidence
 from autograder.sandboxed import Display, Error, Message, Result, Stream, Update
 
-MESSAGE: Final = 2**26
+MESSAGE: Final = 2**24
 """The most bytes of a message: a larger one ends the conversation."""
 
 DEEP: Final = 64
