@@ -124,7 +124,7 @@ ENDS = {
     "signal.SIGSTOP)": (3, "a cell did not end in its time, and heeded no interrupt"),
     "import os\nfor _ in range(129):\n    os.write(get_ipython().channel._file, b'x' * 2**19)": (
         30,
-        "a cell said more than 64 MB at once: print less",
+        "a cell said more than 16 MB at once: print less",
     ),
 }
 

@@ -123,7 +123,7 @@ ENDED = {
         say("Stream", name="stdout", text="x" * 2**27)
         time.sleep(1)
         """,
-        "a cell said more than 64 MB at once: print less",
+        "a cell said more than 16 MB at once: print less",
     ),
 }
 SHORT_CELLS = "import subprocess, time\nsubprocess.Popen(['sleep', '600'])\ntime.sleep(0.3)"
