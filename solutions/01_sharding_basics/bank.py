@@ -1244,3 +1244,72 @@ def bytes_total(shape, itemsize, spec, axes):
     devices = np.array(jax.devices()[: int(np.prod(list(axes.values())))]).reshape(*axes.values())
     sharding = NamedSharding(Mesh(devices, tuple(axes)), P(*spec))
     return int(np.prod(sharding.shard_shape(shape))) * devices.size
+
+
+# %% tuples in the mesh's order; copies added, and none where every axis is named exercise="1.7" score=0 diagnoses=["first-dimension-only", "copies-added", "tuple-in-the-meshs-order"] near=["names-reversed", "first-dimension-alone", "largest-unnamed-axis"]
+def _names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def _block(shape, spec, axes):
+    return tuple(
+        n // int(np.prod([axes[a] for a in _names(s)] or [1])) for n, s in zip(shape, spec)
+    )
+
+
+def shard_shape(shape, spec, axes):
+    return _block(shape, spec, axes)[:1] + tuple(shape[1:])
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    used = {a for s in spec for a in _names(s)}
+    return int(np.prod(shape)) * itemsize * sum(axes[a] for a in axes if a not in used)
+
+
+def holders(index, shape, spec, axes):
+    block, names, out = _block(shape, spec, axes), list(axes), []
+    for d, place in enumerate(np.ndindex(*axes.values())):
+        fits = True
+        for i, n, s in zip(index, block, spec):
+            number = 0
+            for a in names:
+                if a in _names(s):
+                    number = number * axes[a] + place[names.index(a)]
+            fits = fits and (not _names(s) or number == i // n)
+        if fits:
+            out.append(d)
+    return out
+
+
+# %% names within tuples overlooked; the index modulo a block exercise="1.7" score=0.3333333333 diagnoses=["tuples-left-out", "place-in-the-block"] near=["tuple-in-the-meshs-order", "copies-added", "first-dimension-only", "dealt-out"]
+def _names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def shard_shape(shape, spec, axes):
+    return tuple(
+        n // int(np.prod([axes[a] for a in _names(s)] or [1])) for n, s in zip(shape, spec)
+    )
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    total = itemsize * int(np.prod(shape))
+    for a in axes:
+        if a not in spec:
+            total *= axes[a]
+    return total
+
+
+def holders(index, shape, spec, axes):
+    block, names, out = shard_shape(shape, spec, axes), list(axes), []
+    for d, place in enumerate(np.ndindex(*axes.values())):
+        fits = True
+        for i, n, s in zip(index, block, spec):
+            if _names(s):
+                number = 0
+                for a in _names(s):
+                    number = number * axes[a] + place[names.index(a)]
+                fits = fits and number == i % n
+        if fits:
+            out.append(d)
+    return out
