@@ -52,7 +52,11 @@ AFTER: Final = Exercise(
                 (
                     "x.reshape(4, 4, 16)",
                     P("x", None, "y"),
-                    {"not-shifted": P("x", "y"), "inner-part": P(None, "x", "y")},
+                    {
+                        "not-shifted": P("x", "y"),
+                        "inner-part": P(None, "x", "y"),
+                        "rows-lost": P(None, None, "y"),
+                    },
                 ),
                 ("x[::-1]", P("x", "y"), {"flip-turns": P("y", "x")}),
             )
@@ -103,6 +107,8 @@ AFTER: Final = Exercise(
         "cuts dimension 0 of the result.",
         "other-prediction": "Take one device, and write down which elements of the result it can "
         "make of what it holds: those stay there. Which mesh axis then cuts which dimension?",
+        "rows-lost": "x sharded the rows, and a reshape does not replicate them. The rows are "
+        "dimensions 0 and 1 now: which of the two does x shard?",
         "inner-part": "Sixteen rows cut into four are four groups of four: a cut of the outer of "
         "the two new dimensions.",
         "split-moves": "The first of the new dimensions is cut just where the old one was.",
@@ -249,8 +255,8 @@ QUIET_PRODUCTS: Final = Exercise(
         "all-reduce": "The contracted dimension is cut: each device gets only a part of every sum, "
         "and the parts have to be added up.",
         "all-gather": "A device needs whole rows of A and whole columns of B; what it does not "
-        "hold of them, it has to fetch. Does one axis shard both A's rows and B's columns? Then "
-        "each device lacks columns for its rows.",
+        "hold of them, it has to fetch. Is a contracted dimension sharded, or does one axis shard "
+        "both A's rows and B's columns?",
         "fails": "A product of an array on an Explicit mesh with one on an Auto mesh is refused, "
         "and so is one whose Explicit types do not go together. Are both on the same mesh?",
         "replicated": "There is no communication, but every device computes everything.",
@@ -276,12 +282,18 @@ ROWS_OF_BINGO: Final = {
     "P(None, 'x') @ P('x')": (
         "all-reduce",
         1024,
-        {"own-share": 256, "reduced-on-the-wires": 1536, "all-devices": 8192},
+        {
+            "counted-twice": 2048, "own-share": 256, "reduced-on-the-wires": 1536,
+            "all-devices": 8192,
+        },
     ),
     "P('x', 'y') @ P('y')": (
         "all-reduce",
         256,
-        {"whole-array": 1024, "elements": 64, "all-devices": 2048},
+        {
+            "counted-twice": 512, "own-block": 128, "whole-array": 1024, "elements": 64,
+            "all-devices": 2048,
+        },
     ),
     "P('x', 'y') @ P(None, 'y')": (
         "all-gather",
@@ -297,7 +309,7 @@ ROWS_OF_BINGO: Final = {
     "P('x') @ P('y')": (
         "all-reduce",
         256,
-        {"gathers-instead": 1024, "elements": 64, "all-devices": 2048},
+        {"counted-twice": 512, "gathers-instead": 1024, "elements": 64, "all-devices": 2048},
     ),
     "P(None, 'x') @ P(None, 'x')": (
         "all-gather",
@@ -388,6 +400,10 @@ BINGO: Final = Exercise(
         "the buffer. What counts here is what is added up: the buffer.",
         "all-devices": "That is what all eight devices have together; what counts here is one "
         "device.",
+        "counted-twice": "An all-reduce counts once here, with the buffer that is added up, though "
+        "it is made of two halves.",
+        "own-block": "That is a device's block of A. What counts is what is added up: the partial "
+        "sums for the result.",
         "own-share": "Each device has a partial sum for every element of the result, 16 × 16 of "
         "them, of four bytes each, and all of these are added up.",
         "elements": "That is the number of elements; each takes four bytes.",
@@ -395,8 +411,8 @@ BINGO: Final = Exercise(
         "survive into the result, so each device works on a quarter of the "
         "bytes only: a quarter of A's rows, or of the result's.",
         "gathers-instead": "Only B is cut along the contracted dimension. Each device can slice "
-        "A's whole rows to fit, for free, and then only partial sums must be added, for a quarter "
-        "of the result's rows: 256 bytes, and not the 1,024 of a whole array.",
+        "A's whole rows to fit, for free, and then only partial sums have to be added. Of how many "
+        "rows of the result does a device have them?",
         "both-whole": "Those are the bytes of both arrays whole. Each device needs whole rows of "
         "A and whole columns of B, but not all of them: which axis still cuts A after its gather, "
         "and which one B?",
