@@ -31,7 +31,7 @@ communicates = {name: name in ("x.T", "x[::-1]") for name in layouts}
 layouts = dict.fromkeys(layouts, P("x", "y"))
 communicates = dict.fromkeys(layouts, False)
 
-# %% the smaller operand decides, the inner part is cut exercise="2.1" score=0.5777777778 diagnoses=["smaller-wins", "inner-part", "broadcast-moves", "split-moves"] near=["one-each", "not-turned", "not-shifted"]
+# %% the smaller operand decides, the inner part is cut exercise="2.1" score=0.5777777778 diagnoses=["smaller-wins", "inner-part", "broadcast-moves", "split-moves"] near=["one-each", "not-turned", "not-shifted", "rows-lost"]
 layouts = {
     "jnp.sin(x)": P("x", "y"),
     "x + v": P("y"),

@@ -321,7 +321,7 @@ def block_by_rows(A, B):
     )
 
 
-# %% decorated exercise="6.2" score=1 near=["mean-for-sum", "over-both", "not-replicated", "other-axes", "too-much-work", "only-the-first", "outside-the-body"]
+# %% decorated exercise="6.2" score=1 near=["mean-for-sum", "over-both", "not-replicated", "other-axes", "too-much-work", "only-the-first", "outside-the-body", "shape"]
 from functools import partial
 
 
