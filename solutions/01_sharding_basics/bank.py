@@ -1313,3 +1313,15 @@ def holders(index, shape, spec, axes):
         if fits:
             out.append(d)
     return out
+
+# %% ones in the place of x exercise="1.4" score=0 diagnoses=["values"] near=["dtype"]
+half = jax.make_mesh(
+    (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[::2]
+)
+spread = jax.device_put(jnp.ones((16, 16)), NamedSharding(half, P("x", "y")))
+
+# %% integers in the right places exercise="1.4" score=0 diagnoses=["dtype"] near=["values"]
+half = jax.make_mesh(
+    (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[::2]
+)
+spread = jax.device_put(x.astype(int), NamedSharding(half, P("x", "y")))

@@ -453,3 +453,10 @@ kinds = dict(
     )
 )
 sizes = dict(zip(kinds, [0, 1024, 1024, 128, 256, 768, 300, 1024]))
+
+# %% a tuple in the other order exercise="2.5" score=0 diagnoses=["unanswered", "device-order"] near=["grid", "replicated"]
+strips = on(grid, ("y", "x"))
+everywhere = jax.device_put(y, strips) + jax.device_put(z, strips)
+
+# %% blocks in place of strips exercise="2.5" score=0 diagnoses=["unanswered", "grid"] near=["device-order"]
+everywhere = jax.device_put(y, on(grid, "x", "y")) + jax.device_put(z, on(grid, "x", "y"))

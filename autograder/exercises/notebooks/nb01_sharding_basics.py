@@ -131,6 +131,7 @@ HALF_THE_DEVICES: Final = Exercise(
         "lie along, and which dimension does the spec cut along it?",
         "grid": "The picture has two rows and two columns of blocks.",
         "one-device": ONE_DEVICE,
+        "values": "Place x itself: the array should have the same numbers.",
     },
 )
 

@@ -485,6 +485,8 @@ COMMITTED: Final = Exercise(
         "devices-unused": "Every device that has a number in the picture is to hold a strip.",
         "devices-extra": "It was to stay on the devices of one of the two arrays.",
         "the-other-array": "Those are the devices of the other array.",
+        "device-order": "Where an entry of a spec is a tuple, its last name changes fastest from "
+        "block to block.",
         "replicated": "The array is replicated; expected a different strip of rows on each.",
         "grid": "Strips of rows mean that dimension 0 is cut and dimension 1 is whole.",
         "values": "The result has to be the sum y + z: move one of the two, then add.",
