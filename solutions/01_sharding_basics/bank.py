@@ -1314,6 +1314,7 @@ def holders(index, shape, spec, axes):
             out.append(d)
     return out
 
+
 # %% ones in the place of x exercise="1.4" score=0 diagnoses=["values"] near=["dtype"]
 half = jax.make_mesh(
     (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[::2]
