@@ -237,7 +237,9 @@ IN_LEARNERS_WORDS: Final = ("raised", "only-the-first")
 def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:
     """What an exercise has to say of a diagnosis: of one answer's, or of any; on any axes."""
     kind = diagnosis.partition(" over ")[0]
-    names = (f"{answer}: {diagnosis}", f"{answer}: {kind}", diagnosis, kind)
+    names = [f"{answer}: {diagnosis}", f"{answer}: {kind}", diagnosis, kind]
+    if kind == "reshaped":  # what a lesson says of another shape holds for right numbers, too
+        names += [f"{answer}: shape", "shape"]
     return next((exercise.diagnoses[name] for name in names if name in exercise.diagnoses), "")
 
 

@@ -207,7 +207,7 @@ def _refused(mapped: bool = True) -> Iterator[None]:
         yield
     except Exception as error:  # they come in many types
         raise ProgramError(
-            "fails", f"JAX refuses the program. {SAYS}{first_line(error)}", mapped
+            "fails", f"JAX refuses the program. {SAYS}{first_line(error)}.", mapped
         ) from error
 
 

@@ -22,7 +22,7 @@ def convolved(x, w):
 convolved_many = convolved
 
 
-# %% the dimension not given back exercise="7.1" score=0 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["rank"]
+# %% the dimension not given back exercise="7.1" score=0 diagnoses=["row-as-a-vector", "not-counted-yet", "shape", "reshaped"] near=["rank"]
 def convolved(x, w):
     def body(mine, w):
         return convolve(mine[0], w)
@@ -678,7 +678,7 @@ pair_sums = ailing_pair_sums
 faded = ailing_faded
 
 
-# %% uphill, four devices, one dimension more, other sums exercise="7.7" score=0 diagnoses=["uphill", "not-counted-yet", "devices-unused", "shape", "own-mean", "all-summed", "other-axes", "no-shard-map"] near=["rate-forgotten", "first-left-out"]
+# %% uphill, four devices, one dimension more, other sums exercise="7.7" score=0 diagnoses=["uphill", "not-counted-yet", "devices-unused", "reshaped", "shape", "own-mean", "all-summed", "other-axes", "no-shard-map"] near=["rate-forgotten", "first-left-out"]
 def new_params(p, g):
     return jax.tree.map(lambda p, g: p + 0.1 * g, p, g)
 
@@ -1390,7 +1390,7 @@ def convolved_many(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
-# %% a row as a vector exercise="7.1" score=0.5 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"]
+# %% a row as a vector exercise="7.1" score=0.5 diagnoses=["row-as-a-vector", "not-counted-yet", "shape", "reshaped"]
 def convolved(x, w):
     def body(x, w):
         return convolve(x[0], w)
@@ -1420,7 +1420,7 @@ def convolved_many(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
-# %% a row as a vector exercise="7.2" score=0.25 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["normalised: not-replicated"]
+# %% a row as a vector exercise="7.2" score=0.25 diagnoses=["row-as-a-vector", "not-counted-yet", "shape", "reshaped"] near=["normalised: not-replicated"]
 def normalised(x, w):
     def body(x, w):
         y = convolve(x[0], w)
