@@ -1390,7 +1390,7 @@ def convolved_many(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
-# %% a row as a vector exercise="7.1" score=0.5 diagnoses=["row-as-a-vector", "not-counted-yet", "shape", "reshaped"]
+# %% a row as a vector exercise="7.1" score=0.5 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"]
 def convolved(x, w):
     def body(x, w):
         return convolve(x[0], w)
@@ -1420,7 +1420,7 @@ def convolved_many(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
-# %% a row as a vector exercise="7.2" score=0.25 diagnoses=["row-as-a-vector", "not-counted-yet", "shape", "reshaped"] near=["normalised: not-replicated"]
+# %% a row as a vector exercise="7.2" score=0.25 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["normalised: not-replicated"]
 def normalised(x, w):
     def body(x, w):
         y = convolve(x[0], w)
