@@ -16,10 +16,11 @@ from autograder.errors.messages import (
     UsageError,
     first_line,
 )
-from autograder.errors.raised import before_jaxs_words, under_its_name, what_it_raised
+from autograder.errors.raised import SAYS, before_jaxs_words, under_its_name, what_it_raised
 
 __all__ = [
     "DIAGNOSES",
+    "SAYS",
     "TESTED",
     "Fault",
     "ShortError",

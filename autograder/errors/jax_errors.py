@@ -232,9 +232,8 @@ MEANINGS: Final = (
     (
         r"should match the mesh passed to shard_map",
         "other-mesh",
-        "A part of the program runs on a mesh that is not the current one. A pmap always makes a "
-        "mesh of its own: is there one in it? A shard_map uses the current mesh if you leave out "
-        "`mesh=`.",
+        "A part of the program runs on a mesh that is not the current one. Does a shard_map name "
+        "a mesh? Without `mesh=` it uses the current one. (A pmap always makes a mesh of its own.)",
     ),
 )
 """What JAX's errors on layouts usually mean: the first that fits."""

@@ -85,7 +85,7 @@ def exported(
             said = f"It compiles for the notebook's own case only. {given}"
             if why_it_raised in ("raised", "does-not-reshape"):
                 said = before_jaxs_words(
-                    said, "Is a size, or a number of devices, written into it?"
+                    said, "Is a size, a number of devices or a mesh written into it?"
                 )
         return NotCaptured(why, said)
     return Program(tuple(artifacts))

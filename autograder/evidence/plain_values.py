@@ -17,15 +17,12 @@ MOST_BITS: Final = 10_000
 def plain(value: object, depth: int = 4) -> Any:
     """Numbers, strings, booleans and lists of them; anything else as its type's name.
 
-    A partition spec is a list of its entries, without the `None`s at its end, which say nothing;
-    a sharding is its spec.
+    A partition spec is a list of its entries, and a sharding is its spec.
     """
     if isinstance(value, jax.NamedSharding):
         value = value.spec
     if isinstance(value, jax.P):
         value = entries(value)
-        while value and value[-1] is None:
-            value = value[:-1]
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         value = _numbers(value)
     match value:

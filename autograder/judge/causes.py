@@ -17,7 +17,7 @@ ORDER: Final = ("values", "layout")
 UNEXPLAINED: Final = ("values", "not-finite")
 """Diagnoses of wrong values that name no cause: a collective that is missing may well be it."""
 
-OF_SHAPES: Final = ("shape", "copies-side-by-side", "joined-elsewhere")
+OF_SHAPES: Final = ("shape", "reshaped", "copies-side-by-side", "joined-elsewhere")
 """Diagnoses that say that a result has another shape."""
 
 MISSING: Final = ("no ", "too-seldom")

@@ -14,7 +14,7 @@ import numpy as np
 
 from autograder.exercises import Computes
 from autograder.judge.comparing_values import Wrong, compare_outputs
-from autograder.judge.joined_blocks import joined_wrongly
+from autograder.judge.joined_blocks import joined_wrongly, reshaped
 from autograder.judge.own_results import TOLERANCE, Made, own_results, tried
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument
@@ -57,7 +57,11 @@ def general_mistake(
     candidates = chain(
         transformed_results(requirement, names), other_inputs(requirement, asked[0], names)
     )
-    alone = joined_wrongly(requirement, asked, runs) or own_results(requirement, asked, runs)
+    alone = (
+        joined_wrongly(requirement, asked, runs)
+        or reshaped(requirement, runs)
+        or own_results(requirement, asked, runs)
+    )
     return alone or next(
         ((m.diagnosis, m.sentence) for m in candidates if _explains(m, asked, runs)), None
     )

@@ -1,5 +1,6 @@
-"""Blocks that out_specs join to a result of another shape, recognised from the blocks."""
+"""Results of another shape: blocks that out_specs join wrongly, and right numbers reshaped."""
 
+import math
 from collections.abc import Sequence
 from itertools import combinations, permutations
 
@@ -7,7 +8,7 @@ import jax
 import numpy as np
 
 from autograder.exercises import Computes
-from autograder.judge.comparing_values import Wrong, compare_outputs
+from autograder.judge.comparing_values import Wrong, compare_outputs, typed
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument
 
@@ -42,13 +43,16 @@ def _how_joined(
     outputs: Sequence[jax.Array], wanted: Sequence[np.ndarray], argument: Argument
 ) -> Wrong | None:
     """Say how one result of another shape was joined."""
-    if len(outputs) != 1 or len(wanted) != 1 or outputs[0].ndim != np.ndim(wanted[0]):
+    if len(outputs) != 1 or len(wanted) != 1:
         return None
     output, right = outputs[0], np.asarray(wanted[0])
     exchanged = _exchanged(output, right, argument)
     if output.shape == right.shape:
         return ("joined-elsewhere", exchanged) if exchanged else None
     shapes = f"The result has shape {output.shape}; expected {right.shape}."
+    right = right.reshape(right.shape or (1,))  # a number can be joined only as a vector of one
+    if output.ndim != right.ndim:
+        return None
     whole = np.asarray(output)
     for axis, (name, size) in enumerate(argument.axes):
         for d in range(right.ndim):
@@ -96,6 +100,43 @@ def _exchanged(output: jax.Array, right: np.ndarray, argument: Argument) -> str:
                     f"the blocks has each axis divided?"
                 )
     return ""
+
+
+def reshaped(requirement: Computes, runs: Sequence[Run]) -> Wrong | None:
+    """Say whether every case gave the right numbers in their order, but in another shape."""
+    for draws, ran in runs:
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            wanted = jax.tree.leaves(requirement.reference(*inputs))
+            if len(outputs) != 1 or len(wanted) != 1:
+                return None
+            came, right = outputs[0], np.asarray(wanted[0])
+            if came.size != right.size or came.shape == right.shape:
+                return None
+            if not _is_right(np.asarray(came).reshape(right.shape), right):
+                return None
+    draws, ran = runs[0]
+    output, right = ran.outputs[0][0], np.asarray(requirement.reference(*draws[0]))
+    shapes = f"The function returned {typed(output)}; expected {typed(right)}."
+    if not right.shape:
+        return "reshaped", (
+            f"{shapes} The number is right, but it comes in an array with a dimension. Is a "
+            f"dimension of length 1 kept, as keepdims=True and slices do?"
+        )
+    if [n for n in output.shape if n > 1] == [n for n in right.shape if n > 1]:
+        many = "many" if output.ndim > right.ndim else "few"
+        return "reshaped", (
+            f"{shapes} The numbers are right, but there is a dimension of length 1 too {many}."
+        )
+    if (output.shape[0] * math.prod(output.shape[1:2]), *output.shape[2:]) == right.shape:
+        return "reshaped", (
+            f"{shapes} The numbers are right and in the right order, but the first two dimensions "
+            f"should be one. Are blocks stacked that belong end to end? (Where a collective "
+            f"joins them, tiled=True does that; elsewhere, a reshape.)"
+        )
+    return "reshaped", (
+        f"{shapes} The numbers are right and in the right order, but in another shape. What shape "
+        f"should the function return?"
+    )
 
 
 def _is_right(came: np.ndarray, right: np.ndarray) -> bool:

@@ -9,7 +9,7 @@ read, and refused there; so any other error that comes up is the judge's own, an
 from collections.abc import Iterator
 from typing import Final
 
-from autograder.errors import Fault, before_jaxs_words
+from autograder.errors import SAYS, Fault, before_jaxs_words
 from autograder.evidence import (
     Design,
     Evidence,
@@ -222,13 +222,24 @@ def _finding(
     except ProgramError as error:
         found = basis.problem(error.diagnosis, str(error), came="")
     lesson = lesson_on(exercise, requirement.answer, found.diagnosis)
+    if isinstance(piece, NotCaptured) and lesson and found.diagnosis not in IN_LEARNERS_WORDS:
+        # after what JAX's error says, and before what it means in general
+        first, dot, more = found.difference.partition(". ")
+        if more and SAYS not in first:
+            return found.but(difference=f"{first}{dot}{lesson} {more}")
     return found.but(difference=before_jaxs_words(found.difference, lesson))
+
+
+IN_LEARNERS_WORDS: Final = ("raised", "only-the-first")
+"""Diagnoses whose sentence quotes an error: nothing can be put in between."""
 
 
 def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:
     """What an exercise has to say of a diagnosis: of one answer's, or of any; on any axes."""
     kind = diagnosis.partition(" over ")[0]
-    names = (f"{answer}: {diagnosis}", f"{answer}: {kind}", diagnosis, kind)
+    names = [f"{answer}: {diagnosis}", f"{answer}: {kind}", diagnosis, kind]
+    if kind == "reshaped":  # what a lesson says of another shape holds for right numbers, too
+        names += [f"{answer}: shape", "shape"]
     return next((exercise.diagnoses[name] for name in names if name in exercise.diagnoses), "")
 
 

@@ -96,6 +96,9 @@ def within_budgets(
             else f"The program does {_several(count, report, pair)}, {moved:,} bytes together, "
             f"which are not allowed here."
         )
+        if len(left_over) > 1:
+            total = sum(left_over.values())
+            said += f" Everything that is not allowed moves {total:,} bytes together."
         return basis.problem(_name(*pair), said + _whose(worst, names, layouts, count > 1))
     if too_much is not None:
         return too_much

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import jax
 from autograder.evidence import Value, plain
 from autograder.exercises import AnyOrder, Exercise, Predicts, Returns, ways_of
 from autograder.judge.differing_results import how_results_differ
+from autograder.judge.miscounted_words import lines_in_question, too_many_and_too_few
 from autograder.judge.verdict import Finding
 
 LONGEST: Final = 160
@@ -18,9 +18,6 @@ LONGEST: Final = 160
 
 LONGEST_CALL: Final = 120
 """The most characters that are shown of a call; of a longer one, the middle is left out."""
-
-MOST_LINES: Final = 6
-"""The most lines of a long text that are shown beside a result."""
 
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """A whole number of which nobody reads all digits."""
@@ -48,7 +45,7 @@ def judge_results(
         if not _same(result.get("came"), wanted):
             diagnosis, said = _which_mistake(requirement, cases, results)
             if diagnosis == "other-result":
-                said += _lines_in_question(case, result.get("came"), wanted)
+                said += lines_in_question(case, result.get("came"), wanted)
             return basis.problem(
                 diagnosis,
                 said,
@@ -100,7 +97,16 @@ def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
         return math.isclose(came, wanted, rel_tol=max(tolerance, 1e-9))
     if isinstance(came, str) and isinstance(wanted, str):
         return _letters(came) == _letters(wanted)
+    if isinstance(wanted, jax.P):
+        return _same(_without_last_nones(came), _without_last_nones(plain(wanted)))
     return _same(came, plain(wanted))
+
+
+def _without_last_nones(entries: Any) -> Any:
+    """A spec's entries without the `None`s at its end, which change nothing."""
+    while isinstance(entries, list) and entries and entries[-1] is None:
+        entries = entries[:-1]
+    return entries
 
 
 def _form(requirement: Predicts, came: Any) -> str:
@@ -148,22 +154,24 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         A diagnosis, and what is to be said of it besides a lesson.
     """
     came = [result.get("came") for result in results]
+    right = [requirement.reference(*case) for case in cases]
     whole = [_whole(each) for each in came]
+    is_right = all(_same(w, r) for w, r in zip(whole, right, strict=True))
     for results_or_whole in (came, whole):  # a mistake may come with floats for integers
         for diagnosis, mistaken in requirement.mistakes.items():
             for way in ways_of(mistaken):
-                if all(
-                    _same(c, way(*case)) for c, case in zip(results_or_whole, cases, strict=True)
+                made = [way(*case) for case in cases]
+                if not all(_same(c, m) for c, m in zip(results_or_whole, made, strict=True)):
+                    continue
+                # floats that are right are near to some that are not, such as sums in float32
+                if not is_right or all(
+                    _same(_whole(m), r) for m, r in zip(made, right, strict=True)
                 ):
                     return diagnosis, ""
     if all(c is None for c in came):
         return "nothing-returned", "The function returns None. Does it end with a return? "
-    right = [requirement.reference(*case) for case in cases]
-    if all(_same(_whole(c), r) for c, r in zip(came, right, strict=True)):
-        return (
-            "floats",
-            "The numbers are right, but some are floats; expected integers. ",
-        )
+    if is_right:
+        return "floats", "The numbers are right, but some are floats; expected integers. "
     if all(isinstance(r, tuple | list) for r in right) and all(
         _same([c], r) for c, r in zip(came, right, strict=True)
     ):
@@ -184,9 +192,26 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
         )
     wrong = [(c, r) for c, r in zip(came, right, strict=True) if not _same(c, r)]
     said = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
-    counted = _too_many_and_too_few(*wrong[0])
+    counted = too_many_and_too_few(*wrong[0])
     how = "" if counted else how_results_differ([(c, plain(r)) for c, r in wrong])
+    how = how or ("" if counted else _how_some_differ(cases, came, right))
     return "other-result", f"{said}{f': {how}' * bool(how)}.{counted}"
+
+
+def _how_some_differ(
+    cases: Sequence[Sequence[Any]], came: Sequence[Any], right: Sequence[Any]
+) -> str:
+    """Say how results differ in the wrong cases whose last argument is True, or else False."""
+    for flag in (True, False):
+        chosen = [
+            (c, plain(r))
+            for case, c, r in zip(cases, came, right, strict=True)
+            if case[-1] is flag and not _same(c, r)
+        ]
+        how = how_results_differ(chosen) if chosen else ""
+        if how:
+            return f"where the last argument is {flag}, {how}"
+    return ""
 
 
 def _is_of_one_kind(came: Any, right: Any) -> bool:
@@ -194,37 +219,6 @@ def _is_of_one_kind(came: Any, right: Any) -> bool:
     if isinstance(came, str) and len(came) > 18 and came.lstrip("-").isdigit():
         return _is_number(right)  # evidence writes large whole numbers as text
     return _kind(came).replace("tuple", "list") == _kind(right).replace("tuple", "list")
-
-
-def _lines_in_question(case: Sequence[Any], came: Any, right: Any) -> str:
-    """The lines of a long text that has a word which was counted too often or too seldom.
-
-    A call with such a text is shown in part only, and nobody can see what was read wrong in it.
-    """
-    if not _too_many_and_too_few(came, right):
-        return ""
-    texts = [each for each in case if isinstance(each, str) and each.count("\n") > 1]
-    counted, wanted = Counter(came), Counter(right)
-    word = next((w for w in dict.fromkeys([*right, *came]) if counted[w] != wanted[w]), "")
-    lines = [line.strip() for text in texts for line in text.splitlines() if word in line]
-    if not word or not lines:
-        return ""
-    shown = "; ".join(f"`{line[:LONGEST_CALL]}`" for line in lines[:MOST_LINES])
-    more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
-    return f" The lines that mention {word!r} are {shown}{more}."
-
-
-def _too_many_and_too_few(came: Any, right: Any) -> str:
-    """How often words are in a list, where that is not as often as it should be."""
-    lists = isinstance(came, list) and isinstance(right, list)
-    if not lists or not all(isinstance(each, str) for each in [*came, *right]):
-        return ""
-    counted, wanted = Counter(came), Counter(right)
-    differ = [word for word in dict.fromkeys([*right, *came]) if counted[word] != wanted[word]]
-    if not differ:
-        return ""
-    off = (f"{word!r} {counted[word]} times in place of {wanted[word]}" for word in differ[:3])
-    return f" In the case below, the list has {', '.join(off)}."
 
 
 def _whole(value: Any) -> Any:

@@ -185,7 +185,8 @@ def _tables(
 ) -> list[Table]:
     """A row for each answer, where there are several; and for each cell of a table."""
     first = problems[0] if problems else None
-    said = {_whole(p): p.answer for p in reversed(problems) if not p.cell}
+    shown = [p for findings in plain.values() for p in problems_of(findings)[:1]]
+    said = {_whole(p): p.answer for p in reversed(shown)}
     untouched = all(state_of(f) == "unanswered" for fs in answers.values() for f in fs)
     if untouched:
         return []

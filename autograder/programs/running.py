@@ -13,7 +13,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.errors import first_line
+from autograder.errors import SAYS, first_line
 from autograder.programs import requested
 from autograder.programs.arguments import Argument, current, finely_placed, mesh_of, placed
 from autograder.programs.collective import Collective
@@ -207,7 +207,7 @@ def _refused(mapped: bool = True) -> Iterator[None]:
         yield
     except Exception as error:  # they come in many types
         raise ProgramError(
-            "fails", f"JAX refuses the program: {first_line(error)}", mapped
+            "fails", f"JAX refuses the program. {SAYS}{first_line(error)}.", mapped
         ) from error
 
 

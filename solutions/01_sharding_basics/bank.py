@@ -1259,3 +1259,85 @@ def bytes_total(shape, itemsize, spec, axes):
 def holders(index, shape, spec, axes):
     counts = [int(np.prod([axes[name] for name in names_in(entry)])) for entry in spec]
     return [i // (s // n) for i, s, n in zip(index, shape, counts, strict=True)]
+
+
+# %% tuples in the mesh's order; copies added, and none where every axis is named exercise="1.7" score=0 diagnoses=["first-dimension-only", "copies-added", "tuple-in-the-meshs-order"] near=["names-reversed", "first-dimension-alone", "largest-unnamed-axis"]
+def _names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def _block(shape, spec, axes):
+    return tuple(
+        n // int(np.prod([axes[a] for a in _names(s)] or [1])) for n, s in zip(shape, spec)
+    )
+
+
+def shard_shape(shape, spec, axes):
+    return _block(shape, spec, axes)[:1] + tuple(shape[1:])
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    used = {a for s in spec for a in _names(s)}
+    return int(np.prod(shape)) * itemsize * sum(axes[a] for a in axes if a not in used)
+
+
+def holders(index, shape, spec, axes):
+    block, names, out = _block(shape, spec, axes), list(axes), []
+    for d, place in enumerate(np.ndindex(*axes.values())):
+        fits = True
+        for i, n, s in zip(index, block, spec):
+            number = 0
+            for a in names:
+                if a in _names(s):
+                    number = number * axes[a] + place[names.index(a)]
+            fits = fits and (not _names(s) or number == i // n)
+        if fits:
+            out.append(d)
+    return out
+
+
+# %% names within tuples overlooked; the index modulo a block exercise="1.7" score=0.3333333333 diagnoses=["tuples-left-out", "place-in-the-block"] near=["tuple-in-the-meshs-order", "copies-added", "first-dimension-only", "dealt-out"]
+def _names(entry):
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def shard_shape(shape, spec, axes):
+    return tuple(
+        n // int(np.prod([axes[a] for a in _names(s)] or [1])) for n, s in zip(shape, spec)
+    )
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    total = itemsize * int(np.prod(shape))
+    for a in axes:
+        if a not in spec:
+            total *= axes[a]
+    return total
+
+
+def holders(index, shape, spec, axes):
+    block, names, out = shard_shape(shape, spec, axes), list(axes), []
+    for d, place in enumerate(np.ndindex(*axes.values())):
+        fits = True
+        for i, n, s in zip(index, block, spec):
+            if _names(s):
+                number = 0
+                for a in _names(s):
+                    number = number * axes[a] + place[names.index(a)]
+                fits = fits and number == i % n
+        if fits:
+            out.append(d)
+    return out
+
+
+# %% ones in the place of x exercise="1.4" score=0 diagnoses=["values"] near=["dtype"]
+half = jax.make_mesh(
+    (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[::2]
+)
+spread = jax.device_put(jnp.ones((16, 16)), NamedSharding(half, P("x", "y")))
+
+# %% integers in the right places exercise="1.4" score=0 diagnoses=["dtype"] near=["values"]
+half = jax.make_mesh(
+    (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[::2]
+)
+spread = jax.device_put(x.astype(int), NamedSharding(half, P("x", "y")))

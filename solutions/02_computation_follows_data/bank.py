@@ -31,7 +31,7 @@ communicates = {name: name in ("x.T", "x[::-1]") for name in layouts}
 layouts = dict.fromkeys(layouts, P("x", "y"))
 communicates = dict.fromkeys(layouts, False)
 
-# %% the smaller operand decides, the inner part is cut exercise="2.1" score=0.5777777778 diagnoses=["smaller-wins", "inner-part", "broadcast-moves", "split-moves"] near=["one-each", "not-turned", "not-shifted"]
+# %% the smaller operand decides, the inner part is cut exercise="2.1" score=0.5777777778 diagnoses=["smaller-wins", "inner-part", "broadcast-moves", "split-moves"] near=["one-each", "not-turned", "not-shifted", "rows-lost"]
 layouts = {
     "jnp.sin(x)": P("x", "y"),
     "x + v": P("y"),
@@ -458,3 +458,33 @@ cheap = on(grid, None, ("y", "x"))
 # %% all devices together exercise="2.7" score=0.6666666667 diagnoses=["all-devices", "turned"] near=["one-line", "other-prediction", "elements"]
 audit = {"bytes": 8 * 2816, "spec": P("y", "x")}
 cheap = on(grid, ("y", "x"))
+
+# %% the new dimension at the end, written out; the outer rows replicated exercise="2.1" score=0 diagnoses=["unanswered", "not-shifted", "rows-lost"] near=["axis-lost", "inner-part"]
+layouts["jnp.sin(x)"] = P("x", "y", None)
+layouts["x[None]"] = P("x", "y", None)
+layouts["x.reshape(4, 4, 16)"] = P(None, None, "y")
+
+# %% an all-reduce counted twice exercise="2.4" score=0.8333333333 diagnoses=["counted-twice"] near=["own-block", "reduced-on-the-wires", "all-devices"]
+kinds = dict(
+    zip(
+        kinds,
+        "nothing all-gather all-reduce all-reduce all-gather all-gather all-reduce all-gather".split(),
+    )
+)
+sizes = dict(zip(kinds, [0, 1024, 2048, 512, 256, 768, 512, 1024]))
+
+# %% a block of A for the sums, and a vague guess exercise="2.4" score=0.8888888889 diagnoses=["own-block", "other-prediction"] near=["counted-twice", "before-the-gather"]
+kinds = dict(
+    zip(
+        kinds,
+        "nothing all-gather all-reduce all-reduce all-gather all-gather all-reduce all-gather".split(),
+    )
+)
+sizes = dict(zip(kinds, [0, 1024, 1024, 128, 256, 768, 300, 1024]))
+
+# %% a tuple in the other order exercise="2.5" score=0 diagnoses=["unanswered", "device-order"] near=["grid", "replicated"]
+strips = on(grid, ("y", "x"))
+everywhere = jax.device_put(y, strips) + jax.device_put(z, strips)
+
+# %% blocks in place of strips exercise="2.5" score=0 diagnoses=["unanswered", "grid"] near=["device-order"]
+everywhere = jax.device_put(y, on(grid, "x", "y")) + jax.device_put(z, on(grid, "x", "y"))

@@ -1301,7 +1301,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(A, b)
 
 
-# %% solutions as columns exercise="5.7" score=0 diagnoses=["shape", "not-counted-yet"] near=["all-gather", "transposed-systems"]
+# %% solutions as columns exercise="5.7" score=0 diagnoses=["reshaped", "not-counted-yet"] near=["all-gather", "transposed-systems"]
 def solve_all(A, b):
     def body(A, b):
         return jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])
@@ -1347,7 +1347,7 @@ def everywhere(x):
     return jax.shard_map(lambda a: a, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the blocks added up exercise="5.8" score=0 diagnoses=["shape", "not-counted-yet"]
+# %% the blocks added up exercise="5.8" score=0 diagnoses=["blocks-added", "shape", "not-counted-yet"]
 def everywhere(x):
     return jax.shard_map(lambda a: lax.psum(a, "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -1815,7 +1815,7 @@ def all_to_all_ref(blocks):
     return a.transpose(1, 2, 0).reshape(n, -1).tolist()
 
 
-# %% sums own pieces; scatter last; float exercise="5.3" score=0 diagnoses=["floats", "float32", "first-of-each-piece"]
+# %% sums own pieces; scatter last; float exercise="5.3" score=0 diagnoses=["floats", "first-of-each-piece"] near=["float32"]
 def all_gather_ref(blocks, tiled):
     return [
         np.hstack(blocks).tolist() if tiled else np.vstack(blocks).astype(float).tolist()
@@ -2391,7 +2391,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% no zeros: psum over own block only exercise="5.8" score=0 diagnoses=["shape", "not-counted-yet"] near=["own-results"]
+# %% no zeros: psum over own block only exercise="5.8" score=0 diagnoses=["blocks-added", "shape", "not-counted-yet"] near=["own-results"]
 def everywhere(x):
     def body(mine):
         return lax.psum(mine, "x")
@@ -2547,7 +2547,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% keepdims; last elements; a small number in the divisor exercise="5.2" score=0 diagnoses=["shape", "not-counted-yet", "only-the-first", "first-elements", "values"] near=["one-sum-each", "fixed-divisor", "no-exp-above", "never-divided"]
+# %% keepdims; last elements; a small number in the divisor exercise="5.2" score=0 diagnoses=["reshaped", "not-counted-yet", "only-the-first", "first-elements", "values"] near=["one-sum-each", "fixed-divisor", "no-exp-above", "never-divided"]
 def total(x):
     return jax.shard_map(
         lambda m: lax.psum(m.sum(keepdims=True), "x"), in_specs=P("x"), out_specs=P()
@@ -2780,7 +2780,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% the blocks added up, in a result of a block's size exercise="5.8" score=0 diagnoses=["shape", "not-counted-yet"] near=["own-results", "all-at-the-start", "copies-side-by-side"]
+# %% the blocks added up, in a result of a block's size exercise="5.8" score=0 diagnoses=["blocks-added", "shape", "not-counted-yet"] near=["own-results", "all-at-the-start", "copies-side-by-side"]
 def everywhere(x):
     return jax.shard_map(lambda m: lax.psum(m, "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -3094,3 +3094,176 @@ def sum_by_parts(x):
         return lax.psum_scatter(mine, "x", scatter_dimension=1, tiled=True)
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
+
+
+# %% vectors combined place by place exercise="5.2" score=0 diagnoses=["place-by-place", "sends-too-much", "divisor-for-each-place", "not-counted-yet"] near=["one-sum-each", "reshaped", "largest-for-each-place"]
+def total(x):
+    return jax.shard_map(lambda m: lax.psum(m, "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda m: lax.pmean(m, "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.pmax(m, "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        e = jnp.exp(m - lax.pmax(m.max(), "x"))
+        return e / lax.psum(e, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% numbers in arrays of one, the largest of each place exercise="5.2" score=0 diagnoses=["reshaped", "not-counted-yet", "place-by-place", "sends-too-much", "copies-side-by-side", "largest-for-each-place"] near=["one-sum-each", "divisor-for-each-place"]
+def total(x):
+    def body(m):
+        return lax.psum(m.sum(keepdims=True), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda m: lax.psum(m, "x") / x.size, in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    def body(m):
+        return lax.pmax(m.max(keepdims=True), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def softmax(x):
+    def body(m):
+        e = jnp.exp(m - lax.pmax(m, "x"))
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% vectors exchanged, and made numbers of afterwards exercise="5.2" score=0.25 diagnoses=["sends-too-much"] near=["place-by-place", "divisor-for-each-place", "largest-for-each-place", "reshaped"]
+def total(x):
+    return jax.shard_map(lambda m: lax.psum(m, "x").sum(), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda m: lax.pmean(m, "x").mean(), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.pmax(m, "x").max(), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        e = jnp.exp(m - lax.pmax(m, "x").max())
+        return e / lax.psum(e, "x").sum()
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% one entry where it is tiled, through float64 and float32 exercise="5.3" score=0 diagnoses=["single-entry", "floats", "float32"] near=["one-list", "32-bits"]
+def all_gather_ref(blocks, tiled):
+    if tiled:
+        return [sum(blocks, [])]
+    return [blocks for _ in blocks]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    return np.array(blocks, dtype=float).sum(0).reshape(n, -1).tolist()
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    pieces = np.array(blocks, dtype=np.float32).reshape(n, n, -1)
+    return pieces.swapaxes(0, 1).reshape(n, -1).tolist()
+
+
+# %% all_gather through float32, pieces of the sum from number i exercise="5.3" score=0 diagnoses=["float32", "pieces-begin-at-the-number", "floats"] near=["pieces-of-n", "never-scattered"]
+def all_gather_ref(blocks, tiled):
+    a = np.array(blocks, dtype=np.float32)
+    return [(a.ravel() if tiled else a).tolist() for _ in blocks]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    total = [sum(column) for column in zip(*blocks)]
+    return [total[i : i + n] for i in range(n)]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    pieces = np.array(blocks, dtype=np.float64).reshape(n, n, -1)
+    return pieces.swapaxes(0, 1).reshape(n, -1).tolist()
+
+
+# %% the blocks as they came exercise="5.3" score=0 diagnoses=["nothing-exchanged", "unanswered"] near=["only-one-device", "own-repeated", "single-entry"]
+def all_gather_ref(blocks, tiled):
+    return blocks
+
+
+def psum_scatter_ref(blocks):
+    return blocks
+
+
+# %% one entry where it is tiled, own blocks where it is not exercise="5.3" score=0 diagnoses=["other-result", "unanswered"] near=["single-entry", "own-repeated"]
+def all_gather_ref(blocks, tiled):
+    if tiled:
+        return [sum(blocks, [])]
+    return [[block] * len(blocks) for block in blocks]
+
+
+# %% all that was collected is sent on and added exercise="5.5" score=0 diagnoses=["added-again", "not-counted-yet", "sends-too-much", "reshaped", "shape"] near=["own-block-again", "wrong-order"]
+def ring_all_gather(x):
+    def body(m):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        out = jnp.zeros((n, m.size), m.dtype).at[i].set(m)
+        for s in range(n - 1):
+            out = out + lax.ppermute(out, "x", [(j, (j + 1) % n) for j in range(n)])
+        return out.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(m):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        pieces = m.reshape(n, -1)
+        acc = pieces[(i - 1) % n]
+        for s in range(1, n):
+            acc = lax.ppermute(acc, "x", [(j, (j + 1) % n) for j in range(n)])
+            acc = acc + pieces[(i - 1 - s) % n]
+        return acc[None]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the same permuted in each step, and added where nothing was exercise="5.5" score=0 diagnoses=["own-block-again", "not-counted-yet", "unanswered"] near=["added-again"]
+def ring_all_gather(x):
+    def body(m):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        out = jnp.zeros((n, m.size), m.dtype).at[i].set(m)
+        for s in range(1, n):
+            got = lax.ppermute(m, "x", [(j, (j + 1) % n) for j in range(n)])
+            out = out.at[(i - s) % n].add(got)
+        return out.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the blocks themselves are added exercise="5.8" score=0 diagnoses=["blocks-added", "shape", "not-counted-yet"] near=["on-top-of-each-other", "reshaped"]
+def everywhere(x):
+    return jax.shard_map(lambda m: lax.psum(m, "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+# %% in their places, and stacked exercise="5.8" score=0 diagnoses=["reshaped", "shape", "not-counted-yet"] near=["blocks-added", "copies-side-by-side"]
+def everywhere(x):
+    def body(m):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        return lax.psum(jnp.zeros((n, m.size), m.dtype).at[i].set(m), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)

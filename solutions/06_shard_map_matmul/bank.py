@@ -321,7 +321,7 @@ def block_by_rows(A, B):
     )
 
 
-# %% decorated exercise="6.2" score=1 near=["mean-for-sum", "over-both", "not-replicated", "other-axes", "too-much-work", "only-the-first", "outside-the-body"]
+# %% decorated exercise="6.2" score=1 near=["mean-for-sum", "over-both", "not-replicated", "other-axes", "too-much-work", "only-the-first", "outside-the-body", "shape"]
 from functools import partial
 
 
@@ -1935,3 +1935,86 @@ def iterate(A, V):
         return v.mean()
 
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% device 0's rows for all, check_vma off exercise="6.2" score=0 diagnoses=["shape", "not-counted-yet"] near=["over-both", "one-part-alone"]
+def block_by_rows(A, B):
+    return jax.shard_map(
+        lambda a, b: lax.psum(a @ b, "y"),
+        in_specs=(P("x", "y"), P("y", None)),
+        out_specs=P(None, None),
+        check_vma=False,
+    )(A, B)
+
+
+# %% blocks transposed exercise="6.5" score=0 diagnoses=["blocks-transposed", "shape", "not-counted-yet"] near=["mixed-columns", "added-over-y"]
+def block_by_block(A, B):
+    def body(a, b):
+        a = lax.all_gather(a, "y", axis=1, tiled=True)
+        b = lax.all_gather(b, "x", axis=0, tiled=True)
+        return (a @ b).T
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% finished blocks added up over y exercise="6.5" score=0 diagnoses=["added-over-y", "not-counted-yet", "all-reduce by hand"] near=["values", "added-over-x", "first-columns-only"]
+def block_by_block(A, B):
+    def body(a, b):
+        a = lax.all_gather(a, "y", axis=1, tiled=True)
+        b = lax.all_gather(b, "x", axis=0, tiled=True)
+        return lax.psum(a @ b, "y")
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% finished blocks added up over x exercise="6.5" score=0 diagnoses=["added-over-x", "not-counted-yet", "all-reduce by hand"] near=["values", "added-over-y", "blocks-transposed"]
+def block_by_block(A, B):
+    def body(a, b):
+        a = lax.all_gather(a, "y", axis=1, tiled=True)
+        b = lax.all_gather(b, "x", axis=0, tiled=True)
+        return lax.psum(a @ b, "x")
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
+
+
+# %% products added up, and a copy in every place exercise="6.7" score=0 diagnoses=["products-added", "not-counted-yet"] near=["own-block-again"]
+def overlapped(A, B):
+    def body(a, b):
+        n = lax.axis_size("x")
+        total = a @ b
+        for s in range(1, n):
+            a = lax.ppermute(a, "x", [(j, (j + 1) % n) for j in range(n)])
+            total = total + a @ b
+        return jnp.tile(total, (n, 1))
+
+    return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% a fori_loop of n turns exercise="6.7" score=0.625 diagnoses=["one-too-many"] near=["products-added", "too-seldom"]
+def overlapped(A, B):
+    def body(a, b):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        ring = [(j, (j + 1) % n) for j in range(n)]
+
+        def step(s, carry):
+            a, out = carry
+            out = lax.dynamic_update_index_in_dim(out, a @ b, (i - s) % n, 0)
+            return lax.ppermute(a, "x", ring), out
+
+        out = lax.pcast(jnp.zeros((n, a.shape[0], b.shape[1]), a.dtype), "x", to="varying")
+        return lax.fori_loop(0, n, step, (a, out))[1].reshape(-1, b.shape[1])
+
+    return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% a Python loop of n turns, whose last permutation nobody uses exercise="6.7" score=1 near=["one-too-many"]
+def overlapped(A, B):
+    def body(a, b):
+        n, i = lax.axis_size("x"), lax.axis_index("x")
+        out = jnp.zeros((n, a.shape[0], b.shape[1]), a.dtype)
+        for s in range(n):
+            out = out.at[(i - s) % n].set(a @ b)
+            a = lax.ppermute(a, "x", [(j, (j + 1) % n) for j in range(n)])
+        return out.reshape(-1, b.shape[1])
+
+    return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)

@@ -22,7 +22,7 @@ def convolved(x, w):
 convolved_many = convolved
 
 
-# %% the dimension not given back exercise="7.1" score=0 diagnoses=["row-as-a-vector", "not-counted-yet", "shape"] near=["rank"]
+# %% the dimension not given back exercise="7.1" score=0 diagnoses=["row-as-a-vector", "not-counted-yet", "shape", "reshaped"] near=["rank"]
 def convolved(x, w):
     def body(mine, w):
         return convolve(mine[0], w)
@@ -678,7 +678,7 @@ pair_sums = ailing_pair_sums
 faded = ailing_faded
 
 
-# %% uphill, four devices, one dimension more, other sums exercise="7.7" score=0 diagnoses=["uphill", "not-counted-yet", "devices-unused", "shape", "own-mean", "all-summed", "other-axes", "no-shard-map"] near=["rate-forgotten", "first-left-out"]
+# %% uphill, four devices, one dimension more, other sums exercise="7.7" score=0 diagnoses=["uphill", "not-counted-yet", "devices-unused", "reshaped", "shape", "own-mean", "all-summed", "other-axes", "no-shard-map"] near=["rate-forgotten", "first-left-out"]
 def new_params(p, g):
     return jax.tree.map(lambda p, g: p + 0.1 * g, p, g)
 

@@ -2097,3 +2097,112 @@ def pipeline(W, X):
         return lax.psum(jnp.where(i == n - 1, jnp.stack(kept[n - 1 :]), 0), "stage")
 
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% shardings on an Explicit mesh, and the notebook's mesh named in the last matmul exercise="8.3" score=0 diagnoses=["fails", "only-the-first"] near=["ambiguous", "over-the-cap"]
+both_ways = (
+    NamedSharding(explicit_grid, P("data")),
+    NamedSharding(explicit_grid, P()),
+    NamedSharding(explicit_grid, P()),
+    NamedSharding(explicit_grid, P(None, "model")),
+    NamedSharding(explicit_grid, P("model")),
+    NamedSharding(explicit_grid, P("model", None)),
+    NamedSharding(explicit_grid, P()),
+)
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return jnp.dot(h, W3, out_sharding=NamedSharding(explicit_grid, P("data", None))) + b3
+
+
+# %% the product left open on the learner's own Explicit axes exercise="8.3" score=0 diagnoses=["unanswered", "ambiguous"] near=["fails"]
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2 + b2)
+    return h @ W3 + b3
+
+
+# %% blocks of tokens stacked exercise="8.5" score=0 diagnoses=["reshaped", "shape", "not-counted-yet"] near=["untiled", "joined-elsewhere"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        x = lax.all_gather(x, "model")
+        return lax.psum_scatter(jax.nn.relu(x @ w1) @ w2, "model", tiled=True)
+
+    specs = P("model"), P(None, "model"), P("model")
+    return jax.shard_map(body, in_specs=specs, out_specs=P("model"))(X, W1, W2)
+
+
+# %% the logarithm before the sum over the devices exercise="8.6" score=0 diagnoses=["logarithms-added", "not-counted-yet"] near=["not-finite", "own-largest"]
+def cross_entropy(logits, labels):
+    def body(l, y):
+        m = lax.pmax(l.max(1), "model")
+        s = jnp.exp(l - m[:, None]).sum(1)
+        k = l.shape[1]
+        local = y - lax.axis_index("model") * k
+        picked = jnp.take_along_axis(l, jnp.clip(local, 0, k - 1)[:, None], 1)[:, 0]
+        right = lax.psum(jnp.where((local >= 0) & (local < k), picked, 0.0), "model")
+        return jnp.mean(lax.psum(jnp.log(s), "model") + m - right)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% each device's logsumexp, added up exercise="8.6" score=0 diagnoses=["logarithms-added", "not-counted-yet"] near=["own-largest", "own-results"]
+def cross_entropy(logits, labels):
+    def body(l, y):
+        k = l.shape[1]
+        local = y - lax.axis_index("model") * k
+        picked = jnp.take_along_axis(l, jnp.clip(local, 0, k - 1)[:, None], 1)[:, 0]
+        right = lax.psum(jnp.where((local >= 0) & (local < k), picked, 0.0), "model")
+        return jnp.mean(lax.psum(jax.nn.logsumexp(l, axis=1), "model") - right)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% every stage takes X[t] while there is one exercise="8.8" score=0 diagnoses=["stages-take-the-input", "not-counted-yet"] near=["values", "placed-by-step", "first-stage-kept"]
+def pipeline(W, X):
+    def body(W, X):
+        n, s, m = lax.axis_size("stage"), lax.axis_index("stage"), X.shape[0]
+        h = lax.pcast(jnp.zeros_like(X[0]), "stage", to="varying")
+        out = lax.pcast(jnp.zeros_like(X), "stage", to="varying")
+        for t in range(n + m - 1):
+            h = jnp.tanh((X[t] if t < m else h) @ W[0])
+            if t >= n - 1:
+                out = out.at[t - n + 1].set(h)
+            h = lax.ppermute(h, "stage", [(i, (i + 1) % n) for i in range(n)])
+        return lax.psum(jnp.where(s == n - 1, out, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% results put in place t % m exercise="8.8" score=0 diagnoses=["placed-by-step", "not-counted-yet"] near=["one-step-late", "misplaced", "stages-take-the-input"]
+def pipeline(W, X):
+    def body(W, X):
+        n, s, m = lax.axis_size("stage"), lax.axis_index("stage"), X.shape[0]
+        h = lax.pcast(jnp.zeros_like(X[0]), "stage", to="varying")
+        out = lax.pcast(jnp.zeros_like(X), "stage", to="varying")
+        for t in range(n + m - 1):
+            h = jnp.tanh(jnp.where(s == 0, X[t % m], h) @ W[0])
+            out = out.at[t % m].set(h)
+            h = lax.ppermute(h, "stage", [(i, i + 1) for i in range(n - 1)])
+        return lax.psum(jnp.where(s == n - 1, out, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% sent before it is multiplied exercise="8.8" score=0 diagnoses=["first-stage-skipped", "not-counted-yet"] near=["placed-by-step", "last-stage-missed"]
+def pipeline(W, X):
+    def body(W, X):
+        n, s, m = lax.axis_size("stage"), lax.axis_index("stage"), X.shape[0]
+        h = lax.pcast(jnp.zeros_like(X[0]), "stage", to="varying")
+        out = lax.pcast(jnp.zeros_like(X), "stage", to="varying")
+        for t in range(n + m - 1):
+            h = jnp.where(s == 0, X[min(t, m - 1)], h)
+            h = lax.ppermute(h, "stage", [(i, i + 1) for i in range(n - 1)])
+            h = jnp.tanh(h @ W[0])
+            if t >= n - 1:
+                out = out.at[t - n + 1].set(h)
+        return lax.psum(jnp.where(s == n - 1, out, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)

@@ -97,9 +97,28 @@ def placed_at(place):
     return by_device(body)
 
 
+def stacked(mine):
+    """All of x on each device, the blocks stacked."""
+    n, i = lax.axis_size("x"), lax.axis_index("x")
+    return lax.psum(jnp.zeros((n, mine.size)).at[i].set(mine), "x")
+
+
 @pytest.mark.parametrize(
     ("exercise", "function", "diagnosis", "says"),
     [
+        (SAME, by_device(stacked), "reshaped", "the first two dimensions should be one"),
+        (SAME, lambda x: x[None], "reshaped", "a dimension of length 1 too many"),
+        (SAME, lambda x: x.reshape(-1, 2, 2, 3), "reshaped", "in another shape"),
+        (SAME, by_device(lambda a: 2 * stacked(a)), "shape", "returned float32[8,3]"),
+        (LARGEST, lambda x: x.max(keepdims=True), "reshaped", "The number is right"),
+        (LARGEST, lambda x: x.min(keepdims=True), "shape", "returned float32[1]"),
+        (
+            LARGEST,
+            by_device(lambda a: lax.pmax(a.max(keepdims=True), "x"), CUT),
+            "copies-side-by-side",
+            "Without the copies",
+        ),
+        (LARGEST, by_device(lambda a: a.max(keepdims=True), CUT), "shape", "returned float32[8]"),
         (LARGEST, by_device(lambda a: lax.pmin(a.max(), "x")), "own-results", "to the smallest"),
         (LARGEST, by_device(lambda a: lax.pmean(a.max(), "x")), "own-results", "averaged over x"),
         (

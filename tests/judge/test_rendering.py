@@ -68,6 +68,18 @@ def test_only_what_is_alike_in_all_is_said_to_be_as_for_another(came, why):
     assert ["h", "✗", why] in rows
 
 
+def test_only_what_is_shown_of_an_answer_is_pointed_to():
+    found = [
+        wrong("f", "It raised."),
+        wrong("g", "The shape is wrong.", about="values"),
+        wrong("g", "It sends too much.", about="collectives"),
+        wrong("h", "It sends too much.", about="collectives"),
+    ]
+    lines = sentences(verdict(*found))
+    (row,) = (line for line in lines if line.startswith("h "))
+    assert row.endswith("It sends too much.")
+
+
 @pytest.mark.parametrize(("about", "verb"), [("collectives", "count"), ("layout", "counts")])
 def test_what_counts_later_agrees_with_its_verb(about, verb):
     later = Finding(

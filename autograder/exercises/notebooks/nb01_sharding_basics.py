@@ -101,8 +101,8 @@ BLOCKS_TURNED: Final = Exercise(
     ),
     diagnoses={
         "transposed": "The order of the names in the spec decides which mesh axis lies along "
-        "which dimension. Is the mesh still that of the exercise before? Where its names are "
-        "exchanged as well as those of the spec, the two undo each other.",
+        "which dimension. Is the mesh still that of the exercise before? If its axes are "
+        "exchanged as well, nothing changes in the end.",
         "device-order": "Four rows and two columns are right. Keep the mesh of the exercise "
         "before, with its devices in plain order, and change the spec alone.",
         "grid": "An entry that names two axes cuts its dimension along both of them. The picture "
@@ -131,6 +131,7 @@ HALF_THE_DEVICES: Final = Exercise(
         "lie along, and which dimension does the spec cut along it?",
         "grid": "The picture has two rows and two columns of blocks.",
         "one-device": ONE_DEVICE,
+        "values": "Place x itself: the array should have the same numbers.",
     },
 )
 
@@ -279,6 +280,14 @@ def _numbered_by_the_spec(devices: list[int], spec: Spec, axes: Axes) -> list[in
 def _by_last_names(spec: Spec) -> Spec:
     """A spec with the last name of each tuple."""
     return tuple(entry[-1] if isinstance(entry, tuple) else entry for entry in spec)
+
+
+def _in_the_meshs_order(spec: Spec, axes: Axes) -> Spec:
+    """A spec with the names of each tuple in the order that they have in the mesh."""
+    return tuple(
+        tuple(sorted(entry, key=list(axes).index)) if isinstance(entry, tuple) else entry
+        for entry in spec
+    )
 
 
 def _by_two_names(spec: Spec) -> Spec:
@@ -434,6 +443,10 @@ COUNTING: Final = Exercise(
                 "two-names-only": lambda shape, spec, axes: shard_shape(
                     shape, _by_two_names(spec), axes
                 ),
+                "first-dimension-only": lambda shape, spec, axes: (
+                    *shard_shape(shape, spec, axes)[:1],
+                    *shape[1:],
+                ),
                 "multiplied": lambda shape, spec, axes: tuple(
                     size * count for size, count in zip(shape, _counts(spec, axes), strict=True)
                 ),
@@ -502,8 +515,15 @@ COUNTING: Final = Exercise(
                 "largest-unnamed-axis": lambda shape, itemsize, spec, axes: (
                     math.prod(shape) * itemsize * max(_unnamed(spec, axes), default=1)
                 ),
-                "copies-added": lambda shape, itemsize, spec, axes: (
-                    math.prod(shape) * itemsize * (sum(_unnamed(spec, axes)) or 1)
+                "copies-added": AnyOf(
+                    (
+                        lambda shape, itemsize, spec, axes: (
+                            math.prod(shape) * itemsize * (sum(_unnamed(spec, axes)) or 1)
+                        ),
+                        lambda shape, itemsize, spec, axes: (
+                            math.prod(shape) * itemsize * sum(_unnamed(spec, axes))
+                        ),
+                    )
                 ),
                 "last-name-only": lambda shape, itemsize, spec, axes: bytes_total(
                     shape, itemsize, _by_last_names(spec), axes
@@ -552,8 +572,23 @@ COUNTING: Final = Exercise(
                         ],
                     )
                 ),
-                "place-in-the-block": lambda index, shape, spec, axes: _holders_by(
-                    index, shape, spec, axes, lambda i, n: i % n
+                "place-in-the-block": AnyOf(
+                    (
+                        lambda index, shape, spec, axes: _holders_by(
+                            index, shape, spec, axes, lambda i, n: i % n
+                        ),
+                        lambda index, shape, spec, axes: _holders_by(
+                            # a dimension that is not sharded is passed over
+                            tuple(i if e else 0 for i, e in zip(index, spec, strict=True)),
+                            shape,
+                            spec,
+                            axes,
+                            lambda i, n: i % n,
+                        ),
+                    )
+                ),
+                "tuple-in-the-meshs-order": lambda index, shape, spec, axes: holders(
+                    index, shape, _in_the_meshs_order(spec, axes), axes
                 ),
                 "dealt-out": lambda index, shape, spec, axes: holders(
                     tuple(
@@ -657,6 +692,11 @@ COUNTING: Final = Exercise(
         "number of copies is their product.",
         "two-names-only": "Of an entry with three names, only the first two are used. A tuple may "
         "have any number of names.",
+        "tuple-in-the-meshs-order": "The axes of a tuple are taken in the order that they have in "
+        "the mesh. They count in the order in which the tuple names them: ('y', 'x') numbers the "
+        "blocks in another order than ('x', 'y').",
+        "first-dimension-only": "Only dimension 0 is divided. Every entry of the spec shards its "
+        "own dimension.",
         "dealt-out": "The index is taken modulo the number of blocks, as if elements were dealt "
         "out like cards. A block has neighbouring elements: divide the index by its length.",
         "copies-far-apart": "The first devices get the blocks in order, row by row, the next ones "

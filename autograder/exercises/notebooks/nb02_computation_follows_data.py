@@ -58,6 +58,7 @@ AFTER: Final = Exercise(
                         "axis-twice": AnyOf(
                             (P("x", "x", "y"), P("x", "x", None), P("x", "y", "y"))
                         ),
+                        "rows-lost": P(None, None, "y"),
                     },
                 ),
                 ("x[::-1]", P("x", "y"), {"flip-turns": P("y", "x")}),
@@ -110,6 +111,8 @@ AFTER: Final = Exercise(
         "other-prediction": "Take one device, and write down which elements of the result it can "
         "make of what it holds: those stay there. Which mesh axis then cuts which dimension?",
         "axis-twice": "An axis can shard one dimension of an array only. Here it is named twice.",
+        "rows-lost": "x sharded the rows, and a reshape does not replicate them. The rows are "
+        "dimensions 0 and 1 now: which of the two does x shard?",
         "inner-part": "Sixteen rows cut into four are four groups of four: a cut of the outer of "
         "the two new dimensions.",
         "split-moves": "The first of the new dimensions is cut just where the old one was.",
@@ -283,12 +286,18 @@ ROWS_OF_BINGO: Final = {
     "P(None, 'x') @ P('x')": (
         "all-reduce",
         1024,
-        {"own-share": 256, "reduced-on-the-wires": 1536, "all-devices": 8192},
+        {
+            "counted-twice": 2048, "own-share": 256, "reduced-on-the-wires": 1536,
+            "all-devices": 8192,
+        },
     ),
     "P('x', 'y') @ P('y')": (
         "all-reduce",
         256,
-        {"whole-array": 1024, "elements": 64, "all-devices": 2048},
+        {
+            "counted-twice": 512, "own-block": 128, "whole-array": 1024, "elements": 64,
+            "all-devices": 2048,
+        },
     ),
     "P('x', 'y') @ P(None, 'y')": (
         "all-gather",
@@ -304,7 +313,7 @@ ROWS_OF_BINGO: Final = {
     "P('x') @ P('y')": (
         "all-reduce",
         256,
-        {"gathers-instead": 1024, "elements": 64, "all-devices": 2048},
+        {"counted-twice": 512, "gathers-instead": 1024, "elements": 64, "all-devices": 2048},
     ),
     "P(None, 'x') @ P(None, 'x')": (
         "all-gather",
@@ -394,6 +403,10 @@ BINGO: Final = Exercise(
         "the buffer. What counts here is what is added up: the buffer.",
         "all-devices": "That is what all eight devices have together; what counts here is one "
         "device.",
+        "counted-twice": "An all-reduce counts once here, with the buffer that is added up, though "
+        "it is made of two halves.",
+        "own-block": "That is a device's block of A. What counts is what is added up: the partial "
+        "sums for the result.",
         "own-share": "Each device has a partial sum for every element of the result, and all of "
         "them are added up.",
         "elements": "That is the number of elements; each takes four bytes.",
@@ -473,6 +486,8 @@ COMMITTED: Final = Exercise(
         "devices-unused": "Every device that has a number in the picture is to hold a strip.",
         "devices-extra": "It was to stay on the devices of one of the two arrays.",
         "the-other-array": "Those are the devices of the other array.",
+        "device-order": "Where an entry of a spec is a tuple, its last name changes fastest from "
+        "block to block.",
         "replicated": "The array is replicated; expected a different strip of rows on each.",
         "replicated-dimension": "Along an axis that the spec does not name, devices hold copies. "
         "Into how many strips do the axes that it names cut the rows?",

@@ -190,6 +190,22 @@ def _n(x: Any) -> Any:
     return np.float32(DEVICES[len(x)])
 
 
+def _stacked(x: Any) -> Any:
+    """The blocks of a vector, one in each row: a column has the same place of all blocks."""
+    return np.stack(_blocks(x))
+
+
+def _normal_exps(x: Any) -> Any:
+    """Exps shifted by the largest number; XLA computes with 0 where one is subnormal."""
+    e = np.exp(x - x.max())
+    return np.where(e < np.finfo(e.dtype).tiny, np.zeros_like(e), e)
+
+
+def _shifted_by_place(x: Any) -> Any:
+    """Exps where each place is shifted by the largest number in that place of all blocks."""
+    return np.exp(_stacked(x) - _stacked(x).max(0))
+
+
 REDUCTIONS: Final = Exercise(
     id="5.2",
     title="To psum or not to psum",
@@ -216,6 +232,9 @@ REDUCTIONS: Final = Exercise(
                         ),
                         "one-sum-each": lambda x: np.stack([b.sum() for b in _blocks(x)]),
                         "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
+                        "place-by-place": AnyOf(
+                            (lambda x: _stacked(x).sum(0), lambda x: _stacked(x).mean(0))
+                        ),
                     },
                 ),
                 (
@@ -246,6 +265,14 @@ REDUCTIONS: Final = Exercise(
                                 for by in (8, 16, 32, 64, 128, 256)
                             )
                         ),
+                        "place-by-place": AnyOf(
+                            (
+                                lambda x: _stacked(x).mean(0),
+                                lambda x: _stacked(x).sum(0),
+                                lambda x: _stacked(x).sum(0) / np.float32(len(_blocks(x)[0])),
+                                lambda x: _stacked(x).sum(0) / np.float32(len(x)),
+                            )
+                        ),
                         "median": AnyOf(
                             (
                                 lambda x: np.median(x).astype(x.dtype),
@@ -271,6 +298,9 @@ REDUCTIONS: Final = Exercise(
                             )
                         ),
                         "smallest": lambda x: x.min(),
+                        "place-by-place": AnyOf(
+                            (lambda x: _stacked(x).max(0), lambda x: _stacked(x).sum(0))
+                        ),
                         "largest-of-others": AnyOf(
                             (
                                 lambda x: max(b.min() for b in _blocks(x)),
@@ -292,6 +322,19 @@ REDUCTIONS: Final = Exercise(
                         "local-largest": lambda x: np.concatenate([
                             np.exp(b - b.max()) for b in _blocks(x)
                         ]) / sum(np.exp(b - b.max()).sum() for b in _blocks(x)),
+                        "divisor-for-each-place": AnyOf(
+                            (
+                                lambda x: np.ravel(
+                                    _normal_exps(_stacked(x)) / _normal_exps(_stacked(x)).sum(0)
+                                ),
+                                lambda x: np.ravel(
+                                    _shifted_by_place(x) / _shifted_by_place(x).sum(0)
+                                ),
+                            )
+                        ),
+                        "largest-for-each-place": lambda x: np.ravel(
+                            _shifted_by_place(x) / _shifted_by_place(x).sum()
+                        ),
                         "never-divided": lambda x: np.exp(x - x.max()),
                         "exp-of-the-sum": lambda x: (
                             np.exp(x - x.max()) / np.exp((x - x.max()).sum())
@@ -354,6 +397,14 @@ REDUCTIONS: Final = Exercise(
         "the block to one number with jnp first: mine.sum(), mine.mean() or mine.max().",
         "total: sum-of-largest": "The largest elements of all blocks are added up. Which number of "
         "its block should each device bring?",
+        "place-by-place": "The blocks are combined place by place, so a vector comes out, as long "
+        "as one block. Each device has to make one number of its block before the devices combine "
+        "theirs.",
+        "divisor-for-each-place": "Each place of a block is divided by the sum over the same place "
+        "of all blocks. The divisor has to be one number: add up all exps of a block first.",
+        "largest-for-each-place": "From each place the largest number in the same place of all "
+        "blocks is subtracted, so the exps are on different scales when they are added up. "
+        "Subtract one number everywhere: the largest of all of x.",
         "divided-twice": "The sum is divided by one number too many, or by another than the number "
         "of all elements. The mean of a block is divided already, so only the number of devices "
         "is left; the sum of a block is not.",
@@ -457,6 +508,19 @@ def _summed_in_float32(blocks: Numbers) -> Any:
     return np.sum(np.array(blocks, np.float32), axis=0)
 
 
+def _in_float32(blocks: Numbers) -> Any:
+    return [np.array(block, np.float32) for block in blocks]
+
+
+def _in_float32_and_back(blocks: Numbers) -> Any:
+    return [block.astype(np.int64) for block in _in_float32(blocks)]
+
+
+def _from_its_number(numbers: Sequence[int], n: int, length: int) -> list[list[int]]:
+    """For each of n devices a piece that begins at the device's number."""
+    return [list(numbers[i : i + length]) for i in range(n)]
+
+
 def _in_32_bits(blocks: Numbers) -> Any:
     """What is left of large numbers in JAX, whose integers have 32 bits."""
     return [np.array(block, np.int64).astype(np.int32).astype(np.int64) for block in blocks]
@@ -509,7 +573,22 @@ MODELS: Final = Exercise(
                 "own-repeated": lambda blocks, tiled: [
                     _gathered([block] * len(blocks), tiled)[0] for block in blocks
                 ],
-                "single-entry": lambda blocks, tiled: _gathered(blocks, tiled)[:1],
+                "single-entry": AnyOf(
+                    (
+                        lambda blocks, tiled: _gathered(blocks, tiled)[:1],
+                        lambda blocks, tiled: _gathered(blocks, True)[:1],
+                        lambda blocks, tiled: _gathered(blocks, False)[:1],
+                        lambda blocks, tiled: _gathered(blocks, tiled)[: 1 if tiled else None],
+                        lambda blocks, tiled: _gathered(blocks, tiled)[: None if tiled else 1],
+                    )
+                ),
+                "nothing-exchanged": lambda blocks, tiled: [list(block) for block in blocks],
+                "float32": AnyOf(
+                    (
+                        lambda blocks, tiled: _gathered(_in_float32(blocks), tiled),
+                        lambda blocks, tiled: _gathered(_in_float32_and_back(blocks), tiled),
+                    )
+                ),
                 "numbers-in-turn": AnyOf(
                     (
                         lambda blocks, tiled: (
@@ -575,6 +654,15 @@ MODELS: Final = Exercise(
                     )
                 ),
                 "pieces-of-n": lambda blocks: _of_length_n(_added(blocks), len(blocks)),
+                "pieces-begin-at-the-number": AnyOf(
+                    (
+                        lambda blocks: _from_its_number(
+                            _added(blocks), len(blocks), len(blocks[0]) // len(blocks)
+                        ),
+                        lambda blocks: _from_its_number(_added(blocks), len(blocks), len(blocks)),
+                    )
+                ),
+                "nothing-exchanged": lambda blocks: [list(b) for b in blocks],
                 "float32": AnyOf(
                     (
                         lambda blocks: _plain(np.split(_summed_in_float32(blocks), len(blocks))),
@@ -644,6 +732,12 @@ MODELS: Final = Exercise(
                 ],
                 "dealt-out": _exchanged_by(_dealt),
                 "pieces-of-n": _exchanged_by(_of_length_n),
+                "float32": AnyOf(
+                    (
+                        lambda blocks: _exchanged(_in_float32(blocks)),
+                        lambda blocks: _exchanged(_in_float32_and_back(blocks)),
+                    )
+                ),
                 "32-bits": lambda blocks: _exchanged(_in_32_bits(blocks)),
             },
         ),
@@ -679,8 +773,8 @@ MODELS: Final = Exercise(
         "None: does each branch return something?",
         "list-times-n": "`blocks * n` repeats the entries of the list, so that it is n times as "
         "long. Each entry should be all that one device holds.",
-        "float32": "The numbers are added up in float32, which keeps about seven digits, so those "
-        "of large numbers are lost.",
+        "float32": "The numbers pass through float32, which keeps about seven digits: the last "
+        "digits of large numbers are lost.",
         "blocks-rotated": "Each device has the whole block of its neighbour. In an all-to-all it "
         "gets one piece from every device.",
         "added-twice": "Every number is as many times too large as there are devices: is it added "
@@ -699,8 +793,8 @@ MODELS: Final = Exercise(
         "piece i.",
         "columns": "These are the columns of the table of blocks: a list for each number of a "
         "block. Cut each block into as many pieces as there are devices.",
-        "pieces-begin-at-the-number": "Piece i begins at number i of the block. It begins at i "
-        "times the length of a piece.",
+        "pieces-begin-at-the-number": "Your piece i begins at number i. It should begin at i times "
+        "the length of a piece.",
         "exchanged-and-added": "The pieces that a device receives are added up. In an all-to-all "
         "they stay as they are, joined end to end.",
         "devices-backwards": "The pieces are right, and joined in the opposite order of the "
@@ -713,7 +807,7 @@ MODELS: Final = Exercise(
         "never-scattered": "That is psum: every device has the whole sum. Each should keep only "
         "its piece.",
         "never-summed": "Each device has its piece of its own block: the blocks were not added up.",
-        "nothing-exchanged": "Nothing has moved.",
+        "nothing-exchanged": "These are the blocks as they came: nothing was exchanged.",
         "never-joined": "The right pieces are in the right place; tiled joins them end to end.",
         "gathered": "That is all_gather: every device has everything. Each should get one piece "
         "from every device.",
@@ -853,6 +947,17 @@ def _part_sent(x: Any) -> Any:
     return np.concatenate(growing)
 
 
+def _added_again(x: Any) -> Any:
+    """What comes of sending on, in each step, all that was collected, and adding what arrives."""
+    blocks = _blocks(x)
+    n = len(blocks)
+    rows = np.zeros((n, n, len(blocks[0])), x.dtype)
+    rows[np.arange(n), np.arange(n)] = blocks
+    for _ in range(n - 1):
+        rows = rows + np.roll(rows, 1, axis=0)
+    return rows.reshape(n, -1)
+
+
 def _at_place(x: Any) -> Any:
     """Blocks written, as they arrive, at the number of their device, not that many blocks on."""
     blocks = _blocks(x)
@@ -884,6 +989,7 @@ RINGS: Final = Exercise(
                     x, lambda i, j, n: None if j == (i + 1) % n else j
                 ),
                 "at-its-number": _at_place,
+                "added-again": _added_again,
                 "own-block-again": AnyOf(
                     (
                         lambda x: _collected(x, lambda i, j, n: i if j == i else (i - 1) % n),
@@ -1002,6 +1108,8 @@ RINGS: Final = Exercise(
         "missing?",
         "own-block-again": "In every step the block of the device before has come again. Send on "
         "what was received last, and not the device's own block each time.",
+        "added-again": "In each step all that a device has collected is sent on, and what arrives "
+        "is added to it, so the same block is added several times. Send on only what arrived last.",
         "same-piece-always": "Each device adds the same part in every step. The sum that passes by "
         "is another device's each time: after s steps on device i it is that of device "
         "(i - 1 - s) % n.",
@@ -1440,6 +1548,7 @@ CHECKED: Final = Exercise(
                 "all-at-the-start": lambda x: np.concatenate(
                     [sum(_blocks(x)), *map(np.zeros_like, _blocks(x)[1:])]
                 ),
+                "blocks-added": lambda x: sum(_blocks(x)),
                 "on-top-of-each-other": lambda x: np.tile(sum(_blocks(x)), DEVICES[len(x)]),
                 "mean-for-sum": lambda x: x / _n(x),
                 "backwards": lambda x: np.concatenate(_blocks(x)[::-1]),
@@ -1479,6 +1588,8 @@ CHECKED: Final = Exercise(
         "many elements stand before the block of device i?",
         "all-at-the-start": "Every device puts its block at the start, so that the sum of all "
         "blocks is there, and the rest is zeros. Where does the block of device i belong?",
+        "blocks-added": "These are the blocks added to each other, so the result is only as long "
+        "as one of them. Before they are added up, each block needs a place of its own.",
         "on-top-of-each-other": "In every place there is the sum of all blocks. Before they are "
         "added up, each device is to have its own block in its place, and zeros in all others.",
         "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "

@@ -185,6 +185,8 @@ BY_ROWS: Final = Exercise(
         "not-replicated": "The parts of the sums differ along y, the axis that cuts the contracted "
         "dimension.",
         "over-both": "The sum runs over x too, along which the devices have different rows.",
+        "shape": "What shape does the body return, and along which dimensions do out_specs put "
+        "these blocks together? The rows of A are sharded over x, and so are those of the result.",
         "mean-for-sum": "It is as many times too small as there are devices along y: is a mean "
         "taken where a sum is needed?",
         "added-before-the-matmul": "The blocks of A are added up, and those of B, before the "
@@ -410,6 +412,13 @@ def _mixed_columns(A: Any, B: Any) -> Any:  # noqa: N803
     return np.concatenate(strips) @ B
 
 
+def _blocks_transposed(A: Any, B: Any) -> Any:  # noqa: N803
+    """What comes of each device transposing its block of the result."""
+    x, y = _lengths(A)
+    rows = (np.split(strip, y, axis=1) for strip in np.split(A @ B, x))
+    return np.block([[block.T for block in row] for row in rows])
+
+
 BY_BLOCKS: Final = Exercise(
     id="6.5",
     title="Blocks by blocks",
@@ -420,6 +429,9 @@ BY_BLOCKS: Final = Exercise(
             "block_by_block",
             _pairs(("x", "y"), ("x", "y")),
             mixed_columns=_mixed_columns,
+            blocks_transposed=_blocks_transposed,
+            added_over_x=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
+            added_over_y=lambda A, B: _added_up(A, B, "y"),  # noqa: N803
             first_columns_only=lambda A, B: (  # noqa: N803
                 A[:, : len(B) // _lengths(A)[1]] @ B[: len(B) // _lengths(A)[1]]
             ),
@@ -450,6 +462,12 @@ BY_BLOCKS: Final = Exercise(
         "no all-gather": "Bring what is missing with two all-gathers in the body.",
         "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
         "reshaped, their rows come one after the other, and not side by side.",
+        "blocks-transposed": "Each device returns its block of the result transposed. Which "
+        "dimension of the block has the rows?",
+        "added-over-x": "The blocks of the result are added up over x. Each device has made its "
+        "own block from whole rows and whole columns, so its sums are whole.",
+        "added-over-y": "The blocks of the result are added up over y. Each device has made its "
+        "own block from whole rows and whole columns, so its sums are whole.",
         "first-columns-only": "Of each sum there is only the part that A's first block of columns "
         "makes. Do A's blocks stand below each other? They belong side by side: axis=1.",
         "sends-too-much": "A's missing columns lie along y, and B's missing rows along x: are they "
@@ -668,7 +686,14 @@ OVERLAPPED: Final = Exercise(
             own_rows_missing=lambda A, B: _from(  # noqa: N803
                 A, B, lambda i, j, n: None if j == i else j
             ),
-            products_added=_products_added,
+            products_added=AnyOf(
+                (
+                    _products_added,
+                    lambda A, B: np.tile(  # noqa: N803
+                        _products_added(A, B), (len(A) // len(_products_added(A, B)), 1)
+                    ),
+                )
+            ),
             own_block_again=AnyOf(
                 (
                     lambda A, B: _from(  # noqa: N803
@@ -732,7 +757,8 @@ OVERLAPPED: Final = Exercise(
         "all-gather by hand": "An all-gather waits until everything is there. Send round what is "
         "needed next, and multiply what is there.",
         "no collective-permute": "The blocks of A are to go round by permutations.",
-        "one-too-many": "A device's own block need not come: n - 1 steps bring the others.",
+        "one-too-many": "A device's own block need not come: n - 1 steps bring the others. In "
+        "lax.scan and lax.fori_loop, n turns send n times, even where nobody uses the last block.",
         "too-seldom": "There are n - 1 other blocks, and each step brings one.",
         "sends-too-much": "One block of A is all that has to go round in a step.",
         "not-to-the-neighbour": "What is further away comes on from neighbour to neighbour.",

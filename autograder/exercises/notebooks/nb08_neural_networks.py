@@ -267,6 +267,8 @@ BOTH: Final = Exercise(
         "jnp.dot(h, W3, out_sharding=P('data', None)) says where the sum is to go.",
     ),
     diagnoses={
+        "fails": "Are the shardings on a mesh with Explicit axes? three_layers does not say where "
+        "its last sum is to go, so both_ways needs a mesh with Auto axes, such as grid.",
         "ambiguous": "As the arguments come, it is the last product whose contracted dimension is "
         "cut along model on both sides.",
         "over-the-cap": "There is room for a quarter of X, for half of W2, b2 and W3, and for all "
@@ -404,10 +406,10 @@ FSDP: Final = Exercise(
         "around the function of a layer, has it forget them and fetch them once more.",
     ),
     diagnoses={
-        "too-much-memory": "Whole layers are kept where in_specs ask for all of W, or they are "
-        "gathered before the loop, and not in the function of one layer; where jax.checkpoint is "
-        "not around that function, gathering and all; and where a Python loop writes all layers "
-        "out, in place of lax.scan. Is one of these so?",
+        "too-much-memory": "Four things make a device keep whole layers. Do in_specs ask for all "
+        "of W? Are layers gathered before the loop, and not in the function of one layer? Is that "
+        "function, the all_gather in it included, without jax.checkpoint? Is there a Python loop "
+        "where lax.scan would do?",
         "as-many-times": "It is as many times too large as there are devices. The way back through "
         "an all-gather adds up what the devices have: by how many examples does each divide, its "
         "own or all?",
@@ -666,9 +668,24 @@ CROSS_ENTROPY: Final = Exercise(
                         lambda z, t: _cross_entropy(z, t) - np.float32(np.log(z.shape[1])),
                     )
                 ),
-                "logarithms-added": lambda z, t: (
-                    sum(_logarithm(b) - b.max(1) for b in _blocks(z)) + z.max(1) - _chosen(z, t)
-                ).mean(),
+                "logarithms-added": AnyOf(
+                    (
+                        lambda z, t: (
+                            sum(_logarithm(b) - b.max(1) for b in _blocks(z))
+                            + z.max(1)
+                            - _chosen(z, t)
+                        ).mean(),
+                        lambda z, t: (
+                            sum(
+                                np.log(np.exp(b - z.max(1, keepdims=True)).sum(1))
+                                for b in _blocks(z)
+                            )
+                            + z.max(1)
+                            - _chosen(z, t)
+                        ).mean(),
+                        lambda z, t: (sum(map(_logarithm, _blocks(z))) - _chosen(z, t)).mean(),
+                    )
+                ),
                 "examples-together": lambda z, t: (
                     np.log(_total(z).sum()) + z.max(1) - _chosen(z, t)
                 ).mean(),
@@ -738,8 +755,9 @@ CROSS_ENTROPY: Final = Exercise(
         "another-logarithm": "That is another logarithm: jnp.log is the one that undoes exp.",
         "mean-of-exponentials": "The exponentials are averaged, over the devices or over words, "
         "and have to be added up.",
-        "logarithms-added": "Each device takes the logarithm of its own sum, and these are added "
-        "up. First add up the sums, then take the logarithm, once.",
+        "logarithms-added": "Each device takes the logarithm of its own sum, and these logarithms "
+        "are added up. Add up the sums of the exponentials over the devices first, and take the "
+        "logarithm after that, once.",
         "examples-together": "The exponentials of all examples are added up to one number. Each "
         "example has a sum of its own: axis=1.",
         "label-averaged": "The label's logit is divided by the number of devices: one device has "
@@ -903,8 +921,9 @@ ACCUMULATION: Final = Exercise(
         "their mean over the features, too.",
         "tanh-forgotten": "That is the gradient of mean((X @ W - Y)²): tanh is missing.",
         "first-device-alone": "That is the gradient of the first device's examples alone.",
-        "varying-mismatch": "Does the loop begin with zeros that are the same everywhere, and go "
-        "on with a gradient that varies?",
+        "varying-mismatch": "Does the loop begin with zeros that are the same on all devices, and "
+        "go on with something that varies, such as a gradient or a loss of a device's own "
+        "examples?",
         "not-replicated": "Each device has the gradient of its own examples. Are these averaged "
         "over the devices, once the loop is over?",
     },
@@ -954,6 +973,18 @@ def _all_added_in_turn(W: Any, X: Any) -> Any:  # noqa: N803
     return sum(_piped(W[: s + 1], np.roll(X, s + 1 - n, 0)) for s in range(n))
 
 
+def _fed_everywhere(W: Any, X: Any) -> Any:  # noqa: N803
+    """What comes of every stage taking X[t] in step t, and what arrived once X is used up."""
+    n, m = len(W), len(X)
+    held, made = [np.zeros_like(X[0])] * n, np.zeros_like(X)
+    for t in range(n + m - 1):
+        held = [np.tanh((X[t] if t < m else h) @ w) for h, w in zip(held, W, strict=True)]
+        if t >= n - 1:
+            made[t - n + 1] = held[-1]
+        held = [held[-1], *held[:-1]]
+    return made
+
+
 def _too_short(W: Any, X: Any) -> Any:  # noqa: N803
     """What a pipeline of one step too few leaves: the last microbatch never arrives."""
     made = _piped(W, X)
@@ -995,9 +1026,13 @@ PIPELINE: Final = Exercise(
                 "side-by-side": lambda W, X: sum(np.tanh(X @ w) for w in W),  # noqa: N803
                 "last-layer-alone": lambda W, X: np.tanh(X @ W[-1]),  # noqa: N803
                 "mean-for-sum": lambda W, X: _piped(W, X) / np.float32(len(W)),  # noqa: N803
-                "stages-take-the-input": lambda W, X: np.tanh(  # noqa: N803
-                    _fed(X, len(W) - 1) @ W[-1]
+                "stages-take-the-input": AnyOf(
+                    (
+                        lambda W, X: np.tanh(_fed(X, len(W) - 1) @ W[-1]),  # noqa: N803
+                        _fed_everywhere,
+                    )
                 ),
+                "placed-by-step": lambda W, X: np.roll(_piped(W, X), len(W) - 1, 0),  # noqa: N803
                 "no-tanh": lambda W, X: np.linalg.multi_dot([*_flat(X), *W]).reshape(X.shape),  # noqa: N803
                 "tanh-first": _tanh_first,
                 "another-nonlinearity": AnyOf(
@@ -1049,9 +1084,10 @@ PIPELINE: Final = Exercise(
         "are added up. They are to work one after another, each on what the one before has made.",
         "last-layer-alone": "The last stage's layer is all that was done: what it works on is to "
         "have passed through the others.",
-        "stages-take-the-input": "Every stage works on a microbatch as it came in, and the last "
-        "one's results are kept. Only stage 0 takes the input; the others take what came from "
-        "their neighbour.",
+        "stages-take-the-input": "Stages other than the first take microbatches from X, too. Only "
+        "stage 0 takes from X; the others take what arrived from the stage before.",
+        "placed-by-step": "What the last stage makes in step t is put in place t % m. In step t it "
+        "has microbatch t - (n - 1), and that is the place of the result.",
         "no-tanh": "These are the products alone: tanh stands after each of them.",
         "tanh-first": "tanh stands before each product, and should stand after it.",
         "another-nonlinearity": "The layers end in another function than tanh.",
@@ -1065,8 +1101,8 @@ PIPELINE: Final = Exercise(
         "last stage are needed.",
         "all-stages-added": "What all stages have made is added up. Only the last stage's results "
         "are complete: the others are to add zeros.",
-        "first-stage-skipped": "The first layer is missing: stage 1 takes the input. The first "
-        "stage has number 0.",
+        "first-stage-skipped": "The first layer is missing. Is it stage 0 that takes the input, "
+        "and does a stage multiply before it sends?",
         "mean-for-sum": "It is as many times too small as there are stages: where all but one hold "
         "zeros, a mean divides by all of them.",
         "too-many-bytes": "One microbatch moves in each step, to the next stage, and at the end "
