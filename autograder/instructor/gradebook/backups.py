@@ -114,6 +114,8 @@ def trouble_in(path: Path) -> str:
     """What is wrong with a gradebook's file, as the end of a sentence; empty where nothing is."""
     if not path.exists():
         return "is not there"
+    if path.is_dir():
+        return "is damaged: it is a folder"
     if not path.stat().st_size:
         return "is empty"
     wanted = {table.name for table in Base.metadata.sorted_tables}

@@ -18,10 +18,10 @@ from autograder.instructor.nbgrader_plugins.entering import (
     enter,
     enter_again,
     enter_failure,
-    enter_judged,
     transaction,
     withdraw_scores,
 )
+from autograder.instructor.nbgrader_plugins.entering_verdicts import enter_judged
 from autograder.instructor.nbgrader_plugins.judge_evidence import (
     JudgeEvidence,
     NotGradedError,

@@ -144,6 +144,8 @@ class CarefulAutograde(Autograde):
         is_partial = self.coursedir.notebook_id != "*"
         submission = submission_in(folder, student, assignment, there, self.coursedir.ignore)
         submission = dataclasses.replace(submission, is_partial=is_partial)
+        if submission.not_taken:
+            self.log.warning("%s, %s: %s", student, assignment, submission.not_taken)
         outcome = grade(submission, facts, parent=self)
         if outcome.record.state is not State.GRADED:
             enter_failure(self.course, student, assignment, outcome, basis)

@@ -93,7 +93,7 @@ def grade(
 
 def failed(error: BaseException, is_final: bool = False) -> Outcome:
     """The outcome of a submission that could not be graded, for no fault of what was handed in."""
-    said = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+    said = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     details = "".join(traceback.format_exception(error))
     return Outcome(
         Record(State.FAILED, f"grading failed. {said}"), details=details, is_final=is_final

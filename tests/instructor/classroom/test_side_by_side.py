@@ -150,7 +150,10 @@ def test_a_scheduler_that_is_lost_is_our_failure_for_all_that_are_left(monkeypat
 
 def test_an_error_in_dask_is_one_submissions_failure(monkeypatch):
     found, _ = of(monkeypatch, ModuleNotFoundError("No module named 'autograder'"), GOOD, GOOD)
-    assert "grading failed. ModuleNotFoundError: No module named 'autograder'" in found["ann"].why
+    assert (
+        "grading failed. ModuleNotFoundError: No module named 'autograder'"
+        in found["ann"].record.why
+    )
     assert found["bob"] == found["cyd"] == GOOD
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 from nbgrader.api import Gradebook
-from nbgrader.preprocessors import AssignLatePenalties
 
 from autograder.devices import environment
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom.schedulers import on_this_machine
 from autograder.instructor.course import Course, stoppable
+from autograder.instructor.nbgrader_plugins import making
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, hand_in, plain_course
 from tests.instructor.room import Classroom
@@ -183,14 +183,14 @@ def tiny(tmp_path):
 
 def entering_is_stopped(monkeypatch, stop):
     """Have something done once a submission's scores are in the gradebook."""
-    preprocess, still = AssignLatePenalties.preprocess, [stop]
+    take_place, still = making.take_place, [stop]
 
-    def once(self, *about):
+    def once(graded):
         if still:
             still.pop()()
-        return preprocess(self, *about)
+        take_place(graded)
 
-    monkeypatch.setattr(AssignLatePenalties, "preprocess", once)
+    monkeypatch.setattr(making, "take_place", once)
 
 
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")

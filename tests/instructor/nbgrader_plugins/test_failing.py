@@ -125,6 +125,8 @@ def handed_in_to(root):
     room.forget_the_others()
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
     room.hand_in("ada", RIGHT)
+    config = room.root / "nbgrader_config.py"  # bubblewrap cannot start a Python below /tmp
+    config.write_text(config.read_text() + "\nc.Sandbox.required = False\n")
     return room
 
 
@@ -139,14 +141,14 @@ def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path):
     status, said = room.run("nbgrader", "autograde", ASSIGNMENT, "--create", python=python)
     assert status == 1
     assert "ZeroDivisionError: planted (autograder.layouts.differences, line" in said
-    assert set(room.scores()["ada"].values()) <= {None}
+    assert "ada" not in room.scores()
     assert not (room.root / "grading" / "autograded" / "ada" / ASSIGNMENT).exists()
 
     status, said = graded_by(python, room)
     assert status == 1
-    assert "ada, 01_sharding_basics: grading failed. autograder.instructor.nbgrader_plug" in said
+    assert "ada, 01_sharding_basics: grading failed. NotGradedError: exercise 1.1 could not" in said
     assert "exercise 1.1 could not be judged, by no fault of the answer: ZeroDivisionErr" in said
-    assert set(room.scores()["ada"].values()) <= {None}
+    assert "ada" not in room.scores()
     assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text(
         "utf-8-sig"
     )

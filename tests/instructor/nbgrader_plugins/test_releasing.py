@@ -54,7 +54,7 @@ FAILS = {
     is_interrupted: "Canceled",
     is_killed: "",
     has_a_broken_source: "Notebook does not appear to be JSON",
-    has_no_gradebook: "unable to open database file",
+    has_no_gradebook: "gradebook.db is damaged: it is a folder.",
 }
 
 
