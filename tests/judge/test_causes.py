@@ -92,6 +92,6 @@ def test_a_program_says_whether_it_is_by_hand_though_it_cannot_be_compiled(monke
 
     artifact = programs.export(lambda x: 2 * x, ARGUMENTS[0])
     monkeypatch.setattr(jax.stages.Lowered, "compile", refused)
-    with pytest.raises(ProgramError, match=r"RET_CHECK failure\\.$") as caught:
+    with pytest.raises(ProgramError, match=r"RET_CHECK failure\.$") as caught:
         programs.run(artifact, ARGUMENTS[0], [[np.zeros(16, np.float32)]])
     assert not caught.value.mapped
