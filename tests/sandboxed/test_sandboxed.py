@@ -24,6 +24,8 @@ from autograder.sandboxed import (
     Stream,
 )
 
+pytest.importorskip("IPython")  # which comes with the instructor's half
+
 
 @pytest.fixture
 def ask(tmp_path):
