@@ -289,6 +289,7 @@ PLANTINGS = [
     Planting("judge.judging", "asked", "1.1", strips),
     Planting("judge.judging_layouts", "judge_placement", "1.1", strips),
     Planting("judge.judging_requests", "judge_requests", "6.9", iterate),
+    Planting("judge.miscounted_words", "too_many_and_too_few", "1.7", unlike),
     Planting("judge.judging_results", "judge_prediction", "2.7", audit),
     Planting("judge.judging_times", "judge_time", "4.8", fast),
     Planting("judge.judging_values", "judge_values", "3.1", turned),
