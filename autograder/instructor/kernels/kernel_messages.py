@@ -58,12 +58,18 @@ class Allowance:
         self.evidence = 0
         self.too_large = set[int]()
 
-    def takes(self, message: Output, index: int) -> bool:
-        """Whether a message of a cell can be kept; where it can, it is counted."""
+    def takes(self, message: Output, index: int, times: int = 1) -> bool:
+        """Check whether a message of a cell can be kept; where it can, it is counted.
+
+        Args:
+            message: what the kernel says.
+            index: the cell's.
+            times: in how many outputs it is kept; an update changes all that have its name.
+        """
         size = _size(message)
         if is_evidence(message):
             return self._takes_evidence(size, index)
-        size = max(size, LEAST)
+        size = max(size, LEAST) * times
         taken = (
             self.said[index] + size <= self.cell
             and sum(self.said.values()) + size <= self.notebook
@@ -80,12 +86,13 @@ class Allowance:
 
 
 def _size(message: Output) -> int:
-    """How long a message is; its data is still JSON, so that nothing large is made of it."""
+    """Count all that is kept of a message; its data is still JSON, and nothing is made of it."""
     if isinstance(message, Stream):
         return len(message.text)
     if isinstance(message, Error):
         return sum(map(len, (message.ename, message.evalue, *message.traceback)))
-    return sum(len(kind) + len(bytes(data)) for kind, data in message.data.items())
+    name = "" if isinstance(message, Result) else message.name or ""
+    return len(name) + sum(len(kind) + len(bytes(data)) for kind, data in message.data.items())
 
 
 def is_evidence(message: Output) -> bool:
@@ -118,12 +125,14 @@ def error_output(error: Error) -> NotebookNode:
     )
 
 
-def output_of(message: Output, index: int, allowance: Allowance) -> NotebookNode | None:
+def output_of(
+    message: Output, index: int, allowance: Allowance, times: int = 1
+) -> NotebookNode | None:
     """The output that a message of a cell makes; None where it cannot be kept.
 
     Metadata is never kept: a picture's width goes into nbconvert's pages as it is.
     """
-    if not allowance.takes(message, index):
+    if not allowance.takes(message, index, times):
         return None
     match message:
         case Stream():

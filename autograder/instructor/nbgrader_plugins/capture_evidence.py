@@ -193,12 +193,15 @@ class CaptureEvidence(NbGraderPreprocessor):
         """Keep an output, or change those that were shown under its name."""
         if isinstance(message, Done | Ready):
             return
+        if isinstance(message, Update):
+            shown = self.shown.get(message.name, [])
+            update = output_of(message, index, self.allowance, len(shown)) if shown else None
+            if update is not None:
+                for each in shown:
+                    each.data = update.data
+            return
         output = output_of(message, index, self.allowance)
         if output is None:
-            return
-        if isinstance(message, Update):
-            for shown in self.shown[message.name]:
-                shown.data = output.data
             return
         if isinstance(message, Display) and message.name:
             self.shown[message.name].append(output)

@@ -96,3 +96,9 @@ def test_how_deep_is_found_without_going_there():
         deep = [deep]
     assert depth(deep) == DEEP + 1
     assert depth({"a": [1, {"b": 2}]}) == 3
+
+
+@pytest.mark.parametrize("kind", ["Display", "Update"])
+def test_the_name_of_what_is_shown_counts_too(kind):
+    assert keep(line(kind, data={"text/plain": "a"}, name="n" * 100)) is not None
+    assert keep(line(kind, data={"text/plain": "a"}, name="n" * 20_000)) is None

@@ -192,3 +192,22 @@ def test_the_time_of_a_cell_is_read_from_nbgraders_setting_too():
     assert CaptureEvidence(config=Config({"Execute": {"timeout": 7}})).timeout == 7
     assert CaptureEvidence(config=both).timeout == 9
     assert CaptureEvidence(config=Config({"Execute": {"timeout": 7}}), timeout=5).timeout == 5
+
+
+SHOWN_OFTEN = """
+from IPython.display import display, update_display
+for _ in range(200):
+    display("before", display_id="one")
+update_display("x" * {size}, display_id="one")
+"""
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(100, True), (200_000, False)])
+def test_an_update_counts_for_each_output_that_it_changes(tmp_path, size, is_taken):
+    """Else a cell of a megabyte could make a notebook of gigabytes."""
+    cell = nbformat.v4.new_code_cell(SHOWN_OFTEN.format(size=size))
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    CaptureEvidence().preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+    assert len(cell.outputs) == 200
+    assert all(("xxx" in o.data["text/plain"]) == is_taken for o in cell.outputs)
+    assert len(nbformat.writes(notebook)) < 2**20
