@@ -175,12 +175,13 @@ def _without_faults(verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def _with_verdicts(record: Record, verdicts: Sequence[Verdict]) -> Record:
-    """A record with other verdicts, each where the notebook has its exercise."""
+    """A record with other verdicts, each in the notebook that handed in its evidence."""
     new = {verdict.exercise: verdict for verdict in verdicts}
     notebooks = {}
     for name, found in record.notebooks.items():
         kept = found.verdicts_by_exercise()
-        kept |= {exercise: verdict for exercise, verdict in new.items() if exercise in kept}
+        judged = {case.exercise for case in found.cases()} & new.keys()
+        kept |= {exercise: new[exercise] for exercise in judged}
         notebooks[name] = replace(found, verdicts=encoded_verdicts(kept))
     return replace(record, notebooks=notebooks)
 

@@ -7,10 +7,12 @@ import pytest
 from rich.console import Console
 
 from autograder.evidence import Evidence, Unanswered, to_json
-from autograder.instructor.classroom import regrading
+from autograder.exercises import find
+from autograder.instructor.classroom import judging_again, regrading
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import GradedNotebook, Record, Records, State, record
 from autograder.instructor.walls import Case
+from autograder.judge import no_evidence
 
 ASSIGNMENT = "04_communication_cost"
 
@@ -69,3 +71,16 @@ def test_a_record_that_is_damaged_costs_nobody_else(course, monkeypatch, damage)
     )
     assert students == ["bob"]
     assert Records(course.records).get("cleo", ASSIGNMENT) is None
+
+
+def test_new_verdicts_are_kept_where_another_version_wrote_those_of_before():
+    exercise = find("4.8")
+    case = Case("4.8", to_json(Evidence("4.8", {"layout": Unanswered()})), 1)
+    evidence = msgspec.Raw(msgspec.json.encode((case,)))
+    before = GradedNotebook(verdicts=msgspec.Raw(b"[{}]"), evidence=evidence)
+    other = GradedNotebook()
+    record_of = Record(State.GRADED, notebooks={ASSIGNMENT: before, "other": other})
+    new = no_evidence(exercise, "no-evidence", "There is none.")
+    after = judging_again._with_verdicts(record_of, [new])
+    assert after.notebooks[ASSIGNMENT].verdicts_by_exercise() == {"4.8": new}
+    assert after.notebooks["other"].verdicts_by_exercise() == {}
