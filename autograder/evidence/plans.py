@@ -174,7 +174,7 @@ def give(plans: list[Plan]) -> None:
 
 
 def is_grading() -> bool:
-    """Whether this process is a kernel that grades."""
+    """Check whether this process is a kernel that grades."""
     return _given is not None
 
 

@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _of_the_disk(error: OSError | OperationalError) -> str:
-    """What is said where a disk is full, or may not be written to; empty where that is not it."""
+    """A sentence on a disk that is full or read-only; empty where the error is another one."""
     said = str(getattr(error, "orig", None) or error)
     number = error.errno if isinstance(error, OSError) else None
     if number not in DISK and not any(words in said for words in DISK_OF_SQLITE):

@@ -948,7 +948,7 @@ def _part_sent(x: Any) -> Any:
 
 
 def _added_again(x: Any) -> Any:
-    """What comes of sending on, in each step, all that was collected, and adding what arrives."""
+    """The result where each step sends on all that was collected, and adds what arrives."""
     blocks = _blocks(x)
     n = len(blocks)
     rows = np.zeros((n, n, len(blocks[0])), x.dtype)

@@ -413,7 +413,7 @@ def _mixed_columns(A: Any, B: Any) -> Any:  # noqa: N803
 
 
 def _blocks_transposed(A: Any, B: Any) -> Any:  # noqa: N803
-    """What comes of each device transposing its block of the result."""
+    """The result where each device transposes its block."""
     x, y = _lengths(A)
     rows = (np.split(strip, y, axis=1) for strip in np.split(A @ B, x))
     return np.block([[block.T for block in row] for row in rows])

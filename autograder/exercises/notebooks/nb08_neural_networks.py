@@ -335,8 +335,8 @@ def _of_own_examples(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
 
 
 TIMES: Final = ("devices", "once", "share")
-"""Whether the devices' rows are added up where each device divides by its own number of examples,
-added up where each divides by the number of all, or averaged in the second case."""
+"""Ways to combine the devices' rows: a sum where each device divides by its own number of examples,
+a sum where each divides by the number of all, and the mean of the latter."""
 
 
 def _of_blocks_mixed(W: Any, X: Any, Y: Any, times: str) -> Any:  # noqa: N803
@@ -974,7 +974,7 @@ def _all_added_in_turn(W: Any, X: Any) -> Any:  # noqa: N803
 
 
 def _fed_everywhere(W: Any, X: Any) -> Any:  # noqa: N803
-    """What comes of every stage taking X[t] in step t, and what arrived once X is used up."""
+    """The result where every stage takes X[t] in step t, and what arrived once X is used up."""
     n, m = len(W), len(X)
     held, made = [np.zeros_like(X[0])] * n, np.zeros_like(X)
     for t in range(n + m - 1):

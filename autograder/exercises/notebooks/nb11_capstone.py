@@ -48,7 +48,7 @@ def mlp(x: Any, up: Any, down: Any) -> Any:
 
 
 def loss(params: list[Layer], x: Any, y: Any, without: str = "") -> Any:
-    """How far the model is off, on average over all tokens.
+    """The mean loss over all tokens.
 
     Args:
         params: the weights of each layer.

@@ -150,7 +150,7 @@ class Trial:
 
 
 def _scores(record: Record, notebooks: Iterable[Any]) -> Iterator[tuple[str, tuple[float, float]]]:
-    """What each cell has earned that nobody needs to look at, and its points."""
+    """Scores and points of the cells that are graded by running them, by name."""
     found = {
         name: score for each in record.notebooks.values() for name, score in each.scores.items()
     }

@@ -81,7 +81,7 @@ def enter_what_is_missing(course: Course, console: Console) -> None:
             is_later = made_again is not None and (
                 record.since is None or record.since > made_again
             )
-            enter_again(gradebook, times, course, student, assignment, is_later)
+            enter_again(gradebook, times, student, assignment, record, is_later)
             entered += 1
     marker.unlink(missing_ok=True)
     if entered:

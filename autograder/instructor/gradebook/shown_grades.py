@@ -64,16 +64,7 @@ def shown_grades(
         (Grade, (*SCORES, *TIMES, *DUE, *NAME)),
         (Comment, COMMENTS),
     ):
-        wanted: Any = (
-            select(SubmittedAssignment.student_id, BaseCell.name, *columns)
-            .select_from(kind)
-            .join(BaseCell, kind.cell_id == BaseCell.id)
-            .join(SubmittedNotebook, kind.notebook_id == SubmittedNotebook.id)
-            .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-            .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
-            .join(Student, SubmittedAssignment.student_id == Student.id)
-            .where(Assignment.name == assignment)
-        )
+        wanted = _of_cells(kind, assignment, *columns)
         if student != ANYBODY:
             wanted = wanted.where(SubmittedAssignment.student_id == student)
         for whose, *row in gradebook.db.execute(wanted):
@@ -90,21 +81,27 @@ def shown_grades(
 def auto_scores(
     gradebook: Gradebook, assignment: str
 ) -> Mapping[str, Mapping[tuple[str, str], float | None]]:
-    """What running each student's notebooks has earned, by notebook and graded cell."""
-    wanted: Any = (
-        select(SubmittedAssignment.student_id, Notebook.name, BaseCell.name, Grade.auto_score)
-        .select_from(Grade)
-        .join(BaseCell, Grade.cell_id == BaseCell.id)
-        .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
+    """The scores that running each student's notebooks gave, by notebook and graded cell."""
+    found: dict[str, dict[tuple[str, str], float | None]] = {}
+    wanted = _of_cells(Grade, assignment, Notebook.name, Grade.auto_score)
+    for student, cell, notebook, score in gradebook.db.execute(wanted):
+        found.setdefault(student, {})[notebook, cell] = score
+    return found
+
+
+def _of_cells(kind: Any, assignment: str, *columns: Any) -> Any:
+    """A query of all grades, or all comments, of an assignment: student, cell, and some columns."""
+    return (
+        select(SubmittedAssignment.student_id, BaseCell.name, *columns)
+        .select_from(kind)
+        .join(BaseCell, kind.cell_id == BaseCell.id)
+        .join(SubmittedNotebook, kind.notebook_id == SubmittedNotebook.id)
         .join(Notebook, SubmittedNotebook.notebook_id == Notebook.id)
         .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
         .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
+        .join(Student, SubmittedAssignment.student_id == Student.id)
         .where(Assignment.name == assignment)
     )
-    found: dict[str, dict[tuple[str, str], float | None]] = {}
-    for student, notebook, cell, score in gradebook.db.execute(wanted):
-        found.setdefault(student, {})[notebook, cell] = score
-    return found
 
 
 def _digest(rows: list[list[Any]]) -> str:

@@ -103,22 +103,19 @@ def enter_failure(
 
 
 def enter_again(
-    gradebook: Gradebook, times: Times, course: Course, student: str, assignment: str, ask: bool
+    gradebook: Gradebook, times: Times, student: str, assignment: str, record: Record, ask: bool
 ) -> None:
     """Have the gradebook say what a record says, of which nothing has changed since.
 
     Args:
         gradebook: where; it is for the caller to commit.
         times: when things were due, and handed in.
-        course: whose record it is.
         student: who handed it in.
         assignment: what they handed in.
+        record: of a grade.
         ask: whether what was given by hand may have been given for something else.
     """
-    record = Records(course.records).get(student, assignment)
-    if record is None or record.state is not State.GRADED:
-        return
-    folder = course.autograded / student / assignment
+    folder = times.course.autograded / student / assignment
     cells = {name: (there := _cells(folder, name), there) for name in record.notebooks}
     enter_scores(gradebook, times, student, assignment, record, cells, ask)
 
