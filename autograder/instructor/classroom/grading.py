@@ -40,8 +40,7 @@ HERE: Final = Workers()
 UNRELEASED: Final = "nothing of it is graded until its notebook can be released; see below."
 
 NOT_AGAIN: Final = (
-    "This was so when it was last tried, and nothing has changed since, so it was not tried again. "
-    "AGAIN=1 does so."
+    "Nothing has changed since, so it was not tried again: make grade AGAIN=1 STUDENT=… tries it."
 )
 """What is said of a submission that could not be graded, and would not be now."""
 

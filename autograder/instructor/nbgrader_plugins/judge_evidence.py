@@ -142,7 +142,7 @@ def _refuse_to_guess(exercise: Exercise, cell: Any, verdict: Verdict | None) -> 
 
 
 def _forget_evidence(cell: Any) -> None:
-    """Take what was published from a cell's outputs: it is judged, and kept beside the notebook."""
+    """Take what was published from a cell's outputs: it is judged, and in the record."""
     if cell.cell_type == "code":
         cell.outputs = [o for o in cell.outputs if evidence.MIME not in o.get("data", {})]
 

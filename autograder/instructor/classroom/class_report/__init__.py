@@ -1,6 +1,6 @@
 """The report on a class: one page that an instructor opens, prints, and shows to others.
 
-In: how a class stands, its roster, and the verdicts that are kept beside graded notebooks. Out:
+In: how a class stands, its roster, and the records of what was graded. Out:
 `grading/report/index.html`, one file that has no scripts and asks for nothing elsewhere. No code
 that was handed in is run for it, or taken apart.
 """
