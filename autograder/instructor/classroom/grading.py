@@ -157,7 +157,7 @@ def _grade_all(
             return found
         why = "" if again else bases.failed_before(student, assignment)
         if why:
-            return Failure(student, assignment, f"{why} {NOT_AGAIN}", theirs=False)
+            return Failure(student, assignment, f"{why.rstrip('. ')}. {NOT_AGAIN}", theirs=False)
         why = refusal(assignment)
         if why:
             ours = Failure(student, assignment, why, theirs=False)

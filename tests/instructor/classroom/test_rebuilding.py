@@ -180,7 +180,9 @@ def test_what_failed_is_not_tried_again_unasked_and_keeps_no_old_score(graded, m
     assert entered(graded)["ann"] == (None, 1.5, True, "Well done.")
     status, said = make("grade")
     assert (status, tried) == (1, ["ann"])
-    assert "ZeroDivisionError: planted Nothing has changed since, so it was not tried again" in said
+    assert (
+        "ZeroDivisionError: planted. Nothing has changed since, so it was not tried again" in said
+    )
     assert "ann,tiny,failed,," in (graded / "grading" / "grades.csv").read_text("utf-8-sig")
     make("grade", "--again", "--student", "ann")
     assert tried == ["ann", "ann"]
