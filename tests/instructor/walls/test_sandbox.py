@@ -193,7 +193,7 @@ ATTACKS = {
     "oversized_evidence": """
         from IPython.display import display
         display({{"application/vnd.shardlings.evidence+json":
-                 {{"exercise": "1.2", "answers": {{"blocks": "x" * 30_000_000}}}}}}, raw=True)
+                 {{"exercise": "1.2", "answers": {{"blocks": "x" * 12_000_000}}}}}}, raw=True)
     """,
     "deep_evidence": """
         from IPython.display import display
@@ -216,7 +216,7 @@ DEADLY = {
     """,
     "drags": """
         import time
-        get_ipython().events.register("pre_run_cell", lambda *_: time.sleep(5))
+        get_ipython().events.register("pre_run_cell", lambda *_: time.sleep(15))
     """,
     "fork_bomb": """
         while True:

@@ -88,7 +88,7 @@ SURVIVES = {
         print([p for p in opened if p.startswith("/") and not p.startswith(own)])
     """,
     "raises_a_long_error": """
-        raise ValueError("x" * 10_000_000)
+        raise ValueError("x" * 3_000_000)
     """,
     "says_what_cannot_be_kept": """
         say("Display", data={"text/plain": "x"}, name=[1])
