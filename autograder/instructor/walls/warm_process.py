@@ -31,9 +31,11 @@ MAX_SERVERS: Final = 4
 START_SECONDS: Final = 120
 """Time for a server to import everything and enter a sandbox, on a busy machine."""
 
+END_SECONDS: Final = 1
+"""Time for a server without tasks to end by itself."""
+
 MAX_OUTPUT_BYTES: Final = 2**26
 """The most that is read of a task's output."""
-
 
 CREDENTIALS_BYTES: Final = socket.CMSG_SPACE(12) if hasattr(socket, "CMSG_SPACE") else 0
 """Room for the number of a process, of its user and of its group, which Linux sends along."""
@@ -245,12 +247,17 @@ class _Servers:
         server.close()
 
     def close(self) -> None:
-        """End all servers."""
+        """End all servers, also those that are at work."""
         with self.lock:
-            for server in filter(None, self.kept.values()):
-                server.process.kill()
-                server.process.wait()
+            servers = list(filter(None, self.kept.values()))
+            for server in servers:
                 server.control.close()
+            for server in servers:
+                try:
+                    server.process.wait(END_SECONDS)
+                except subprocess.TimeoutExpired:
+                    server.process.kill()
+                    server.process.wait()
             self.kept.clear()
 
 

@@ -216,7 +216,7 @@ DEADLY = {
     """,
     "drags": """
         import time
-        get_ipython().events.register("pre_run_cell", lambda *_: time.sleep(15))
+        get_ipython().events.register("pre_run_cell", lambda *_: time.sleep(7))
     """,
     "fork_bomb": """
         while True:
@@ -236,10 +236,10 @@ WHY = {
     "fork_bomb": "it started more than 48 processes",
 }
 
-# On a slow machine a kernel takes ten seconds to start, a cell has its eight, and it is waited ten
-# more for it to heed an interrupt: forty is more than that, and less than dragging through all.
+# A cell has ten seconds, and ten more to heed an interrupt: less than forty. Who drags takes seven in
+# each of the seven cells before the first check: more than forty, and never more than a cell has.
 LIMITS = """
-c.Execute.timeout = 8
+c.Execute.timeout = 10
 c.Sandbox.seconds = 40
 c.Sandbox.processes = 48
 c.CaptureEvidence.cell_output = 200_000
