@@ -236,8 +236,8 @@ WHY = {
     "fork_bomb": "it started more than 48 processes",
 }
 
-# A cell has ten seconds, and ten more to heed an interrupt: less than forty. Who drags takes seven in
-# each of the seven cells before the first check: more than forty, and never more than a cell has.
+# A cell has ten seconds, and ten more to heed an interrupt: less than forty. Who drags takes seven
+# in each of the seven cells before the first check: more than forty, and never what a cell has.
 LIMITS = """
 c.Execute.timeout = 10
 c.Sandbox.seconds = 40
