@@ -6,6 +6,8 @@ knows nothing of exercises, and the process that grades believes nothing that a 
 
 from autograder.sandboxed.fork_server import MAX_MESSAGE_BYTES, Ended, Setting, serve
 from autograder.sandboxed.messages import (
+    LINES,
+    LONG,
     Begin,
     Display,
     Done,
@@ -21,6 +23,8 @@ from autograder.sandboxed.messages import (
 )
 
 __all__ = [
+    "LINES",
+    "LONG",
     "MAX_MESSAGE_BYTES",
     "Begin",
     "Display",

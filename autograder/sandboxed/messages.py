@@ -10,6 +10,10 @@ MimeBundle = dict[str, msgspec.Raw]
 """Data by its MIME type. It stays JSON until its size is known to be within limits."""
 
 
+LONG, LINES = 2**12, 100
+"""The most characters of a line of an error, and the most lines."""
+
+
 class Begin(msgspec.Struct, frozen=True, tag=True):
     """The first request.
 

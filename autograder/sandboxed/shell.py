@@ -19,7 +19,16 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import CBool, Type
 from traitlets.config import Config
 
-from autograder.sandboxed.messages import Display, Error, Message, MimeBundle, Result, Update
+from autograder.sandboxed.messages import (
+    LINES,
+    LONG,
+    Display,
+    Error,
+    Message,
+    MimeBundle,
+    Result,
+    Update,
+)
 from autograder.sandboxed.printed import Channel, spell
 
 VARIABLES: Final = {
@@ -173,13 +182,17 @@ def run_cell(
 
 
 def error_of(kind: Any, error: Any, traceback: Any) -> Error:
-    """An error as a notebook shows it; its class may be the learner's own, and in error itself."""
+    """An error as a notebook shows it, and not at greater length than a page does.
+
+    Its class may be the learner's own, and in error itself.
+    """
     try:
         says = spell(error)
     except Exception:
         says = ""
     name = spell(getattr(kind, "__name__", kind))
-    return Error(name, says, [spell(line) for line in traceback or ()])
+    lines = list(traceback or ())[-LINES:]
+    return Error(name[:LONG], says[:LONG], [spell(line)[:LONG] for line in lines])
 
 
 def mime_bundle(data: Mapping[str, Any]) -> MimeBundle | None:

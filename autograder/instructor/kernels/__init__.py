@@ -7,6 +7,7 @@ was killed where it was. What no system call limits is looked at here, four time
 from autograder.instructor.kernels.kernel import Kernel, KernelDiedError
 from autograder.instructor.kernels.kernel_messages import (
     Allowance,
+    TooLarge,
     error_output,
     output_of,
     read_message,
@@ -23,6 +24,7 @@ __all__ = [
     "Kernel",
     "KernelDiedError",
     "NotObservedError",
+    "TooLarge",
     "error_output",
     "furnish",
     "is_observed",

@@ -16,7 +16,7 @@ import msgspec
 
 from autograder import devices
 from autograder.evidence import Plan
-from autograder.instructor.kernels.kernel_messages import MESSAGE, read_message
+from autograder.instructor.kernels.kernel_messages import Lines, TooLarge, read_message
 from autograder.instructor.kernels.kernel_package import kernel_packages
 from autograder.instructor.kernels.limit_watch import EVERY, ProcessFamily, Watch
 from autograder.instructor.walls import (
@@ -59,7 +59,7 @@ class Kernel:
     """
 
     def __init__(self, sandbox: Sandbox, plans: Sequence[Plan], folder: Path | None) -> None:
-        self._lines, self._begun, self._size = deque[bytes](), list[bytes](), 0
+        self._lines, self._waiting = Lines(), deque[bytes | None]()
         files = _files_in(folder) if works() and folder is not None else []
         self._first = Begin(list(plans), files)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is open until the kernel is ready
@@ -120,14 +120,15 @@ class Kernel:
         """Have it interrupt the cell that runs."""
         self._send(Interrupt())
 
-    def hear(self) -> Message | None:
+    def hear(self) -> Message | TooLarge | None:
         """Its next message; None where there is none for a moment.
 
         Raises:
-            KernelDiedError: it has ended, or says too much at once.
+            KernelDiedError: it has ended.
         """
-        line = self._next_line()
-        return read_message(line) if line else None
+        if not self._waiting:
+            self._waiting.extend(self._lines.feed(self._read()))
+        return read_message(self._waiting.popleft()) if self._waiting else None
 
     def _send(self, request: Request) -> None:
         try:
@@ -136,34 +137,20 @@ class Kernel:
         except OSError as error:
             raise KernelDiedError from error
 
-    def _next_line(self) -> bytes | None:
-        if not self._lines:
-            self._read()
-        return self._lines.popleft() if self._lines else None
-
-    def _read(self) -> None:
+    def _read(self) -> bytes:
+        """What it has sent since; nothing where it sends nothing for a moment."""
         try:
             self._socket.settimeout(EVERY)
             read = self._socket.recv(MOST_READ)
         except TimeoutError:
             if self.process.poll() is not None:
                 raise KernelDiedError from None
-            return
+            return b""
         except OSError as error:
             raise KernelDiedError from error
         if not read:
             raise KernelDiedError
-        first, *others = read.split(b"\n")
-        self._begun.append(first)
-        self._size += len(first)
-        if self._size > MESSAGE:
-            raise KernelDiedError(
-                f"a cell said more than {MESSAGE // 2**20} MB at once: print less"
-            )
-        if others:
-            *whole, last = others
-            self._lines.extend([b"".join(self._begun), *whole])
-            self._begun, self._size = [last], len(last)
+        return read
 
     def close(self) -> None:
         """End it, with all that it has started."""

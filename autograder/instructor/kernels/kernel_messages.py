@@ -9,16 +9,13 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import evidence
-from autograder.sandboxed import Display, Error, Message, Result, Stream, Update
+from autograder.sandboxed import LINES, LONG, Display, Error, Message, Result, Stream, Update
 
 MESSAGE: Final = 2**24
-"""The most bytes of a message: a larger one ends the conversation."""
+"""The most bytes of a message: nothing is kept of a larger one."""
 
 DEEP: Final = 64
 """How deep what a kernel says may be nested: Python's own copying ends somewhere."""
-
-LONG, LINES = 2**12, 100
-"""The most characters of a line of an error, and the most lines."""
 
 LEAST: Final = 500
 """As how many characters each output counts at least: each is a part of a page."""
@@ -29,8 +26,38 @@ JSON: Final = re.compile(r"application/(.*\+)?json")
 Output = Stream | Display | Update | Result | Error
 
 
-def read_message(line: bytes) -> Message | None:
+class TooLarge(msgspec.Struct, frozen=True):
+    """In place of a message that has more bytes than any may have."""
+
+
+class Lines:
+    """The lines of what comes in pieces; None in place of one that is longer than a message."""
+
+    def __init__(self) -> None:
+        self._begun, self._size = list[bytes](), 0
+
+    def feed(self, read: bytes) -> list[bytes | None]:
+        """The lines that end in the next piece."""
+        *ends, rest = read.split(b"\n")
+        lines = list[bytes | None]()
+        for end in ends:
+            self._keep(end)
+            lines.append(b"".join(self._begun) if self._size <= MESSAGE else None)
+            self._begun, self._size = [], 0
+        self._keep(rest)
+        return lines
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        self._begun.append(piece)
+        if self._size > MESSAGE:
+            self._begun.clear()
+
+
+def read_message(line: bytes | None) -> Message | TooLarge | None:
     """A line that a kernel has written, read strictly; None where it is no message."""
+    if line is None:
+        return TooLarge()
     try:
         message: Message = msgspec.json.decode(line, type=Message)
     except (msgspec.MsgspecError, RecursionError):

@@ -19,6 +19,7 @@ from autograder.instructor.kernels import (
     Allowance,
     Kernel,
     KernelDiedError,
+    TooLarge,
     error_output,
     output_of,
 )
@@ -189,9 +190,12 @@ class CaptureEvidence(NbGraderPreprocessor):
         if self.interrupted == MOST_INTERRUPTED:
             raise KernelDiedError(f"{MOST_INTERRUPTED} cells did not end in their time")
 
-    def _keep(self, message: Message, cell: Any, index: int) -> None:
+    def _keep(self, message: Message | TooLarge, cell: Any, index: int) -> None:
         """Keep an output, or change those that were shown under its name."""
         if isinstance(message, Done | Ready):
+            return
+        if isinstance(message, TooLarge):
+            self.allowance.too_large.add(index)  # it may have been evidence
             return
         if isinstance(message, Update):
             shown = self.shown.get(message.name, [])

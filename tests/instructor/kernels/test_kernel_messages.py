@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from autograder import evidence
-from autograder.instructor.kernels import Allowance, output_of, read_message
+from autograder.instructor.kernels import Allowance, kernel_messages, output_of, read_message
 from autograder.instructor.kernels.kernel_messages import DEEP, depth
 
 
@@ -102,3 +102,14 @@ def test_how_deep_is_found_without_going_there():
 def test_the_name_of_what_is_shown_counts_too(kind):
     assert keep(line(kind, data={"text/plain": "a"}, name="n" * 100)) is not None
     assert keep(line(kind, data={"text/plain": "a"}, name="n" * 20_000)) is None
+
+
+@pytest.mark.parametrize("size", [1, 7, 2**16])
+def test_of_a_line_that_is_too_long_only_that_is_kept(monkeypatch, size):
+    monkeypatch.setattr(kernel_messages, "MESSAGE", 10)
+    said = b"first\n" + b"x" * 11 + b"\n" + b"y" * 10 + b"\n\n" + b"z" * 40
+    lines = kernel_messages.Lines()
+    found = [line for at in range(0, len(said), size) for line in lines.feed(said[at : at + size])]
+    assert found == [b"first", None, b"y" * 10, b""]
+    assert lines.feed(b"\nnext\n") == [None, b"next"]
+    assert isinstance(kernel_messages.read_message(None), kernel_messages.TooLarge)

@@ -192,8 +192,9 @@ ATTACKS = {
     """,
     "oversized_evidence": """
         from IPython.display import display
-        display({{"application/vnd.shardlings.evidence+json":
-                 {{"exercise": "1.2", "answers": {{"blocks": "x" * 12_000_000}}}}}}, raw=True)
+        for size in (12_000_000, 30_000_000):
+            display({{"application/vnd.shardlings.evidence+json":
+                     {{"exercise": "1.2", "answers": {{"blocks": "x" * size}}}}}}, raw=True)
     """,
     "deep_evidence": """
         from IPython.display import display
