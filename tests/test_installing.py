@@ -126,7 +126,6 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("by_environment", [False, True])
 @pytest.mark.parametrize(
     ("target", "variable", "option"),
@@ -142,20 +141,23 @@ NAMES = {
     ],
 )
 def test_what_make_is_given_is_a_text_and_nothing_else(
-    tmp_path, target, variable, option, name, by_environment
+    tmp_path, target, variable, option, by_environment, subtests
 ):
     shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     python.chmod(0o755)
-    said = [] if by_environment else [f"{variable}={name}"]
-    done = subprocess.run(
-        ["make", "-C", str(tmp_path), "-s", "-o", ".venv/installed", "BIN=bin", target, *said],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "USER": "me", **({variable: name} if by_environment else {})},
-    )
-    assert done.stdout.splitlines()[-1] == f"{option}{name}"
+    make = ["make", "-C", str(tmp_path), "-s", "-o", ".venv/installed", "BIN=bin", target]
+    for title, name in NAMES.items():
+        with subtests.test(title):
+            said = [] if by_environment else [f"{variable}={name}"]
+            done = subprocess.run(
+                [*make, *said],
+                capture_output=True,
+                text=True,
+                check=True,
+                env={**os.environ, "USER": "me", **({variable: name} if by_environment else {})},
+            )
+            assert done.stdout.splitlines()[-1] == f"{option}{name}"
     assert not (tmp_path / "hit").exists()

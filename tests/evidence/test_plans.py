@@ -31,31 +31,33 @@ from autograder.exercises import (
 from tests.conftest import ROOT
 
 
-@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
-def test_a_plan_travels_and_says_nothing_of_what_is_right(exercise):
-    plan = exercise.plan(7)
-    written = msgspec.json.encode(plan)
-    assert msgspec.json.decode(written, type=Plan) == plan
-    assert len(written) < 20_000
-    assert tuple(plan.answers) == exercise.answers
-    text = written.decode()
-    lessons = (exercise.title, *exercise.hints, *exercise.diagnoses.values())
-    assert not [words for words in lessons if words in text]
-    for requirement in exercise.requirements:
-        if isinstance(requirement, Predicts):
-            assert json.loads(text)["answers"][requirement.answer] == {"type": "table"}
-        drawn = pictured(requirement)
-        assert drawn is None or json.dumps(drawn.picture) not in text
+def test_a_plan_travels_and_says_nothing_of_what_is_right(subtests):
+    for exercise in EXERCISES.values():
+        with subtests.test(exercise.id):
+            plan = exercise.plan(7)
+            written = msgspec.json.encode(plan)
+            assert msgspec.json.decode(written, type=Plan) == plan
+            assert len(written) < 20_000
+            assert tuple(plan.answers) == exercise.answers
+            text = written.decode()
+            lessons = (exercise.title, *exercise.hints, *exercise.diagnoses.values())
+            assert not [words for words in lessons if words in text]
+            for requirement in exercise.requirements:
+                if isinstance(requirement, Predicts):
+                    assert json.loads(text)["answers"][requirement.answer] == {"type": "table"}
+                drawn = pictured(requirement)
+                assert drawn is None or json.dumps(drawn.picture) not in text
 
 
-@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
-def test_cases_are_called_with_as_they_were_drawn(exercise):
-    for requirement in exercise.requirements:
-        if isinstance(requirement, Returns):
-            plan = exercise.plan(7).answers[requirement.answer]
-            assert isinstance(plan, ResultsPlan)
-            drawn = list(requirement.cases(exercise.generator(7)))
-            assert repr(plan.cases) == repr(drawn)  # tuples are tuples
+def test_cases_are_called_with_as_they_were_drawn(subtests):
+    for exercise in EXERCISES.values():
+        with subtests.test(exercise.id):
+            for requirement in exercise.requirements:
+                if isinstance(requirement, Returns):
+                    plan = exercise.plan(7).answers[requirement.answer]
+                    assert isinstance(plan, ResultsPlan)
+                    drawn = list(requirement.cases(exercise.generator(7)))
+                    assert repr(plan.cases) == repr(drawn)  # tuples are tuples
 
 
 def test_a_case_that_is_no_plain_data_is_refused():

@@ -1,6 +1,7 @@
 """Collectives are read exactly: from recorded programs, and from those compiled here."""
 
-from itertools import combinations
+from functools import partial
+from itertools import combinations, product
 
 import jax
 import jax.numpy as jnp
@@ -82,16 +83,17 @@ def test_there_are_recordings_of_the_oldest_the_newest_and_of_a_tpus_compiler():
     assert {(path.parent.name, path.stem) for path in RECORDED} == wanted
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_recorded_programs_are_read_exactly(path):
-    found = read(read_module(path.with_suffix(".pb").read_bytes()), mesh(x=4, y=2))
-    assert found == read(program_of_text(path.read_text()), mesh(x=4, y=2))
-    assert essence(found) == COMPILERS[path.parent.name][path.stem]
-    for collective in found:
-        if (path.parent.name, path.stem) not in SILENT:
-            assert collective.where is not None
-            assert collective.where.file == "record.py"
-        assert collective.sometimes == (path.stem == "branch")
+def test_recorded_programs_are_read_exactly(subtests):
+    for path in RECORDED:
+        with subtests.test(f"{path.parent.name}-{path.stem}"):
+            found = read(read_module(path.with_suffix(".pb").read_bytes()), mesh(x=4, y=2))
+            assert found == read(program_of_text(path.read_text()), mesh(x=4, y=2))
+            assert essence(found) == COMPILERS[path.parent.name][path.stem]
+            for collective in found:
+                if (path.parent.name, path.stem) not in SILENT:
+                    assert collective.where is not None
+                    assert collective.where.file == "record.py"
+                assert collective.sometimes == (path.stem == "branch")
 
 
 def test_a_collective_leads_to_the_line_that_caused_it():
@@ -144,36 +146,36 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize("permuted", [False, True])
-@pytest.mark.parametrize(("axes", "names"), CHOICES)
 @pytest.mark.parametrize("body", BODIES)
-def test_the_axes_named_are_the_axes_asked_for(body, axes, names, permuted):
-    function, kind = BODIES[body]
-    sizes = tuple(size for _, size in axes)
-    order = np.random.default_rng(1).permutation(8) if permuted else np.arange(8)
-    grid = jax.sharding.Mesh(
-        np.array(jax.devices())[order].reshape(sizes),
-        tuple(name for name, _ in axes),
-        axis_types=(AxisType.Auto,) * len(axes),
-    )
-    everyone = jax.P(grid.axis_names)
-    argument = jax.device_put(jnp.ones((64, 8)), jax.NamedSharding(grid, everyone))
-    program = jax.shard_map(
-        lambda a: function(a, names), mesh=grid, in_specs=everyone, out_specs=everyone,
-        check_vma=False,
-    )  # fmt: skip
-    (found,) = compiled(program, argument, grid=grid)
-    assert found.kind == kind
-    assert found.axes == names
-    if kind != "collective-permute":
-        # an independent reckoning: devices that differ in the named axes alone
-        place = {d.id: index for index, d in np.ndenumerate(grid.devices)}
-        kept = [i for i, name in enumerate(grid.axis_names) if name not in names]
-        wanted = {
-            frozenset(e for e in place if all(place[e][i] == place[d][i] for i in kept))
-            for d in place
-        }
-        assert {frozenset(group) for group in found.groups} == wanted
+def test_the_axes_named_are_the_axes_asked_for(body, subtests):
+    for (axes, names), permuted in product(CHOICES, (False, True)):
+        with subtests.test(axes=axes, names=names, permuted=permuted):
+            function, kind = BODIES[body]
+            sizes = tuple(size for _, size in axes)
+            order = np.random.default_rng(1).permutation(8) if permuted else np.arange(8)
+            grid = jax.sharding.Mesh(
+                np.array(jax.devices())[order].reshape(sizes),
+                tuple(name for name, _ in axes),
+                axis_types=(AxisType.Auto,) * len(axes),
+            )
+            everyone = jax.P(grid.axis_names)
+            argument = jax.device_put(jnp.ones((64, 8)), jax.NamedSharding(grid, everyone))
+            program = jax.shard_map(
+                partial(function, n=names), mesh=grid, in_specs=everyone, out_specs=everyone,
+                check_vma=False,
+            )  # fmt: skip
+            (found,) = compiled(program, argument, grid=grid)
+            assert found.kind == kind
+            assert found.axes == names
+            if kind != "collective-permute":
+                # an independent reckoning: devices that differ in the named axes alone
+                place = {d.id: index for index, d in np.ndenumerate(grid.devices)}
+                kept = [i for i, name in enumerate(grid.axis_names) if name not in names]
+                wanted = {
+                    frozenset(e for e in place if all(place[e][i] == place[d][i] for i in kept))
+                    for d in place
+                }
+                assert {frozenset(group) for group in found.groups} == wanted
 
 
 @st.composite
