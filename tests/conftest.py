@@ -1,9 +1,13 @@
 """Every process that runs JAX has its eight devices, and a pool that cannot deadlock."""
 
+import math
 import os
+import random
 import re
+import secrets
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -19,10 +23,26 @@ emulate_devices(8)
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+Thing = TypeVar("Thing")
+
 ROOT = Path(__file__).parent.parent
 
 SHARE = int(os.environ.get("SHARDLINGS_EVERY", 1))
 """Where time is short, one of so many is tried of what there are very many of."""
+
+SEED = int(os.environ.setdefault("SHARDLINGS_SEED", str(secrets.randbelow(10**6))))
+"""By which it is drawn which ones; pytest's first lines say it, and another run can be given it."""
+
+
+def some_of(many: Sequence[Thing]) -> list[Thing]:
+    """All of many things where there is time, and otherwise a share of them, in their order."""
+    places = random.Random(SEED).sample(range(len(many)), math.ceil(len(many) / SHARE))
+    return [many[place] for place in sorted(places)]
+
+
+def pytest_report_header() -> str:
+    """How to try the same again."""
+    return f"to try the same: SHARDLINGS_EVERY={SHARE} SHARDLINGS_SEED={SEED}"
 
 
 class ByNotebook(LoadScopeScheduling):
