@@ -34,7 +34,7 @@ $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
 $(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help collect grade regrade restore report feedback demo exercise try test test-oldest test-newest test-colab lab site links release sync format lock benchmarks clean
+.PHONY: help collect grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-colab lint lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,18 +60,27 @@ collect: .venv/installed ## Take in a learning platform's zip file: FROM=… (AS
 restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backups/… (without: what there is)
 	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)
 
-test: .venv/installed ## Lint, format, types, and every test, on the newest supported JAX
+# A run has a contributor's time: of what there is very much of it tries one in six, drawn by a seed
+# that it prints, and leaves the slow tests to test-all.
+test test-oldest test-newest: export SHARDLINGS_EVERY ?= 6
+
+test: .venv/installed lint ## Lint, format, types, and what most changes can break: the newest supported JAX
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
+
+test-all: .venv/installed lint ## The same, and every test there is, of everything
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/zizmor --offline --quiet .github/workflows
 	$(BIN)/mypy
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-oldest: .venv-oldest/installed ## The package's tests and the bank on the oldest supported JAX
-	$(OLDEST)/python -m pytest $(SIDE_BY_SIDE) --ignore=tests/instructor
+	$(OLDEST)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --ignore=tests/instructor
 
 test-newest: .venv-newest/installed ## The same on the newest JAX, on the newest Python that it runs on
-	$(NEWEST)/python -m pytest $(SIDE_BY_SIDE) --ignore=tests/instructor
+	$(NEWEST)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --ignore=tests/instructor
 
 test-colab: .venv-colab/installed ## Every notebook on the newest JAX, where its first cell installs the package
 	SHARDLINGS_SOURCE=$(CURDIR) .ci/newest-python .venv-colab/bin/python .ci/as_in_colab.py

@@ -26,6 +26,8 @@ from tests.conftest import ROOT
 pytest.importorskip("myst_nb", reason="the site is built where its extra is installed")
 from bs4 import BeautifulSoup
 
+pytestmark = pytest.mark.slow
+
 SITE = ROOT / "site"
 WIDTHS = (400, 900, 1400)
 COURSE = sorted(path.stem for path in (ROOT / "course").glob("*/*.ipynb"))

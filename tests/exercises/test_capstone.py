@@ -27,6 +27,7 @@ from tests.helpers import capture
 ASKED: Any = next(r for r in EXERCISES["11.7"].requirements if isinstance(r, Designs))
 
 
+@pytest.mark.slow
 def test_the_best_that_is_known_is_reached_and_not_passed():
     sitting = sitting_for("11.7")
     names = dict(sitting.names)

@@ -352,6 +352,7 @@ print(sum(len(server.children()) for server in psutil.Process().children()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(psutil.Process, "cpu_affinity"), reason="cores are not chosen here")
 @pytest.mark.parametrize("cores", [1, 2])
 def test_fifty_times_and_none_is_left(cores):

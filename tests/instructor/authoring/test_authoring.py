@@ -143,6 +143,7 @@ def test_an_exercise_in_this_course(tmp_path):
     assert "Exercise 1.9: the second half" in released.read_text()
 
 
+@pytest.mark.slow
 def test_a_course_of_ones_own(tmp_path):
     folder = tmp_path / "solutions" / "01_heat"
     reader = Reader(

@@ -143,6 +143,7 @@ def no_kernels(monkeypatch):
     monkeypatch.setattr(capturing.CaptureEvidence, "preprocess", refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.__name__)
 def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
     if cause is has_no_package_in_its_kernels and not walls.works():

@@ -46,6 +46,7 @@ def wait_for(process, happened):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_class_is_graded_whole_though_all_are_killed_and_then_a_worker(tmp_path):
     root = tiny_class(tmp_path, STUDENTS)
     first = grade(root)

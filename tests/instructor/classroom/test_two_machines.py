@@ -21,6 +21,7 @@ def has_networks():
     return tried.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not walls.works() or not has_networks(), reason="no networks can be made here")
 def test_a_machine_that_is_cut_off_costs_nobody_a_grade(tmp_path):
     root = tiny_class(tmp_path / "course", STUDENTS)

@@ -8,6 +8,8 @@ from autograder.instructor.authoring import bank
 from tests.conftest import ROOT
 from tests.instructor.room import Classroom, right_answers
 
+pytestmark = pytest.mark.slow
+
 READS_AND_WRITES_ELSEWHERE = """
 def turned(x):
     sizes = ((900, 900), jnp.float32), ((900,), jnp.int32), ((), jnp.int32)

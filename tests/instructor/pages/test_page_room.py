@@ -117,6 +117,7 @@ print(most() - before, time.process_time() - began, made)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COSTS)
 def test_no_page_takes_much_to_make(tmp_path, name):
     cells = [{k: v for k, v in cell.items() if k != "id"} for cell in COSTS[name]()]

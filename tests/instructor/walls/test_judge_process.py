@@ -114,6 +114,7 @@ def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
     assert time.monotonic() - began < 55, "XLA's own limit is a minute"
 
 
+@pytest.mark.slow
 def test_a_crowded_machine_breaks_no_collective(monkeypatch):
     monkeypatch.setattr(judging_apart, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 3})
     every = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
@@ -139,6 +140,7 @@ def spent():
     return about.ru_utime + about.ru_stime
 
 
+@pytest.mark.slow
 def test_endless_programs_take_no_more_than_the_submissions_time():
     """Each takes half of what is left, so that something is left for whoever comes after it."""
     cases = [case("3.1", turned=endless), RIGHT, *[case("3.1", turned=endless)] * 12, RIGHT]
@@ -185,6 +187,7 @@ def kept_waiting(seconds):
     stopping.join()
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_kept_waiting_has_the_time_that_it_needs():
     began = time.monotonic()
     with kept_waiting(20):
