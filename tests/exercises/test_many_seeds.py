@@ -1,8 +1,8 @@
 """Right answers are right whatever is drawn: each on a thousand seeds.
 
 Rounding is a matter of the reference and of XLA's arithmetic, which differ little between versions
-of JAX: on the oldest and on the newest, fifty will do, for the solutions. Where time is short, fifty
-will do everywhere, for some of the answers.
+of JAX: on the oldest and on the newest, fifty will do, for the solutions. Where time is short,
+fifty will do everywhere, for some of the answers.
 """
 
 import jax

@@ -15,10 +15,13 @@ from autograder.programs.tpu_process import QUIETLY, compile_for
 from autograder.programs.tpu_programs import exported
 from tests.exercises.solutions import sitting_for, solution_of
 
-pytestmark = pytest.mark.skipif(
-    find_spec("libtpu") is None,
-    reason='a TPU\'s compiler is not installed: pip install ".[tpu]"',
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("libtpu") is None,
+        reason='a TPU\'s compiler is not installed: pip install ".[tpu]"',
+    ),
+]
 TARGETS = {8: "v5e:2x4", 4: "v5e:2x2", 1: "v5e:1x1"}
 ASKED = [
     pytest.param(exercise.id, requirement, id=f"{exercise.id} {requirement.answer}")

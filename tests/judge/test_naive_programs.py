@@ -13,7 +13,7 @@ import pytest
 from autograder.evidence import PlacementPlan, PlacementsPlan, ProgramPlan, ResultsPlan
 from autograder.exercises import NOTEBOOKS, Predicts
 from autograder.judge import judge
-from tests.conftest import ROOT
+from tests.conftest import ROOT, some_of
 from tests.helpers import capture
 
 FUNCTIONS = {
@@ -60,11 +60,14 @@ def answers(exercise, function, constant):
     return made
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS)
-@pytest.mark.parametrize(
-    ("function", "constant"),
-    [(f, c) for f, c in zip([*FUNCTIONS, *FUNCTIONS], CONSTANTS, strict=False)],
-)
+ALIKE = [
+    (notebook, function, constant)
+    for function, constant in zip([*FUNCTIONS, *FUNCTIONS], CONSTANTS, strict=False)
+    for notebook in NOTEBOOKS
+]
+
+
+@pytest.mark.parametrize(("notebook", "function", "constant"), some_of(ALIKE))
 def test_who_answers_the_same_to_everything_earns_less_than_a_fifth(notebook, function, constant):
     worth, earned = points(notebook), 0.0
     for exercise in NOTEBOOKS[notebook]:

@@ -7,6 +7,8 @@ import pytest
 from autograder.pictures import CollectivePicture, MeshGrid, bars_as_html, collective_as_html
 from tests.browser import THEMES, browser
 
+pytestmark = pytest.mark.slow
+
 KINDS = (
     "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute",
     "collective-broadcast",

@@ -11,6 +11,8 @@ from autograder.pictures import blocks_as_html
 from tests.browser import THEMES, browser
 from tests.helpers import mesh
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def page():

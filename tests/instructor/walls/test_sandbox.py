@@ -217,7 +217,7 @@ DEADLY = {
     """,
     "drags": """
         import time
-        get_ipython().events.register("pre_run_cell", lambda *_: time.sleep(7))
+        get_ipython().events.register("pre_run_cell", lambda *_: time.sleep(4.5))
     """,
     "fork_bomb": """
         while True:
@@ -233,15 +233,15 @@ WHY = {
     "kills_itself": "The kernel died before this check ran, so",
     "stops_itself": "a cell did not end in its time, and heeded no interrupt",
     "ignores_interrupts": "a cell did not end in its time, and heeded no interrupt",
-    "drags": "the notebook took more than 40 seconds",
+    "drags": "the notebook took more than 28 seconds",
     "fork_bomb": "it started more than 48 processes",
 }
 
-# A cell has ten seconds, and ten more to heed an interrupt: less than forty. Who drags takes seven
-# in each of the seven cells before the first check: more than forty, and never what a cell has.
+# A cell has seven seconds, and ten more to heed an interrupt: less than 28. Who drags takes 4.5 in
+# each of the seven cells before the first check: more than 28, and never what a cell has.
 LIMITS = """
-c.Execute.timeout = 10
-c.Sandbox.seconds = 40
+c.Execute.timeout = 7
+c.Sandbox.seconds = 28
 c.Sandbox.processes = 48
 c.CaptureEvidence.cell_output = 200_000
 """
