@@ -10,7 +10,7 @@ import pytest
 
 from autograder import evidence, exercises, programs
 from autograder.exercises import Computes, Exercise, Feeds, PlacedLike
-from autograder.instructor.walls import Case, judge_apart
+from autograder.instructor.walls import Case, Sandbox, judge_apart
 from autograder.judge import judge
 from autograder.judge.running_programs import run_all
 from autograder.programs import Argument
@@ -308,7 +308,8 @@ def test_the_judges_process_has_nothing_of_its_callers(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     case = Case("1.1", {"exercise": "1.1", "answers": {}}, 0)
-    assert judge_apart([case])[0].diagnoses == ("malformed",)
+    (found,) = judge_apart([case], sandbox=Sandbox(required=False))
+    assert found.diagnoses == ("malformed",)
 
 
 def test_a_mesh_that_a_learner_has_set_for_good_is_in_nobodys_way():
