@@ -99,30 +99,38 @@ def outcome(entry):
     return f"runs, with a {caught[0].category.__name__}" if caught else "runs"
 
 
-def named(kind):
-    return [pytest.param(entry, id=entry.title) for entry in ENTRIES if kind in entry.code]
+def having(kind):
+    """The entries that have a block of some kind."""
+    return [entry for entry in ENTRIES if kind in entry.code]
 
 
-@pytest.mark.parametrize("entry", named("then"))
-def test_old_code_does_today_what_the_page_says(entry):
-    if entry.without and importlib.util.find_spec(entry.without):
-        pytest.skip(f"{entry.without} is installed")
-    did, said = outcome(entry), entry.said
-    (name, _, words), (asked_name, _, asked_words) = did.partition(": "), said.partition(": ")
-    assert (name, asked_words in words) == (asked_name, True), (
-        f"{entry.title}: the page says that the old code gives {said!r}, and with JAX "
-        f"{jax.__version__} it gave {did!r}. Update docs/what_moved.md."
-    )
+def test_old_code_does_today_what_the_page_says(subtests):
+    for entry in having("then"):
+        with subtests.test(entry.title):
+            if entry.without and importlib.util.find_spec(entry.without):
+                pytest.skip(f"{entry.without} is installed")
+            did, said = outcome(entry), entry.said
+            (name, _, words), (asked_name, _, asked_words) = (
+                did.partition(": "),
+                said.partition(": "),
+            )
+            assert (name, asked_words in words) == (asked_name, True), (
+                f"{entry.title}: the page says that the old code gives {said!r}, and with JAX "
+                f"{jax.__version__} it gave {did!r}. Update docs/what_moved.md."
+            )
 
 
-@pytest.mark.parametrize("entry", named("now"))
-def test_what_to_write_now_works(entry):
-    assert "assert " in entry.code["now"], "it has to show that it works"
-    try:
-        run(entry, "now")
-    except Exception as error:
-        error.add_note(f"{entry.title}: what to write now has moved. Update docs/what_moved.md.")
-        raise
+def test_what_to_write_now_works(subtests):
+    for entry in having("now"):
+        with subtests.test(entry.title):
+            assert "assert " in entry.code["now"], "it has to show that it works"
+            try:
+                run(entry, "now")
+            except Exception as error:
+                error.add_note(
+                    f"{entry.title}: what to write now has moved. Update docs/what_moved.md."
+                )
+                raise
 
 
 def test_every_heading_and_every_block_is_understood():
