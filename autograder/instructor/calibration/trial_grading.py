@@ -7,10 +7,8 @@ notebook with solutions and the one that was released are graded as every submis
 import copy
 import logging
 import shutil
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -109,7 +107,6 @@ class Trial:
         """
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        _make_gradebook(self.folder / "gradebook.db")
         made = self.api.generate_assignment(self.assignment, force=True, create=True)
         if not made["success"]:
             raise TrialError(f"The solution cannot be released: {reason(made)}")
@@ -158,16 +155,6 @@ def _scores(record: Record, notebooks: Iterable[Any]) -> Iterator[tuple[str, tup
         about = cell.metadata.get("nbgrader", {})
         if about.get("grade") and cell.cell_type == "code" and not about.get("solution"):
             yield about["grade_id"], (found[about["grade_id"]] or 0.0, about["points"])
-
-
-def _make_gradebook(path: Path) -> None:
-    """Make a gradebook that is never to be upgraded.
-
-    Of one without any table nbgrader first asks Alembic for its version, in a process of its own,
-    and that takes seconds.
-    """
-    with closing(sqlite3.connect(path)) as gradebook:
-        gradebook.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
 
 
 def _errors(notebook: Any, student: str) -> Iterator[str]:

@@ -92,7 +92,6 @@ class _Post:
     def handed_in(self, student: str, assignment: str) -> tuple[Submission, Facts]:
         """What a worker is sent."""
         self.sent.pop((student, assignment), None)  # what was read before is not what is sent
-        self.sent.pop((student, assignment), None)  # what was read before is not what is sent
         basis, facts = self.bases.now(student, assignment), self.facts(assignment)
         submission = self._read(student, assignment)
         self.sent[student, assignment] = fingerprint(submission), basis

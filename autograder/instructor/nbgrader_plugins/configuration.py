@@ -32,6 +32,7 @@ from autograder.instructor.nbgrader_plugins import (
     careful_feedback,
     careful_release,
     formgrader_pages,
+    gradebook_version,
     lateness,
     stopped_autograde,
     timestamps,
@@ -54,12 +55,13 @@ def configure(c: Any, root: Path) -> None:
             but for what is said here.
         root: the course's folder.
     """
-    # nbgrader runs `alembic` by name; it stands beside nbgrader, which may not be on the path.
+    # `nbgrader db upgrade` runs `alembic` by name, which may not be on the path.
     scripts = sysconfig.get_path("scripts")
     os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
     careful_autograde.install()
     careful_release.install()
     careful_feedback.install()
+    gradebook_version.install()
     timestamps.install()
     lateness.install()
     formgrader_pages.install()

@@ -5,10 +5,8 @@ a file with this assignment's cells in it, and nobody's grades.
 """
 
 import copy
-import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -113,8 +111,6 @@ def _without_students(coursedir: Any, assignment: str) -> tuple[bytes, list[str]
     """A gradebook that knows the cells of an assignment alone, and the names of its notebooks."""
     with tempfile.TemporaryDirectory(prefix="shardlings-") as folder:
         file = Path(folder, "gradebook.db")
-        with closing(sqlite3.connect(file)) as made:  # else nbgrader asks Alembic for its version
-            made.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
         with (
             Gradebook(coursedir.db_url, coursedir.course_id) as known,
             Gradebook(f"sqlite:///{file}") as anew,

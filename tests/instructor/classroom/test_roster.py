@@ -1,8 +1,6 @@
 """Who is in a class: a roster as people and spreadsheets write it, and what is refused of one."""
 
-import os
 import re
-import sysconfig
 
 import pytest
 from nbgrader.api import Gradebook
@@ -10,6 +8,7 @@ from nbgrader.api import Gradebook
 from autograder.instructor.classroom import Person, RosterError, read_roster
 from autograder.instructor.classroom.roster import enter_roster
 from autograder.instructor.course import Course
+from autograder.instructor.nbgrader_plugins import gradebook_version
 
 ADA = Person("ada", "Ada Lovelace", "ada@example.org", "A", {"canvas_id": "1815"})
 BO = Person("bo", "Yun, Bo", "", "", {"canvas_id": ""})
@@ -99,8 +98,8 @@ def test_not_all_of_many_wrong_lines_are_said(course):
         read_roster(course)
 
 
-def test_it_is_entered_into_nbgraders_table_and_nobody_is_removed(course, monkeypatch):
-    monkeypatch.setenv("PATH", sysconfig.get_path("scripts"), prepend=os.pathsep)  # for `alembic`
+def test_it_is_entered_into_nbgraders_table_and_nobody_is_removed(course):
+    gradebook_version.install()
     write(course, PLAIN)
     with Gradebook(f"sqlite:///{course.grading / 'gradebook.db'}") as gradebook:
         gradebook.add_student("cy", first_name="Cy")

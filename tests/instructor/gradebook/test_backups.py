@@ -56,7 +56,7 @@ def given(url: str) -> float:
 
 
 def course_at(root: Path) -> Course:
-    """A course in a folder, whose configuration has been read: it says where `alembic` is."""
+    """A course in a folder, whose configuration has been read."""
     for file in ("nbgrader_config.py", "pyproject.toml"):
         shutil.copy(ROOT / file, root / file)
     course = Course(root)
