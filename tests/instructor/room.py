@@ -1,6 +1,8 @@
 """A course of one's own in a temporary folder, graded by nbgrader's commands, unmodified."""
 
+import contextlib
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -11,10 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 from nbgrader.api import Gradebook
+from nbgrader.apps.nbgraderapp import NbGraderApp
 from sqlalchemy.exc import SAWarning
+from traitlets.config import Application
 
 from autograder.devices import environment
 from autograder.exercises import NOTEBOOKS, find
@@ -117,31 +122,48 @@ class Classroom:
                 shutil.rmtree(folder)
 
     def nbgrader(self, *arguments: str, check: bool = True) -> str:
-        """Run one of nbgrader's commands, as an instructor types it; what it says."""
-        status, said = self.run("nbgrader", *arguments)
-        assert not check or status == 0, said
-        return said
+        """Have one of nbgrader's commands done, in this process; what it says."""
+        said, status = io.StringIO(), 0
+        with (
+            mock.patch.dict(os.environ, self.environment(), clear=True),
+            contextlib.chdir(self.root),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            try:
+                NbGraderApp.launch_instance(list(arguments))
+            except SystemExit as end:
+                status = int(end.code or 0)
+            finally:  # else the next such command is this one again
+                type(Application.instance()).clear_instance()
+        assert not check or status == 0, said.getvalue()
+        return said.getvalue()
 
     def run(self, *command: str, python: Path | str = sys.executable) -> tuple[int, str]:
         """Run a module as a command, in the course's folder; its exit status and what it says."""
-        (self.root / "tmp").mkdir(exist_ok=True)
         done = subprocess.run(
             [str(python), "-m", *command],
             cwd=self.root,
-            # without the environment's own scripts, as where nobody has activated it
-            env={
-                # without the devices that tests have: the grading process has one
-                **{name: os.environ[name] for name in os.environ if name not in environment()},
-                "PATH": os.defpath,
-                "SHARDLINGS_STATE": str(self.root / "state"),
-                "TMPDIR": str(self.root / "tmp"),
-            },
+            env=self.environment(),
             capture_output=True,
             text=True,
             timeout=800,
             check=False,
         )
         return done.returncode, done.stdout + done.stderr
+
+    def environment(self) -> dict[str, str]:
+        """The variables of whoever grades."""
+        (self.root / "tmp").mkdir(exist_ok=True)
+        return {
+            # without the devices that tests have: the grading process has one
+            **{name: os.environ[name] for name in os.environ if name not in environment()},
+            "PATH": os.defpath,  # without the environment's own scripts, as if nobody activated it
+            "SHARDLINGS_STATE": str(self.root / "state"),
+            "TMPDIR": str(self.root / "tmp"),
+        }
 
     def released(self) -> Any:
         """The notebook that students get."""
