@@ -56,8 +56,9 @@ def configure(c: Any, root: Path) -> None:
         root: the course's folder.
     """
     # `nbgrader db upgrade` runs `alembic` by name, which may not be on the path.
-    scripts = sysconfig.get_path("scripts")
-    os.environ["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
+    scripts, path = sysconfig.get_path("scripts"), os.environ.get("PATH", "")
+    if scripts not in path.split(os.pathsep):  # a longer one each time would be another sandbox
+        os.environ["PATH"] = os.pathsep.join([scripts, path])
     careful_autograde.install()
     careful_release.install()
     careful_feedback.install()
