@@ -143,10 +143,12 @@ class Classroom:
 
     def run(self, *command: str, python: Path | str = sys.executable) -> tuple[int, str]:
         """Run a module as a command, in the course's folder; its exit status and what it says."""
+        (self.root / "tmp").mkdir(exist_ok=True)
         done = subprocess.run(
             [str(python), "-m", *command],
             cwd=self.root,
-            env=self.environment(),
+            # without the environment's own scripts, as where nobody has activated it
+            env={**self.environment(), "PATH": os.defpath, "TMPDIR": str(self.root / "tmp")},
             capture_output=True,
             text=True,
             timeout=800,
@@ -155,15 +157,9 @@ class Classroom:
         return done.returncode, done.stdout + done.stderr
 
     def environment(self) -> dict[str, str]:
-        """The variables of whoever grades."""
-        (self.root / "tmp").mkdir(exist_ok=True)
-        return {
-            # without the devices that tests have: the grading process has one
-            **{name: os.environ[name] for name in os.environ if name not in environment()},
-            "PATH": os.defpath,  # without the environment's own scripts, as if nobody activated it
-            "SHARDLINGS_STATE": str(self.root / "state"),
-            "TMPDIR": str(self.root / "tmp"),
-        }
+        """The variables of whoever grades, who has one device where tests have eight."""
+        kept = {name: os.environ[name] for name in os.environ if name not in environment()}
+        return {**kept, "SHARDLINGS_STATE": str(self.root / "state")}
 
     def released(self) -> Any:
         """The notebook that students get."""

@@ -150,7 +150,7 @@ def room(tmp_path_factory):
     (start_up / "00.py").write_text("import time\ntime.sleep(600)")
     room.hand_in("zz_next", RIGHT)
     before = psutil.virtual_memory().shared
-    room.nbgrader("autograde", ASSIGNMENT, "--create")
+    room.run("nbgrader", "autograde", ASSIGNMENT, "--create")
     assert psutil.virtual_memory().shared - before < 2**26, "memory is left behind"
     return room
 
