@@ -122,7 +122,10 @@ class Classroom:
                 shutil.rmtree(folder)
 
     def nbgrader(self, *arguments: str, check: bool = True) -> str:
-        """Have one of nbgrader's commands done, in this process; what it says."""
+        """Have one of nbgrader's commands done, in this process; what it says.
+
+        Where a configuration changes our modules, it changes them for all tests: `run` it there.
+        """
         said, status = io.StringIO(), 0
         with (
             mock.patch.dict(os.environ, self.environment(), clear=True),
