@@ -62,7 +62,7 @@ restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backu
 
 # A run has a contributor's time: of what there is very much of it tries one in six, drawn by a seed
 # that it prints, and leaves the slow tests to test-all.
-test test-oldest test-newest: export SHARDLINGS_EVERY ?= 6
+test test-oldest test-newest: export SHARDLINGS_EVERY ?= 10
 
 test: .venv/installed lint ## Lint, format, types, and what most changes can break: the newest supported JAX
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"

@@ -115,7 +115,7 @@ def found_by(root: Path, tests: list[str]) -> str:
     """The first test that fails; nothing where none does."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-n", "logical"]
     report = ["--dist", "loadscope", "--timeout", "300", "-p", "no:cacheprovider"]
-    environment = {"SHARDLINGS_EVERY": "6", "SHARDLINGS_SEED": "1", **os.environ}
+    environment = {"SHARDLINGS_EVERY": "10", "SHARDLINGS_SEED": "1", **os.environ}
     try:
         done = subprocess.run(
             [*command, *report, *tests], cwd=root, capture_output=True, text=True, check=False,

@@ -46,7 +46,7 @@ def _how_joined(
     if len(outputs) != 1 or len(wanted) != 1:
         return None
     output, right = outputs[0], np.asarray(wanted[0])
-    exchanged = _exchanged(output, right, argument)
+    exchanged = _exchanged(output, right, argument) if output.ndim == right.ndim else ""
     if output.shape == right.shape:
         return ("joined-elsewhere", exchanged) if exchanged else None
     shapes = f"The result has shape {output.shape}; expected {right.shape}."

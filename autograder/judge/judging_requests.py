@@ -46,9 +46,9 @@ def judge_requests(
         if requirement.constrained and not ran.constrained:
             return basis.problem(
                 "no-constraint",
-                "The result does not depend on a constraint. Either the function has no "
-                "jax.lax.with_sharding_constraint, or it constrains an argument as that came, or "
-                "what the constraint returns is not used.",
+                "The result does not depend on a constraint of anything that the function "
+                "computes. Either it has no jax.lax.with_sharding_constraint, or it constrains "
+                "only an argument as that came, or what the constraint returns is not used.",
                 came="a program in which no constraint is on what it computes",
             )
         if requirement.constrained and not any(

@@ -31,6 +31,7 @@ def misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence[Argumen
     """
     if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
         return ""
+    on_some = ""
     for d in range(wanted.ndim):
         shards = sorted(output.addressable_shards, key=lambda shard: shard.device.id)
         own = np.asarray(shards[0].data).shape[d]
@@ -44,8 +45,17 @@ def misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence[Argumen
                 continue
             found = [_sources(shard, wanted, d, size) for shard in shards]
             if found and all(NOT_FOUND not in sources for _, sources in found):
-                return _in_words(found, d, size, wanted)
-    return ""
+                said = _in_words(found, d, size, wanted)
+                if not _is_on_some(found):
+                    return said
+                on_some = on_some or said  # along another dimension it may be so on all devices
+    return on_some
+
+
+def _is_on_some(found: Sequence[tuple[int, list[int]]]) -> bool:
+    """Whether a piece is zeros on some of the devices that have it, and right on others."""
+    pieces = {(first + i, source) for first, each in found for i, source in enumerate(each)}
+    return any(source == ZEROS and (place, place) in pieces for place, source in pieces)
 
 
 def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, list[int]]:
@@ -88,7 +98,7 @@ def _in_words(found: Sequence[tuple[int, list[int]]], d: int, size: int, wanted:
         empty = sorted({place for place, _ in off})
         everywhere = all((p, ZEROS) in off for p in empty) and len(found[0][1]) == total
         same = everywhere and len({tuple(each) for _, each in found}) == 1
-        if len(found[0][1]) < total or same:
+        if same or (len(found[0][1]) < total and not _is_on_some(found)):
             several = len(empty) > 1
             which = f"{what}{'s' * several} {_listed(empty)} {'are' if several else 'is'}"
             return f"Some of the result is missing: {of}, {which} zeros, and the rest is right."

@@ -2018,3 +2018,53 @@ def overlapped(A, B):
         return out.reshape(-1, b.shape[1])
 
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% blocks that stay where they are get no pair exercise="6.6" score=0 diagnoses=["misplaced", "not-counted-yet"]
+def cannon(A, B):
+    def body(a, b):
+        n = lax.axis_size("x")
+        skew_a = [(i * n + j, i * n + (j - i) % n) for i in range(n) for j in range(n)]
+        skew_b = [(i * n + j, (i - j) % n * n + j) for i in range(n) for j in range(1, n)]
+        a = lax.ppermute(a, ("x", "y"), skew_a)
+        b = lax.ppermute(b, ("x", "y"), skew_b)
+        c = a @ b
+        for _ in range(n - 1):
+            a = lax.ppermute(a, "y", [(k, (k - 1) % n) for k in range(n)])
+            b = lax.ppermute(b, "x", [(k, (k - 1) % n) for k in range(n)])
+            c = c + a @ b
+        return c
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P("x", "y")), out_specs=P("x", "y"))(A, B)
+
+
+# %% A is divided in every turn exercise="6.9" score=0 diagnoses=["divided-again", "not-counted-yet"] near=["mean-of-sums", "of-all-rounds"]
+def iterate(A, V):
+    def body(A, V):
+        for _ in range(5):
+            A = A / 4
+            V = jnp.tanh(A @ V)
+        return lax.pmean(V.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% the mean of the devices' sums exercise="6.9" score=0 diagnoses=["mean-of-sums", "not-counted-yet"] near=["divided-again", "of-all-rounds"]
+def iterate(A, V):
+    def body(A, V):
+        V = lax.fori_loop(0, 5, lambda _, V: jnp.tanh(A @ V / 4), V)
+        return lax.pmean(V.sum(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% the mean of all rounds exercise="6.9" score=0 diagnoses=["of-all-rounds", "not-counted-yet"] near=["divided-again"]
+def iterate(A, V):
+    def body(A, V):
+        means = []
+        for _ in range(5):
+            V = jnp.tanh(A @ V / 4)
+            means.append(V.mean())
+        return lax.pmean(jnp.mean(jnp.array(means)), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)

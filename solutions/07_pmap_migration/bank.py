@@ -1659,3 +1659,57 @@ layouts = on(line), on(line, "x"), on(line, "x")
 
 def train(w, X, y):
     return lax.scan(lambda w, _: (descend(w, X, y),) * 2, w, length=10)[1]
+
+
+# %% one dimension too few, and both axes cut it exercise="7.3" score=0 diagnoses=["reshaped", "not-counted-yet"]
+def unnested(a):
+    def body(a):
+        return centre(a[0, 0])[None]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% pairs without their dimension exercise="7.7" score=0.8333 diagnoses=["reshaped", "not-counted-yet"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, p, g)
+
+
+copies = jax.device_put(jnp.arange(6.0), on(line))
+
+
+def row_sums(x):
+    return jax.shard_map(lambda m: m.sum(1), in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def centred(x):
+    return jax.shard_map(lambda m: m - lax.pmean(m, "x"), in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    both = P(("x", "y"))
+    return jax.shard_map(lambda m: lax.psum(m[0], "y"), in_specs=both, out_specs=both)(x)
+
+
+def faded(x):
+    def body(m):
+        fade = lambda t, c: (0.5 * t + c, None)
+        return lax.scan(fade, jnp.zeros_like(m[:, 0]), m.T)[0]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a step before the loop exercise="7.4" score=0.5 diagnoses=["one-step-more", "too-many-bytes", "not-counted-yet"] near=["mean-of-steps"]
+layouts = on(line), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    w = descend(w, X, y)
+    return lax.fori_loop(0, 10, lambda _, w: descend(w, X, y), w)
+
+
+# %% the mean over the steps exercise="7.4" score=0.5 diagnoses=["mean-of-steps", "not-counted-yet"] near=["one-step-more"]
+layouts = on(line), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    return lax.scan(lambda w, _: (descend(w, X, y),) * 2, w, length=10)[1].mean(0)

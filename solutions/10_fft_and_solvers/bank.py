@@ -184,7 +184,7 @@ def fft_last(x):
     )
 
 
-# %% the first dimension of the block exercise="10.2" score=0 diagnoses=["part-of-dimension-0", "not-counted-yet"] near=["part-of-dimension-2", "first-dimension"]
+# %% the first dimension of the block exercise="10.2" score=0 diagnoses=["part-of-dimension-0", "not-counted-yet"] near=["part-of-dimension-1", "part-of-dimension-2", "first-dimension"]
 def fft_last(x):
     def body(mine):
         return jnp.fft.fft(mine, axis=0)
@@ -3628,3 +3628,51 @@ def poisson(f):
     return jax.shard_map(body, in_specs=(P("x", "y"), P(), P("x"), P("y")), out_specs=P("x", "y"))(
         f, *ks
     )
+
+
+# %% along dimension 1, which is cut exercise="10.2" score=0 diagnoses=["part-of-dimension-1", "not-counted-yet"]
+def fft_last(x):
+    body = lambda x: jnp.fft.fft(x, axis=1)
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
+
+
+# %% absolute values for squares exercise="10.5" score=0 diagnoses=["sum-of-sizes", "not-counted-yet"] near=["two-directions"]
+def poisson(f):
+    def body(f, k0, k1, k2):
+        f = jnp.fft.fft(f, axis=2)
+        f = lax.all_to_all(f, "y", split_axis=2, concat_axis=1, tiled=True)
+        f = jnp.fft.fft(f, axis=1)
+        f = lax.all_to_all(f, "x", split_axis=1, concat_axis=0, tiled=True)
+        f = jnp.fft.fft(f, axis=0)
+        total = abs(k0[:, None, None]) + abs(k1[:, None]) + abs(k2)
+        u = jnp.where(total == 0, 0, f / jnp.where(total == 0, 1, total))
+        u = jnp.fft.ifft(u, axis=0)
+        u = lax.all_to_all(u, "x", split_axis=0, concat_axis=1, tiled=True)
+        u = jnp.fft.ifft(u, axis=1)
+        u = lax.all_to_all(u, "y", split_axis=1, concat_axis=2, tiled=True)
+        return jnp.fft.ifft(u, axis=2).real
+
+    k0, k1, k2 = map(wave_numbers, f.shape)
+    specs = P("x", "y"), P(), P("x"), P("y")
+    return jax.shard_map(body, in_specs=specs, out_specs=P("x", "y"))(f, k0, k1, k2)
+
+
+# %% two derivatives of three exercise="10.5" score=0 diagnoses=["two-directions", "not-counted-yet"] near=["sum-of-sizes"]
+def poisson(f):
+    def body(f, k0, k1):
+        f = jnp.fft.fft(f, axis=2)
+        f = lax.all_to_all(f, "y", split_axis=2, concat_axis=1, tiled=True)
+        f = jnp.fft.fft(f, axis=1)
+        f = lax.all_to_all(f, "x", split_axis=1, concat_axis=0, tiled=True)
+        f = jnp.fft.fft(f, axis=0)
+        total = k0[:, None, None] ** 2 + k1[:, None] ** 2
+        u = jnp.where(total == 0, 0, f / jnp.where(total == 0, 1, total))
+        u = jnp.fft.ifft(u, axis=0)
+        u = lax.all_to_all(u, "x", split_axis=0, concat_axis=1, tiled=True)
+        u = jnp.fft.ifft(u, axis=1)
+        u = lax.all_to_all(u, "y", split_axis=1, concat_axis=2, tiled=True)
+        return jnp.fft.ifft(u, axis=2).real
+
+    k0, k1 = map(wave_numbers, f.shape[:2])
+    specs = P("x", "y"), P(), P("x")
+    return jax.shard_map(body, in_specs=specs, out_specs=P("x", "y"))(f, k0, k1)

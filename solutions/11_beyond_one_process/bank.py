@@ -1691,3 +1691,25 @@ here = {
     "P('y'), 4": 128,
     "P(), 4": 128,
 }
+
+
+# %% the blocks in order, each to the next of its own devices exercise="11.3" score=0 diagnoses=["other-rows"]
+def make_array(sharding, rows):
+    places = sharding.addressable_devices_indices_map(rows.shape).values()
+    places = sorted(places, key=lambda place: place[0].start or 0)
+    blocks = [jax.device_put(rows[p[0]], d) for p, d in zip(places, jax.local_devices())]
+    return jax.make_array_from_single_device_arrays(rows.shape, sharding, blocks)
+
+
+# %% rows twice for two devices that hold them exercise="11.3" score=0 diagnoses=["shape"]
+def make_array(sharding, rows):
+    places = sharding.addressable_devices_indices_map(rows.shape).values()
+    mine = np.concatenate([rows[place] for place in places])
+    return jax.make_array_from_process_local_data(sharding, mine)
+
+
+# %% each device its own block, by hand exercise="11.3" score=1
+def make_array(sharding, rows):
+    places = sharding.addressable_devices_indices_map(rows.shape)
+    blocks = [jax.device_put(rows[place], device) for device, place in places.items()]
+    return jax.make_array_from_single_device_arrays(rows.shape, sharding, blocks)

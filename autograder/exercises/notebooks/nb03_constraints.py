@@ -403,9 +403,9 @@ STEER: Final = Exercise(
     ),
     diagnoses={
         "replicated": "x is sharded as P('x', 'y'), and so x.T as P('y', 'x'). Does your program "
-        "tell the compiler which of the two layouts the sum should have? A constraint does, if the "
-        "sum is computed from what it returns, and if it asks for another layout than its argument "
-        "has anyway. (Inside jit, jax.device_put is not a constraint.)",
+        "tell the compiler which of the two layouts the sum should have? A constraint does where "
+        "the two meet: on x.T before it is added, or on the sum. (Inside jit, jax.device_put is "
+        "not a constraint.)",
         "all-gather": "Is something gathered into larger blocks on the way, such as whole rows, or "
         "the whole array? Each device needs only an eighth of x.T.",
         "too-many-bytes": "Is the array resharded more than once on the way?",
@@ -571,8 +571,8 @@ LAYERS: Final = Exercise(
         "constrained": "layer_plain leaves it to the compiler.",
         "all-gather": "Something is brought together, where it would do to add up parts that are "
         "as long as b.",
-        "no-constraint": "The compiler would choose the same here without being told, and this is "
-        "the one in which it is told.",
+        "no-constraint": "Without one the compiler chooses what is wanted here, too; but this is "
+        "the one in which it is told how what it computes is to be laid out.",
         "no all-reduce": "In the body of a shard_map nothing is added up over the devices unless "
         "you say so.",
         "no-shard-map": "Write layer_mapped with shard_map and psum.",

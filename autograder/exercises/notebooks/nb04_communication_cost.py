@@ -847,8 +847,8 @@ LOOPS: Final = Exercise(
         "half-of-it": "That is half as much. Does the buffer get smaller with sixteen devices? A "
         "device's block does; after the all-gather each has all of the weights, as with eight.",
         "on-eight": "That is what each of eight devices sends. Expected it for sixteen.",
-        "passes": "How often does a buffer go round the ring here? An all-gather goes round once, "
-        "and an all-reduce twice.",
+        "passes": "How large are the pieces on so many devices, and how often do they go round "
+        "the ring? In an all-gather they go round once, and in an all-reduce twice.",
     },
 )
 

@@ -325,8 +325,8 @@ BY_COPY: Final = Exercise(
         "reshaped, their rows come one after the other, and not side by side. Is tiled=True set?",
         "blocks-do-not-fit": "As they come, A's block has some of the columns, those of one device "
         "along y, and B all rows.",
-        "not-replicated": "Along y each device has a part of the sum, or JAX cannot tell that all "
-        "have the same.",
+        "not-replicated": "Along y each device has a part of the sum: are they added up? Along x "
+        "each has rows of its own. After a gather over x all have the same, but JAX does not know.",
         "all-gather": "Only A's columns along y are missing, and no more than these may be "
         "gathered.",
         "no all-reduce": "Either way ends in an all-reduce over y: of the parts, or as the proof "
@@ -838,6 +838,14 @@ def _multiplied(A: Any, V: Any) -> Any:  # noqa: N803
     return V
 
 
+def _divided_again(A: Any, V: Any) -> Any:  # noqa: N803
+    """What comes of an A that is a fourth of itself after each round."""
+    for _ in range(STEPS):
+        A = A / np.float32(4)  # noqa: N806
+        V = np.tanh(A @ V)  # noqa: N806
+    return V
+
+
 def _columns(V: Any) -> int:  # noqa: N803
     return next(columns for rows, columns in WIDTHS.values() if rows == len(V))
 
@@ -864,6 +872,13 @@ QUIET_LOOP: Final = Exercise(
                     _iterated(A, V) * np.float32(V.shape[1] // _columns(V))
                 ),
                 "sum-of-all": lambda A, V: _iterated(A, V) * np.float32(V.size),  # noqa: N803
+                "mean-of-sums": lambda A, V: (  # noqa: N803
+                    _iterated(A, V) * np.float32(len(V) * _columns(V))
+                ),
+                "divided-again": lambda A, V: _divided_again(A, V).mean(),  # noqa: N803
+                "of-all-rounds": lambda A, V: np.mean(  # noqa: N803
+                    [_iterated(A, V, steps) for steps in range(1, STEPS + 1)]
+                ),
                 "once-too-often": lambda A, V: _iterated(A, V, STEPS + 1),  # noqa: N803
                 "once-too-seldom": lambda A, V: _iterated(A, V, STEPS - 1),  # noqa: N803
                 "divided-outside": lambda A, V: _iterated(A, V, inside=1, outside=4),  # noqa: N803
@@ -895,6 +910,11 @@ QUIET_LOOP: Final = Exercise(
         "sum-for-mean": "It is as many times too large as there are devices: are the devices' "
         "means added up?",
         "sum-of-all": "That is the sum of all elements.",
+        "mean-of-sums": "It is as many times too large as a device has elements: are the devices' "
+        "sums averaged?",
+        "divided-again": "A itself is divided by 4 in each round, so that it becomes smaller and "
+        "smaller. It is A @ V that is divided.",
+        "of-all-rounds": "That is the mean over all rounds; expected that of the last V.",
         "once-too-often": f"That is what comes of {STEPS + 1} rounds.",
         "once-too-seldom": f"That is what comes of {STEPS - 1} rounds.",
         "one-round": "That is what comes of one round. Does each round start from the V of the "

@@ -498,6 +498,17 @@ REGRESSION: Final = Exercise(
             tuple(_data(*each) for each in EXAMPLES),
             {
                 "one-step-less": lambda w, X, y: _trained(w, X, y, STEPS - 1),  # noqa: N803
+                "one-step-more": lambda w, X, y: _trained(w, X, y, STEPS + 1),  # noqa: N803
+                "mean-of-steps": AnyOf(
+                    (
+                        lambda w, X, y: np.mean(  # noqa: N803
+                            [_trained(w, X, y, i + 1) for i in range(STEPS)], 0
+                        ),
+                        lambda w, X, y: np.mean(  # noqa: N803
+                            [_trained(w, X, y, i) for i in range(STEPS)], 0
+                        ),
+                    )
+                ),
                 "one-step": lambda w, X, y: _trained(w, X, y, 1),  # noqa: N803
                 "uphill": lambda w, X, y: _trained(w, X, y, times=-1),  # noqa: N803
                 "as-many-times": lambda w, X, y: _trained(w, X, y, times=DEVICES[len(y)]),  # noqa: N803
@@ -542,6 +553,8 @@ REGRESSION: Final = Exercise(
         "too-many-bytes": "In each step only the gradient is to be added up, one number for each "
         "feature.",
         "one-step-less": "That is w after one step less.",
+        "one-step-more": "That is w after one step more: is there one before the loop?",
+        "mean-of-steps": "That is the mean of w over the steps; expected the last w.",
         "one-step": "That is w after one step.",
         "unbound-axis": "train is plain code on whole arrays, so no axis has a name in it. Is a "
         "pmean left in it? The compiler adds the all-reduce by itself.",
@@ -788,7 +801,7 @@ UNREPLICATE: Final = Exercise(
         "not-free": "stacked is one array over eight devices, and so is what comes of it. The "
         "first row is on one device, and all of them are to have it.",
         "no-gather": "Only one row is wanted of all, or one sum: what the compiler sends is an "
-        "all-reduce, to which devices without the row add zeros.",
+        "all-reduce. Where a row is wanted, devices that do not have it add zeros.",
         "by-the-host": "The host reads from its own devices. No device sends another anything.",
         "one-receiver": "A permutation has one receiver for each sender, and all eight devices are "
         "to have this row.",

@@ -1081,9 +1081,9 @@ SAME: Final = Exercise(
         "filled-up": "That is what comes of comparing the meshes, the names of their axes and the "
         "specs, filled up with None. Another mesh and other names may put the same blocks on the "
         "same devices.",
-        "blocks-of-zeros": "That is what comes of comparing which devices there are and how large "
-        "their blocks are, as where an array of zeros is laid out: all its blocks look alike. "
-        "Which part of the array does each device hold?",
+        "blocks-of-zeros": "That is what comes of comparing which blocks there are, whoever holds "
+        "them; or which devices there are and how large their blocks are. Which part of the array "
+        "does each device hold?",
         "one-device": "You seem to look at device 0 only. The others may hold other blocks.",
         "the-opposite": "Every answer is the opposite of what it should be.",
         "always": "It is True every time.",

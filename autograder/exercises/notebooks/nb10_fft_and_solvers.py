@@ -280,6 +280,7 @@ LOCAL: Final = Exercise(
                 "first-dimension": _along(0),
                 "middle-dimension": _along(1),
                 "part-of-dimension-0": lambda x: _in_parts(x, _cuts(x.shape), 0),
+                "part-of-dimension-1": lambda x: _in_parts(x, _cuts(x.shape), 1),
                 "part-of-dimension-2": lambda x: _in_parts(x, _in_the_end(x.shape), 2),
                 "all-dimensions": _along(0, 1, 2),
                 "block-by-block": _alone,
@@ -307,6 +308,8 @@ LOCAL: Final = Exercise(
         "first-dimension": "That is the transform along dimension 0; expected the last.",
         "middle-dimension": "That is the transform along dimension 1; expected the last.",
         "part-of-dimension-0": "You transformed along dimension 0, of which each device has only a "
+        "part. The dimension that is whole, and asked for, is the last.",
+        "part-of-dimension-1": "You transformed along dimension 1, of which each device has only a "
         "part. The dimension that is whole, and asked for, is the last.",
         "part-of-dimension-2": "You transformed along dimension 2 while each device had only a "
         "part of it. Do in_specs say how x is laid out?",
@@ -585,6 +588,7 @@ def _poisson(
     back: Callable[[Any], Any] = np.fft.ifftn,
     added: float = 0,
     divided: bool = True,
+    without: int = 3,
 ) -> Any:
     """The solution of Poisson's equation in a periodic box.
 
@@ -601,8 +605,9 @@ def _poisson(
         back: the transform by which the waves go back.
         added: a small number that is added to each sum of squares.
         divided: whether the waves are divided at all.
+        without: the dimension whose wave numbers are left out of the sum.
     """
-    k = [numbers(n) for n in f.shape]
+    k = [numbers(n) * (d != without) for d, n in enumerate(f.shape)]
     if not own:
         parts = _cuts(f.shape)
         k = [k[0], np.tile(np.split(k[1], parts[0])[0], parts[0]),
@@ -644,6 +649,8 @@ POISSON: Final = Exercise(
                 "others-numbers": lambda f: _poisson(f, own=False),
                 "numbers-of-the-block": lambda f: _poisson(f, blocks=True),
                 "sum-of-numbers": lambda f: _poisson(f, exponent=1),
+                "sum-of-sizes": lambda f: _poisson(f, lambda n: np.abs(_numbers(n)), exponent=1),
+                "two-directions": AnyOf(partial(_poisson, without=d) for d in range(3)),
                 "every-corner": lambda f: _poisson(f, corners=True),
                 "there-again": lambda f: _poisson(f, back=np.fft.fftn),
                 "not-divided": partial(_poisson, divided=False),
@@ -691,6 +698,10 @@ POISSON: Final = Exercise(
         "Their numbers follow from the size of the whole box.",
         "sum-of-numbers": "The sum of the wave numbers is divided by; expected that of their "
         "squares.",
+        "sum-of-sizes": "The waves are divided by the sum of their numbers' absolute values; "
+        "expected the sum of their squares.",
+        "two-directions": "The wave numbers of one dimension are left out of the sum of squares: "
+        "there are three derivatives.",
         "every-corner": "Each device makes zero of the first wave that it has. The wave of number "
         "zero is on one device only.",
         "there-again": "The way back is a transform as the way there; expected its inverse.",
@@ -897,8 +908,9 @@ GRADIENTS: Final = Exercise(
         "It is out of date after the first step.",
         "the-residual": "That is the residual, and not x.",
         "the-direction": "That is the next direction, and not x.",
-        "values": "Is each product of two vectors a sum over all devices? There are three: two in "
-        "each step, and one before the first.",
+        "values": "Is each product of two vectors a sum over all devices, two in each step and one "
+        "before the first, and A times a vector none? When x has been moved along the direction, "
+        "what does that take off the residual?",
         "first-square-of-its-own": "The square before the first step is each device's own: "
         "residual times residual is to be added up over the devices there, too.",
         "averaged": "One product of two vectors is an average over the devices (pmean), and "
@@ -1311,10 +1323,10 @@ ELIMINATION: Final = Exercise(
         "k.",
         "rows-above-n-times": "Rows above row k are changed, too. Only those below it change in "
         "step k.",
-        "gauss-jordan": "That is Gauss–Jordan elimination: rows above row k are changed, too, and "
-        "become zero in column k. Only those below it change in step k.",
-        "gauss-jordan-n-times": "That is Gauss–Jordan elimination: rows above row k are changed, "
-        "too, and become zero in column k. Only those below it change in step k.",
+        "gauss-jordan": "Rows that are done change again, as in Gauss–Jordan elimination: row k "
+        "itself, or those above it. Only the rows below it change in step k.",
+        "gauss-jordan-n-times": "Rows that are done change again, as in Gauss–Jordan elimination: "
+        "row k itself, or those above it. Only the rows below it change in step k.",
         "lu: averaged": "U is right, and each number of L is as many times too large as there are "
         "devices. That comes of an average over the devices (pmean) of a row that all but one "
         "have as zeros: only their sum is the row.",

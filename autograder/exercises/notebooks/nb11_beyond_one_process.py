@@ -16,7 +16,7 @@ LINE: Final = (("x", 8),)
 WIDE: Final = (("x", 4), ("y", 2))
 TALL: Final = (("x", 2), ("y", 4))
 
-SHUFFLED: Final = (0, 1, 4, 5, 2, 3, 6, 7)
+SHUFFLED: Final = (0, 1, 5, 4, 3, 2, 6, 7)
 """An order of the devices in which each of two processes has rows that others stand between."""
 
 Axes = tuple[tuple[str, int], ...]
@@ -239,7 +239,8 @@ BATCH: Final = Exercise(
         "sharding.addressable_devices_indices_map(shape) has for the device.",
         "dtype": "The numbers are to stay what they are in the table.",
         "shape": "Does the array's shape follow from how many rows each process gave? That is "
-        "their sum only where no two processes need the same rows.",
+        "their sum only where no row is given twice: by two processes that need it, or by one for "
+        "two of its devices.",
         "values": "Which rows did that process give, and which ones does it need?",
     },
 )
