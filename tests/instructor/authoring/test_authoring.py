@@ -113,6 +113,7 @@ class Reader:
         return [path for path in files if TO_WRITE in path.read_text()]
 
 
+@pytest.mark.slow
 def test_an_exercise_in_this_course(tmp_path):
     root = tmp_path / "course"
     files = subprocess.run(

@@ -172,6 +172,7 @@ def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
     assert "1.1 Column strips: right" in page.read_text()
 
 
+@pytest.mark.slow
 def test_it_is_tried_once_in_a_run_and_again_in_the_next(room, monkeypatch):
     tried = []
 

@@ -124,6 +124,7 @@ def test_an_exercise_that_comes_is_everybodys_and_one_that_goes_is_nobodys(room,
     assert lines(room)["late", ASSIGNMENT] == ["graded", "1.0", "1.0"]
 
 
+@pytest.mark.slow
 def test_plain_nbgrader_migrates_too_and_grades_what_is_there(room):
     end_with(room, "1.2")
     room.nbgrader(*RELEASE)
@@ -152,6 +153,7 @@ def test_what_was_graded_was_copied_before_its_cells_went(room):
     assert room.scores() == {"early": {"1.1": 1}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["grade", "release"])
 def test_a_notebook_that_cannot_be_released_costs_no_other_assignment(room, type_in, command):
     kept, cells = files(room), lines(room)

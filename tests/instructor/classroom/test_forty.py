@@ -51,6 +51,7 @@ def class_of(room, attacks=(), broken=(), honest=0):
     return status, said.getvalue(), room.scores()
 
 
+@pytest.mark.slow
 def test_forty(tmp_path):
     alone = class_of(Classroom.at(tmp_path / "alone", until=LAST), honest=len(HONEST))[2]
     room = Classroom.at(tmp_path / "forty", until=LAST)

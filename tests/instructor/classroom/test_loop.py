@@ -130,6 +130,7 @@ def test_validate_says_what_check_says(room, tmp_path):
     assert "AssertionError" not in said
 
 
+@pytest.mark.slow
 def test_the_solutions_validate(room):
     for assignment in ("00_setup", ASSIGNMENT):
         path = ROOT / "solutions" / assignment / f"{assignment}.ipynb"
