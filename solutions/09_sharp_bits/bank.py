@@ -357,7 +357,7 @@ def probabilities(hidden, padded, words):
     return parts / parts.sum(1, keepdims=True)
 
 
-# %% twenty-four rows, written in; the padding part of the largest exercise="9.4" score=0 diagnoses=["only-the-first", "all-gather over x", "not-finite", "not-counted-yet"] near=["in-front"]
+# %% twenty-four rows, written in; the padding part of the largest exercise="9.4" score=0 diagnoses=["only-the-first", "all-gather over x", "largest-of-the-padding", "not-counted-yet"] near=["in-front"]
 def spread(table):
     return with_sharding_constraint(jnp.pad(table, ((0, 7), (0, 0))), P("x"))
 
@@ -1275,3 +1275,27 @@ def row(x, i):
         return lax.psum(jnp.where((numbers == i)[:, None], mine, 0).sum(0), "x")
 
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, i)
+
+
+# %% exp without the largest taken off exercise="9.4" score=0.5 diagnoses=["largest-not-taken-off", "not-counted-yet"] near=["largest-of-the-padding"]
+def spread(table):
+    more = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, more), (0, 0))), P("x", None))
+
+
+def probabilities(hidden, padded, words):
+    e = jnp.where(jnp.arange(len(padded)) < words, jnp.exp(hidden @ padded.T), 0)
+    return with_sharding_constraint(e / e.sum(axis=1, keepdims=True), P(None, "x"))
+
+
+# %% the largest before the padding is masked exercise="9.4" score=0.5 diagnoses=["largest-of-the-padding", "not-counted-yet"] near=["largest-not-taken-off"]
+def spread(table):
+    more = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, more), (0, 0))), P("x", None))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    logits = logits - logits.max(axis=1, keepdims=True)
+    e = jnp.where(jnp.arange(len(padded)) < words, jnp.exp(logits), 0)
+    return with_sharding_constraint(e / e.sum(axis=1, keepdims=True), P(None, "x"))

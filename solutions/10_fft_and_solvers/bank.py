@@ -764,7 +764,7 @@ def pencil_fft(x):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
 
 
-# %% dimension 0 between exercise="10.4" score=0 diagnoses=["dimension-0-between", "not-counted-yet"] near=["dimension-1-missing", "dimension-2-between"]
+# %% dimension 0 between exercise="10.4" score=0 diagnoses=["dimension-0-between", "not-counted-yet"] near=["dimensions-exchanged", "dimension-1-missing", "dimension-2-between"]
 def pencil_fft(x):
     def body(mine):
         a = jnp.fft.fft(mine, axis=2)
@@ -2008,7 +2008,7 @@ def substitute(LU, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
 
-# %% ones in U, and the diagonal of U for L exercise="10.7" score=0 diagnoses=["ones-in-u", "not-counted-yet", "l-not-of-ones"] near=["never-divided"]
+# %% ones in U, and the diagonal of U for L exercise="10.7" score=0 diagnoses=["ones-in-u", "not-counted-yet", "l-not-of-ones"] near=["rows-divided", "never-divided"]
 def numbers_of(mine):
     return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
 
@@ -3676,3 +3676,54 @@ def poisson(f):
     k0, k1 = map(wave_numbers, f.shape[:2])
     specs = P("x", "y"), P(), P("x")
     return jax.shard_map(body, in_specs=specs, out_specs=P("x", "y"))(f, k0, k1)
+
+
+# %% dimensions 0 and 1 exchanged exercise="10.4" score=0 diagnoses=["dimensions-exchanged", "not-counted-yet"]
+def pencil_fft(x):
+    def body(mine):
+        mine = jnp.fft.fft(mine, axis=2)
+        mine = lax.all_to_all(mine, "y", split_axis=2, concat_axis=1, tiled=True)
+        mine = jnp.fft.fft(mine, axis=0)
+        mine = lax.all_to_all(mine, "x", split_axis=1, concat_axis=0, tiled=True)
+        return jnp.fft.fft(mine, axis=1)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
+
+
+# %% rows of U divided by their pivots exercise="10.7" score=0.5 diagnoses=["rows-divided", "not-counted-yet"]
+def lu(A):
+    def body(A):
+        m, n = A.shape
+        first = m * lax.axis_index("x")
+        rows, columns = first + jnp.arange(m)[:, None], jnp.arange(n)
+
+        def step(k, A):
+            pivot = lax.psum(jnp.sum(jnp.where(rows == k, A, 0), axis=0), "x")
+            factor = jnp.where(rows > k, A[:, k, None] / pivot[k], 0)
+            changed = A - factor * jnp.where(columns > k, pivot, 0)
+            changed = jnp.where((rows == k) & (columns > k), changed / pivot[k], changed)
+            return jnp.where((rows > k) & (columns == k), factor, changed)
+
+        return lax.fori_loop(0, n, step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, x):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, x):
+            known = lax.psum(jnp.sum(jnp.where(rows == k, x, 0)), "x")
+            return jnp.where(rows > k, x - LU[:, k] * known, x)
+
+        def back(i, x):
+            k = n - 1 - i
+            known = lax.psum(jnp.sum(jnp.where(rows == k, x / LU[:, k], 0)), "x")
+            x = jnp.where(rows < k, x - LU[:, k] * known, x)
+            return jnp.where(rows == k, known, x)
+
+        return lax.fori_loop(0, n, back, lax.fori_loop(0, n, forward, x))
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)

@@ -355,6 +355,15 @@ def _softmax(logits: Any) -> Any:
     return _exponentials(logits) / _exponentials(logits).sum(1, keepdims=True)
 
 
+def _softmax_by_hand(
+    taken_off: Callable[[Any, Any], Any], hidden: Any, padded: Any, words: Any
+) -> Any:
+    """The softmax of the words, with something other than their largest logit taken off."""
+    logits = hidden @ padded.T
+    exponentials = _masked(np.exp(logits - taken_off(logits, words)), words, 0)
+    return exponentials / exponentials.sum(1, keepdims=True)
+
+
 def _log_softmax(logits: Any) -> Any:
     shifted = logits - logits.max(1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
@@ -481,6 +490,10 @@ UNEVEN: Final = Exercise(
                 "logarithms": lambda hidden, padded, words: _log_softmax(
                     _masked(hidden @ padded.T, words, -np.inf)
                 ),
+                "largest-not-taken-off": partial(_softmax_by_hand, lambda logits, words: 0),
+                "largest-of-the-padding": partial(
+                    _softmax_by_hand, lambda logits, words: logits.max(1, keepdims=True)
+                ),
                 "minus-a-number": AnyOf(
                     tuple(partial(_masked_by, -(10.0**digits)) for digits in (2, 3, 4))
                 ),
@@ -519,6 +532,9 @@ UNEVEN: Final = Exercise(
         "the padding too. Only `words` says which rows are words; anything may stand in the "
         "others. In the body of a shard_map: does the number of a row count the rows of the "
         "devices before it?",
+        "largest-not-taken-off": "exp overflows: a row's largest logit has to be taken off before.",
+        "largest-of-the-padding": "What is taken off before exp is the largest logit of all rows, "
+        "those of the padding too. Where that is far above the words', every exp is 0.",
         "own-words": "On each device, the probabilities of its own words add up to 1. Those of all "
         "words together should: what do you divide by?",
         "columns-too": "Columns were added, too; expected more rows only. (Given a single pair, "

@@ -482,6 +482,7 @@ PENCIL: Final = Exercise(
                 "dimension-1-first": _in_stages(_of_pencils, (1,), (1,), (0,)),
                 "dimension-0-between": _in_stages(_of_pencils, (2,), (0,), (0,)),
                 "dimension-2-between": _in_stages(_of_pencils, (2,), (2,), (0,)),
+                "dimensions-exchanged": _in_stages(_of_pencils, (2,), (0,), (1,)),
                 "dimension-1-last": _in_stages(_of_pencils, (2,), (1,), (1,)),
                 "dimension-2-last": _in_stages(_of_pencils, (2,), (1,), (2,)),
                 "dimension-2-always": _in_stages(_of_pencils, (2,), (2,), (2,)),
@@ -510,6 +511,8 @@ PENCIL: Final = Exercise(
         "dimension-1-missing": "The transform along dimension 1 is missing: it comes between the "
         "exchanges.",
         "dimension-2-missing": "The transform along dimension 2 is missing.",
+        "dimensions-exchanged": "You transformed along dimension 0 between the exchanges and along "
+        "1 after them, each while a device had only a part of it. Which is whole when?",
         "only-dimension-2": "Only dimension 2 is transformed.",
         "block-by-block": "Each block is transformed by itself, before the parts of its dimensions "
         "have come together.",
@@ -1067,6 +1070,13 @@ def _crout(A: Any) -> Any:  # noqa: N803
     return np.ascontiguousarray(_factored(A.T).T)
 
 
+def _with_rows_divided(A: Any) -> Any:  # noqa: N803
+    """The right factors, but each row of U divided by its pivot, to the right of it."""
+    factors = _factored(A)
+    divided = factors / np.diag(factors)[:, None]
+    return np.where(np.triu(np.ones(A.shape, bool), 1), divided, factors)
+
+
 def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: bool = True) -> Any:  # noqa: N803
     """The solution by factors, or one half of the way to it.
 
@@ -1224,6 +1234,7 @@ ELIMINATION: Final = Exercise(
                 "gauss-jordan-n-times": lambda A: _factored(A, above=0),  # noqa: N803
                 "averaged": lambda A: _factored(A, below=_devices_of(len(A))),  # noqa: N803
                 "ones-in-u": _crout,
+                "rows-divided": _with_rows_divided,
                 "own-pivots": _by_own_pivots,
                 "stored-undivided": _stored_undivided,
                 "columns-before-too": lambda A: _factored_in_all_columns(A),  # noqa: N803
@@ -1300,6 +1311,8 @@ ELIMINATION: Final = Exercise(
         "rows can take their part of it off at once.",
     ),
     diagnoses={
+        "rows-divided": "L and the pivots are right, but each row of U is divided by its pivot. "
+        "Nothing of row k changes in step k.",
         "multipliers-missing": "U is right, and below the diagonal there are zeros: L's numbers, "
         "the multiples, belong there.",
         "multipliers-negative": "The numbers below the diagonal have the other sign: A is L times "

@@ -54,19 +54,20 @@ def loss(params: list[Layer], x: Any, y: Any, without: str = "") -> Any:
         params: the weights of each layer.
         x: the tokens.
         y: what they should become.
-        without: what is left out, of "mask", "norm of attention", "norm of mlp", "residuals".
+        without: what is left out, of "mask", "norm of attention", "norm of mlp",
+            "residual of attention", "residual of mlp".
     """
 
     def normed(x: Any, of: str) -> Any:
         return x if f"norm of {of}" in without else norm(x)
 
-    kept = 0 if "residuals" in without else 1
     for layer in params:
         mixed = attention(
             normed(x, "attention"), layer["qkv"], layer["out"], causal="mask" not in without
         )
-        x = kept * x + mixed
-        x = kept * x + mlp(normed(x, "mlp"), layer["up"], layer["down"])
+        x = mixed if "residual of attention" in without else x + mixed
+        made = mlp(normed(x, "mlp"), layer["up"], layer["down"])
+        x = made if "residual of mlp" in without else x + made
     return ((x - y) ** 2).sum(-1).mean()
 
 
@@ -231,7 +232,11 @@ DESIGN: Final = Exercise(
                         "norm of mlp",
                     )
                 ),
-                "no-residuals": trained(without="residuals"),
+                "no-residuals": trained(without="residual of attention, residual of mlp"),
+                "one-residual": AnyOf(
+                    trained(without=residual)
+                    for residual in ("residual of attention", "residual of mlp")
+                ),
                 "parts-not-summed": AnyOf(
                     parts_not_summed(n, share) for n in (8, 4, 2) for share in (1, 1 / n)
                 ),
@@ -301,6 +306,8 @@ DESIGN: Final = Exercise(
         "by. Expected the new parameters: the old ones minus LEARNING_RATE times the gradient.",
         "norm-missing": "These are the values of a model in which a norm is left out, before "
         "attention, before the MLP or before both.",
+        "one-residual": "These are the values of a model in which attention or the MLP replaces x; "
+        "expected what each gives to be added to x.",
         "no-residuals": "These are the values of a model in which attention and MLP replace x; "
         "expected what they give to be added to x.",
         "parts-not-summed": "Each device goes on with what its own heads and its own part of the "
