@@ -1,8 +1,8 @@
 """Does a class end with the same scores, whatever is killed, and whenever?
 
 A small class is graded once, and nothing is killed. Then, again and again, all of it is graded
-anew, and at a random moment something is killed with SIGKILL: the whole group of processes, one
-worker, or the scheduler of a cluster that stands; or the gradebook is lost, and the group is killed
+anew, and at a random moment something is killed with SIGKILL: the whole group of processes, a
+worker or the scheduler of a cluster that stands; or the gradebook is lost, and the group is killed
 while it is made again. The next run has to end with the same scores, byte for byte.
 
     python benchmarks/killed.py               fifty times
@@ -58,16 +58,19 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def workers(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
-    """The workers that a grading has started."""
-    children = psutil.Process(process.pid).children(recursive=True)
-    return [c for c in children if c.is_running() and "spawn_main" in " ".join(c.cmdline())]
+    """The workers that one of Dask's commands has started."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            found += [child] if "spawn_main" in " ".join(child.cmdline()) else []
+    return found
 
 
 def kill_and_see(root: Path, what: str, after: float) -> str:
     """Grade all anew, kill something after a while, and grade what is left; what it came to."""
     started = []
     where = ["--workers", "2"]
-    if what == "scheduler":
+    if what in ("scheduler", "worker"):
         port = random.randint(20000, 40000)
         address = f"tcp://127.0.0.1:{port}"
         started = [
@@ -88,7 +91,7 @@ def kill_and_see(root: Path, what: str, after: float) -> str:
             end(first)
         elif what == "scheduler":
             end(started[0])
-        elif found := workers(first):
+        elif found := workers(started[1]):
             random.choice(found).kill()
         else:
             at += " (there was no worker yet)"

@@ -1,20 +1,20 @@
-"""Dask's workers: those of a cluster on this machine, or of a scheduler that stands somewhere.
+"""Pools of workers: threads on this machine, or the workers of a Dask scheduler.
 
-Whoever can reach a scheduler can have its workers do anything. So the one on this machine speaks to
-nobody without a certificate that is made for this grading, and one on another machine is only
-spoken to with TLS. One that stands on this machine may be without, which is said.
+Threads are enough here: what takes long runs in processes of its own. Whoever can reach a scheduler
+can have its workers do anything, so one on another machine is only spoken to with TLS. One that
+stands on this machine may be without, which is said.
 """
 
 import ipaddress
-import logging
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-import dask
-from distributed import Client, LocalCluster, Security
+if TYPE_CHECKING:
+    from distributed import Client
 
 PATIENCE: Final = 30
 """How many seconds a scheduler has to answer, and to have a worker."""
@@ -25,24 +25,6 @@ HOW: Final = (
     "CERT and …__CLIENT__KEY, and give its address as tls://…"
 )
 """How a scheduler on another machine is reached."""
-
-
-HERE: Final[dict[str, Any]] = {
-    "distributed.admin.large-graph-warning-threshold": "10 GB",
-    "distributed.comm.timeouts.connect": "10 minutes",
-    "distributed.comm.timeouts.tcp": "10 minutes",
-    "distributed.scheduler.worker-ttl": None,
-    "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
-}
-"""Settings of workers on this machine. Who dies here is missed at once, so that who is silent is
-only kept waiting by a busy machine; and nothing is told to whoever asks by HTTP.
-"""
-
-NO_CTRL_C: Final = "import signal; signal.signal(signal.SIGINT, lambda *_: None)"
-"""What a worker on this machine begins with. A terminal sends Ctrl-C to it, too, and it would say
-where it was; who started it ends it. A kernel inherits nothing of this, and can be interrupted.
-"""
 
 
 OPEN: Final = (
@@ -56,14 +38,56 @@ class SchedulerError(RuntimeError):
     """A scheduler is not to be used, or cannot be; the message says why, and what to do."""
 
 
+@dataclass(frozen=True)
+class Pool:
+    """An executor, and how many workers it has.
+
+    Attributes:
+        executor: takes submissions to grade.
+        number: counts its workers at the moment; None where they are lost for good.
+        ahead: the submissions that each worker is given at a time, so that none waits for more.
+    """
+
+    executor: Executor
+    number: Callable[[], int | None]
+    ahead: int = 2
+
+
+class _AtOnce(Executor):
+    """Does what it is given before it goes on, so that Ctrl-C comes where the work is."""
+
+    def submit(  # type: ignore[override]  # nobody here names arguments
+        self, function: Callable[..., Any], /, *arguments: Any
+    ) -> "Future[Any]":
+        """Call a function."""
+        future: Future[Any] = Future()
+        future.set_result(function(*arguments))
+        return future
+
+
 @contextmanager
-def standing(address: str) -> Iterator[Client]:
-    """A client of a scheduler that stands.
+def on_this_machine(number: int) -> Iterator[Pool]:
+    """Make a pool of so many threads; a pool of one runs in the caller's thread."""
+    if number == 1:
+        yield Pool(_AtOnce(), lambda: 1, ahead=1)
+        return
+    executor = ThreadPoolExecutor(number)
+    try:
+        yield Pool(executor, lambda: number)
+    finally:  # after Ctrl-C nobody waits for what is at work, whose processes are ended
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def standing(address: str) -> Iterator[Pool]:
+    """Make a pool of the workers of a scheduler that runs already.
 
     Raises:
         SchedulerError: it may not be spoken to, does not answer, or has no workers.
     """
     check_address(address)
+    from distributed import Client, Security  # half a second, which few need
+
     security = Security(require_encryption=address.startswith("tls://"))
     try:
         client = Client(address, security=security, timeout=PATIENCE, set_as_default=False)
@@ -80,32 +104,53 @@ def standing(address: str) -> Iterator[Client]:
                 f"The scheduler at {address} has no workers. Start one: dask worker {address} "
                 f"--nworkers auto --nthreads 1"
             ) from None
-        yield client
+        yield Pool(_Packing(client.get_executor(pure=False)), lambda: _number(client))
 
 
-@contextmanager
-def on_this_machine(number: int) -> Iterator[Client]:
-    """A client of so many workers, each a process on this machine, for as long as it is used."""
-    with (
-        tempfile.TemporaryDirectory(prefix="shardlings-") as scratch,
-        dask.config.set(HERE),
-        LocalCluster(
-            n_workers=number,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=0,  # what runs behind walls has its own limits
-            host="127.0.0.1",
-            protocol="tls://",
-            security=Security.temporary(),
-            dashboard_address="127.0.0.1:0",  # any port, at which nothing is told
-            worker_dashboard_address="127.0.0.1:0",
-            local_directory=scratch,
-            preload=[NO_CTRL_C],
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
+class _Packing(Executor):
+    """A scheduler's executor, which is given bytes.
+
+    A scheduler unpacks what it passes on, and would have to import all of this package meanwhile.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+
+    def submit(  # type: ignore[override]  # nobody here names arguments
+        self, function: Callable[..., Any], /, *arguments: Any
+    ) -> "Future[Any]":
+        """Have a function called."""
+        import cloudpickle
+
+        packed = cloudpickle.dumps((function, *arguments))
+        return self.executor.submit(graded_there, packed)
+
+
+def graded_there(packed: bytes) -> Any:
+    """Call a function that grades, which was sent with its arguments as bytes; and say where."""
+    import dataclasses
+    import pickle
+
+    from distributed import get_worker
+
+    grade, *arguments = pickle.loads(packed)
+    return dataclasses.replace(grade(*arguments), where=get_worker().address)
+
+
+graded_there.__module__ = "__main__"
+"""It is sent by its code then: what is of `__main__` is not sent by its name."""
+
+
+def _number(client: "Client") -> int | None:
+    """Count the submissions that a scheduler's workers can grade at once; None if it is lost."""
+    return sum(client.nthreads().values()) if client.status == "running" else None
+
+
+def was_deadly(error: Exception) -> bool:
+    """Whether an error says that workers died of what they were given."""
+    from distributed import KilledWorker
+
+    return isinstance(error, KilledWorker)
 
 
 def warning_of(address: str) -> str:
@@ -132,6 +177,8 @@ def check_address(address: str) -> None:
             f"{address} is on another machine and without TLS: whoever listens would read what is "
             f"handed in, and whoever answers could send any grades. {HOW}"
         )
+    import dask
+
     if parts.scheme == "tls" and not dask.config.get("distributed.comm.tls.ca-file", None):
         raise SchedulerError(f"No certificates are named here for {address}. {HOW}")
 

@@ -36,9 +36,6 @@ from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunC
 COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.sandboxed")
 """The command that starts a kernel."""
 
-PASSED_ON: Final = ("NBGRADER_EXECUTION",)
-"""The variables of the grading process that a kernel is told of."""
-
 OWN: Final = ("HOME", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "TMP")
 """The variables of who grades that a kernel needs where it has no walls, and no home in them."""
 
@@ -172,7 +169,7 @@ def _start(
     variables = {
         **environment(),
         **devices.environment(),
-        **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        "NBGRADER_EXECUTION": "autograde",  # where a fault of ours is not to go unseen
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": PACKAGES if walled else str(packages),

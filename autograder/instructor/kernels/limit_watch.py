@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import psutil
@@ -142,7 +143,8 @@ def _shared(process: psutil.Process) -> Iterator[tuple[str, int]]:
     system calls refuses what could lie in memory without being mapped (`walls/call_filter.py`).
     """
     sizes = dict[str, int]()
-    with contextlib.suppress(OSError), open(f"/proc/{process.pid}/maps") as file:
+    maps = Path(f"/proc/{process.pid}/maps")  # with names that need not be UTF-8
+    with contextlib.suppress(OSError), maps.open(errors="surrogateescape") as file:
         for line in file:
             addresses, _, _, _, inode, *path = line.split(maxsplit=5)
             if path and path[0].startswith(NAMELESS):

@@ -130,7 +130,14 @@ class CarefulAutograde(Autograde):
             raise NbGraderException(why)
         facts, basis = self._known(assignment)
         basis = replace(basis, submission=fingerprint.of_submission(folder))
-        if not self.force and record is not None and not record.again and record.basis == basis:
+        graded = self.course.autograded / student / assignment
+        stands = (
+            record is not None
+            and not record.again
+            and record.basis == basis
+            and all((graded / f"{name}.ipynb").exists() for name in record.notebooks)
+        )
+        if stands and not self.force:
             self.log.info("Skipping what has been graded as it is: %s, %s", student, assignment)
             return
         self._see_that_it_is_known(student)

@@ -1,16 +1,18 @@
 """Grade one submission: read it, run it, judge it; the same wherever it is done.
 
 Nothing here reads or writes a class's gradebook or folders, so that it makes no difference on which
-machine it is called, how often, or whether it is killed.
+machine it is called, in how many threads at once, how often, or whether it is killed.
 """
 
 import logging
 import os
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +36,12 @@ LOG: Final = logging.getLogger("shardlings.worker")
 
 LOG.propagate = False
 LOG.addHandler(logging.NullHandler())  # else Python writes warnings to the terminal all the same
+
+
+LOCK: Final = threading.Lock()
+
+AT_WORK: Final[list[int]] = []
+"""The threads that are grading."""
 
 
 class OtherPackageError(RuntimeError):
@@ -110,7 +118,7 @@ def _graded(submission: Submission, facts: Facts, parent: LoggingConfigurable | 
         for name, contents in {**submission.files, **facts.files}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(contents)
-        with _said_to_kernels("NBGRADER_EXECUTION", "autograde"):
+        with _said_to_kernels():
             graded = {
                 name: _graded_notebook(name, contents, submission, facts, folder, book, parent)
                 for name, contents in submission.notebooks.items()
@@ -122,17 +130,21 @@ def _graded(submission: Submission, facts: Facts, parent: LoggingConfigurable | 
 
 
 @contextmanager
-def _said_to_kernels(variable: str, value: str) -> Iterator[None]:
-    """Set a variable for a while; nbgrader's own `setenv` leaves it where something is raised."""
-    before = os.environ.get(variable)
-    os.environ[variable] = value
+def _said_to_kernels() -> Iterator[None]:
+    """Set the variable that nbgrader's own preprocessors tell kernels of, while any thread grades.
+
+    It is not left behind: a check in this process would take it for its own.
+    """
+    with LOCK:
+        AT_WORK.append(threading.get_ident())
+        os.environ["NBGRADER_EXECUTION"] = "autograde"
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[variable]
-        else:
-            os.environ[variable] = before
+        with LOCK:
+            AT_WORK.remove(threading.get_ident())
+            if not AT_WORK:
+                del os.environ["NBGRADER_EXECUTION"]
 
 
 def _graded_notebook(
@@ -145,7 +157,9 @@ def _graded_notebook(
     parent: LoggingConfigurable | None,
 ) -> tuple[str, GradedNotebook]:
     """One notebook, executed and with its verdicts, and what was found of it."""
-    config = _limited(facts.config, facts.seconds.get(name))
+    config = deepcopy(facts.config)  # to read one may change it, and other threads have it, too
+    if facts.seconds.get(name) is not None:
+        config.merge(Config({"Sandbox": {"seconds": facts.seconds[name]}}))
     path = folder / f"{name}.ipynb"
     path.write_bytes(contents)
     handed_in = read_apart(path, config)
@@ -196,14 +210,6 @@ def graded_notebook(
         evidence,
         tuple(notes),
     )
-
-
-def _limited(config: Config, seconds: int | None) -> Config:
-    if seconds is None:
-        return config
-    limited = config.copy()
-    limited.merge(Config({"Sandbox": {"seconds": seconds}}))
-    return limited
 
 
 def _passed(

@@ -25,7 +25,7 @@ import msgspec
 
 from autograder.sandboxed import MAX_MESSAGE_BYTES, Ended, Setting
 
-MAX_SERVERS: Final = 4
+MAX_SERVERS: Final = max(4, 2 * (os.cpu_count() or 1))
 """The most servers that are kept: a notebook that is being graded has two, for kernel and judge."""
 
 START_SECONDS: Final = 120

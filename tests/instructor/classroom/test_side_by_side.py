@@ -1,12 +1,12 @@
 """Many workers: a class is never lost, whoever dies, and no stranger's scheduler is spoken to."""
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import Any
 
@@ -17,14 +17,14 @@ from distributed import KilledWorker, LocalCluster, Security
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import schedulers, side_by_side
-from autograder.instructor.classroom.side_by_side import Workers, graded
+from autograder.instructor.classroom.side_by_side import graded
 from autograder.instructor.pipeline import Outcome, Record, State
+from autograder.instructor.pipeline import grade as grade_one
 from tests.conftest import ROOT
 from tests.instructor.tiny_class import ASSIGNMENT, log, scores, tiny_class, wanted
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 STUDENTS = 6
-GRADING = side_by_side._Grading
 
 
 def grade(root):
@@ -46,8 +46,23 @@ def wait_for(process, happened):
         time.sleep(0.05)
 
 
+def test_two_submissions_are_graded_at_once_in_one_process(tmp_path, monkeypatch):
+    together, meet = [], threading.Barrier(2, timeout=60)
+
+    def both_are_here(*given):
+        meet.wait()  # each waits until the other has begun
+        together.append(threading.get_ident())
+        return grade_one(*given)
+
+    monkeypatch.setattr(side_by_side, "grade", both_are_here)
+    root = tiny_class(tmp_path, 2)
+    assert main(["--root", str(root), "grade", "--workers", "2"]) == 0
+    assert len(set(together)) == 2
+    assert scores(root) == wanted(2)
+
+
 @pytest.mark.slow
-def test_a_class_is_graded_whole_though_all_are_killed_and_then_a_worker(tmp_path):
+def test_a_class_is_graded_whole_though_all_are_killed(tmp_path):
     root = tiny_class(tmp_path, STUDENTS)
     first = grade(root)
     wait_for(first, lambda: steps(root, "entered"))
@@ -56,10 +71,6 @@ def test_a_class_is_graded_whole_though_all_are_killed_and_then_a_worker(tmp_pat
     first.stdout.close()
     before = steps(root, "entered")
     second = grade(root)
-    wait_for(second, lambda: len(steps(root, "entered")) > len(before))
-    workers = [p for p in psutil.Process(second.pid).children(recursive=True) if is_worker(p)]
-    assert len(workers) == 2
-    workers[0].kill()
     said = second.communicate(timeout=400)[0].decode()
     assert second.returncode == 0, said
     assert scores(root) == wanted(STUDENTS)
@@ -70,61 +81,37 @@ def test_a_class_is_graded_whole_though_all_are_killed_and_then_a_worker(tmp_pat
     assert not [command for command in left if str(root) in command]
 
 
-def is_worker(process):
-    """Whether a process is one of Dask's workers: it is spawned, and keeps no books of others."""
-    command = " ".join(process.cmdline())
-    return "multiprocessing.spawn" in command and "spawn_main" in command
-
-
-class Scheduler:
-    """A scheduler's client: what becomes of each submission, in the order of trying."""
+class Workers:
+    """What becomes of each submission, in the order of trying."""
 
     def __init__(self, *ends):
-        self.ends, self.status, self.tried = list(ends), "running", []
+        self.ends, self.tried = list(ends), []
+        self.there: int | None = 1
 
-    def nthreads(self):
-        return {"tls://10.0.0.2:1": 1}
-
-    def as_current(self):
-        return nullcontext()
-
-    def submit(self, _, packed, **__):
-        self.tried.append(pickle.loads(packed)[1])
+    def submit(self, _, student, *__):
+        self.tried.append(student)
         end = self.ends.pop(0)
+        future: Future[Any] = Future()
         if end == "lost":
-            self.status = "connecting"
-        return Submitted(end)
-
-
-class Submitted:
-    """A future whose end is known."""
-
-    def __init__(self, end):
-        self.end = end
-
-    def done(self):
-        return True
-
-    def release(self):
-        pass
-
-    def result(self):
-        if self.end == "lost":
-            raise CancelledError
-        if isinstance(self.end, Exception):
-            raise self.end
-        return self.end
+            self.there = None
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        elif isinstance(end, Exception):
+            future.set_exception(end)
+        else:
+            future.set_result(end)
+        return future
 
 
 def of(monkeypatch, *ends):
     """What becomes of three submissions, and in which order they were tried."""
-    client: Any = Scheduler(*ends)
-    monkeypatch.setattr(side_by_side, "wait", lambda *_, **__: None)
-    monkeypatch.setattr(side_by_side, "standing", lambda _: nullcontext())
-    monkeypatch.setattr(side_by_side, "_Grading", lambda _, *rest: GRADING(client, *rest))
+    workers: Any = Workers(*ends)
+    pool = nullcontext(schedulers.Pool(workers, lambda: workers.there))
+    monkeypatch.setattr(side_by_side, "standing", lambda _: pool)
     pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd")]
-    found = graded(pairs, lambda *pair: pair, Workers("tls://10.0.0.1:1"), lambda _: None)
-    return {pair[0]: outcome for pair, outcome in found}, client.tried
+    chosen = side_by_side.Workers("tls://10.0.0.1:1")
+    found = graded(pairs, lambda *pair: pair, chosen, lambda _: None)
+    return {pair[0]: outcome for pair, outcome in found}, workers.tried
 
 
 GOOD = Outcome(Record(State.GRADED))

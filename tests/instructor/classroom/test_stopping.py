@@ -14,7 +14,6 @@ from nbgrader.api import Gradebook
 
 from autograder.devices import environment
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom.schedulers import on_this_machine
 from autograder.instructor.course import Course, stoppable
 from autograder.instructor.nbgrader_plugins import making
 from tests.conftest import ROOT
@@ -140,16 +139,6 @@ def test_ctrl_c_stops_and_keeps_what_there_was(class_at_work, command, times):
     assert not theirs.get("bob")
     assert files(class_at_work) == before
     wait_for(lambda: not running_in(class_at_work), seconds=5)
-
-
-def test_a_worker_leaves_ctrl_c_to_who_started_it(capfd):
-    with on_this_machine(1) as client:
-        before = client.run(os.getpid)
-        for process in before.values():
-            os.kill(process, signal.SIGINT)
-        time.sleep(1)
-        assert client.run(os.getpid) == before
-    assert not capfd.readouterr().err
 
 
 def test_what_ran_before_goes_on():

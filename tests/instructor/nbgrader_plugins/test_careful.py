@@ -51,6 +51,9 @@ REFUSED = {
 }
 
 
+SKIPPED = "Skipping what has been graded as it is"
+
+
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
     room = Classroom.at(tmp_path_factory.mktemp("course"))
@@ -106,6 +109,15 @@ def test_an_earlier_result_outlives_a_refusal(room, said):
     assert f"a_neighbour, {ASSIGNMENT} is left as it was graded: notes.txt is a link." in told
     assert room.scores()["a_neighbour"] == FULL
     assert "1.1 Column strips: right" in room.verdicts("a_neighbour")["ex-1-1-check"]
+
+
+def test_a_graded_notebook_that_is_gone_is_made_again(room, said):
+    graded = room.root / "grading" / "autograded" / "zz_next" / ASSIGNMENT / FILE
+    graded.unlink()
+    told = room.nbgrader("autograde", ASSIGNMENT, "--student", "zz_next")
+    assert SKIPPED not in told
+    assert graded.exists()
+    assert SKIPPED in room.nbgrader("autograde", ASSIGNMENT, "--student", "zz_next")
 
 
 def test_two_gradings_at_once_are_one(room, said):
