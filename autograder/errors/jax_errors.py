@@ -133,16 +133,16 @@ MEANINGS: Final = (
         r"(?P<other>\([\d, ]*\))",
         "shapes-do-not-fit",
         "`{operation}` is called on arrays of shapes {one} and {other}, which do not fit together. "
-        "In the body of a shard_map, these are the shapes of blocks: do in_specs give the body the "
-        "blocks that the exercise describes, and is this the operation that it asks for? A "
-        "collective may change a block's shape too.",
+        "If it stands in the body of a shard_map, these are the shapes of blocks: do in_specs give "
+        "the body the blocks that the exercise describes, and is this the operation that it asks "
+        "for? A collective may change a block's shape too.",
     ),
     (
         r"Incompatible shapes for broadcasting",
         "shapes-do-not-fit",
-        "The shapes of two arrays do not fit together. In the body of a shard_map, shapes are "
-        "those of blocks: do in_specs give the body the blocks that the exercise describes? A "
-        "collective may change a block's shape too.",
+        "The shapes of two arrays do not fit together. If this is in the body of a shard_map, "
+        "shapes are those of blocks: do in_specs give the body the blocks that the exercise "
+        "describes? A collective may change a block's shape too.",
     ),
     (
         r"contracting dimensions to have the same shape, got \((?P<one>\d+),\) and "
@@ -150,16 +150,16 @@ MEANINGS: Final = (
         "blocks-do-not-fit",
         "A matmul is called on arrays that do not fit together: along the contracted dimension, "
         "the left one has length {one} and the right one {other}. Are they in the right order? "
-        "In the body of a shard_map, these are blocks: do in_specs give the body the blocks that "
-        "the exercise describes, and what do a transpose or a collective before the matmul make "
-        "of them?",
+        "If it stands in the body of a shard_map, these are blocks: do in_specs give the body the "
+        "blocks that the exercise describes, and what do a transpose or a collective before the "
+        "matmul make of them?",
     ),
     (
         r"contracting dimensions to have the same shape",
         "blocks-do-not-fit",
         "A matmul is called on arrays that do not fit together: their contracted dimensions have "
-        "different lengths. In the body of a shard_map, these are blocks: do in_specs give the "
-        "body the blocks that the exercise describes?",
+        "different lengths. If it stands in the body of a shard_map, these are blocks: do in_specs "
+        "give the body the blocks that the exercise describes?",
     ),
     (
         r"can only accept axis_name which corresponds to one of .* axes: (?P<axes>\(?.*?\)?) and "

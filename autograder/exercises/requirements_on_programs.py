@@ -22,6 +22,8 @@ class Computes:
             several: then each program's values are those of one of them.
         under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
             function is traced, so that it may leave the mesh unsaid and serve several.
+        blocks: for each program that is a matmul, into how many blocks A's rows, the contracted
+            dimension and B's columns are cut; nothing where no one cuts them so.
     """
 
     answer: str
@@ -30,6 +32,7 @@ class Computes:
     arguments: tuple[tuple[Argument, ...], ...]
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     under_mesh: bool = False
+    blocks: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,10 +176,13 @@ class FitsIn:
         answer: the name, in the notebook, of the answer that must meet this. Another requirement,
             `Computes`, has it exported.
         bytes: for each program that is judged, the most it may hold on a device at once.
+        gathers: for each program, how many pieces it has to gather and the bytes of one, where
+            each is to be gathered by itself and then once more; nothing where that is not so.
     """
 
     answer: str
     bytes: tuple[int, ...]
+    gathers: tuple[tuple[int, int], ...] = ()
 
     @property
     def asks(self) -> str:

@@ -11,7 +11,7 @@ from autograder.judge.naming import between, given, of_unknown_length
 from autograder.judge.running_programs import asked_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
-from autograder.programs import Argument, Collective, Report
+from autograder.programs import Argument, Collective, Ran, Report
 
 Pair = tuple[str, tuple[str, ...]]
 """A kind of collective, and the axes that it runs over."""
@@ -109,10 +109,10 @@ def judge_memory(
     requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the memory that a program takes on each device."""
-    reports = [ran.report for _, ran in run_all(exercise, requirement.answer, piece, seed)]
-    return _at_most(
+    programs = [ran for _, ran in run_all(exercise, requirement.answer, piece, seed)]
+    found = _at_most(
         requirement.bytes,
-        [report.peak_bytes for report in reports],
+        [ran.report.peak_bytes for ran in programs],
         asked_of(exercise, requirement.answer),
         basis,
         "{:,.0f} bytes on each device",
@@ -121,6 +121,32 @@ def judge_memory(
             "The program holds {:,.0f} bytes at once on each device; at most {:,} are allowed.",
         ),
     )
+    return found if found.met else _with_gathers(requirement, programs[0], found)
+
+
+def _with_gathers(requirement: FitsIn, ran: Ran, found: Finding) -> Finding:
+    """The finding for too much memory, with how much the program gathers at once, and how often.
+
+    How often is counted in what it asks for: compilers differ in what they make of that.
+    """
+    gathers = [c for c in ran.report.collectives if c.kind == "all-gather"]
+    by_hand = [c for c in ran.requested if c.kind == "all-gather"]
+    unknown = any(c.times is None for c in by_hand)
+    fits = ran.report.peak_bytes <= requirement.bytes[0]  # then another case does not
+    if not requirement.gathers or not gathers or unknown or fits:
+        return found
+    number, piece = requirement.gathers[0]
+    largest, total = max(c.bytes for c in gathers), sum(c.total_bytes for c in by_hand)
+    if largest > piece:
+        return found.problem(
+            "gathered-at-once",
+            f"{found.difference} It gathers {largest:,} bytes at once, and {piece:,} are enough.",
+        )
+    if 0 < total <= number * piece:
+        return found.problem(
+            "gathered-once", f"{found.difference} It gathers {total:,} bytes in all, each once."
+        )
+    return found
 
 
 def judge_work(

@@ -15,6 +15,7 @@ from autograder.evidence import Placement, Placements
 from autograder.exercises import Arrays, Feeds, Trades
 from autograder.judge.judging_costs import communicated, within_budgets
 from autograder.judge.judging_layouts import judge_layout, mesh_of, rebuild
+from autograder.judge.single_changes import better_by_one
 from autograder.judge.verdict import Finding, Trade
 from autograder.layouts import Layout, LayoutError, Shape
 from autograder.programs import communication
@@ -212,7 +213,10 @@ def judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: in
         first = first or found
         if (found.credit or found.met) < (first.credit or first.met):
             return found
-    return first or basis
+    if first is None or first.trade is None or first.credit is None:
+        return first or basis
+    said = better_by_one(requirement, piece.parts, first.trade.costs)
+    return first.but(difference=f"{first.difference} {said}".rstrip())
 
 
 def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Finding:

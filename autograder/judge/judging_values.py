@@ -13,6 +13,7 @@ import numpy as np
 from autograder import programs
 from autograder.evidence import Program
 from autograder.exercises import Computes, Designs, Exercise, PlacedLike
+from autograder.judge.added_products import added_products
 from autograder.judge.comparing_values import (
     Wrong,
     compare,
@@ -99,6 +100,8 @@ def judge_runs(
         )
     if wrong[0] == "values" and asked:
         wrong = _of_places(requirement, draws, ran, asked[number]) or wrong
+    if wrong[0] == "values" and not number and isinstance(requirement, Computes):
+        wrong = added_products(requirement, asked, runs) or wrong
     if wrong[0] in ("values", "shape") and isinstance(requirement, Computes):
         wrong = general_mistake(requirement, asked, called, runs) or wrong
     if number and wrong[0] in ("values", "misplaced", "shape"):

@@ -1150,7 +1150,9 @@ columns = x.tolist()
 
 
 # %% copies on four devices exercise="1.4" score=0 diagnoses=["replicated"] near=["replicated-dimension", "devices-extra"]
-every_second = jax.make_mesh((2, 2), ("x", "y"), devices=jax.devices()[::2])
+every_second = jax.make_mesh(
+    (2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2, devices=jax.devices()[::2]
+)
 spread = jax.device_put(x, NamedSharding(every_second, P()))
 
 
@@ -1296,7 +1298,7 @@ def holders(index, shape, spec, axes):
     return out
 
 
-# %% names within tuples overlooked; the index modulo a block exercise="1.7" score=0.3333333333 diagnoses=["tuples-left-out", "place-in-the-block"] near=["tuple-in-the-meshs-order", "copies-added", "first-dimension-only", "dealt-out"]
+# %% names within tuples overlooked; the index modulo a block exercise="1.7" score=0.3333333333 diagnoses=["tuples-left-out", "place-in-the-block"] near=["tuple-in-the-meshs-order", "copies-added", "first-dimension-only", "dealt-out", "all-in-the-first"]
 def _names(entry):
     return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
 
@@ -1341,3 +1343,34 @@ half = jax.make_mesh(
     (2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2, devices=jax.devices()[::2]
 )
 spread = jax.device_put(x.astype(int), NamedSharding(half, P("x", "y")))
+
+
+# %% all axes cut the first dimension exercise="1.7" score=0.6666666667 diagnoses=["all-in-the-first"] near=["first-dimension-only"]
+def sharding(spec, axes):
+    count = int(np.prod(list(axes.values())))
+    devices = np.array(jax.devices()[:count]).reshape(*axes.values())
+    return NamedSharding(Mesh(devices, tuple(axes)), P(*spec))
+
+
+def shard_shape(shape, spec, axes):
+    pieces = 1
+    for entry in spec:
+        for name in () if entry is None else (entry,) if isinstance(entry, str) else entry:
+            pieces *= axes[name]
+    return (shape[0] // pieces, *shape[1:])
+
+
+def bytes_total(shape, itemsize, spec, axes):
+    block = np.prod(sharding(spec, axes).shard_shape(shape))
+    return block * itemsize * len(sharding(spec, axes).device_set)
+
+
+def holders(index, shape, spec, axes):
+    everything = np.zeros(shape)
+    found = set()
+    for device, part in sharding(spec, axes).devices_indices_map(shape).items():
+        everything[:] = 0
+        everything[part] = 1
+        if everything[index]:
+            found.add(device.id)
+    return found

@@ -1265,7 +1265,7 @@ on_512 = dict(
 )
 
 
-# %% the axes of 512 devices mixed up exercise="4.4" score=0.625 diagnoses=["axes-mixed-up", "quarter-counted-twice"] near=["copies-share-nothing", "half-of-the-rows", "one-dimension-alone"]
+# %% the axes of 512 devices mixed up exercise="4.4" score=0.625 diagnoses=["axes-mixed-up", "quarter-counted-twice"] near=["copies-share-nothing", "half-of-the-rows", "one-dimension-alone", "no-work"]
 share = dict(
     zip(
         [
@@ -1392,3 +1392,122 @@ def group_size(line):
     m = re.search(r"replica_groups=mesh\[(.*?)\] *\{(.*?)\}", line)
     sizes = dict(p.split("=") for p in m[1].split(","))
     return sum(int(sizes[a.strip()]) for a in m[2].split(","))
+
+
+# %% a block for one kind exercise="4.2" score=0.5 diagnoses=["block-for-one"] near=["block-for-buffer"]
+def sent(kind, n, size):
+    ring = (n - 1) * size / n
+    return {
+        "all-reduce": 2 * ring,
+        "reduce-scatter": (n - 1) * size,
+        "collective-permute": size,
+    }.get(kind, ring)
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
+# %% a whole buffer for one kind exercise="4.2" score=0.5 diagnoses=["whole-buffer-for-one"] near=["whole-buffer"]
+def sent(kind, n, size):
+    ring = (n - 1) * size / n
+    return {"all-reduce": 2 * ring, "all-to-all": size, "collective-permute": size}.get(kind, ring)
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
+# %% the whole buffer twice exercise="4.2" score=0.5 diagnoses=["whole-buffer-twice"] near=["whole-buffer-for-one", "block-for-one", "one-axis-alone"]
+def sent(kind, n, size):
+    ring = (n - 1) * size / n
+    return {"all-reduce": 2 * size, "collective-permute": size}.get(kind, ring)
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
+# %% along y alone exercise="4.2" score=0.6666666667 diagnoses=["one-axis-alone", "eight-in-a-group"] near=["four-in-a-group", "whole-buffer-twice"]
+def sent(kind, n, size):
+    ring = (n - 1) * size / n
+    return {"all-reduce": 2 * ring, "collective-permute": size}.get(kind, ring)
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 64,
+    "add up along x": 96,
+    "exchange along x": 28,
+}
+
+
+# %% no communication, no work exercise="4.4" score=0.6666666667 diagnoses=["no-work", "always-an-eighth"] near=["copies-share-nothing"]
+share = {
+    "rows over x and y, a copy": 0.125,
+    "rows over x, a copy": 0.25,
+    "a copy, a copy": 0,
+    "a copy, columns over y": 0.125,
+    "columns over x, rows over x": 0.25,
+    "blocks, blocks": 0.125,
+    "rows over four devices, a copy": 0.25,
+}
+on_512 = {
+    "rows over y, a copy": 0.125,
+    "a copy, columns over y and z": 0.03125,
+    "rows over x, columns over y": 0.0078125,
+    "rows over x and z, columns over y": 0.001953125,
+    "columns over z, rows over z": 0.25,
+}
+
+
+# %% the machine upside down exercise="4.5" score=0.4666666667 diagnoses=["machine-upside-down"] near=["upside-down", "another-machine"]
+def rows(n, flops, link):
+    # 6 r D F / flops = 2 (n - 1) / n * 2 D F / link
+    return 2 * (n - 1) * link / (3 * n * flops)
+
+
+def width(n, flops, link):
+    # 4 r D F / n / flops = 2 (n - 1) / n * 2 r D / link
+    return (n - 1) * flops / link
+
+
+E5, H, N = MACHINES["TPU v5e"], MACHINES["H100 100G Ethernet"], MACHINES["H100 NVLink"]
+on_machines = {
+    "rows, TPU v5e": rows(8, E5.flops, E5.link),
+    "rows, H100 100G Ethernet": rows(8, H.flops, H.link),
+    "width, TPU v5e": width(8, E5.flops, E5.link),
+    "width, H100 NVLink": width(8, N.flops, N.link),
+}
+
+
+# %% another machine exercise="4.5" score=0.9333333333 diagnoses=["another-machine"] near=["four-devices"]
+def rows(n, flops, link):
+    # 6 r D F / flops = 2 (n - 1) / n * 2 D F / link
+    return 2 * (n - 1) * flops / (3 * n * link)
+
+
+def width(n, flops, link):
+    # 4 r D F / n / flops = 2 (n - 1) / n * 2 r D / link
+    return (n - 1) * flops / link
+
+
+E5, H, N = MACHINES["TPU v5e"], MACHINES["H100 100G Ethernet"], MACHINES["H100 NVLink"]
+on_machines = {
+    "rows, TPU v5e": rows(8, E5.flops, E5.link),
+    "rows, H100 100G Ethernet": rows(8, H.flops, H.link),
+    "width, TPU v5e": width(8, E5.flops, E5.link),
+    "width, H100 NVLink": width(8, H.flops, H.link),
+}

@@ -3074,7 +3074,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% rolled outside the body exercise="5.6" score=0.25 diagnoses=["no collective-permute"]
+# %% rolled outside the body exercise="5.6" score=0.25 diagnoses=["no collective-permute"] near=["whole-blocks"]
 def second_difference(x):
     y = jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1)
     return jax.shard_map(lambda m: m, in_specs=P("x"), out_specs=P("x"))(y)
@@ -3088,7 +3088,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(A, b)
 
 
-# %% one sum, no row for each device exercise="5.4" score=0 diagnoses=["row-once", "no all-gather"] near=["not-replicated", "pieces-as-rows", "pieces-not-joined", "row-as-a-vector"]
+# %% one sum, no row for each device exercise="5.4" score=0 diagnoses=["row-once", "no all-gather"] near=["not-replicated", "pieces-as-rows", "pieces-not-joined", "row-as-a-vector", "one-number"]
 def sum_by_parts(x):
     def body(mine):
         return lax.psum_scatter(mine, "x", scatter_dimension=1, tiled=True)
@@ -3242,7 +3242,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the same permuted in each step, and added where nothing was exercise="5.5" score=0 diagnoses=["own-block-again", "not-counted-yet", "unanswered"] near=["added-again"]
+# %% the same permuted in each step, and added where nothing was exercise="5.5" score=0 diagnoses=["own-block-again", "not-counted-yet", "unanswered"] near=["added-again", "own-part-missing"]
 def ring_all_gather(x):
     def body(m):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -3267,3 +3267,191 @@ def everywhere(x):
         return lax.psum(jnp.zeros((n, m.size), m.dtype).at[i].set(m), "x")
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% minus x exercise="5.2" score=0 diagnoses=["added-twice", "added-by-the-compiler", "sum-of-means", "largest-of-others", "not-counted-yet", "difference-turned"] near=["largest-divided-by"]
+def total(x):
+    return jax.shard_map(lambda m: lax.psum(m.sum(), "x"), in_specs=P(), out_specs=P())(x)
+
+
+def average(x):
+    return total(x) / x.shape[0]
+
+
+def largest(x):
+    return -jax.shard_map(lambda m: lax.pmin(-m.min(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        big = lax.pmax(m.max(), "x")
+        e = jnp.exp(big - m)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% blocks added before the largest exercise="5.2" score=0 diagnoses=["first-elements", "not-counted-yet", "divided-twice", "blocks-added-first", "sends-too-much", "not-finite"] near=["place-by-place"]
+def total(x):
+    return jax.shard_map(lambda m: lax.psum(m[0], "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda m: lax.pmean(m.mean(), "x") / lax.axis_size("x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.psum(m, "x").max(), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        big = lax.pmax(jnp.abs(m).max(), "x")
+        e = jnp.exp(m - big)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% divided by the largest element exercise="5.2" score=0.25 diagnoses=["only-the-first", "not-counted-yet", "smallest", "largest-divided-by"] near=["difference-turned", "blocks-added-first"]
+def total(x):
+    return jax.shard_map(lambda m: lax.psum(jnp.sum(m), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(
+        lambda m: lax.psum(m.sum(), "x") / (m.size * 8), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda m: lax.pmin(m.min(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(m):
+        big = lax.pmax(m.max(), "x")
+        e = jnp.exp(m / big)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% its own pieces added exercise="5.3" score=0 diagnoses=["float32", "own-pieces-added", "nothing-exchanged"] near=["first-left-out"]
+def all_gather_ref(blocks, tiled):
+    n = len(blocks)
+    stacked = np.array(blocks, dtype=np.int32 if False else np.float32)
+    return [(stacked.reshape(-1) if tiled else stacked).astype(int).tolist() for _ in range(n)]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    a = np.array(blocks)
+    return [a[i].reshape(n, k).sum(0).tolist() for i in range(n)]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    return [[blocks[i][j * k + t] for j in range(n) for t in range(k)] for i in range(n)]
+
+
+# %% a mean in whole numbers exercise="5.3" score=0 diagnoses=["own-first", "mean-for-sum", "devices-backwards"] near=["added-twice"]
+def all_gather_ref(blocks, tiled):
+    n = len(blocks)
+    rolled = [blocks[i:] + blocks[:i] for i in range(n)]
+    return [sum(r, []) if tiled else r for r in rolled]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    s = [sum(c) // n for c in zip(*blocks)]
+    k = len(s) // n
+    return [s[i * k : (i + 1) * k] for i in range(n)]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    return [[v for b in blocks[::-1] for v in b[i * k : (i + 1) * k]] for i in range(n)]
+
+
+# %% without the first block exercise="5.3" score=0 diagnoses=["other-result", "first-left-out"] near=["own-left-out", "own-pieces-added"]
+def all_gather_ref(blocks, tiled):
+    if tiled:
+        return [[v for b in zip(*blocks) for v in b] for _ in blocks]
+    return [blocks[::-1] for _ in blocks]
+
+
+def psum_scatter_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    return [[sum(b[i * k + t] for b in blocks[1:]) for t in range(k)] for i in range(n)]
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    return [[v for b in blocks for v in b[(n - 1 - i) * k : (n - i) * k]] for i in range(n)]
+
+
+# %% one number for all exercise="5.4" score=0 diagnoses=["one-number", "not-counted-yet"] near=["by-pieces"]
+def sum_by_parts(x):
+    def body(m):
+        s = lax.psum_scatter(m.sum(0), "x", tiled=True)
+        s = s.sum()
+        return jnp.full_like(m, 0) + lax.all_gather(s, "x").sum()
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% without its own part exercise="5.5" score=0 diagnoses=["against-the-ring", "not-counted-yet", "own-part-missing"] near=["own-part-twice", "last-part-alone"]
+def ring_all_gather(x):
+    def body(m):
+        n = lax.axis_size("x")
+        i = lax.axis_index("x")
+        ring = [(k, (k + 1) % n) for k in range(n)]
+        out = jnp.zeros((n, m.shape[0])) + 0 * m
+        for s in range(n):
+            out = out.at[(i + s) % n].set(m)
+            m = lax.ppermute(m, "x", ring)
+        return out.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(m):
+        n = lax.axis_size("x")
+        i = lax.axis_index("x")
+        ring = [(k, (k + 1) % n) for k in range(n)]
+        pieces = m.reshape(n, -1)
+        acc = pieces[(i - 1) % n]
+        for s in range(2, n):
+            acc = lax.ppermute(acc, "x", ring) + pieces[(i - s) % n]
+        return lax.ppermute(acc, "x", ring)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% its own block in every place exercise="5.8" score=0 diagnoses=["order-of-arrival", "not-counted-yet"] near=["shape"]
+def everywhere(x):
+    def body(m):
+        return lax.pmean(jnp.tile(m, lax.axis_size("x")), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
+
+
+# %% shifted by whole blocks exercise="5.6" score=0 diagnoses=["whole-blocks", "sends-too-much"] near=["two-devices-away"]
+def second_difference(x):
+    def body(m):
+        n = lax.axis_size("x")
+        r = [(k, (k + 1) % n) for k in range(n)]
+        a = lax.ppermute(m, "x", r)
+        b = lax.ppermute(m, "x", [(k, (k - 1) % n) for k in range(n)])
+        return a - 2 * m + b
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)

@@ -725,7 +725,7 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% along the wrong axes, and cut off until it fits exercise="6.5" score=0 diagnoses=["values", "not-counted-yet", "sends-too-much"]
+# %% along the wrong axes, and cut off until it fits exercise="6.5" score=0 diagnoses=["other-products", "not-counted-yet", "sends-too-much"]
 def block_by_block(A, B):
     def body(a, b):
         rows = lax.all_gather(a, "x", axis=1, tiled=True)
@@ -923,7 +923,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% only B moves exercise="6.6" score=0 diagnoses=["values", "not-counted-yet"] near=["only-one-moves"]
+# %% only B moves exercise="6.6" score=0 diagnoses=["other-products", "not-counted-yet"] near=["only-one-moves"]
 def cannon(A, B):
     def body(a, b):
         a = lax.ppermute(a, ("x", "y"), [(0, 0), (1, 1), (2, 3), (3, 2)])
@@ -933,7 +933,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% summed at the end exercise="6.6" score=0 diagnoses=["values", "not-counted-yet", "all-reduce by hand", "all-reduce over y"]
+# %% summed at the end exercise="6.6" score=0 diagnoses=["other-products", "not-counted-yet", "all-reduce by hand", "all-reduce over y"]
 def cannon(A, B):
     def body(a, b):
         a = lax.ppermute(a, ("x", "y"), [(0, 0), (1, 1), (2, 3), (3, 2)])
@@ -1967,7 +1967,7 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% finished blocks added up over x exercise="6.5" score=0 diagnoses=["added-over-x", "not-counted-yet", "all-reduce by hand"] near=["values", "added-over-y", "blocks-transposed"]
+# %% finished blocks added up over x exercise="6.5" score=0 diagnoses=["added-over-x", "not-counted-yet", "all-reduce by hand"] near=["values", "added-over-y", "blocks-transposed", "mixed-rows"]
 def block_by_block(A, B):
     def body(a, b):
         a = lax.all_gather(a, "y", axis=1, tiled=True)
@@ -2020,7 +2020,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% blocks that stay where they are get no pair exercise="6.6" score=0 diagnoses=["misplaced", "not-counted-yet"]
+# %% blocks that stay where they are get no pair exercise="6.6" score=0 diagnoses=["misplaced", "not-counted-yet"] near=["other-products"]
 def cannon(A, B):
     def body(a, b):
         n = lax.axis_size("x")
@@ -2038,7 +2038,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=(P("x", "y"), P("x", "y")), out_specs=P("x", "y"))(A, B)
 
 
-# %% A is divided in every turn exercise="6.9" score=0 diagnoses=["divided-again", "not-counted-yet"] near=["mean-of-sums", "of-all-rounds"]
+# %% A is divided in every turn exercise="6.9" score=0 diagnoses=["values", "not-counted-yet"] near=["mean-of-sums", "of-all-rounds"]
 def iterate(A, V):
     def body(A, V):
         for _ in range(5):
@@ -2049,7 +2049,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% the mean of the devices' sums exercise="6.9" score=0 diagnoses=["mean-of-sums", "not-counted-yet"] near=["divided-again", "of-all-rounds"]
+# %% the mean of the devices' sums exercise="6.9" score=0 diagnoses=["mean-of-sums", "not-counted-yet"] near=["of-all-rounds"]
 def iterate(A, V):
     def body(A, V):
         V = lax.fori_loop(0, 5, lambda _, V: jnp.tanh(A @ V / 4), V)
@@ -2058,7 +2058,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% the mean of all rounds exercise="6.9" score=0 diagnoses=["of-all-rounds", "not-counted-yet"] near=["divided-again"]
+# %% the mean of all rounds exercise="6.9" score=0 diagnoses=["of-all-rounds", "not-counted-yet"]
 def iterate(A, V):
     def body(A, V):
         means = []
@@ -2068,3 +2068,83 @@ def iterate(A, V):
         return lax.pmean(jnp.mean(jnp.array(means)), "x")
 
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% A joined along the wrong dimension exercise="6.3" score=0 diagnoses=["other-products", "only-the-first", "not-counted-yet", "too-many-bytes"] near=["mixed-columns"]
+def block_by_copy(A, B):
+    def body(a, b):
+        a = lax.all_gather(a, "y", axis=0, tiled=True)
+        k = b.shape[0] // lax.axis_size("y")
+        a1, a2 = jnp.split(a, 2, axis=0)
+        return lax.pmean(a1 @ b[: a1.shape[1]], "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x"))(A, B)
+
+
+# %% its own block again and again exercise="6.3" score=0 diagnoses=["other-products", "not-counted-yet"] near=["counted-twice"]
+def block_by_copy(A, B):
+    def body(a, b):
+        n = lax.axis_size("y")
+        a = jnp.tile(a, (1, n))
+        return lax.pmean(a @ b, "y")
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x", None))(A, B)
+
+
+# %% B gathered side by side exercise="6.5" score=0 diagnoses=["mixed-rows", "not-counted-yet"] near=["mixed-columns", "other-products"]
+def block_by_block(A, B):
+    def body(a, b):
+        a = lax.all_gather(a, "y", axis=1).reshape(a.shape[0], -1)
+        b = lax.all_gather(b, "x", axis=1).reshape(-1, b.shape[1])
+        return a @ b
+
+    return jax.shard_map(body, in_specs=(P("x", "y"), P("x", "y")), out_specs=P("x", "y"))(A, B)
+
+
+# %% the same skew for both exercise="6.6" score=0 diagnoses=["other-products", "not-counted-yet"] near=["skew-exchanged", "one-skew-only"]
+def cannon(A, B):
+    def body(a, b):
+        sk = [(0, 0), (1, 1), (2, 3), (3, 2)]
+        a = lax.ppermute(a, ("x", "y"), sk)
+        b = lax.ppermute(b, ("x", "y"), sk)
+        c = a @ b
+        a = lax.ppermute(a, "y", [(0, 1), (1, 0)])
+        b = lax.ppermute(b, "x", [(0, 1), (1, 0)])
+        return c + a @ b
+
+    return jax.shard_map(body, in_specs=(P("x", "y"),) * 2, out_specs=P("x", "y"))(A, B)
+
+
+# %% skewed by the other place exercise="6.6" score=0 diagnoses=["other-products", "not-counted-yet"] near=["other-row-skewed"]
+def cannon(A, B):
+    def body(a, b):
+        i, j = lax.axis_index("x"), lax.axis_index("y")
+        flip = [(0, 1), (1, 0)]
+        a = jnp.where(j == 1, lax.ppermute(a, "y", flip), a)
+        b = jnp.where(i == 1, lax.ppermute(b, "x", flip), b)
+        c = a @ b
+        a = lax.ppermute(a, "y", flip)
+        b = lax.ppermute(b, "x", flip)
+        return c + a @ b
+
+    return jax.shard_map(body, in_specs=(P("x", "y"),) * 2, out_specs=P("x", "y"))(A, B)
+
+
+# %% times four exercise="6.9" score=0 diagnoses=["multiplied-by-4", "not-counted-yet"] near=["not-divided"]
+def iterate(A, V):
+    def body(a, v):
+        for _ in range(5):
+            v = jnp.tanh(a @ v * 4)
+        return lax.pmean(v.mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
+
+
+# %% A in columns and V in rows exercise="6.9" score=0 diagnoses=["blocks-do-not-fit"] near=["multiplied-by-4", "values"]
+def iterate(A, V):
+    def body(a, v):
+        for _ in range(5):
+            v = jnp.tanh(lax.psum(a @ v, "x") / 4)
+        return v.mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "x"), P("x")), out_specs=P())(A, V)

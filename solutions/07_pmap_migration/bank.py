@@ -1428,7 +1428,7 @@ def convolved_many(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
-# %% rows joined, and left so exercise="7.1" score=0 diagnoses=["unanswered", "run-together", "not-counted-yet", "shape"] near=["does-not-reshape", "row-as-a-vector"]
+# %% rows joined, and left so exercise="7.1" score=0 diagnoses=["unanswered", "run-together", "not-counted-yet", "shape"] near=["does-not-reshape", "row-as-a-vector", "rows-added"]
 def convolved_many(x, w):
     def body(mine, w):
         return convolve(mine.reshape(-1), w)
@@ -1669,7 +1669,7 @@ def unnested(a):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
 
 
-# %% pairs without their dimension exercise="7.7" score=0.8333 diagnoses=["reshaped", "not-counted-yet"]
+# %% pairs without their dimension exercise="7.7" score=0.8333333333 diagnoses=["reshaped", "not-counted-yet"]
 def new_params(p, g):
     return jax.tree.map(lambda p, g: p - 0.1 * g, p, g)
 
@@ -1707,9 +1707,175 @@ def train(w, X, y):
     return lax.fori_loop(0, 10, lambda _, w: descend(w, X, y), w)
 
 
-# %% the mean over the steps exercise="7.4" score=0.5 diagnoses=["mean-of-steps", "not-counted-yet"] near=["one-step-more"]
+# %% the mean over the steps exercise="7.4" score=0.5 diagnoses=["mean-of-steps", "not-counted-yet"] near=["one-step-more", "sum-of-squares"]
 layouts = on(line), on(line, "x"), on(line, "x")
 
 
 def train(w, X, y):
     return lax.scan(lambda w, _: (descend(w, X, y),) * 2, w, length=10)[1].mean(0)
+
+
+# %% the rows added exercise="7.1" score=0 diagnoses=["rows-added", "all-reduce by hand", "shape", "full-mode", "not-counted-yet"] near=["run-together"]
+def convolved(x, w):
+    return jax.shard_map(
+        lambda m, w: lax.psum(jnp.convolve(m[0], w, mode="valid")[None], "x"),
+        in_specs=(P("x"), P()),
+        out_specs=P(),
+    )(x, w)
+
+
+def convolved_many(x, w):
+    return jax.shard_map(
+        lambda m, w: jax.vmap(jnp.convolve, in_axes=(0, None))(m, w),
+        in_specs=(P("x"), P()),
+        out_specs=P("x"),
+    )(x, w)
+
+
+# %% times the reciprocals exercise="7.2" score=0 diagnoses=["times-the-reciprocals", "not-counted-yet"] near=["upside-down", "sum-of-sizes"]
+def one(row, w, name):
+    y = jnp.convolve(row, w, mode="valid")
+    return y * lax.psum(1 / y, name)
+
+
+def normalised(x, w):
+    return jax.shard_map(
+        lambda m, w: one(m[0], w, "x")[None], in_specs=(P("x"), P()), out_specs=P("x")
+    )(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(lambda r: one(r, w, "p"), axis_name="p")(x)
+
+
+# %% the mean alone divided exercise="7.3" score=0 diagnoses=["mean-alone-divided", "not-counted-yet"] near=["no-length"]
+def unnested(a):
+    def body(v):
+        l = jnp.sqrt(lax.psum(jnp.sum(v * v), ("x", "y")))
+        return v - lax.pmean(v, "y") / l
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% the sum of the squares exercise="7.4" score=0.5 diagnoses=["sum-of-squares", "not-counted-yet"] near=["rate-forgotten"]
+layouts = on(line, None), on(line, "x", None), on(line, "x")
+
+
+def loss(w, X, y):
+    return jnp.sum((X @ w - y) ** 2)
+
+
+def descend(w, X, y):
+    return w - 0.1 * jax.grad(loss)(w, X, y)
+
+
+def train(w, X, y):
+    for _ in range(10):
+        w = descend(w, X, y)
+    return w
+
+
+# %% means taken where there are none exercise="7.7" score=0 diagnoses=["gradients-averaged", "all-reduce over x", "not-counted-yet", "one-device", "off-by-a-factor", "turned", "shape", "backward"] near=["rate-forgotten", "mean-of-another-size"]
+def new_params(p, g):
+    return p - 0.1 * g.mean(0)
+
+
+copies = jax.device_put(jnp.arange(6.0), jax.devices()[0])
+
+
+def row_sums(x):
+    return jax.shard_map(lambda m: m.sum()[None] / m.shape[1], in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def centred(x):
+    return jax.shard_map(lambda m: lax.pmean(m, "x") - m, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    return jax.shard_map(lambda m: lax.psum(m, "y"), in_specs=P(("x", "y")), out_specs=P("x"))(x)
+
+
+def faded(x):
+    def body(m):
+        t = lax.pcast(jnp.zeros(len(m)), "x", to="varying")
+        n = m.shape[1]
+        return lax.fori_loop(0, n, lambda i, t: 0.5 * t + m[:, n - 1 - i], t)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% twice the mean exercise="7.7" score=0.5 diagnoses=["mean-of-another-size", "not-counted-yet", "doubled", "no all-reduce", "only-the-first", "of-another-name"] near=["own-mean", "turned", "gradients-averaged"]
+def new_params(p, g):
+    return p - 0.1 * g
+
+
+copies = jax.device_put(jnp.arange(6.0), on(line))
+
+
+def row_sums(x):
+    return (
+        jax.shard_map(lambda m: jnp.full(1, m[0].sum()), in_specs=P("x"), out_specs=P("x"))(x) / 1.0
+    )
+
+
+def centred(x):
+    return jax.shard_map(
+        lambda m: m - lax.pmean(m.mean(0, keepdims=True), "x") * 2,
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )(x)
+
+
+def pair_sums(x):
+    return jax.shard_map(lambda m: 2 * m, in_specs=P(("x", "y")), out_specs=P(("x", "y")))(x)
+
+
+def faded(x):
+    def body(m):
+        t = m.sum() * 0
+        return lax.fori_loop(0, m.shape[1], lambda i, t: 0.5 * t + m[:, i].sum(), t)[None]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the sum of absolute values exercise="7.2" score=0 diagnoses=["sum-of-sizes", "not-counted-yet"] near=["mean-for-sum", "times-the-reciprocals"]
+def one(row, w, name):
+    y = jnp.convolve(row, w, mode="valid")
+    return y / lax.psum(jnp.abs(y), name)
+
+
+def normalised(x, w):
+    return jax.shard_map(
+        lambda m, w: one(m[0], w, "x")[None], in_specs=(P("x"), P()), out_specs=P("x")
+    )(x, w)
+
+
+def by_vmap(x, w):
+    return jax.vmap(lambda r: one(r, w, "p"), axis_name="p")(x)
+
+
+# %% the sum squared exercise="7.3" score=0 diagnoses=["sum-squared", "not-counted-yet"] near=["root-forgotten"]
+def unnested(a):
+    def body(v):
+        l = jnp.sqrt(lax.psum(v.sum(), ("x", "y")) ** 2)
+        return (v - lax.pmean(v, "y")) / l
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% the sum of absolute values exercise="7.3" score=0 diagnoses=["sum-of-sizes", "not-counted-yet"] near=["sum-squared", "numbers-alone-divided"]
+def unnested(a):
+    def body(v):
+        l = lax.psum(jnp.abs(v).sum(), ("x", "y"))
+        return (v - lax.pmean(v, "y")) / l
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% the mean undivided exercise="7.3" score=0 diagnoses=["numbers-alone-divided", "not-counted-yet"] near=["mean-alone-divided", "sum-of-sizes"]
+def unnested(a):
+    def body(v):
+        l = jnp.sqrt(lax.psum((v * v).sum(), ("x", "y")))
+        return v / l - lax.pmean(v, "y")
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)

@@ -75,7 +75,7 @@ tensor_parallel = (on(model, None, "model"), on(model, "model"), on(model, "mode
 explicit = jax.make_mesh((8,), ("model",), axis_types=(AxisType.Explicit,))
 tensor_parallel = (on(explicit), on(explicit, None, "model"), on(explicit, "model", None))
 
-# %% on an Explicit mesh, and everything whole exercise="8.2" score=0 diagnoses=["over-the-cap"] near=["fails"]
+# %% on an Explicit mesh, and everything whole exercise="8.2" score=0 diagnoses=["over-the-cap"] near=["fails", "collective-permute"]
 explicit = jax.make_mesh((8,), ("model",), axis_types=(AxisType.Explicit,))
 tensor_parallel = (on(explicit), on(explicit), on(explicit))
 
@@ -246,7 +246,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% kept for the way back exercise="8.4" score=0.25 diagnoses=["too-much-memory"]
+# %% kept for the way back exercise="8.4" score=0.25 diagnoses=["gathered-once"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         def layer(h, mine):
@@ -262,7 +262,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% all gathered first exercise="8.4" score=0.25 diagnoses=["too-much-memory"]
+# %% all gathered first exercise="8.4" score=0.25 diagnoses=["gathered-at-once"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -328,7 +328,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% gradients added up whole exercise="8.4" score=0.1666666667 diagnoses=["all-reduce over data", "too-much-memory"] near=["replicated"]
+# %% gradients added up whole exercise="8.4" score=0.1666666667 diagnoses=["all-reduce over data", "gathered-at-once"] near=["replicated"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         everything = lax.all_gather(w, "data", axis=1, tiled=True)
@@ -405,7 +405,7 @@ def fsdp_gradient(W, X, Y):
     return on_each(W, X, Y)
 
 
-# %% the gradient collected in the end exercise="8.4" score=0.08333333333 diagnoses=["replicated", "too-many-bytes", "too-much-memory"] near=["not-replicated"]
+# %% the gradient collected in the end exercise="8.4" score=0.08333333333 diagnoses=["replicated", "too-many-bytes", "gathered-at-once"] near=["not-replicated"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         @jax.checkpoint
@@ -1604,7 +1604,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% steps only stages exercise="8.8" score=0 diagnoses=["misplaced", "not-counted-yet"]
+# %% steps only stages exercise="8.8" score=0 diagnoses=["first-microbatch-alone", "not-counted-yet"]
 def pipeline(W, X):
     def body(w, x):
         stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
@@ -1868,7 +1868,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
 
 
-# %% rows of its own examples' gradient exercise="8.4" score=0 diagnoses=["own-examples-alone", "not-counted-yet", "too-much-memory"] near=["values", "as-many-times"]
+# %% rows of its own examples' gradient exercise="8.4" score=0 diagnoses=["own-examples-alone", "not-counted-yet", "gathered-at-once"] near=["values", "as-many-times"]
 def fsdp_gradient(W, X, Y):
     def body(w, x, y):
         whole = lax.all_gather(w, "data", axis=1, tiled=True)
@@ -2084,7 +2084,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P(), P()), out_specs=P())(W, X)
 
 
-# %% what came is added to the input exercise="8.8" score=0 diagnoses=["values", "not-counted-yet"] near=["all-stages-added", "stages-take-the-input", "first-microbatch-again", "first-layer-everywhere", "last-stage-missed"]
+# %% what came is added to the input exercise="8.8" score=0 diagnoses=["input-added-everywhere", "not-counted-yet"] near=["all-stages-added", "stages-take-the-input", "first-microbatch-again", "first-layer-everywhere", "last-stage-missed"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")
@@ -2117,7 +2117,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return jnp.dot(h, W3, out_sharding=NamedSharding(explicit_grid, P("data", None))) + b3
 
 
-# %% the product left open on the learner's own Explicit axes exercise="8.3" score=0 diagnoses=["unanswered", "ambiguous"] near=["fails"]
+# %% the product left open on the learner's own Explicit axes exercise="8.3" score=0 diagnoses=["unanswered", "ambiguous"] near=["fails", "bias-after-relu"]
 def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     h = jax.nn.relu(X @ W1 + b1)
     h = jax.nn.relu(h @ W2 + b2)
@@ -2204,5 +2204,290 @@ def pipeline(W, X):
             if t >= n - 1:
                 out = out.at[t - n + 1].set(h)
         return lax.psum(jnp.where(s == n - 1, out, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% the same pieces on other devices exercise="8.2" score=0 diagnoses=["collective-permute over a, b"] near=["all-gather"]
+m = jax.make_mesh((2, 4), ("a", "b"), axis_types=(AUTO, AUTO))
+tensor_parallel = [on(m), on(m, None, ("a", "b")), on(m, ("b", "a"))]
+
+
+# %% a bias after relu exercise="8.3" score=0.5 diagnoses=["bias-after-relu", "not-counted-yet"] near=["a-bias-left-out"]
+both_ways = [on(grid, *s) for s in [("data",), (), (), (None, "model"), ("model",), ("model",), ()]]
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    h = jax.nn.relu(X @ W1 + b1)
+    h = jax.nn.relu(h @ W2) + b2
+    return jnp.dot(h, W3, out_sharding=P("data", None)) + b3
+
+
+# %% without checkpoint exercise="8.4" score=0.25 diagnoses=["gathered-once"] near=["gathered-at-once"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        def layer(h, w):
+            return jnp.tanh(h @ lax.all_gather(w, "data", axis=0, tiled=True)), None
+
+        def loss(W):
+            h, _ = lax.scan(layer, X, W)
+            return jnp.sum((h - Y) ** 2) / (X.shape[0] * lax.axis_size("data"))
+
+        return jax.grad(loss)(W)
+
+    s = P(None, "data")
+    return jax.shard_map(body, in_specs=(s, P("data"), P("data")), out_specs=s)(W, X, Y)
+
+
+# %% gathered before the loop exercise="8.4" score=0.25 diagnoses=["gathered-at-once"] near=["gathered-once", "too-much-memory"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        @jax.checkpoint
+        def layer(h, w):
+            return jnp.tanh(h @ w), None
+
+        def loss(W):
+            W = lax.all_gather(W, "data", axis=1, tiled=True)
+            h, _ = lax.scan(layer, X, W)
+            return jnp.sum((h - Y) ** 2) / (X.shape[0] * lax.axis_size("data"))
+
+        return jax.grad(loss)(W)
+
+    s = P(None, "data")
+    return jax.shard_map(body, in_specs=(s, P("data"), P("data")), out_specs=s)(W, X, Y)
+
+
+# %% untiled exercise="8.4" score=0 diagnoses=["blocks-do-not-fit"] near=["no-last-tanh"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        @jax.checkpoint
+        def layer(h, w):
+            return jnp.tanh(h @ lax.all_gather(w, "data", axis=0)), None
+
+        def loss(W):
+            h, _ = lax.scan(layer, X, W)
+            return jnp.sum((h - Y) ** 2) / (X.shape[0] * lax.axis_size("data"))
+
+        return jax.grad(loss)(W)
+
+    s = P(None, "data")
+    return jax.shard_map(body, in_specs=(s, P("data"), P("data")), out_specs=s)(W, X, Y)
+
+
+# %% no tanh at the end exercise="8.4" score=0 diagnoses=["no-last-tanh", "not-counted-yet"] near=["tanh-forgotten", "new-weights"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        @jax.checkpoint
+        def layer(h, w):
+            return jnp.tanh(h @ lax.all_gather(w, "data", axis=0, tiled=True)), None
+
+        def loss(W):
+            h, _ = lax.scan(layer, X, W[:-1])
+            h = h @ lax.all_gather(W[-1], "data", axis=0, tiled=True)
+            return jnp.sum((h - Y) ** 2) / (X.shape[0] * lax.axis_size("data"))
+
+        return jax.grad(loss)(W)
+
+    s = P(None, "data")
+    return jax.shard_map(body, in_specs=(s, P("data"), P("data")), out_specs=s)(W, X, Y)
+
+
+# %% the new weights exercise="8.4" score=0 diagnoses=["new-weights", "not-counted-yet"] near=["as-many-times", "blocks-do-not-fit"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        @jax.checkpoint
+        def layer(h, w):
+            return jnp.tanh(h @ lax.all_gather(w, "data", axis=0, tiled=True)), None
+
+        def loss(W):
+            h, _ = lax.scan(layer, X, W)
+            return jnp.sum((h - Y) ** 2) / (X.shape[0] * lax.axis_size("data"))
+
+        return W - jax.grad(loss)(W)
+
+    s = P(None, "data")
+    return jax.shard_map(body, in_specs=(s, P("data"), P("data")), out_specs=s)(W, X, Y)
+
+
+# %% relu of parts exercise="8.5" score=0 diagnoses=["relu-of-parts", "not-counted-yet"] near=["relu-last"]
+def sequence_parallel(X, W1, W2):
+    def body(X, W1, W2):
+        tokens = lax.all_gather(X, "model", axis=0, tiled=True)
+        part = jax.nn.relu(tokens @ W1 @ W2)
+        return lax.psum_scatter(part, "model", scatter_dimension=0, tiled=True)
+
+    return jax.shard_map(
+        body, in_specs=(P("model"), P(None, "model"), P("model")), out_specs=P("model")
+    )(X, W1, W2)
+
+
+# %% the first word missed, with the largest taken off exercise="8.6" score=0 diagnoses=["first-word-missed", "not-counted-yet"] near=["one-place-off"]
+def cross_entropy(logits, labels):
+    def body(l, y):
+        m = lax.pmax(l.max(axis=1), "model")
+        l = l - m[:, None]
+        z = lax.psum(jnp.exp(l).sum(axis=1), "model")
+        k = l.shape[1]
+        i = y - lax.axis_index("model") * k
+        mine = (i > 0) & (i < k)
+        t = jnp.take_along_axis(l, jnp.clip(i, 0, k - 1)[:, None], axis=1)[:, 0]
+        t = lax.psum(jnp.where(mine, t, 0), "model")
+        return jnp.mean(jnp.log(z) - t)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% no offset, with the largest taken off exercise="8.6" score=0 diagnoses=["label-without-offset", "not-counted-yet"] near=["offset-added"]
+def cross_entropy(logits, labels):
+    def body(l, y):
+        m = lax.pmax(l.max(axis=1), "model")
+        l = l - m[:, None]
+        z = lax.psum(jnp.exp(l).sum(axis=1), "model")
+        k = l.shape[1]
+        i = y
+        mine = (i >= 0) & (i < k)
+        t = jnp.take_along_axis(l, jnp.clip(i, 0, k - 1)[:, None], axis=1)[:, 0]
+        t = lax.psum(jnp.where(mine, t, 0), "model")
+        return jnp.mean(jnp.log(z) - t)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% a maximum of what is below zero exercise="8.6" score=0 diagnoses=["label-forgotten", "not-counted-yet"] near=["label-twice"]
+def cross_entropy(logits, labels):
+    def body(l, y):
+        m = lax.pmax(l.max(axis=1), "model")
+        l = l - m[:, None]
+        z = lax.psum(jnp.exp(l).sum(axis=1), "model")
+        k = l.shape[1]
+        i = y - lax.axis_index("model") * k
+        mine = (i >= 0) & (i < k)
+        t = jnp.take_along_axis(l, jnp.clip(i, 0, k - 1)[:, None], axis=1)[:, 0]
+        t = lax.pmax(jnp.where(mine, t, 0), "model")
+        return jnp.mean(jnp.log(z) - t)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% divided by the examples exercise="8.7" score=0 diagnoses=["divided-by-examples", "not-counted-yet"] near=["as-many-times", "begins-with-W"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one(total, xy):
+            x, y = xy
+            g = jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) - y) ** 2))(own)
+            return total + g, None
+
+        total, _ = lax.scan(one, jnp.zeros_like(own), (X, Y))
+        return lax.pmean(total, "data") / X.shape[1]
+
+    s = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), s, s), out_specs=P())(W, X, Y)
+
+
+# %% begun with W exercise="8.7" score=0 diagnoses=["begins-with-W", "not-counted-yet"] near=["divided-by-examples"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        own = lax.pcast(W, "data", to="varying")
+
+        def one(total, xy):
+            x, y = xy
+            g = jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) - y) ** 2))(own)
+            return total + g, None
+
+        total, _ = lax.scan(one, own, (X, Y))
+        return lax.pmean(total, "data") / X.shape[0]
+
+    s = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), s, s), out_specs=P())(W, X, Y)
+
+
+# %% kept as it arrived exercise="8.8" score=0 diagnoses=["last-stage-missed", "not-counted-yet"] near=["first-microbatch-alone"]
+def pipeline(W, X):
+    def body(W, X):
+        s, n, m = lax.axis_index("stage"), lax.axis_size("stage"), X.shape[0]
+
+        def tick(carry, t):
+            held, out = carry
+            came = lax.ppermute(held, "stage", [(i, i + 1) for i in range(n - 1)])
+            h = jnp.where(s == 0, X[jnp.clip(t, 0, m - 1)], came)
+            h = jnp.tanh(h @ W[0])
+            k = t - (n - 1)
+            ok = (s == n - 1) & (k >= 0)
+            out = jnp.where(ok, out.at[jnp.clip(k, 0, m - 1)].set(came), out)
+            return (h, out), None
+
+        start = lax.pcast((jnp.zeros_like(X[0]), jnp.zeros_like(X)), "stage", to="varying")
+        (_, out), _ = lax.scan(tick, start, jnp.arange(n + m - 1))
+        return lax.psum(out, "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% the first microbatch alone exercise="8.8" score=0 diagnoses=["first-microbatch-alone", "not-counted-yet"] near=["first-microbatch-again", "one-step-short", "input-added-everywhere"]
+def pipeline(W, X):
+    def body(W, X):
+        s, n, m = lax.axis_index("stage"), lax.axis_size("stage"), X.shape[0]
+
+        def tick(carry, t):
+            held, out = carry
+            came = lax.ppermute(held, "stage", [(i, i + 1) for i in range(n - 1)])
+            h = jnp.where(t == 0, X[jnp.clip(t, 0, m - 1)], came)
+            h = jnp.tanh(h @ W[0])
+            k = t - (n - 1)
+            ok = (s == n - 1) & (k >= 0)
+            out = jnp.where(ok, out.at[jnp.clip(k, 0, m - 1)].set(h), out)
+            return (h, out), None
+
+        start = lax.pcast((jnp.zeros_like(X[0]), jnp.zeros_like(X)), "stage", to="varying")
+        (_, out), _ = lax.scan(tick, start, jnp.arange(n + m - 1))
+        return lax.psum(out, "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% relu of the tokens exercise="8.5" score=0 diagnoses=["relu-of-the-tokens", "not-counted-yet"] near=["relu-last", "no-relu", "another-nonlinearity"]
+def sequence_parallel(X, W1, W2):
+    def body(X, W1, W2):
+        tokens = lax.all_gather(X, "model", axis=0, tiled=True)
+        part = jax.nn.relu(tokens) @ W1 @ W2
+        return lax.psum_scatter(part, "model", scatter_dimension=0, tiled=True)
+
+    return jax.shard_map(
+        body, in_specs=(P("model"), P(None, "model"), P("model")), out_specs=P("model")
+    )(X, W1, W2)
+
+
+# %% gelu exercise="8.5" score=0 diagnoses=["another-nonlinearity", "not-counted-yet", "too-much-work"] near=["relu-of-the-tokens", "relu-of-parts"]
+def sequence_parallel(X, W1, W2):
+    def body(X, W1, W2):
+        tokens = lax.all_gather(X, "model", axis=0, tiled=True)
+        part = jax.nn.gelu(tokens @ W1) @ W2
+        return lax.psum_scatter(part, "model", scatter_dimension=0, tiled=True)
+
+    return jax.shard_map(
+        body, in_specs=(P("model"), P(None, "model"), P("model")), out_specs=P("model")
+    )(X, W1, W2)
+
+
+# %% the input added everywhere exercise="8.8" score=0 diagnoses=["input-added-everywhere", "not-counted-yet"] near=["stages-take-the-input"]
+def pipeline(W, X):
+    def body(W, X):
+        s, n, m = lax.axis_index("stage"), lax.axis_size("stage"), X.shape[0]
+
+        def tick(carry, t):
+            held, out = carry
+            came = lax.ppermute(held, "stage", [(i, i + 1) for i in range(n - 1)])
+            h = X[jnp.clip(t, 0, m - 1)] + came
+            h = jnp.tanh(h @ W[0])
+            k = t - (n - 1)
+            ok = (s == n - 1) & (k >= 0)
+            out = jnp.where(ok, out.at[jnp.clip(k, 0, m - 1)].set(h), out)
+            return (h, out), None
+
+        start = lax.pcast((jnp.zeros_like(X[0]), jnp.zeros_like(X)), "stage", to="varying")
+        (_, out), _ = lax.scan(tick, start, jnp.arange(n + m - 1))
+        return lax.psum(out, "stage")
 
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)

@@ -1299,3 +1299,124 @@ def probabilities(hidden, padded, words):
     logits = logits - logits.max(axis=1, keepdims=True)
     e = jnp.where(jnp.arange(len(padded)) < words, jnp.exp(logits), 0)
     return with_sharding_constraint(e / e.sum(axis=1, keepdims=True), P(None, "x"))
+
+
+# %% multiplied by the noise exercise="9.3" score=0 diagnoses=["multiplied", "not-counted-yet"] near=["subtracted", "folded-twice"]
+def noisy_rows(seed, x):
+    def body(mine, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        return mine * jax.random.normal(key, mine.shape, mine.dtype)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, seed)
+
+
+# %% folded twice exercise="9.3" score=0 diagnoses=["folded-twice", "not-counted-yet"] near=["counted-from-one", "multiplied"]
+def noisy_rows(seed, x):
+    def body(mine, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        key = jax.random.fold_in(key, lax.axis_index("x"))
+        return mine + jax.random.normal(key, mine.shape, mine.dtype)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, seed)
+
+
+# %% columns padded to eight, too exercise="9.4" score=0.5 diagnoses=["only-the-first", "not-counted-yet"] near=["columns-too", "probabilities: too-many-bytes"]
+def spread(table):
+    padded = jnp.pad(table, ((0, -table.shape[0] % 8), (0, -table.shape[1] % 8)))
+    return with_sharding_constraint(padded, P("x", None))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    logits = jnp.where(jnp.arange(padded.shape[0]) < words, logits, -jnp.inf)
+    return with_sharding_constraint(jax.nn.softmax(logits, axis=1), P(None, "x"))
+
+
+# %% a maximum over all besides exercise="9.4" score=0.625 diagnoses=["too-many-bytes"] near=["largest-not-taken-off"]
+def spread(table):
+    padded = jnp.pad(table, ((0, -table.shape[0] % 8), (0, 0)))
+    return with_sharding_constraint(padded, P("x", None))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    logits = jnp.where(jnp.arange(padded.shape[0]) < words, logits, -jnp.inf)
+    return with_sharding_constraint(jax.nn.softmax(logits - logits.max(), axis=1), P(None, "x"))
+
+
+# %% the owner by the number of devices exercise="9.6" score=0.5 diagnoses=["owner-by-devices", "not-counted-yet"] near=["row-of-the-block"]
+def row(x, i):
+    def body(mine, i):
+        n = mine.shape[0]
+        j = i % n
+        own = i // lax.axis_size("x") == lax.axis_index("x")
+        return lax.psum(jnp.where(own, mine[jnp.clip(j, 0, n - 1)], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        above = lax.ppermute(mine[-1:], "x", [(d, d + 1) for d in range(n - 1)])
+        return jnp.concatenate([above, mine[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the first of each block dropped exercise="9.6" score=0.5 diagnoses=["first-of-each-dropped", "not-counted-yet"] near=["within-blocks", "owner-by-devices"]
+def row(x, i):
+    def body(mine, i):
+        n = mine.shape[0]
+        j = i - lax.axis_index("x") * n
+        own = (j >= 0) & (j < n)
+        return lax.psum(jnp.where(own, mine[jnp.clip(j, 0, n - 1)], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        above = lax.ppermute(mine[-1:], "x", [(d, d + 1) for d in range(n - 1)])
+        return jnp.concatenate([above, mine[1:]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% columns in place of rows exercise="9.6" score=0.5 diagnoses=["columns-shifted", "not-counted-yet"] near=["other-way", "first-of-each-dropped"]
+def row(x, i):
+    def body(mine, i):
+        n = mine.shape[0]
+        j = i - lax.axis_index("x") * n
+        own = (j >= 0) & (j < n)
+        return lax.psum(jnp.where(own, mine[jnp.clip(j, 0, n - 1)], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(mine):
+        n = lax.axis_size("x")
+        above = lax.ppermute(mine[:, -1:], "x", [(d, d + 1) for d in range(n - 1)])
+        return jnp.concatenate([above, mine[:, :-1]], 1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% two dimensions compared exercise="9.8" score=0 diagnoses=["first-two-dimensions"] near=["first-dimension", "order-and-shapes"]
+def same_layout(one, other, shape):
+    a = described(*one).devices_indices_map(tuple(shape))
+    b = described(*other).devices_indices_map(tuple(shape))
+
+    def flat(m):
+        return {d.id: tuple(s.indices(n)[:2] for s, n in zip(i[:2], shape)) for d, i in m.items()}
+
+    return flat(a) == flat(b)
+
+
+# %% the order of devices, and shapes exercise="9.8" score=0 diagnoses=["order-and-shapes"] near=["block-shapes", "first-two-dimensions"]
+def same_layout(one, other, shape):
+    return np.array(one[0]).ravel().tolist() == np.array(other[0]).ravel().tolist() and described(
+        *one
+    ).shard_shape(tuple(shape)) == described(*other).shard_shape(tuple(shape))

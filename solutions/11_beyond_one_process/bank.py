@@ -738,7 +738,7 @@ def train(mesh, weights, rows, batch):
     return weights
 
 
-# %% half of the rate exercise="11.5" score=0 diagnoses=["values"] near=["an-eighth", "two-steps-each", "last-batch-first", "first-batch-skipped", "gradients-at-the-start", "rate-forgotten"]
+# %% half of the rate exercise="11.5" score=0 diagnoses=["values"] near=["an-eighth", "two-steps-each", "last-batch-first", "first-batch-skipped", "gradients-at-the-start", "rate-forgotten", "all-rows-each-time"]
 def train(mesh, weights, rows, batch):
     share = batch // jax.process_count()
     for k in range(len(rows) // batch):
@@ -1681,7 +1681,7 @@ here = {
     "P(), 4": 256,
 }
 
-# %% copies in one cell, one device in another exercise="11.1" score=0.5 diagnoses=["one-device", "counts-copies"] near=["other-prediction"]
+# %% copies in one cell, one device in another exercise="11.1" score=0.5 diagnoses=["one-device", "counts-copies"] near=["other-prediction", "one-axis"]
 here = {
     "P('x', 'y'), 2": 16,
     "P('x'), 2": 64,
@@ -1744,3 +1744,23 @@ def train_step(params, x, y):
 
 
 design = layouts, train_step
+
+
+# %% half for a process exercise="11.1" score=0.75 diagnoses=["one-axis"] near=["one-device", "rows"]
+here = {
+    "P('x', 'y'), 2": 64,
+    "P('x'), 2": 64,
+    "P('y'), 2": 128,
+    "P(None, 'x'), 4": 32,
+    "P('y', 'x'), 4": 64,
+    "P('y'), 4": 128,
+    "P(), 4": 128,
+}
+
+
+# %% all rows in each step exercise="11.5" score=0 diagnoses=["all-rows-each-time"] near=["one-large-batch", "first-batch-again"]
+def train(mesh, weights, rows, batch):
+    cut = NamedSharding(mesh, P("x"))
+    for _ in range(0, rows.shape[0], batch):
+        weights = step(weights, jax.make_array_from_callback(rows.shape, cut, lambda i: rows[i]))
+    return np.asarray(weights)

@@ -122,6 +122,16 @@ def summed() -> Answers:
     return {"spread_sum": lambda x: x.sum(0)}
 
 
+def doubled() -> Answers:
+    """For 6.6, twice the product of the blocks that a device has from the start."""
+
+    def cannon(a, b):
+        spec = jax.P("x", "y")
+        return jax.shard_map(lambda a, b: 2 * (a @ b), in_specs=(spec,) * 2, out_specs=spec)(a, b)
+
+    return {"cannon": cannon}
+
+
 def iterate() -> Answers:
     """What 6.9 asks for: a loop and a collective; with a look at what a device holds."""
 
@@ -145,6 +155,12 @@ def audit() -> Answers:
 def trades() -> Answers:
     """Shardings for 6.8 that move something."""
     return dict.fromkeys(("roomy", "tight"), [sharding("x", "y", x=4, y=2)] * 4)
+
+
+def chained() -> Answers:
+    """Shardings for 6.8, for which one change saves much."""
+    rows = [sharding(axis, x=4, y=2) for axis in ("x", "y", "x", "y")]
+    return {"roomy": rows, "tight": rows}
 
 
 def fast() -> Answers:
@@ -272,6 +288,7 @@ PLANTINGS = [
     Planting("judge.differing_results", "how_results_differ", "1.7", unlike),
     Planting("judge.general_mistakes", "general_mistake", "3.1", mistaken),
     Planting("judge.known_mistakes", "known_mistake", "3.1", mistaken),
+    Planting("judge.added_products", "added_products", "6.6", doubled),
     Planting("judge.misplaced_values", "misplaced", "3.1", mistaken),
     Planting("judge.joined_blocks", "joined_wrongly", "3.1", mistaken),
     Planting("judge.own_results", "own_results", "3.1", mistaken),
@@ -294,6 +311,7 @@ PLANTINGS = [
     Planting("judge.judging_times", "judge_time", "4.8", fast),
     Planting("judge.judging_values", "judge_values", "3.1", turned),
     Planting("judge.running_programs", "run_all", "3.1", turned),
+    Planting("judge.single_changes", "better_by_one", "6.8", chained),
     Planting("judge.verdict", lambda: Finding.but, "1.1", strips),
     Planting("layouts.blocks", "devices_in_words", "1.1", strips),
     Planting("layouts.compared_pictures", "compared", "1.1", rows),

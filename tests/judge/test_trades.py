@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from autograder import check
-from autograder.exercises import Exercise, Trades
+from autograder.exercises import EXERCISES, Exercise, Trades
 from autograder.judge import Trade, feedback, judge, verdict_as_html, verdict_as_text
 from tests.helpers import capture, sharding
 
@@ -87,3 +87,33 @@ def test_a_notebook_remembers_the_attempts(monkeypatch):
     moved = {name: [t.costs for t in trades] for name, trades in feedback._attempts["6.8"].items()}
     assert moved == {"roomy": [4096, 4096], "tight": [4096]}
     assert jax.device_count() == 8
+
+
+CHAIN = Trades(
+    "answer", "two shardings", lambda a, b: a @ b, ((16, 16), (16, 16)), cap=2048,
+    frontier=((768, 256), (2048, 0)), slack=64,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("specs", "said"),
+    [
+        ((("x", None), ("x", None)), "Another sharding of b alone, within the cap"),
+        (((None, "x"), (None, "x")), "Another sharding of a alone, within the cap"),
+    ],
+)
+def test_the_one_sharding_is_named_whose_change_saves_most(specs, said):
+    exercise = Exercise("6.8", "A trade", (CHAIN,), ("Think.",))
+    shardings = [sharding(*spec, x=4, y=2) for spec in specs]
+    found = judge(exercise, capture(exercise, {"answer": shardings}, 1), 1)
+    assert found.state != "right"
+    assert said in verdict_as_text(found)
+
+
+def test_where_no_single_change_helps_that_is_said():
+    exercise = EXERCISES["6.8"]
+    specs = (("x", "y"), ("y",), (None, "y"), ("y",))
+    shardings = [sharding(*spec, x=4, y=2) for spec in specs]
+    answers = {"roomy": shardings, "tight": None}
+    said = verdict_as_text(judge(exercise, capture(exercise, answers, 1), 1))
+    assert "No other sharding of a single one that was tried, within the cap, moves less." in said

@@ -105,8 +105,8 @@ BLOCKS_TURNED: Final = Exercise(
         "exchanged as well, nothing changes in the end.",
         "device-order": "Four rows and two columns are right. Keep the mesh of the exercise "
         "before, with its devices in plain order, and change the spec alone.",
-        "grid": "An entry that names two axes cuts its dimension along both of them. The picture "
-        "cuts both dimensions.",
+        "grid": "The mesh is that of the exercise before, and the picture cuts both dimensions, "
+        "each along one of its axes.",
         "replicated-dimension": REPLICATED,
     },
 )
@@ -443,6 +443,10 @@ COUNTING: Final = Exercise(
                 "two-names-only": lambda shape, spec, axes: shard_shape(
                     shape, _by_two_names(spec), axes
                 ),
+                "all-in-the-first": lambda shape, spec, axes: (
+                    shape[0] // math.prod(_counts(spec, axes)),
+                    *shape[1:],
+                ),
                 "first-dimension-only": lambda shape, spec, axes: (
                     *shard_shape(shape, spec, axes)[:1],
                     *shape[1:],
@@ -695,6 +699,8 @@ COUNTING: Final = Exercise(
         "tuple-in-the-meshs-order": "The axes of a tuple are taken in the order that they have in "
         "the mesh. They count in the order in which the tuple names them: ('y', 'x') numbers the "
         "blocks in another order than ('x', 'y').",
+        "all-in-the-first": "Dimension 0 is divided by the sizes of all axes that the spec names. "
+        "Each entry of the spec shards its own dimension.",
         "first-dimension-only": "Only dimension 0 is divided. Every entry of the spec shards its "
         "own dimension.",
         "dealt-out": "The index is taken modulo the number of blocks, as if elements were dealt "

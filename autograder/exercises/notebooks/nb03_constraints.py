@@ -73,9 +73,9 @@ TURN: Final = Exercise(
         "out.",
     ),
     diagnoses={
-        "nothing-moved": "Is there a constraint, and is what it gives back what the function "
-        "returns? Does it ask for another layout than x has already? Inside of jit, with Auto "
-        "axes, jax.device_put moves nothing, and raises no error.",
+        "nothing-moved": "Is there a jax.device_put? Inside of jit, with Auto axes, it moves "
+        "nothing, and raises no error. Or is there a constraint whose result the function does not "
+        "return, or which asks for the layout that x has already?",
         "data-turned": "These are the numbers of jnp.sin(x).T, which is another array. A layout "
         "says where an array's blocks are; to change it changes no number.",
         "sine-forgotten": "These are the numbers of x itself.",

@@ -65,9 +65,9 @@ def _groups(rng: np.random.Generator, form: int, size: int) -> str:
 
 def _lines(rng: np.random.Generator) -> list[tuple[str]]:
     """Lines of collectives, each form with two sizes; no longer than a verdict shows."""
-    made = []
+    made, sizes = [], {1: (4, 16), 2: (2, 32), 3: (4, 8)}
     for form in rng.permutation(5).tolist():
-        for size in (4, 8) if form == 3 else (2, 4):
+        for size in sizes.get(form, (2, 4)):
             kind = str(rng.choice(COLLECTIVES[:2]))
             made.append(
                 f"%{kind}.{rng.integers(1, 90)} = f32[{rng.integers(2, 60)}]{{0}} {kind}(%p.0), "
@@ -545,8 +545,15 @@ def _times_n(kind: str, n: int, size: int, reduced: int = 2, permuted: str = "on
     return n * _sent(kind, n, size, reduced, in_a_ring=permuted == "in a ring")
 
 
+def _sent_but_for(
+    wrong: str, instead: Callable[[int, int], float], kind: str, n: int, size: int
+) -> float:
+    """Count what is sent, with another formula for one of the kinds."""
+    return instead(n, size) if kind == wrong else _sent(kind, n, size)
+
+
 def _draw_sent(rng: np.random.Generator) -> list[tuple[str, int, int]]:
-    counts = rng.permutation([2, 4, 8, 16, 32])
+    counts = rng.permutation([4, 8, 16, 32, 64])  # of two, n - 1 is one: mistakes would be alike
     return [
         (kind, int(n), int(n * rng.integers(1, 1000) * 4))
         for kind, n in zip([*COLLECTIVES, "all-reduce"], [*counts, 3], strict=True)
@@ -581,6 +588,16 @@ SENT: Final = Exercise(
                     for permuted in ("once", "in a ring", "n times")
                 ),
                 "permuted-in-a-ring": partial(_sent, in_a_ring=True),
+                "whole-buffer-for-one": AnyOf(
+                    partial(_sent_but_for, kind, lambda n, size: float(size)) for kind in PASSES
+                ),
+                "whole-buffer-twice": partial(
+                    _sent_but_for, "all-reduce", lambda n, size: 2.0 * size
+                ),
+                "block-for-one": AnyOf(
+                    partial(_sent_but_for, kind, lambda n, size: (n - 1.0) * size)
+                    for kind in PASSES
+                ),
                 "block-for-buffer-in-one-ring": lambda kind, n, size: (
                     _sent(kind, n, size) * (n if PASSES.get(kind) == 1 else 1)
                 ),
@@ -618,6 +635,7 @@ SENT: Final = Exercise(
                         "twice": 224,
                         "four-in-a-group": AnyOf((96, 48)),
                         "buffer-along-x": 56,
+                        "one-axis-alone": 64,
                     },
                 ),
                 (
@@ -666,6 +684,14 @@ SENT: Final = Exercise(
         "does each step of a ring send, and how many steps are there?",
         "whole-buffer": "Nobody sends its own piece to itself: of n pieces, n - 1 travel.",
         "all-devices": "That is what all n devices send together. Expected what one of them sends.",
+        "whole-buffer-for-one": "For one kind you have the whole buffer, once. In a ring a device "
+        "keeps its own piece: of n pieces, n - 1 travel, and for an all-reduce twice.",
+        "whole-buffer-twice": "An all-reduce goes round the ring twice, and each time n - 1 of n "
+        "pieces travel, and not the whole buffer.",
+        "block-for-one": "For one kind, size is taken for one device's block. It is the whole "
+        "buffer, of which a block is one n-th.",
+        "one-axis-alone": "That is what the second gather brings, along y alone. Expected both "
+        "together.",
         "one-piece": "That is one step. There are n - 1 of them.",
         "block-for-buffer": "That is right if size is a device's block before it gathers. Here it "
         "is the whole buffer, of which a block is one n-th.",
@@ -890,7 +916,11 @@ SHARES: Final = Exercise(
             for cell, right, mistakes in (
                 ("rows over x and y, a copy", 1 / 8, {}),
                 ("rows over x, a copy", 1 / 4, {}),
-                ("a copy, a copy", 1, {"copies-share-nothing": AnyOf((1 / 2, 1 / 4))}),
+                (
+                    "a copy, a copy",
+                    1,
+                    {"copies-share-nothing": AnyOf((1 / 2, 1 / 4)), "no-work": 0},
+                ),
                 ("a copy, columns over y", 1 / 2, {}),
                 (
                     "columns over x, rows over x",
@@ -998,6 +1028,8 @@ SHARES: Final = Exercise(
         "compute only a part of the result.",
         "all-blocks": "The result is in eight blocks, and for each of these all 64 terms have to "
         "be added up.",
+        "no-work": "Without communication there is still work: with whole copies, each device "
+        "computes the whole product.",
         "copies-share-nothing": "Both matrices are whole on every device. Which part of the work "
         "could a device leave to another?",
         "one-dimension-alone": "The result is sharded in both dimensions: its rows as those of x, "
@@ -1033,6 +1065,7 @@ def _table_mistakes(what: str, flops: float, link: float) -> dict[str, float]:
         return {"machine-upside-down": _width(8, link, flops)}
     right = _rows(8, flops, link)
     return {
+        "machine-upside-down": _rows(8, link, flops),
         "one-product": 3 * right,
         "two-products": 3 / 2 * right,
         "four-products": 3 / 4 * right,
@@ -1070,6 +1103,9 @@ BOUNDS: Final = Exercise(
                 "four-products": partial(_rows, work=8),
                 "n-left-out": lambda n, flops, link: _rows(n, flops, link) * n / (n - 1),
                 "upside-down": lambda n, flops, link: 1 / _rows(n, flops, link),
+                "machine-upside-down": lambda n, flops, link: (
+                    _rows(n, flops, link) * (link / flops) ** 2
+                ),
             },
         ),
         Returns(
@@ -1101,6 +1137,11 @@ BOUNDS: Final = Exercise(
                     "reduced-once": formula(8, MACHINES[name].flops, MACHINES[name].link) / 2,
                     "twice-as-much": formula(8, MACHINES[name].flops, MACHINES[name].link) * 2,
                     "upside-down": 1 / formula(8, MACHINES[name].flops, MACHINES[name].link),
+                    "another-machine": AnyOf(
+                        formula(8, other.flops, other.link)
+                        for other in MACHINES.values()
+                        if other is not MACHINES[name]
+                    ),
                     **_table_mistakes(what, MACHINES[name].flops, MACHINES[name].link),
                     # of eight devices, a part is as much as bits for bytes
                     ("width-of-a-device" if what == "width" else "bits-for-bytes"): formula(
@@ -1143,7 +1184,8 @@ BOUNDS: Final = Exercise(
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "upside-down": "That is upside down: one divided by what is asked for.",
         "machine-upside-down": "Are flops and link exchanged here? The faster a device computes, "
-        "the wider its layers have to be; the faster its link, the narrower they may be.",
+        "the more it needs to compute; the faster its link, the less.",
+        "another-machine": "That is right for another machine. Which one does this row name?",
         "width-of-a-device": "That is the width of one device's part. Expected all of F.",
         "four-devices": "That is right for four devices. Expected it for eight.",
         "bits-for-bytes": "Is the link counted in bits here? MACHINES has bytes a second.",

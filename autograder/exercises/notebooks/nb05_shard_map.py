@@ -301,6 +301,7 @@ REDUCTIONS: Final = Exercise(
                         "place-by-place": AnyOf(
                             (lambda x: _stacked(x).max(0), lambda x: _stacked(x).sum(0))
                         ),
+                        "blocks-added-first": lambda x: _stacked(x).sum(0).max(),
                         "largest-of-others": AnyOf(
                             (
                                 lambda x: max(b.min() for b in _blocks(x)),
@@ -334,6 +335,12 @@ REDUCTIONS: Final = Exercise(
                         ),
                         "largest-for-each-place": lambda x: np.ravel(
                             _shifted_by_place(x) / _shifted_by_place(x).sum()
+                        ),
+                        "difference-turned": lambda x: (
+                            np.exp(x.max() - x) / np.exp(x.max() - x).sum()
+                        ),
+                        "largest-divided-by": lambda x: (
+                            np.exp(x / x.max()) / np.exp(x / x.max()).sum()
                         ),
                         "never-divided": lambda x: np.exp(x - x.max()),
                         "exp-of-the-sum": lambda x: (
@@ -397,6 +404,10 @@ REDUCTIONS: Final = Exercise(
         "the block to one number with jnp first: mine.sum(), mine.mean() or mine.max().",
         "total: sum-of-largest": "The largest elements of all blocks are added up. Which number of "
         "its block should each device bring?",
+        "blocks-added-first": "The blocks are added up, place by place, before the largest is "
+        "taken. Which numbers are to be compared?",
+        "difference-turned": "x is subtracted from the largest element. It is the other way round.",
+        "largest-divided-by": "x is divided by the largest element, which is to be subtracted.",
         "place-by-place": "The blocks are combined place by place, so a vector comes out, as long "
         "as one block. Each device has to make one number of its block before the devices combine "
         "theirs.",
@@ -633,25 +644,33 @@ MODELS: Final = Exercise(
                 "added-twice": lambda blocks: [
                     [len(blocks) * number for number in piece] for piece in _scattered(blocks)
                 ],
-                "mean-for-sum": lambda blocks: [
-                    [number / len(blocks) for number in piece] for piece in _scattered(blocks)
-                ],
+                "mean-for-sum": AnyOf(
+                    (
+                        lambda blocks: [
+                            [number / len(blocks) for number in piece]
+                            for piece in _scattered(blocks)
+                        ],
+                        lambda blocks: [
+                            [number // len(blocks) for number in piece]
+                            for piece in _scattered(blocks)
+                        ],
+                    )
+                ),
                 "largest-for-sum": lambda blocks: _plain(
                     np.split(np.max(_arrays(blocks), axis=0), len(blocks))
                 ),
                 "sums-of-blocks": lambda blocks: [[sum(block)] for block in blocks],
                 "one-number-each": lambda blocks: [[n] for n in _added(blocks)[: len(blocks)]],
                 "first-piece-for-all": lambda blocks: _scattered(blocks)[:1] * len(blocks),
-                "own-left-out": AnyOf(
-                    (
-                        lambda blocks: [
-                            (np.array(piece) - _cut_up(blocks, i, i)).tolist()
-                            for i, piece in enumerate(_scattered(blocks))
-                        ],
-                        lambda blocks: _plain(
-                            np.split(np.sum(_arrays(blocks[1:]), axis=0), len(blocks))
-                        ),
-                    )
+                "own-left-out": lambda blocks: [
+                    (np.array(piece) - _cut_up(blocks, i, i)).tolist()
+                    for i, piece in enumerate(_scattered(blocks))
+                ],
+                "first-left-out": lambda blocks: _plain(
+                    np.split(np.sum(_arrays(blocks[1:]), axis=0), len(blocks))
+                ),
+                "own-pieces-added": lambda blocks: _plain(
+                    [np.sum(np.split(b, len(blocks)), axis=0) for b in _arrays(blocks)]
                 ),
                 "pieces-of-n": lambda blocks: _of_length_n(_added(blocks), len(blocks)),
                 "pieces-begin-at-the-number": AnyOf(
@@ -762,6 +781,9 @@ MODELS: Final = Exercise(
         "of the devices on every device.",
         "own-twice": "Each device has its own block twice: it is among all blocks already.",
         "own-left-out": "A block is left out: a device's own block counts as well as the others'.",
+        "first-left-out": "The first block is left out, on every device.",
+        "own-pieces-added": "Each device adds up the pieces of its own block. Add up the blocks, "
+        "number by number; each device keeps one piece of that.",
         "own-repeated": "Each device has its own block again and again, and none of the others'.",
         "single-entry": "There is one entry, and there should be one for each device, even where "
         "they are equal.",
@@ -843,6 +865,7 @@ PARTS: Final = Exercise(
                     x.dtype
                 ),
                 "own-row": lambda x: x * np.float32(len(x)),
+                "one-number": lambda x: np.full_like(x, x.sum()),
                 "pieces-as-rows": lambda x: np.tile(x.sum(0).reshape(len(x), -1), (len(x), 1)),
                 "row-as-a-vector": lambda x: np.tile(x.sum(0), len(x)),
                 "pieces-not-joined": lambda x: np.tile(
@@ -869,6 +892,8 @@ PARTS: Final = Exercise(
         "dimension back with [None].",
     ),
     diagnoses={
+        "one-number": "The sum of all elements is in every place: pieces are added up to one "
+        "number. Each place has a sum of its own, over the rows.",
         "no reduce-scatter": "Compute the sum with a reduce-scatter.",
         "no all-gather": "Collect the pieces with an all-gather.",
         "by-pieces": "The columns of one row are added up, and not the rows.",
@@ -1056,6 +1081,7 @@ RINGS: Final = Exercise(
                     x, lambda i, j, n: i if j == (i + 1) % n else None
                 ),
                 "part-sent": _part_sent,
+                "own-part-missing": lambda x: _summed(x, lambda i, j, n: None if j == i else i),
                 "own-part-twice": lambda x: (
                     x.sum(0) + _summed(x, lambda i, j, n: i if j == i else None)
                 ),
@@ -1085,6 +1111,8 @@ RINGS: Final = Exercise(
         "is your own.",
     ),
     diagnoses={
+        "own-part-missing": "Each sum lacks the part of the device that ends up with it: add that "
+        "device's own part to what arrives last.",
         "one-too-many": "What a device has itself need not come to it: n - 1 steps bring the rest.",
         "too-often": "What a device has itself need not come to it: n - 1 steps bring the rest.",
         "too-seldom": "There are n - 1 other devices, and each step comes from one further away.",
@@ -1227,6 +1255,9 @@ HALO: Final = Exercise(
                 "wrong-way-round": lambda x: _differences(x, (1, -1), (-1, 0)),
                 "one-way": lambda x: _differences(x, (-1, -1), (-1, 0)),
                 "other-sign": lambda x: 2 * x - np.roll(x, 1) - np.roll(x, -1),
+                "whole-blocks": lambda x: (
+                    np.roll(x, len(_blocks(x)[0])) - 2 * x + np.roll(x, -len(_blocks(x)[0]))
+                ),
                 "once-itself": lambda x: np.roll(x, 1) - x + np.roll(x, -1),
                 "one-end-wrong": AnyOf(
                     (
@@ -1327,6 +1358,8 @@ HALO: Final = Exercise(
         "and from there it is plain NumPy.",
     ),
     diagnoses={
+        "whole-blocks": "Each element is compared with those in its place in the neighbours' "
+        "blocks: that shifts x by a whole block, and not by one element.",
         "open-ends": "The vector is a ring: its last element is the first one's neighbour. Is "
         "there a pair that closes it?",
         "open-at-the-end": "The ring is closed on one side only: the last element takes a zero "
@@ -1602,11 +1635,11 @@ CHECKED: Final = Exercise(
         "two are on top of each other there. How many blocks stand before that of device i?",
         "smallest-for-sum": "Wherever a value should be positive it is 0; the others are right. Is "
         "a minimum taken, of the blocks and the zeros about them?",
-        "order-of-arrival": "In every place there is the mean of all blocks, so each device has "
-        "them in an order of its own when they are averaged. Put them in the order of the devices "
-        "first.",
-        "shape": "The result has to be as long as x. How long is what each device returns, and do "
-        "out_specs put copies end to end?",
+        "order-of-arrival": "In every place there is the mean of all blocks. Before they are "
+        "averaged, each block has to be in its own place: not the blocks in another order on each "
+        "device, and not a device's own block in every place.",
+        "shape": "The result has to be as long as x. How long is what each device returns, is a "
+        "length written into the code, and do out_specs put copies end to end?",
     },
     about=(Requests,),
 )

@@ -62,7 +62,12 @@ def _shapes(sizes: Any = SIZES) -> tuple[tuple[int, int], ...]:
     return tuple((m, n) for m, _, n in sizes)
 
 
-def _product(answer: str, arguments: Any, **mistakes: Any) -> Computes:
+def _product(
+    answer: str,
+    arguments: Any,
+    blocks: tuple[tuple[int, int, int], ...] = (),
+    **mistakes: Any,
+) -> Computes:
     return Computes(
         answer,
         f"{answer} must return A @ B.",
@@ -70,6 +75,7 @@ def _product(answer: str, arguments: Any, **mistakes: Any) -> Computes:
         arguments,
         {name.replace("_", "-"): mistake for name, mistake in mistakes.items()},
         under_mesh=True,
+        blocks=blocks,
     )
 
 
@@ -157,6 +163,7 @@ BY_ROWS: Final = Exercise(
         _product(
             "block_by_rows",
             _pairs(("x", "y"), ("y", None)),
+            tuple((x, y, 1) for *_, x, y in CASES),
             over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
             mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
             added_before_the_matmul=_added_first,
@@ -234,6 +241,7 @@ BY_COPY: Final = Exercise(
         _product(
             "block_by_copy",
             _pairs(("x", "y"), ()),
+            tuple((x, y, 1) for *_, x, y in CASES),
             counted_twice=lambda A, B: _times(A, B, "y"),  # noqa: N803
             mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
             at_its_number=lambda A, B: _sliced(A, B, lambda i, j, size: j),  # noqa: N803
@@ -361,6 +369,7 @@ SCATTERED: Final = Exercise(
         _product(
             "scattered",
             _pairs((None, "x"), ("x", None)),
+            tuple((x, x, 1) for *_, x, _ in CASES),
             mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[0]),  # noqa: N803
             relu_of_parts=lambda A, B: sum(  # noqa: N803
                 np.maximum(a @ b, 0)
@@ -412,6 +421,13 @@ def _mixed_columns(A: Any, B: Any) -> Any:  # noqa: N803
     return np.concatenate(strips) @ B
 
 
+def _mixed_rows(A: Any, B: Any) -> Any:  # noqa: N803
+    """The product if B's blocks are gathered side by side, and reshaped."""
+    x, y = _lengths(A)
+    strips = [np.stack(np.split(b, x), axis=1).reshape(len(B), -1) for b in np.split(B, y, axis=1)]
+    return A @ np.concatenate(strips, axis=1)
+
+
 def _blocks_transposed(A: Any, B: Any) -> Any:  # noqa: N803
     """The result where each device transposes its block."""
     x, y = _lengths(A)
@@ -428,7 +444,9 @@ BY_BLOCKS: Final = Exercise(
         _product(
             "block_by_block",
             _pairs(("x", "y"), ("x", "y")),
+            tuple((x, max(x, y), y) for *_, x, y in CASES),
             mixed_columns=_mixed_columns,
+            mixed_rows=_mixed_rows,
             blocks_transposed=_blocks_transposed,
             added_over_x=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
             added_over_y=lambda A, B: _added_up(A, B, "y"),  # noqa: N803
@@ -462,6 +480,8 @@ BY_BLOCKS: Final = Exercise(
         "no all-gather": "Bring what is missing with two all-gathers in the body.",
         "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
         "reshaped, their rows come one after the other, and not side by side.",
+        "mixed-rows": "The rows of B are mixed up: its blocks belong one below the other. Does the "
+        "all_gather of B have axis=0 and tiled=True?",
         "blocks-transposed": "Each device returns its block of the result transposed. Which "
         "dimension of the block has the rows?",
         "added-over-x": "The blocks of the result are added up over x. Each device has made its "
@@ -472,7 +492,7 @@ BY_BLOCKS: Final = Exercise(
         "makes. Do A's blocks stand below each other? They belong side by side: axis=1.",
         "sends-too-much": "A's missing columns lie along y, and B's missing rows along x: are they "
         "gathered the other way round?",
-        "values": "Does each column of A meet the row of B that has the same number?",
+        "other-products": "Does each column of A meet the row of B that has the same number?",
         "blocks-do-not-fit": "A's block has some of the columns, B's some of the rows; both "
         "must be whole along that dimension. A's columns lie along y, B's rows along x.",
     },
@@ -530,7 +550,7 @@ CANNON: Final = Exercise(
     "only. TPUs are still wired as such a grid.",
     requirements=(
         _product(
-            "cannon", _pairs(("x", "y"), ("x", "y"), (SQUARE,) * 2, CANNON_SIZES),
+            "cannon", _pairs(("x", "y"), ("x", "y"), (SQUARE,) * 2, CANNON_SIZES), ((2, 2, 2),) * 2,
             without_skew=_cannon(lambda i, j: (i, j), lambda i, j: (i, j)),
             first_step_only=_cannon(_skewed_a, _skewed_b, 1),
             once_too_often=_cannon(_skewed_a, _skewed_b, 3),
@@ -601,8 +621,8 @@ CANNON: Final = Exercise(
         "is: of A's blocks row 1 moves, and of B's column 1.",
         "open-skew": "Who keeps its own block needs a pair too, such as (0, 0), or it holds zeros.",
         "only-one-moves": "In the second round B's blocks are still where they were in the first.",
-        "values": "Draw the four devices, and what each has in each round. Do the blocks that meet "
-        "belong together, and does every device have two?",
+        "other-products": "Draw the four devices, and what each has in each round. Do the blocks "
+        "that meet belong together, and does every device have two?",
         "all-gather by hand": "Only neighbours exchange blocks here.",
         "all-reduce by hand": "Each device makes its block of the result by itself, in two rounds.",
         "too-many-bytes": "The skew and a move after each round: three moves of A's blocks and "
@@ -838,14 +858,6 @@ def _multiplied(A: Any, V: Any) -> Any:  # noqa: N803
     return V
 
 
-def _divided_again(A: Any, V: Any) -> Any:  # noqa: N803
-    """What comes of an A that is a fourth of itself after each round."""
-    for _ in range(STEPS):
-        A = A / np.float32(4)  # noqa: N806
-        V = np.tanh(A @ V)  # noqa: N806
-    return V
-
-
 def _columns(V: Any) -> int:  # noqa: N803
     return next(columns for rows, columns in WIDTHS.values() if rows == len(V))
 
@@ -875,7 +887,6 @@ QUIET_LOOP: Final = Exercise(
                 "mean-of-sums": lambda A, V: (  # noqa: N803
                     _iterated(A, V) * np.float32(len(V) * _columns(V))
                 ),
-                "divided-again": lambda A, V: _divided_again(A, V).mean(),  # noqa: N803
                 "of-all-rounds": lambda A, V: np.mean(  # noqa: N803
                     [_iterated(A, V, steps) for steps in range(1, STEPS + 1)]
                 ),
@@ -883,6 +894,7 @@ QUIET_LOOP: Final = Exercise(
                 "once-too-seldom": lambda A, V: _iterated(A, V, STEPS - 1),  # noqa: N803
                 "divided-outside": lambda A, V: _iterated(A, V, inside=1, outside=4),  # noqa: N803
                 "not-divided": lambda A, V: _iterated(A, V, inside=1),  # noqa: N803
+                "multiplied-by-4": lambda A, V: _iterated(A, V, inside=1 / 4),  # noqa: N803
                 "of-the-transpose": lambda A, V: _iterated(A.T, V),  # noqa: N803
                 "one-round": lambda A, V: _iterated(A, V, 1),  # noqa: N803
                 "no-tanh-in-the-loop": AnyOf(
@@ -904,6 +916,8 @@ QUIET_LOOP: Final = Exercise(
         "these.",
     ),
     diagnoses={
+        "values": "Does each round use A unchanged, and divide A @ V by 4 before tanh? Is the mean "
+        "taken once, after the last round?",
         "too-often": "One all-reduce, after the loop, is enough. Is there one in the loop?",
         "one-too-many": "Only one number has to be reduced. Every device knows how many elements "
         "there are: the block has a size, and lax.axis_size is the number of blocks.",
@@ -912,8 +926,6 @@ QUIET_LOOP: Final = Exercise(
         "sum-of-all": "That is the sum of all elements.",
         "mean-of-sums": "It is as many times too large as a device has elements: are the devices' "
         "sums averaged?",
-        "divided-again": "A itself is divided by 4 in each round, so that it becomes smaller and "
-        "smaller. It is A @ V that is divided.",
         "of-all-rounds": "That is the mean over all rounds; expected that of the last V.",
         "once-too-often": f"That is what comes of {STEPS + 1} rounds.",
         "once-too-seldom": f"That is what comes of {STEPS - 1} rounds.",
@@ -923,6 +935,8 @@ QUIET_LOOP: Final = Exercise(
         "each round takes it.",
         "divided-outside": "That is the result of tanh(A @ V) / 4: the 4 belongs inside tanh.",
         "not-divided": "That is the result of tanh(A @ V), without the 4.",
+        "multiplied-by-4": "That is the result of tanh(A @ V * 4): the 4 divides.",
+        "blocks-do-not-fit": "A comes whole, and V in columns: do in_specs say so?",
         "of-the-transpose": "That is the result with the transpose of A.",
         "all-gather": "No column of V needs another. Is something gathered in the body, or do "
         "in_specs say otherwise than the arguments are laid out?",

@@ -69,6 +69,12 @@ def _run_together(x: Any, w: Any) -> Any:
     return _convolved(x.reshape(devices, -1), w)
 
 
+def _run_together_and_cut(x: Any, w: Any) -> Any:
+    """The same, cut into as many rows again, where that can be done."""
+    together = _run_together(x, w)
+    return together.reshape(len(x), -1) if together.size % len(x) == 0 else together
+
+
 def _first_rows(x: Any, w: Any) -> Any:
     """With the first row of each device in place of all its rows."""
     devices = next(n for n, rows in ROWS_EACH.items() if n * rows == len(x))
@@ -106,7 +112,16 @@ CONVOLVE: Final = Exercise(
             "convolved(x, w) must return each row of x, convolved with w.",
             _convolved,
             tuple((_cut((n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
-            {**CONVOLVED_MISTAKES, "row-as-a-vector": lambda x, w: np.ravel(_convolved(x, w))},
+            {
+                **CONVOLVED_MISTAKES,
+                "row-as-a-vector": lambda x, w: np.ravel(_convolved(x, w)),
+                "rows-added": AnyOf(
+                    (
+                        lambda x, w: _convolved(x, w).sum(0, keepdims=True),
+                        lambda x, w: _convolved(x, w).sum(0),
+                    )
+                ),
+            },
             under_mesh=True,
         ),
         _nothing("convolved"),
@@ -118,7 +133,13 @@ CONVOLVE: Final = Exercise(
             tuple((_cut((ROWS_EACH[n] * n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
             {
                 **CONVOLVED_MISTAKES,
-                "run-together": AnyOf((_run_together, lambda x, w: np.ravel(_run_together(x, w)))),
+                "run-together": AnyOf(
+                    (
+                        _run_together,
+                        lambda x, w: np.ravel(_run_together(x, w)),
+                        _run_together_and_cut,
+                    )
+                ),
                 "first-rows": _first_rows,
                 "first-row-alone": _first_row_alone,
             },
@@ -138,6 +159,8 @@ CONVOLVE: Final = Exercise(
         "function over these: vmap within a device, shard_map over the devices.",
     ),
     diagnoses={
+        "rows-added": "The rows of all devices are added up. Each stays where it is: nothing is to "
+        "be reduced.",
         "does-not-divide": "in_axes=(0, None) gave each device a row of x, and all of them the "
         "same w. Do in_specs say so of both?",
         "convolved_many: raised": "Does JAX speak of 1-dimensional inputs, or of inconsistent "
@@ -185,7 +208,12 @@ POSITIVE: Final = {"shift": 6.0}
 
 
 def _signals(n: int, size: int, k: int) -> tuple[Argument, ...]:
-    return _cut((n, size), n, **POSITIVE), _whole((k,), n, **POSITIVE)
+    """Rows and a window whose sums are far from zero: positive on eight devices, negative on four.
+
+    Where all are positive, the sum of the absolute values would be right, too.
+    """
+    of_one_sign = POSITIVE if n == 8 else {**POSITIVE, "shift": -POSITIVE["shift"]}
+    return _cut((n, size), n, **of_one_sign), _whole((k,), n, **POSITIVE)
 
 
 NORMALISED_MISTAKES: Final[dict[str, Any]] = {
@@ -199,6 +227,8 @@ NORMALISED_MISTAKES: Final[dict[str, Any]] = {
     "sum-alone": lambda x, w: (lambda y: np.broadcast_to(y.sum(0), y.shape))(_convolved(x, w)),
     "upside-down": lambda x, w: (lambda y: y.sum(0) / y)(_convolved(x, w)),
     "multiplied": lambda x, w: (lambda y: y * y.sum(0))(_convolved(x, w)),
+    "sum-of-sizes": lambda x, w: (lambda y: y / np.abs(y).sum(0))(_convolved(x, w)),
+    "times-the-reciprocals": lambda x, w: (lambda y: y * (1 / y).sum(0))(_convolved(x, w)),
     "divided-before": lambda x, w: _convolved(x / x.sum(0), w),
 }
 
@@ -247,6 +277,10 @@ NORMALISE: Final = Exercise(
         "and axis_name. For shard_map, a body takes the row out of its block and calls it.",
     ),
     diagnoses={
+        "sum-of-sizes": "The rows are divided by the sum of their absolute values; expected by "
+        "their sum.",
+        "times-the-reciprocals": "The rows are multiplied by the sum of the reciprocals, which is "
+        "not the same as divided by the sum.",
         "over-positions": "Each row adds up to one by itself: the sum was taken over the positions "
         "of a row. psum adds up over devices, position by position, if you leave y as it is.",
         "over-everything": "All numbers together add up to one. The sum is to be taken over the "
@@ -303,6 +337,14 @@ def _nested_but(a: Any, numbers: str = "", length: str = "") -> Any:
     numbers_came = a - (a.sum if numbers == "summed" else a.mean)(1, keepdims=True)
     if numbers == "mean of all of y":
         numbers_came = a - a.mean((1, 2), keepdims=True)
+    if length == "of the numbers alone":
+        return a / np.sqrt((a * a).sum()) - a.mean(1, keepdims=True)
+    if length == "of the sum":
+        return numbers_came / np.abs(a.sum())
+    if length == "of sizes":
+        return numbers_came / np.abs(a).sum()
+    if length == "of the mean alone":
+        return a - a.mean(1, keepdims=True) / np.sqrt((a * a).sum())
     if length == "none":
         return numbers_came
     if length == "without its root":
@@ -358,6 +400,10 @@ NEST: Final = Exercise(
                 "length-of-centred": lambda a: _nested_but(a, length="of the centred"),
                 "roots-summed": lambda a: _nested_but(a, length="of roots"),
                 "no-length": lambda a: _nested_but(a, length="none"),
+                "numbers-alone-divided": lambda a: _nested_but(a, length="of the numbers alone"),
+                "sum-squared": lambda a: _nested_but(a, length="of the sum"),
+                "sum-of-sizes": lambda a: _nested_but(a, length="of sizes"),
+                "mean-alone-divided": lambda a: _nested_but(a, length="of the mean alone"),
                 "root-forgotten": lambda a: _nested_but(a, length="without its root"),
                 "multiplied": lambda a: _nested_but(a, length="multiplied"),
                 "mean-of-squares": lambda a: _nested_but(a, length="mean of the devices"),
@@ -387,6 +433,14 @@ NEST: Final = Exercise(
         "numbers up before the psum, so that a single number goes over the wires.",
     ),
     diagnoses={
+        "numbers-alone-divided": "The mean is taken away after the division; expected it before, "
+        "so that the difference is divided.",
+        "sum-squared": "The numbers are added up, and the sum is squared. It is the squares that "
+        "are added up.",
+        "sum-of-sizes": "The length is taken for the sum of the absolute values; it is the root of "
+        "the sum of the squares.",
+        "mean-alone-divided": "Only the mean is divided by the length; expected the difference to "
+        "be divided.",
         "mean-over-x": "The mean is taken along x, and should be taken along y.",
         "mean-over-all": "The mean is taken over both axes. It is to be taken over y alone.",
         "mean-of-own": "The mean is taken over the numbers of one device. It should be taken over "
@@ -513,6 +567,7 @@ REGRESSION: Final = Exercise(
                 "uphill": lambda w, X, y: _trained(w, X, y, times=-1),  # noqa: N803
                 "as-many-times": lambda w, X, y: _trained(w, X, y, times=DEVICES[len(y)]),  # noqa: N803
                 "rate-forgotten": lambda w, X, y: _trained(w, X, y, times=10),  # noqa: N803
+                "sum-of-squares": lambda w, X, y: _trained(w, X, y, times=len(y)),  # noqa: N803
                 "rate-of-a-hundredth": lambda w, X, y: _trained(w, X, y, times=0.1),  # noqa: N803
                 "w-of-all-steps": AnyOf(
                     (
@@ -544,6 +599,8 @@ REGRESSION: Final = Exercise(
         "adds the all-reduces, since the mean goes over all examples.",
     ),
     diagnoses={
+        "sum-of-squares": "The steps are as many times too large as there are examples: is the "
+        "loss a sum, and not a mean?",
         "in-a-container": "Is it all that lax.scan returns? That is a pair: what was carried, and "
         "what was stacked.",
         "over-the-cap": "There is room for w, and for an eighth of X and of y. Are both of these "
@@ -551,7 +608,7 @@ REGRESSION: Final = Exercise(
         "all-gather": "Nothing has to be collected where each device has whole examples, and the "
         "answers that go with them. Are X and y cut along the examples, and left so?",
         "too-many-bytes": "In each step only the gradient is to be added up, one number for each "
-        "feature.",
+        "feature. Does w stay whole on every device, in the result too?",
         "one-step-less": "That is w after one step less.",
         "one-step-more": "That is w after one step more: is there one before the loop?",
         "mean-of-steps": "That is the mean of w over the steps; expected the last w.",
@@ -887,6 +944,12 @@ CLINIC: Final = Exercise(
             {
                 "uphill": lambda p, g: p + RATE * g,
                 "rate-forgotten": lambda p, g: p - g,
+                "gradients-averaged": AnyOf(
+                    (
+                        lambda p, g: p - RATE * g.mean(0),
+                        lambda p, g: p - RATE * g.mean(1, keepdims=True),
+                    )
+                ),
                 "rate-of-a-hundredth": lambda p, g: p - np.float32(0.01) * g,
                 "all-times-the-rate": lambda p, g: RATE * (p - g),
             },
@@ -922,6 +985,13 @@ CLINIC: Final = Exercise(
             _tables(),
             {
                 "own-mean": lambda x: x - x.mean(1, keepdims=True),
+                "turned": lambda x: x.mean(0) - x,
+                "mean-of-another-size": AnyOf(
+                    (
+                        lambda x: x - 2 * x.mean(0),
+                        lambda x: x - x.mean(0) / np.float32(len(x)),
+                    )
+                ),
                 "sum-for-mean": lambda x: x - x.sum(0),
                 "mean-of-all": lambda x: x - x.mean(),
                 "own-row": lambda x: np.zeros_like(x),
@@ -991,6 +1061,8 @@ CLINIC: Final = Exercise(
         "keeps a dimension; the mesh's own name; the axis of the pairs; zeros cast to vary.",
     ),
     diagnoses={
+        "gradients-averaged": "The rows of g are averaged. Each number of p goes with its own of "
+        "g.",
         "uphill": "The step is added, and should be subtracted.",
         "rate-forgotten": "All of g is subtracted. Where is the rate, 0.1?",
         "rate-of-a-hundredth": "A hundredth of g is subtracted. The rate is 0.1.",
@@ -1009,6 +1081,8 @@ CLINIC: Final = Exercise(
         "and in how many dimensions?",
         "unbound-axis": "pmap's axis_name was yours to choose. In shard_map the mesh names its "
         "axes, and here that is x. (JAX's own message is empty.)",
+        "turned": "The sign is turned: the rows are taken off their mean.",
+        "mean-of-another-size": "A multiple or a part of the mean is taken off: expected the mean.",
         "own-mean": "Each row is centred on its own mean, and should be on the mean of all rows.",
         "mean-of-all": "The mean of all numbers is taken away. It should be the mean of the rows, "
         "position by position.",
@@ -1021,9 +1095,9 @@ CLINIC: Final = Exercise(
         "all-summed": "Every device has the sum of all rows. Which axis of the mesh runs over a "
         "pair alone?",
         "other-groups": "The sums are those of the devices along x. A pair is along y.",
-        "doubled": "Every row is doubled. With rows cut by P('x') alone, both devices of a pair "
-        "have the same two rows, and their sum is twice what each has. The rows are cut by both "
-        "axes, by P(('x', 'y')).",
+        "doubled": "Every row is doubled: each device adds its own row, and not its partner's. "
+        "With rows cut by P('x') alone, both devices of a pair have the same rows; they are cut by "
+        "both axes, P(('x', 'y')).",
         "not-summed": "These are the rows as they came: nothing was added up.",
         "partner-alone": "Each device has the row of the other device of its pair. Its own is to "
         "be added.",

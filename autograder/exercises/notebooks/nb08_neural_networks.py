@@ -5,7 +5,7 @@ on JAX 0.8.2 and 0.10.2; 8.4 to 8.8 are written by hand, and what they move is w
 The memory of 8.4 is the compiler's: `tests/test_moving.py` says when it does better.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from autograder.exercises.requirements_on_programs import (
     Requests,
     WorksAtMost,
 )
-from autograder.exercises.requirements_on_values import AnyOf
+from autograder.exercises.requirements_on_values import AnyOf, ways_of
 from autograder.programs import Argument
 
 WIDTH: Final = 16
@@ -132,6 +132,9 @@ TENSOR_PARALLEL: Final = Exercise(
         "device's part of W1 give whole sums, or parts of them?",
         "reduce-scatter": "Parts of sums are added up, and the sums are cut. Is X cut, or "
         "does a device's part of W1 give only parts of sums, where relu needs whole ones?",
+        "collective-permute": "Blocks move from device to device. A device needs the rows of W2 "
+        "that go with its own columns of W1: are both sharded over the same axes, in the same "
+        "order?",
         "over-the-cap": "There is room for all of X, and for an eighth of W1 and of W2.",
         "fails": "On an Explicit mesh, a program has to say where its sums go, and pair does not: "
         "is your mesh Auto?",
@@ -178,6 +181,14 @@ def _no_second_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any
 
 def _no_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
     return ((X @ W1 + b1) @ W2 + b2) @ W3 + b3
+
+
+def _bias_after_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return (np.maximum(np.maximum(X @ W1 + b1, 0) @ W2, 0) + b2) @ W3 + b3
+
+
+def _biases_after_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+    return (np.maximum((np.maximum(X @ W1, 0) + b1) @ W2, 0) + b2) @ W3 + b3
 
 
 THREE: Final = ((32, 32), (64, 16))
@@ -241,6 +252,7 @@ BOTH: Final = Exercise(
                 "no-last-bias": _no_last_bias,
                 "a-relu-left-out": AnyOf((_no_first_relu, _no_second_relu, _no_relu)),
                 "a-bias-left-out": AnyOf((_no_first_bias, _no_second_bias)),
+                "bias-after-relu": AnyOf((_bias_after_relu, _biases_after_relu)),
             },
             under_mesh=True,
         ),
@@ -286,6 +298,7 @@ BOTH: Final = Exercise(
         "no-biases": "The three biases are left out.",
         "no-last-bias": "The last bias is left out.",
         "a-bias-left-out": "A bias is left out, that of the first or of the second layer.",
+        "bias-after-relu": "A bias is added after relu, and belongs before it.",
         "a-relu-left-out": "A relu is left out: there is one after the first layer and one after "
         "the second.",
         "values": "Is each bias added once, and relu taken twice, after the first and the second "
@@ -313,15 +326,23 @@ def _deep(n: int, layers: int, side: int, own: int) -> tuple[Argument, ...]:
     )
 
 
-def _deep_gradient(W: Any, X: Any, Y: Any, tanh: bool = True) -> Any:  # noqa: N803
-    """The gradient by W of the examples' mean of sum((f(X) - Y)²): f is tanh(h @ w) for each w."""
-    seen = [X]
-    for w in W:
-        seen.append(np.tanh(seen[-1] @ w) if tanh else seen[-1] @ w)
+def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> Any:  # noqa: N803
+    """The gradient by W of the examples' mean of sum((f(X) - Y)²): f is tanh(h @ w) for each w.
+
+    Args:
+        W: all layers.
+        X: the examples.
+        Y: what f is to make of them.
+        without_tanh: the layers without tanh, counted from the last, which is -1.
+    """
+    seen, tanh = [X], [i not in without_tanh for i in range(-len(W), 0)]
+    for w, has_tanh in zip(W, tanh, strict=True):
+        seen.append(np.tanh(seen[-1] @ w) if has_tanh else seen[-1] @ w)
     back = 2 * (seen[-1] - Y) / np.float32(len(Y))
     grads = []
-    for w, before, after in zip(W[::-1], seen[-2::-1], seen[:0:-1], strict=True):
-        inner = back * (1 - after**2) if tanh else back
+    layers = zip(W[::-1], seen[-2::-1], seen[:0:-1], tanh[::-1], strict=True)
+    for w, before, after, has_tanh in layers:
+        inner = back * (1 - after**2) if has_tanh else back
         grads.append(before.T @ inner)
         back = inner @ w.T
     return np.stack(grads[::-1])
@@ -368,7 +389,9 @@ FSDP: Final = Exercise(
             {
                 "as-many-times": lambda W, X, Y: _devices(X) * _deep_gradient(W, X, Y),  # noqa: N803
                 "sum-for-mean": lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),  # noqa: N803
-                "tanh-forgotten": lambda W, X, Y: _deep_gradient(W, X, Y, tanh=False),  # noqa: N803
+                "tanh-forgotten": lambda W, X, Y: _deep_gradient(W, X, Y, range(-len(W), 0)),  # noqa: N803
+                "no-last-tanh": lambda W, X, Y: _deep_gradient(W, X, Y, (-1,)),  # noqa: N803
+                "new-weights": lambda W, X, Y: W - _deep_gradient(W, X, Y),  # noqa: N803
                 "own-examples-alone": _of_own_examples,
                 "blocks-mixed": AnyOf(partial(_of_blocks_mixed, times=times) for times in TIMES),
                 "mean-of-everything": lambda W, X, Y: (  # noqa: N803
@@ -393,7 +416,11 @@ FSDP: Final = Exercise(
                 for _, layers, side, _ in DEEP
             ),
         ),
-        FitsIn("fsdp_gradient", (7 * _whole_layer(64), 8 * _whole_layer(32))),
+        FitsIn(
+            "fsdp_gradient",
+            (7 * _whole_layer(64), 8 * _whole_layer(32)),
+            gathers=tuple((layers, _whole_layer(side)) for _, layers, side, _ in DEEP),
+        ),
     ),
     about=(FitsIn,),
     hints=(
@@ -406,16 +433,25 @@ FSDP: Final = Exercise(
         "around the function of a layer, has it forget them and fetch them once more.",
     ),
     diagnoses={
-        "too-much-memory": "Four things make a device keep whole layers. Do in_specs ask for all "
-        "of W? Are layers gathered before the loop, and not in the function of one layer? Is that "
-        "function, the all_gather in it included, without jax.checkpoint? Is there a Python loop "
-        "where lax.scan would do?",
+        "too-much-memory": "Each layer is asked for by itself, and once more on the way back. Is "
+        "jax.checkpoint around more than the function of one layer, or is there a Python loop in "
+        "place of lax.scan, whose layers the compiler puts together?",
+        "gathered-at-once": "A layer is to be gathered where it is used, in the function that "
+        "lax.scan runs for each. Is W gathered before the loop, or its gradient after it, or do "
+        "in_specs ask for all of W?",
+        "gathered-once": "So each layer's gathered weights are kept for the way back. With "
+        "jax.checkpoint around the function of one layer, the all_gather in it included, they are "
+        "gathered again.",
         "as-many-times": "It is as many times too large as there are devices. The way back through "
         "an all-gather adds up what the devices have: by how many examples does each divide, its "
         "own or all?",
         "sum-for-mean": "That is the gradient of the sum over all examples: their mean is meant.",
         "tanh-forgotten": "That is the gradient of the products alone: tanh stands after each "
         "layer.",
+        "no-last-tanh": "tanh is missing after the last layer.",
+        "new-weights": "That is W minus its gradient; asked for is the gradient.",
+        "blocks-do-not-fit": "A layer's rows are gathered one below another with tiled=True; "
+        "without it all_gather adds a dimension.",
         "own-examples-alone": "Each device's rows of the gradient follow from its own examples "
         "alone. What adds up the gradient over the devices?",
         "blocks-mixed": "The devices' blocks of the gradient are added up or averaged, and they "
@@ -457,6 +493,13 @@ def _own_units(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
     return np.concatenate([_pair(*part) for part in parts])
 
 
+def _relu_of_parts(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+    """The result if relu is taken after both products, of each device's part of the sums."""
+    n = {tokens: n for n, tokens, *_ in SEQUENCES}[len(X)]
+    parts = zip(np.split(W1, n, axis=1), np.split(W2, n), strict=True)
+    return sum(np.maximum(X @ w1 @ w2, 0) for w1, w2 in parts)
+
+
 def _averaged(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
     """What comes of averaging the parts of sums."""
     return _pair(X, W1, W2) / np.float32({tokens: n for n, tokens, *_ in SEQUENCES}[len(X)])
@@ -476,6 +519,14 @@ SEQUENCE: Final = Exercise(
             {
                 "no-relu": lambda X, W1, W2: X @ W1 @ W2,  # noqa: N803
                 "relu-last": lambda X, W1, W2: np.maximum(X @ W1 @ W2, 0),  # noqa: N803
+                "relu-of-parts": _relu_of_parts,
+                "relu-of-the-tokens": lambda X, W1, W2: np.maximum(X, 0) @ W1 @ W2,  # noqa: N803
+                "another-nonlinearity": AnyOf(
+                    (
+                        lambda X, W1, W2: np.asarray(jax.nn.gelu(X @ W1)) @ W2,  # noqa: N803
+                        lambda X, W1, W2: np.tanh(X @ W1) @ W2,  # noqa: N803
+                    )
+                ),
                 "own-units-alone": _own_units,
                 "mean-for-sum": _averaged,
             },
@@ -521,6 +572,10 @@ SEQUENCE: Final = Exercise(
         "not-replicated": "The result is cut as X is: a device returns its own tokens.",
         "no-relu": "relu stands between the two products.",
         "relu-last": "relu stands between the two products, and not after them.",
+        "relu-of-the-tokens": "relu is taken of the tokens; it belongs between the two products.",
+        "another-nonlinearity": "Another function than relu stands between the two products.",
+        "relu-of-parts": "relu is taken of each device's part of the result; it belongs between "
+        "the two products.",
         "own-units-alone": "Each device passes its own tokens through its own hidden units. Each "
         "token needs those of all devices, too.",
         "mean-for-sum": "It is too small by the number of devices: the parts of the sums are "
@@ -624,6 +679,78 @@ def _own_largest(logits: Any, labels: Any) -> Any:
     return (np.log(total) + logits.max(1) - _chosen(logits, labels)).mean()
 
 
+SLIPS: Final[Mapping[str, Any]] = {
+    "largest-forgotten": lambda z, t: _cross_entropy(z, t) - z.max(1).mean(),
+    "largest-left-in": lambda z, t: _cross_entropy(z, t) + z.max(1).mean(),
+    "sum-for-mean": lambda z, t: np.float32(len(t)) * _cross_entropy(z, t),
+    "own-largest": _own_largest,
+    "label-counted-by-all": lambda z, t: _counted_by_all(
+        z, t, lambda t, i, words: np.clip(t - i * words, 0, words - 1)
+    ),
+    "label-in-every-block": lambda z, t: _counted_by_all(z, t, lambda t, i, words: t % words),
+    "label-of-the-block": lambda z, t: _counted_by_all(
+        z, t, lambda t, i, words: np.clip(t, 0, words - 1)
+    ),
+    "label-without-offset": _found_where_it_is_small,
+    "log-forgotten": lambda z, t: (_total(z) + z.max(1) - _chosen(z, t)).mean(),
+    "another-logarithm": AnyOf(
+        (
+            lambda z, t: (np.log2(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
+            lambda z, t: (np.log10(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
+            lambda z, t: (np.log1p(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
+        )
+    ),
+    "mean-of-exponentials": AnyOf(
+        (
+            lambda z, t: _cross_entropy(z, t) - np.float32(np.log(len(_blocks(z)))),
+            lambda z, t: _cross_entropy(z, t) - np.float32(np.log(_blocks(z)[0].shape[1])),
+            lambda z, t: _cross_entropy(z, t) - np.float32(np.log(z.shape[1])),
+        )
+    ),
+    "logarithms-added": AnyOf(
+        (
+            lambda z, t: (
+                sum(_logarithm(b) - b.max(1) for b in _blocks(z)) + z.max(1) - _chosen(z, t)
+            ).mean(),
+            lambda z, t: (
+                sum(np.log(np.exp(b - z.max(1, keepdims=True)).sum(1)) for b in _blocks(z))
+                + z.max(1)
+                - _chosen(z, t)
+            ).mean(),
+            lambda z, t: (sum(map(_logarithm, _blocks(z))) - _chosen(z, t)).mean(),
+        )
+    ),
+    "examples-together": lambda z, t: (np.log(_total(z).sum()) + z.max(1) - _chosen(z, t)).mean(),
+    "label-averaged": lambda z, t: (
+        _logarithm(z) - _chosen(z, t) / np.float32(len(_blocks(z)))
+    ).mean(),
+    "label-forgotten": lambda z, t: _logarithm(z).mean(),
+    "label-twice": lambda z, t: (_logarithm(z) - 2 * _chosen(z, t)).mean(),
+    "offset-added": lambda z, t: (
+        _logarithm(z)
+        - np.where(
+            t < _blocks(z)[0].shape[1],
+            _chosen(z, np.minimum(t, _blocks(z)[0].shape[1] - 1)),
+            np.float32(0),
+        )
+    ).mean(),
+    "one-word-too-many": lambda z, t: _edges_counted(
+        z, t, lambda place, words: (place >= 0) & (place <= words)
+    ),
+    "one-place-off": AnyOf((lambda z, t: _shifted(z, t, -1), lambda z, t: _shifted(z, t, 1))),
+    "first-word-missed": lambda z, t: _edges_counted(
+        z, t, lambda place, words: (place > 0) & (place < words)
+    ),
+    "probability": lambda z, t: -np.exp(_chosen(z, t) - _logarithm(z)).mean(),
+    "label-by-maximum": lambda z, t: (_logarithm(z) - np.maximum(_chosen(z, t), 0)).mean(),
+}
+
+
+def _largest_taken_off(mistake: Callable[..., Any]) -> Callable[..., Any]:
+    """The same mistake, made where each example's largest logit has been taken off for good."""
+    return lambda logits, labels: mistake(logits - logits.max(1, keepdims=True), labels)
+
+
 CROSS_ENTROPY: Final = Exercise(
     id="8.6",
     title="Too many words for one device",
@@ -637,84 +764,8 @@ CROSS_ENTROPY: Final = Exercise(
             _cross_entropy,
             tuple(_vocabulary(*sizes) for sizes in WORDS),
             {
-                "largest-forgotten": lambda z, t: _cross_entropy(z, t) - z.max(1).mean(),
-                "largest-left-in": lambda z, t: _cross_entropy(z, t) + z.max(1).mean(),
-                "sum-for-mean": lambda z, t: np.float32(len(t)) * _cross_entropy(z, t),
-                "own-largest": _own_largest,
-                "label-counted-by-all": lambda z, t: _counted_by_all(
-                    z, t, lambda t, i, words: np.clip(t - i * words, 0, words - 1)
-                ),
-                "label-in-every-block": lambda z, t: _counted_by_all(
-                    z, t, lambda t, i, words: t % words
-                ),
-                "label-of-the-block": lambda z, t: _counted_by_all(
-                    z, t, lambda t, i, words: np.clip(t, 0, words - 1)
-                ),
-                "label-without-offset": _found_where_it_is_small,
-                "log-forgotten": lambda z, t: (_total(z) + z.max(1) - _chosen(z, t)).mean(),
-                "another-logarithm": AnyOf(
-                    (
-                        lambda z, t: (np.log2(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
-                        lambda z, t: (np.log10(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
-                        lambda z, t: (np.log1p(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
-                    )
-                ),
-                "mean-of-exponentials": AnyOf(
-                    (
-                        lambda z, t: _cross_entropy(z, t) - np.float32(np.log(len(_blocks(z)))),
-                        lambda z, t: (
-                            _cross_entropy(z, t) - np.float32(np.log(_blocks(z)[0].shape[1]))
-                        ),
-                        lambda z, t: _cross_entropy(z, t) - np.float32(np.log(z.shape[1])),
-                    )
-                ),
-                "logarithms-added": AnyOf(
-                    (
-                        lambda z, t: (
-                            sum(_logarithm(b) - b.max(1) for b in _blocks(z))
-                            + z.max(1)
-                            - _chosen(z, t)
-                        ).mean(),
-                        lambda z, t: (
-                            sum(
-                                np.log(np.exp(b - z.max(1, keepdims=True)).sum(1))
-                                for b in _blocks(z)
-                            )
-                            + z.max(1)
-                            - _chosen(z, t)
-                        ).mean(),
-                        lambda z, t: (sum(map(_logarithm, _blocks(z))) - _chosen(z, t)).mean(),
-                    )
-                ),
-                "examples-together": lambda z, t: (
-                    np.log(_total(z).sum()) + z.max(1) - _chosen(z, t)
-                ).mean(),
-                "label-averaged": lambda z, t: (
-                    _logarithm(z) - _chosen(z, t) / np.float32(len(_blocks(z)))
-                ).mean(),
-                "label-forgotten": lambda z, t: _logarithm(z).mean(),
-                "label-twice": lambda z, t: (_logarithm(z) - 2 * _chosen(z, t)).mean(),
-                "offset-added": lambda z, t: (
-                    _logarithm(z)
-                    - np.where(
-                        t < _blocks(z)[0].shape[1],
-                        _chosen(z, np.minimum(t, _blocks(z)[0].shape[1] - 1)),
-                        np.float32(0),
-                    )
-                ).mean(),
-                "one-word-too-many": lambda z, t: _edges_counted(
-                    z, t, lambda place, words: (place >= 0) & (place <= words)
-                ),
-                "one-place-off": AnyOf(
-                    (lambda z, t: _shifted(z, t, -1), lambda z, t: _shifted(z, t, 1))
-                ),
-                "first-word-missed": lambda z, t: _edges_counted(
-                    z, t, lambda place, words: (place > 0) & (place < words)
-                ),
-                "probability": lambda z, t: -np.exp(_chosen(z, t) - _logarithm(z)).mean(),
-                "label-by-maximum": lambda z, t: (
-                    _logarithm(z) - np.maximum(_chosen(z, t), 0)
-                ).mean(),
+                name: AnyOf((*ways_of(mistake), *map(_largest_taken_off, ways_of(mistake))))
+                for name, mistake in SLIPS.items()
             },
             under_mesh=True,
         ),
@@ -763,7 +814,7 @@ CROSS_ENTROPY: Final = Exercise(
         "label-averaged": "The label's logit is divided by the number of devices: one device has "
         "it, the others add 0, and a mean divides by all of them.",
         "label-forgotten": "That is the mean of the logarithms alone: the label's logit has to be "
-        "taken away.",
+        "taken away. (With logits that are all below zero, a maximum with zeros is zero, too.)",
         "label-twice": "The label's logit is taken away twice.",
         "offset-added": "The first word's number is added to the label, so only device 0 finds its "
         "labels. It has to be taken away: place = labels - axis_index * (its number of words).",
@@ -828,6 +879,15 @@ ACCUMULATION: Final = Exercise(
                 "as-many-times": lambda W, X, Y: _devices(X) * _gradient(W, X, Y),  # noqa: N803
                 "rounds-added-up": lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),  # noqa: N803
                 "averaged-twice": lambda W, X, Y: _gradient(W, X, Y) / _devices(X),  # noqa: N803
+                "divided-by-examples": lambda W, X, Y: (  # noqa: N803
+                    _gradient(W, X, Y) * np.float32(len(X) / X.shape[1]) * _devices(X)
+                ),
+                "begins-with-W": AnyOf(
+                    (
+                        lambda W, X, Y: _gradient(W, X, Y) + W / np.float32(len(X)),  # noqa: N803
+                        lambda W, X, Y: _gradient(W, X, Y) + W,  # noqa: N803
+                    )
+                ),
                 "last-round-alone": AnyOf(
                     (
                         lambda W, X, Y: _gradient(W, X[-1:], Y[-1:]) / np.float32(len(X)),  # noqa: N803
@@ -908,6 +968,10 @@ ACCUMULATION: Final = Exercise(
         "are the same on all devices adds up by itself, and a pmean after that changes nothing.)",
         "averaged-twice": "It is as many times too small as there are devices: is it averaged over "
         "them twice?",
+        "divided-by-examples": "The sum over the rounds is divided by the number of a device's "
+        "examples; expected by the number of rounds.",
+        "begins-with-W": "W itself, or a share of it, is added to the gradient. Does the sum over "
+        "the rounds begin with W? It begins with zeros.",
         "rounds-added-up": "The rounds' gradients were added up: their mean is meant.",
         "last-round-alone": "That is the last round's gradient, or its share of the mean. What "
         "became of the other rounds?",
@@ -999,6 +1063,25 @@ def _late(W: Any, X: Any) -> Any:  # noqa: N803
     return made
 
 
+def _input_added(W: Any, X: Any) -> Any:  # noqa: N803
+    """The result where every stage adds X[t], or the last one after that, to what arrives."""
+    n, m = len(W), len(X)
+    held, made = [np.zeros_like(X[0])] * n, np.zeros_like(X)
+    for t in range(n + m - 1):
+        came = [np.zeros_like(X[0]), *held[:-1]]
+        held = [np.tanh((X[min(t, m - 1)] + c) @ w) for c, w in zip(came, W, strict=True)]
+        if t >= n - 1:
+            made[t - n + 1] = held[-1]
+    return made
+
+
+def _first_alone(W: Any, X: Any) -> Any:  # noqa: N803
+    """The result of a pipeline that is fed microbatch 0 and nothing else."""
+    made = _piped(W, X)
+    made[1:] = 0
+    return made
+
+
 PIPES: Final = ((8, 4, 4, 16), (4, 6, 3, 8))
 """The stages, the microbatches, the examples in each, and their features."""
 
@@ -1042,7 +1125,14 @@ PIPELINE: Final = Exercise(
                     )
                 ),
                 "first-layer-everywhere": lambda W, X: _piped(W[[0] * len(W)], X),  # noqa: N803
-                "last-stage-missed": lambda W, X: _piped(W[:-1], _fed(X, 1)),  # noqa: N803
+                "last-stage-missed": AnyOf(
+                    (
+                        lambda W, X: _piped(W[:-1], _fed(X, 1)),  # noqa: N803
+                        lambda W, X: _piped(W[:-1], X),  # noqa: N803
+                    )
+                ),
+                "first-microbatch-alone": _first_alone,
+                "input-added-everywhere": _input_added,
                 "handed-back": lambda W, X: _piped(W[[0, -1]], _fed(X, len(W) - 2)),  # noqa: N803
                 "first-stage-kept": lambda W, X: np.tanh(_fed(X, len(W) - 1) @ W[0]),  # noqa: N803
                 "all-stages-added": AnyOf((_all_added, _all_added_in_turn)),
@@ -1084,8 +1174,8 @@ PIPELINE: Final = Exercise(
         "are added up. They are to work one after another, each on what the one before has made.",
         "last-layer-alone": "The last stage's layer is all that was done: what it works on is to "
         "have passed through the others.",
-        "stages-take-the-input": "Stages other than the first take microbatches from X, too. Only "
-        "stage 0 takes from X; the others take what arrived from the stage before.",
+        "stages-take-the-input": "The last stage takes microbatches from X. Only stage 0 is to; "
+        "the others take what arrived from the stage before.",
         "placed-by-step": "What the last stage makes in step t is put in place t % m. In step t it "
         "has microbatch t - (n - 1), and that is the place of the result.",
         "no-tanh": "These are the products alone: tanh stands after each of them.",
@@ -1094,7 +1184,11 @@ PIPELINE: Final = Exercise(
         "first-layer-everywhere": "Every stage works with the first layer. Which of the layers is "
         "each stage to have?",
         "last-stage-missed": "The last layer is missing: these are the results of the stage before "
-        "the last. The last stage has number n - 1.",
+        "the last. The last stage has number n - 1, and keeps what it has made of what arrived.",
+        "input-added-everywhere": "Every stage adds a microbatch of X to what arrives. Only stage "
+        "0 takes from X.",
+        "first-microbatch-alone": "Microbatch 0 alone has come through. Does stage 0 take "
+        "microbatch t in step t, and are there n + m - 1 steps?",
         "handed-back": "The last stage takes what stage 0 has made. Are the pairs of the ppermute "
         "(to, from)? They are to be (from, to).",
         "first-stage-kept": "These are the results of stage 0, after a single layer. Those of the "

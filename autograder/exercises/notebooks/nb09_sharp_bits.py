@@ -245,6 +245,10 @@ def _own_drawing_sliced(seed: Any, x: Any) -> Any:
 NOISE_MISTAKES: Final = {
     "x-forgotten": _noise,
     "subtracted": lambda seed, x: x - _noise(seed, x),
+    "multiplied": lambda seed, x: x * _noise(seed, x),
+    "folded-twice": lambda seed, x: _noisy(
+        seed, x, key=lambda s, i: jax.random.fold_in(_own_key(s, i), i)
+    ),
     "same-key": lambda seed, x: _noisy(seed, x, key=lambda s, _: jax.random.key(s)),
     "drawn-whole": lambda seed, x: x + np.asarray(jax.random.normal(jax.random.key(seed), x.shape)),
     "counted-from-one": lambda seed, x: _noisy(seed, x, key=lambda s, i: _own_key(s, i + 1)),
@@ -295,6 +299,8 @@ NOISE: Final = Exercise(
         "each device is to have a key of its own.",
         "x-forgotten": "The noise is right; add x to it.",
         "subtracted": "The noise is right, and to be added: it is taken off x.",
+        "multiplied": "The noise is right, and to be added: x is multiplied by it.",
+        "folded-twice": "The device's place is folded into the key twice.",
         "counted-from-one": "The devices are counted from 1: the first one along x is number 0.",
         "added-to-the-seed": "The device's place is added to the seed: such keys are those of "
         "other seeds, too. It is to be folded into the seed's key.",
@@ -316,7 +322,7 @@ NOISE: Final = Exercise(
     },
 )
 
-TABLES: Final = ((8, (17, 16)), (4, (33, 8)), (8, (24, 16)))
+TABLES: Final = ((8, (17, 16)), (4, (33, 8)), (8, (24, 12)))
 """The devices, and the shape of a table of words."""
 
 
@@ -523,6 +529,8 @@ UNEVEN: Final = Exercise(
         "jnp.where(jnp.arange(rows) < words, logits, -jnp.inf), before the softmax.",
     ),
     diagnoses={
+        "probabilities: too-many-bytes": "Softmax needs two numbers for each example, its largest "
+        "logit and its sum, and takes off the largest by itself. Is a maximum taken besides?",
         "silently-copied": "The table came back as it was. A constraint that does not divide ends "
         "in a copy on every device, and raises no error: pad first, then constrain.",
         "in-front": "The rows of zeros stand in front of the words: they come after them.",
@@ -661,6 +669,20 @@ def _begun_with(x: Any, rows: Any) -> Any:
     return np.concatenate(shifted)
 
 
+def _from_owner_by_devices(x: Any, i: Any) -> Any:
+    """The row, if who has it is found by dividing i by the number of devices."""
+    blocks = _blocks(x)
+    owner = int(i) // len(blocks)
+    return blocks[owner][i % len(blocks[0])] if owner < len(blocks) else np.zeros_like(x[0])
+
+
+def _with_before(x: Any, edge: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
+    """Each block, with the edge of the block before it, or zeros."""
+    blocks = _blocks(x)
+    edges = [edge(block) for block in blocks]
+    return [*zip([0 * edges[0], *edges[:-1]], blocks, strict=True)]
+
+
 INDEXING: Final = Exercise(
     id="9.6",
     title="One row, and one row further",
@@ -697,6 +719,7 @@ INDEXING: Final = Exercise(
                     )
                 ),
                 "row-before": AnyOf((lambda x, i: x[i - 1], lambda x, i: _shifted(x)[i])),
+                "owner-by-devices": _from_owner_by_devices,
                 "row-of-the-block": lambda x, i: _blocks(x)[0][i % len(_blocks(x)[0])],
                 "a-row-too-many": lambda x, i: x[i] + (x[i - 1] if _begins(x, i) else 0),
                 "last-row-lost": lambda x, i: x[i] * np.float32(i < len(x) - 1),
@@ -722,7 +745,19 @@ INDEXING: Final = Exercise(
                     (
                         lambda x: np.pad(x, ((0, 0), (1, 0)))[:, :-1],
                         lambda x: np.roll(x, 1, axis=1),
+                        lambda x: np.concatenate(
+                            [
+                                np.concatenate([c, b[:, :-1]], axis=1)
+                                for c, b in _with_before(x, lambda block: block[:, -1:])
+                            ]
+                        ),
                     )
+                ),
+                "first-of-each-dropped": lambda x: np.concatenate(
+                    [
+                        np.concatenate([r, b[1:]])
+                        for r, b in _with_before(x, lambda block: block[-1:])
+                    ]
                 ),
                 "wrong-row-zeros": lambda x: np.concatenate([x[-1:], x[:-2], 0 * x[:1]]),
                 "first-row-twice": lambda x: np.concatenate([x[:1], x[:-1]]),
@@ -804,6 +839,10 @@ INDEXING: Final = Exercise(
         "block's last row that has to cross.",
         "within-blocks": "Each block is shifted by itself. Its first row has to be the last row of "
         "the block before.",
+        "first-of-each-dropped": "Of each block the first row is dropped, and the others stay "
+        "where they are. It is the last row that leaves a block.",
+        "owner-by-devices": "Which device has row i is found by dividing i by the number of "
+        "devices. Divide by the rows of a block.",
         "by-a-block": "All rows have moved by a whole block: they are to move by one row.",
     },
 )
@@ -865,7 +904,8 @@ PATHS: Final = Exercise(
         "between? (If not, the compiler says so itself, and calls it an involuntary full "
         "rematerialization.) Is everything cut into eight there, and does each step move an axis "
         "to one other dimension?",
-        "too-many-bytes": "Two moves are enough, and each moves as much as a device holds.",
+        "too-many-bytes": "Two moves are enough, and each moves as much as a device holds. Does a "
+        "step move both axes, or is one axis moved twice?",
         "collective-permute": "Blocks change places. Do the axes arrive in another order than they "
         "are wanted in, or is a mesh named that is not the current one?",
         "nothing-moved": "The function asked for no layout, or its request had no effect.",
@@ -955,6 +995,9 @@ def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, t
         # the same copies, on fewer devices
         (2, (plain[:4], ("x",), ()), (plain, ("x",), ())),
         (3, (plain, ("x",), ()), (plain[:4], ("x",), ())),
+        # another block in the last dimension alone, and in the last but one
+        (3, (grid, ("x", "y"), ("x", None, "y")), (grid, ("x", "y"), ("x", None, None))),
+        (4, (mixed, ("x",), (None, None, None, "x")), (mixed, ("x",), (None, None, "x", None))),
         # copies, and none
         (2, (grid, ("x", "y"), ("x", None)), (grid, ("x", "y"), ("x", "y"))),
     ]
@@ -997,6 +1040,14 @@ SAME: Final = Exercise(
                 "mesh-shapes": lambda one, other, shape: (
                     dict(_sharding(one).mesh.shape) == dict(_sharding(other).mesh.shape)
                     and _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                ),
+                "order-and-shapes": lambda one, other, shape: (
+                    np.ravel(one[0]).tolist() == np.ravel(other[0]).tolist()
+                    and _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                ),
+                "first-two-dimensions": lambda one, other, shape: (
+                    {i: block[:2] for i, block in _blocks_of(one, shape)}
+                    == {i: block[:2] for i, block in _blocks_of(other, shape)}
                 ),
                 "any-device": lambda one, other, shape: any(
                     dict(_blocks_of(other, shape)).get(i) == block
@@ -1072,6 +1123,11 @@ SAME: Final = Exercise(
         "their devices has, and another mesh may put the same blocks on the same devices.",
         "mesh-shapes": "That is what comes of comparing the meshes' shapes and those of the "
         "blocks. Which device has which block?",
+        "order-and-shapes": "That is what comes of comparing the devices in the meshes' order, and "
+        "the blocks' shapes. Two meshes in different orders may put the same blocks on the same "
+        "devices.",
+        "first-two-dimensions": "That is what comes of comparing the first two dimensions of the "
+        "blocks. An array may have up to four.",
         "any-device": "That is what comes of asking whether any device has the same block in both. "
         "All of them must.",
         "last-dimension": "That is what comes of comparing the slices of the last dimension alone. "

@@ -7,8 +7,9 @@ process where a transform runs along a dimension that is cut over all devices an
 not divide by their number; so what is cut over a line is as long as the square of its devices.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations, product
 from typing import Any, Final
 
 import jax
@@ -80,6 +81,7 @@ AUDIT: Final = Exercise(
                 "of-the-box": 4.0,
                 "in-gb": 8 * (1 + 1 / 64) * 1.024**3,
                 "in-bytes": 8 * (1 + 1 / 64) * 2**30,
+                "in-mib": 8 * (1024 + 1024 / 64),
                 "what-goes-in": 8 * (1 / 64 + 1 / 64**2),
                 "trusts-the-layout": 0,
                 "as-in-the-small": AnyOf((40_960, 40_960 / 2**30)),
@@ -143,6 +145,7 @@ AUDIT: Final = Exercise(
         "smaller gather brings depends on the mesh: here it is 64 × 64.",
         "in-gb": "That is in GB, 10⁹ bytes; expected GiB, 2³⁰ bytes.",
         "in-gib": "That is in GiB; expected MiB.",
+        "in-mib": "That is in MiB; expected GiB, of 1,024 MiB each.",
         "in-bytes": "That is in bytes; the prompt asks for a larger unit.",
         "as-in-the-small": "That is what cube takes. This box has 64³ times as many numbers.",
         "one-exchange": "That is what one exchange of a block of complex numbers takes, or two of "
@@ -210,6 +213,13 @@ def _in_parts(x: Any, cuts: tuple[int, ...], *axes: int) -> Any:
     return made
 
 
+def _in_blocks(x: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to each device's block, as the box comes."""
+    first, second, _ = _cuts(x.shape)
+    rows = [np.split(strip, second, axis=1) for strip in np.split(x, first)]
+    return np.concatenate([np.concatenate([function(b) for b in row], axis=1) for row in rows])
+
+
 def _alone(x: Any) -> Any:
     """Each device's block transformed by itself, as the box comes."""
     return _in_parts(x, _cuts(x.shape), 0, 1, 2)
@@ -244,6 +254,14 @@ def _of_pencils(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Into how many parts pencils are cut: before, between and after two exchanges."""
     first, second, _ = _cuts(shape)
     return (first, second, 1), (first, 1, second), (1, first, second)
+
+
+def _other_stages(
+    cuts: Callable[[tuple[int, ...]], tuple[tuple[int, ...], ...]], number: int
+) -> AnyOf:
+    """The mistakes of transforming along any dimensions at so many times."""
+    some = [axes for size in range(4) for axes in combinations(range(3), size)]
+    return AnyOf(_in_stages(cuts, *stages) for stages in product(some, repeat=number))
 
 
 def _backwards_along(*axes: int) -> Callable[[Any], Any]:
@@ -282,7 +300,19 @@ LOCAL: Final = Exercise(
                 "part-of-dimension-0": lambda x: _in_parts(x, _cuts(x.shape), 0),
                 "part-of-dimension-1": lambda x: _in_parts(x, _cuts(x.shape), 1),
                 "part-of-dimension-2": lambda x: _in_parts(x, _in_the_end(x.shape), 2),
+                "part-of-another-too": AnyOf(
+                    (
+                        lambda x: _in_parts(x, _cuts(x.shape), 1, 2),
+                        lambda x: _in_parts(x, _cuts(x.shape), 0, 2),
+                    )
+                ),
                 "all-dimensions": _along(0, 1, 2),
+                "shifted": AnyOf(
+                    (
+                        lambda x: np.fft.fftshift(np.fft.fft(x), axes=2),
+                        lambda x: _in_blocks(x, lambda b: np.fft.fftshift(np.fft.fft(b))),
+                    )
+                ),
                 "block-by-block": _alone,
                 "inverse": _backwards(2),
                 "sign-turned": _too_much_in_it(2),
@@ -313,6 +343,10 @@ LOCAL: Final = Exercise(
         "part. The dimension that is whole, and asked for, is the last.",
         "part-of-dimension-2": "You transformed along dimension 2 while each device had only a "
         "part of it. Do in_specs say how x is laid out?",
+        "part-of-another-too": "You transformed along two dimensions: the last, and one of which "
+        "each device has only a part. Only the last is asked for, and fft2 takes two.",
+        "shifted": "The transform is right, and shifted by fftshift: the waves are to stay in the "
+        "order in which fft gives them.",
         "all-dimensions": "That is the transform along all three dimensions.",
         "block-by-block": "Each device transforms its block along all of its dimensions. Only the "
         "last is whole, and asked for.",
@@ -366,6 +400,8 @@ SLAB: Final = Exercise(
                 "inverse-along-2": _backwards_along(2),
                 "inverse-in-the-planes": _backwards_along(1, 2),
                 "sign-turned": _too_much_in_it(0, 1, 2),
+                "real-part-alone": lambda x: np.fft.fftn(x.real),
+                "other-dimensions": _other_stages(_of_slabs, 2),
             },
             under_mesh=True,
         ),
@@ -399,9 +435,9 @@ SLAB: Final = Exercise(
         "part-of-dimension-1": "You transformed along dimension 1 while each device had only a "
         "part of it: after the exchange it is cut. It has to be done before.",
         "dimension-2-twice": "Dimension 2 is transformed twice, and dimension 1 not at all.",
-        "planes-too-late": "You transformed along dimension 0 before the exchange and along the "
-        "others after it. At both times a device had only a part of one of these dimensions: x is "
-        "sharded in dimension 0 first, and in dimension 1 afterwards.",
+        "planes-too-late": "You transformed along dimension 0 before the exchange and along 1 "
+        "after it. At both times a device had only a part of that dimension: x is sharded in "
+        "dimension 0 first, and in dimension 1 afterwards.",
         "dimension-1-again": "After the exchange you transformed along dimension 1 once more, of "
         "which each device then has only a part. Which dimension is still to be transformed?",
         "dimension-2-again": "After the exchange you transformed along dimension 2 once more: "
@@ -418,6 +454,11 @@ SLAB: Final = Exercise(
         "along dimension 0 the transform.",
         "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
         "its factor.",
+        "real-part-alone": "That is the transform of x.real. x is complex, and its imaginary part "
+        "counts too.",
+        "other-dimensions": "You transformed along other dimensions than are whole at the time, or "
+        "along one of them twice. Before the exchange dimensions 1 and 2 are whole, and after it 0 "
+        "and 2: transform along each once, while it is whole.",
         "shape": "A block of the result has all of dimension 0, and a part of dimension 1. What do "
         "split_axis and concat_axis say, and out_specs?",
         "too-often": "After one exchange every device has all that it still needs.",
@@ -491,6 +532,8 @@ PENCIL: Final = Exercise(
                 "inverse-along-1": _backwards_along(1),
                 "inverse-along-2": _backwards_along(2),
                 "sign-turned": _too_much_in_it(0, 1, 2),
+                "real-part-alone": lambda x: np.fft.fftn(x.real),
+                "other-dimensions": _other_stages(_of_pencils, 3),
             },
             under_mesh=True,
         ),
@@ -553,8 +596,14 @@ PENCIL: Final = Exercise(
         "the transform.",
         "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
         "its factor.",
-        "shape": "What does each exchange make whole (concat_axis), and what does it cut "
-        "(split_axis)? out_specs have to say the same of the last one.",
+        "real-part-alone": "That is the transform of x.real. x is complex, and its imaginary part "
+        "counts too.",
+        "other-dimensions": "You transformed along other dimensions than are whole at the time, or "
+        "along one of them twice. Before the exchanges only dimension 2 is whole, between them "
+        "only 1, and after them only 0: transform along each once, while it is whole.",
+        "shape": "Dimension 1 is cut along y and dimension 0 along x: is each made whole "
+        "(concat_axis) by an exchange over its own axis? And do out_specs say what is cut in the "
+        "end?",
         "one-too-many": "One exchange over each axis is enough. Is the result exchanged back? It "
         "may stay where it is.",
         "too-often": "One exchange over each axis is enough.",
@@ -592,6 +641,8 @@ def _poisson(
     added: float = 0,
     divided: bool = True,
     without: int = 3,
+    whole: int = 1,
+    any_zero: bool = False,
 ) -> Any:
     """The solution of Poisson's equation in a periodic box.
 
@@ -609,6 +660,8 @@ def _poisson(
         added: a small number that is added to each sum of squares.
         divided: whether the waves are divided at all.
         without: the dimension whose wave numbers are left out of the sum.
+        whole: the exponent of the whole sum.
+        any_zero: whether all waves become zero of which one number is.
     """
     k = [numbers(n) * (d != without) for d, n in enumerate(f.shape)]
     if not own:
@@ -619,13 +672,80 @@ def _poisson(
     if blocks:
         k = [np.tile(numbers(size), n // size) for n, size in zip(f.shape, lengths, strict=True)]
     sums = k[0][:, None, None] ** exponent + k[1][:, None] ** exponent + k[2] ** exponent + added
+    sums = sums**whole
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(sums == 0, mean, sign * np.power(sums, -float(power)))
     if not divided:
         factors = np.ones_like(factors)
+    if any_zero:
+        factors[(k[0][:, None, None] * k[1][:, None] * k[2]) == 0] = 0
     if corners:
         factors[:: lengths[0], :: lengths[1], :: lengths[2]] = 0
     return back(np.fft.fftn(f.astype(np.float64)) * factors).real.astype(np.float32)
+
+
+def _there_and_back(
+    f: Any,
+    there: Sequence[tuple[int, ...]] = ((2,), (1,), (0,)),
+    back: Sequence[tuple[int, ...]] = ((0,), (1,), (2,)),
+) -> Any:
+    """Poisson's equation, with transforms of blocks along these dimensions at each time.
+
+    Args:
+        f: the right side.
+        there: the dimensions before, between and after the exchanges there.
+        back: the same on the way back.
+    """
+    cuts = _of_pencils(f.shape)
+    waves = f.astype(np.complex64)
+    for parts, axes in zip(cuts, there, strict=True):
+        waves = _in_parts(waves, parts, *axes) if axes else waves
+    k = [_numbers(n) for n in f.shape]
+    sums = k[0][:, None, None] ** 2 + k[1][:, None] ** 2 + k[2] ** 2
+    waves = np.where(sums == 0, 0, waves / np.where(sums == 0, 1, sums))
+    for parts, axes in zip(cuts[::-1], back, strict=True):
+        if axes:  # an inverse is the conjugate of the conjugate's transform, divided by its points
+            points = np.prod([f.shape[axis] // parts[axis] for axis in axes])
+            waves = np.conj(_in_parts(np.conj(waves), parts, *axes)) / points
+    return waves.real.astype(np.float32)
+
+
+def _other_stages_there_or_back() -> AnyOf:
+    """The mistakes of transforming along other dimensions at some time, there or back."""
+    some = [axes for size in range(4) for axes in combinations(range(3), size)]
+    stages = [*product(some, repeat=3)]
+    return AnyOf(
+        (
+            *(partial(_there_and_back, there=each) for each in stages),
+            *(partial(_there_and_back, back=each) for each in stages),
+        )
+    )
+
+
+def _without_own_mean(f: Any, first: bool) -> Any:
+    """The solution where each device takes off the mean of its own block, of f or of u."""
+    kept = _poisson(_less_its_mean(f) if first else f, mean=1)
+    return kept if first else _less_its_mean(kept)
+
+
+def _less_its_mean(u: Any) -> Any:
+    made, (first, second, _) = u.copy(), _cuts(u.shape)
+    for rows in np.split(made, first):
+        for block in np.split(rows, second, axis=1):
+            block -= block.mean()
+    return made
+
+
+def _of_real_waves(f: Any) -> Any:
+    """The solution where the waves lose their imaginary parts: those of f's mirror image added."""
+    mirrored = f[np.ix_(*(-np.arange(n) % n for n in f.shape))]
+    return _poisson((f + mirrored) / 2)
+
+
+def _there_again_along(dimension: int, waves: Any) -> Any:
+    """Transform waves back, one dimension by the transform and not by its inverse."""
+    others = [axis for axis in range(3) if axis != dimension]
+    return np.fft.ifftn(np.fft.fft(waves, axis=dimension), axes=others)
 
 
 POISSON: Final = Exercise(
@@ -663,6 +783,26 @@ POISSON: Final = Exercise(
                     _poisson,
                     back=lambda waves: np.fft.ifftn(np.fft.ifft(waves, axis=0).real, axes=(1, 2)),
                 ),
+                "there-again-along-one": AnyOf(
+                    partial(_poisson, back=partial(_there_again_along, d)) for d in range(3)
+                ),
+                "square-of-the-sum": partial(_poisson, exponent=1, whole=2),
+                "any-number-zero": partial(_poisson, any_zero=True),
+                "squared-again": partial(_poisson, power=2),
+                "numbers-shifted": AnyOf(
+                    (
+                        partial(_poisson, numbers=lambda n: np.abs(np.arange(n) - n // 2)),
+                        partial(_poisson, numbers=lambda n: np.fft.fftshift(_numbers(n))),
+                    )
+                ),
+                "mean-of-the-block": AnyOf(
+                    (
+                        partial(_without_own_mean, first=True),
+                        partial(_without_own_mean, first=False),
+                    )
+                ),
+                "real-waves": _of_real_waves,
+                "other-dimensions": _other_stages_there_or_back(),
                 "divided-by-almost-zero": AnyOf(
                     partial(_poisson, added=10.0**-digits) for digits in range(2, 16)
                 ),
@@ -708,6 +848,22 @@ POISSON: Final = Exercise(
         "every-corner": "Each device makes zero of the first wave that it has. The wave of number "
         "zero is on one device only.",
         "there-again": "The way back is a transform as the way there; expected its inverse.",
+        "there-again-along-one": "On the way back, along one dimension, there is the transform "
+        "once more; expected its inverse.",
+        "square-of-the-sum": "The waves are divided by the square of the sum of their numbers; "
+        "expected the sum of the squares.",
+        "any-number-zero": "All waves became zero that have the number zero along some dimension. "
+        "Only the wave with zero along all three is the mean.",
+        "squared-again": "The waves are divided by the square of the sum of squares; expected the "
+        "sum itself.",
+        "numbers-shifted": "The wave numbers are in another order than the waves: number 0 comes "
+        "first, and from the middle on they are negative. wave_numbers has them so.",
+        "mean-of-the-block": "Each device takes off the mean of its own block. The mean of the "
+        "whole box is the wave of number zero.",
+        "real-waves": "The imaginary parts of the waves are thrown away. Only the result is real.",
+        "other-dimensions": "There or back, you transformed along other dimensions than are whole "
+        "at the time, or left one out. There it is dimension 2, then 1, then 0, with an exchange "
+        "before 1 and before 0; back it is 0, then 1, then 2.",
         "not-divided": "That is f, there and back: the waves are not divided.",
         "back-without-1": "On the way back the inverse along dimension 1 is missing.",
         "back-without-2": "On the way back the inverse along dimension 2 is missing.",
@@ -717,7 +873,8 @@ POISSON: Final = Exercise(
         "number zero is divided by almost zero and swamps all others. u has mean zero: that wave "
         "is to be multiplied by 0.",
         "shapes-do-not-fit": "Between the way there and the way back, the waves are laid out as "
-        "P(None, 'x', 'y'), and a vector of numbers has to be cut as its dimension is there.",
+        "P(None, 'x', 'y'), and a vector of numbers has to be as long as its dimension, and cut as "
+        "that is there.",
         "not-finite": "The wave of number zero is divided by zero.",
         "dtype": "u is real, in float32. An inverse transform gives complex numbers: does the body "
         "return their real part?",
@@ -767,6 +924,37 @@ def _cg(
         old, square = square, r @ r
         p = r + follows(square, old) * p
     return (x, r, p)[gives].astype(np.float32)
+
+
+def _cg_with(slip: str, A: Any, b: Any) -> Any:  # noqa: N803
+    """Steps of conjugate gradients with a slip, in double precision.
+
+    Args:
+        slip: "grows": the residual grows by what is to be taken off it; "product": A is multiplied
+            by the residual; "along": x moves along it; "kept": the next direction keeps some of it
+            in place of the last direction; "stale": the first square is used in every step;
+            "roots": of all products of two vectors; "length": the step is divided by direction
+            times direction; "whole": all of the last direction is kept; "itself": the direction is
+            taken off the residual.
+        A: the matrix.
+        b: the right side.
+    """
+
+    def dot(u: Any, v: Any) -> Any:
+        return np.sqrt(u @ v) if slip == "roots" else u @ v
+
+    A, r = A.astype(np.float64), b.astype(np.float64)  # noqa: N806
+    x, d, square = np.zeros_like(r), r, dot(r, r)
+    for _ in range(STEPS):
+        q = A @ (r if slip == "product" else d)
+        step = square / dot(d, d if slip == "length" else q)
+        x = x + step * (r if slip == "along" else d)
+        q = d if slip == "itself" else q
+        r = r + step * q if slip == "grows" else r - step * q
+        new = dot(r, r)
+        d = r + (1 if slip == "whole" else new / square) * (r if slip == "kept" else d)
+        square = square if slip == "stale" else new
+    return x.astype(np.float32)
 
 
 def _cg_by_devices(
@@ -861,6 +1049,15 @@ GRADIENTS: Final = Exercise(
                 ),
                 "own-block-of-A": partial(_cg_by_devices, own_block=True),
                 "next-direction": partial(_cg_by_devices, early=True),
+                "residual-grows": partial(_cg_with, "grows"),
+                "product-of-the-residual": partial(_cg_with, "product"),
+                "along-the-residual": partial(_cg_with, "along"),
+                "residual-kept": partial(_cg_with, "kept"),
+                "square-not-renewed": partial(_cg_with, "stale"),
+                "roots": partial(_cg_with, "roots"),
+                "divided-by-the-direction": partial(_cg_with, "length"),
+                "all-of-the-last-direction": partial(_cg_with, "whole"),
+                "direction-taken-off": partial(_cg_with, "itself"),
             },
             under_mesh=True,
         ),
@@ -897,6 +1094,8 @@ GRADIENTS: Final = Exercise(
         "made from nothing, jnp.zeros(b.shape), is the same on all devices.",
     ),
     diagnoses={
+        "not-finite": "A step divides by direction @ A @ direction, and by the square of the "
+        "residual before it: is one of them zero? The first direction is b.",
         "once-too-often": f"That is what comes of {STEPS + 1} steps.",
         "once-too-seldom": f"That is what comes of {STEPS - 1} steps.",
         "from-b": "Its first guess is b; expected zero.",
@@ -926,6 +1125,21 @@ GRADIENTS: Final = Exercise(
         "A. Its rows of the product need all of direction.",
         "next-direction": "x moves along the next direction. It is to move along the one that the "
         "step was found for, before the direction changes.",
+        "residual-grows": "The multiple of A @ direction is added to the residual; expected it to "
+        "be subtracted.",
+        "product-of-the-residual": "A is multiplied by the residual; expected A @ direction.",
+        "along-the-residual": "x moves along the residual; expected it to move along direction.",
+        "residual-kept": "The next direction is made of the residual alone, which is added to a "
+        "multiple of itself. Expected a multiple of the last direction to be added.",
+        "square-not-renewed": "Every step uses the square of the first residual. It has to be that "
+        "of the step before: is the new one carried on?",
+        "divided-by-the-direction": "The length of a step is divided by direction @ direction; "
+        "expected direction @ A @ direction.",
+        "all-of-the-last-direction": "The last direction is added whole; expected the new square, "
+        "divided by the old, times it.",
+        "direction-taken-off": "A multiple of direction is taken off the residual; expected one of "
+        "A @ direction.",
+        "roots": "The root is taken of the products of two vectors. They are used as they are.",
         "not-replicated": "What every device is to have alike has to come from an all-reduce.",
         "too-many-bytes": "In a step, direction alone has to come to every device, and two single "
         "numbers are added up. A square of the residual is known from the step before, and can be "
@@ -1065,6 +1279,38 @@ def _added(A: Any) -> Any:  # noqa: N803
     return made.astype(np.float32)
 
 
+def _positive(numbers: Any) -> Any:
+    """The maximum over devices of which all but one have zeros."""
+    return np.maximum(numbers, 0)
+
+
+def _in_turn(n: int) -> list[int]:
+    """The rows of a matrix that is cut into blocks, in the order of being dealt out."""
+    devices, rows = _devices_of(n), _rows_of(n)
+    return [k % devices * rows + k // devices for k in range(n)]
+
+
+def _numbered_in_turn(A: Any) -> Any:  # noqa: N803
+    """The factorisation where rows are numbered as if they were dealt out."""
+    order, made = _in_turn(len(A)), np.empty_like(A)
+    with np.errstate(all="ignore"):
+        made[order] = _factored(A[order])
+    return made
+
+
+def _solved_in_turn(LU: Any, b: Any) -> Any:  # noqa: N803
+    """The solution where rows are numbered as if they were dealt out."""
+    order, x = _in_turn(len(b)), np.empty_like(b)
+    with np.errstate(all="ignore"):
+        x[order] = _by_factors(LU[order], b[order])
+    return x
+
+
+def _itself_but_the_pivot(A: Any) -> Any:  # noqa: N803
+    """The factorisation where row k is taken off itself, and its number in column k is kept."""
+    return np.tril(_factored(A))
+
+
 def _crout(A: Any) -> Any:  # noqa: N803
     """Both factors in one, where it is U that has ones on its diagonal."""
     return np.ascontiguousarray(_factored(A.T).T)
@@ -1105,8 +1351,9 @@ def _passes(
     LU: Any,  # noqa: N803
     b: Any,
     signs: tuple[int, int] = (-1, -1),
-    forward: Callable[[int, int], tuple[int, slice]] = lambda i, n: (i, slice(i + 1, n)),
-    back: Callable[[int, int], tuple[int, slice]] = lambda i, n: (n - 1 - i, slice(n - 1 - i)),
+    forward: Callable[[int, int], tuple[int, Any]] = lambda i, n: (i, slice(i + 1, n)),
+    back: Callable[[int, int], tuple[int, Any]] = lambda i, n: (n - 1 - i, slice(n - 1 - i)),
+    sent: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (float, float),
 ) -> Any:
     """The solution by two passes, with a mistake in one of them.
 
@@ -1116,12 +1363,13 @@ def _passes(
         signs: 1 for each pass that adds multiples, and -1 where it subtracts them.
         forward: the number whose turn it is in a step of the first pass, and those that change.
         back: the same for the second.
+        sent: what the devices get of a number in each pass.
     """
     packed, x, n = LU.astype(np.float64), b.astype(np.float64), len(b)
     for k, changed in (forward(i, n) for i in range(n)):
-        x[changed] += signs[0] * packed[changed, k] * x[k]
+        x[changed] += signs[0] * packed[changed, k] * sent[0](x[k])
     for k, changed in (back(i, n) for i in range(n)):
-        x[k] /= packed[k, k]
+        x[k] = sent[1](x[k] / packed[k, k])
         x[changed] += signs[1] * packed[changed, k] * x[k]
     return x.astype(np.float32)
 
@@ -1233,6 +1481,11 @@ ELIMINATION: Final = Exercise(
                 "gauss-jordan": lambda A: _factored(A, steps=-1, above=0),  # noqa: N803
                 "gauss-jordan-n-times": lambda A: _factored(A, above=0),  # noqa: N803
                 "averaged": lambda A: _factored(A, below=_devices_of(len(A))),  # noqa: N803
+                "averaged-over-rows": lambda A: _factored(A, below=_rows_of(len(A))),  # noqa: N803
+                "numbered-in-turn": _numbered_in_turn,
+                "upper-part-of-the-block": lambda A: np.concatenate(  # noqa: N803
+                    [np.triu(block) for block in np.split(_factored(A), _devices_of(len(A)))]
+                ),
                 "ones-in-u": _crout,
                 "rows-divided": _with_rows_divided,
                 "own-pivots": _by_own_pivots,
@@ -1277,6 +1530,19 @@ ELIMINATION: Final = Exercise(
                 "numbers-above": partial(_passes, forward=lambda i, n: (i, slice(i))),
                 "numbers-below": partial(_passes, back=lambda i, n: (n - 1 - i, slice(n - i, n))),
                 "never-divided": _ones_in_u,
+                "numbered-in-turn": _solved_in_turn,
+                "largest-for-sum": AnyOf(
+                    partial(_passes, sent=sent)
+                    for sent in ((_positive, float), (float, _positive), (_positive, _positive))
+                ),
+                "all-change-back": partial(
+                    _passes, back=lambda i, n: (n - 1 - i, np.delete(np.arange(n), n - 1 - i))
+                ),
+                "all-change-forward": partial(_passes, forward=lambda i, n: (i, slice(n))),
+                "nothing-taken-off-back": partial(_passes, back=lambda i, n: (n - 1 - i, slice(0))),
+                "kept-undivided": lambda LU, b: (  # noqa: N803
+                    (_by_factors(LU, b) * np.diag(LU)).astype(np.float32)
+                ),
                 "u-before-l": _u_before_l,
                 "averaged": _averaged,
                 "numbers-of-the-block": _by_places,
@@ -1346,6 +1612,23 @@ ELIMINATION: Final = Exercise(
         "substitute: averaged": "Each number that is sent is divided by the number of devices. An "
         "average over the devices (pmean), of which all but one bring zeros, is not the number; "
         "their sum is.",
+        "averaged-over-rows": "U is right, and each number of L is as many times too large as a "
+        "device has rows. That comes of an average over these rows (mean), of which all but one "
+        "are zeros: only their sum is the row.",
+        "largest-for-sum": "What is negative arrives as zero: the largest number over the devices "
+        "(pmax) is taken where all but one have zeros. Their sum is what the one has.",
+        "numbered-in-turn": "Rows are numbered as if they were dealt out, one to each device in "
+        "turn. They are in blocks: device d has those from d times the rows of a block on.",
+        "all-change-back": "In the back pass all other numbers change, also those that are known "
+        "already. Only those above it do.",
+        "all-change-forward": "In the forward pass all numbers change, also those that are known "
+        "already. Only those below it do.",
+        "nothing-taken-off-back": "In the back pass each number is divided, and nothing is taken "
+        "off the numbers above it.",
+        "upper-part-of-the-block": "Each device keeps the upper part of its own block, counted "
+        "from the block's first row. L belongs to the result, too.",
+        "kept-undivided": "Each number of x is divided by U's diagonal where it is sent, and kept "
+        "without that.",
         "u-before-l": "That is the solution of U L x = b: U is solved with before L.",
         "ones-in-u": "That is a factorisation in which U has ones on its diagonal; expected L to "
         "have them.",
@@ -1391,7 +1674,8 @@ ELIMINATION: Final = Exercise(
         "no-shard-map": "Left to the compiler, a step may be cheap or not, and jnp.linalg.solve "
         "gathers A: here you decide.",
         "not-finite": "Has every device the number on the diagonal that it divides by, or is that "
-        "masked too early?",
+        "masked too early? Or does what is negative arrive as zero, as with a maximum (pmax) over "
+        "devices of which all but one have zeros?",
     },
     about=(Requests, CommunicatesAtMost),
 )
@@ -1474,6 +1758,39 @@ def _with_row(
     return made.astype(np.float32)
 
 
+def _first_rows_kept(A: Any) -> Any:  # noqa: N803
+    """The factorisation where of each round's slice only the first row of each device is kept."""
+    made = A.astype(np.float64)
+    p = A.shape[1]
+    with np.errstate(all="ignore"):
+        for g in range(len(A)):
+            slab = made[g:].copy()
+            _eliminate(slab.reshape(-1, A.shape[-1]), p, g * p)
+            made[g] = slab[0]
+    return made.astype(np.float32)
+
+
+def _without_its_round(A: Any) -> Any:  # noqa: N803
+    """The factorisation where the rows of a round do not change each other."""
+    made = A.astype(np.float64)
+    p = A.shape[1]
+    with np.errstate(all="ignore"):
+        for g in range(len(A)):
+            for k in range(p):
+                row, below = made[g, k].copy(), made[g + 1 :].reshape(-1, A.shape[-1])
+                below[:, g * p + k] /= row[g * p + k]
+                below[:, g * p + k + 1 :] -= np.outer(below[:, g * p + k], row[g * p + k + 1 :])
+    return made.astype(np.float32)
+
+
+def _eliminate(rows: Any, number: int, first: int) -> None:
+    """Eliminate with the first so many rows, the first of which has its pivot in column `first`."""
+    for k in range(number):
+        column = first + k
+        rows[k + 1 :, column] /= rows[k, column]
+        rows[k + 1 :, column + 1 :] -= np.outer(rows[k + 1 :, column], rows[k, column + 1 :])
+
+
 def _without_steps(A: Any, left_out: Callable[[int, int], bool]) -> Any:  # noqa: N803
     """The factorisation without some of its steps.
 
@@ -1515,7 +1832,19 @@ DEALT: Final = Exercise(
                     A, lambda k, p: k % p == p - 1
                 ),
                 "multiples-undivided": _dealt(_never_divided),
-                "itself-too": _dealt(lambda A: _factored(A, itself=True)),  # noqa: N803
+                "itself-too": AnyOf(
+                    (
+                        _dealt(lambda A: _factored(A, itself=True)),  # noqa: N803
+                        _dealt(_itself_but_the_pivot),
+                    )
+                ),
+                "stored-undivided": _dealt(_stored_undivided),
+                "added": _dealt(_added),
+                "rest-not-kept": _first_rows_kept,
+                "round-left-out": _without_its_round,
+                "numbers-of-the-slice": lambda A: _by_rounds(  # noqa: N803
+                    A, lambda i, d, p, left: i * p + d - (len(A) - left) * p
+                ),
                 "middle-dimension-dropped": lambda A: _dealt(_factored)(A).reshape(  # noqa: N803
                     len(A), -1
                 ),
@@ -1580,10 +1909,21 @@ DEALT: Final = Exercise(
         "middle-dimension-dropped": "The numbers are right, but the result has two dimensions. "
         "A device's block comes with a middle dimension of length 1, and has to leave with it.",
         "multiples-undivided": "Rows are taken off by multiples that are not divided by row[k].",
-        "itself-too": "Row k is changed in step k, too. Only the rows after it change.",
+        "itself-too": "Rows that are done change again: row k itself, or those before it. Only the "
+        "rows after it change in step k.",
         "mask-in-blocks": "The right rows are sent, but which rows change is decided as if they "
         "were numbered in blocks, all of the first device's and then all of the next one's. Which "
         "row of the whole matrix is in place i of device d?",
+        "stored-undivided": "U is right. Below the diagonal are the numbers before they are "
+        "divided by row[k]; L's are the multiples.",
+        "added": "In each step, multiples of row k are added to the rows below; expected them to "
+        "be subtracted.",
+        "rest-not-kept": "Of the slice that a round works on, only the first row is put back, and "
+        "what was done to the other rows is lost.",
+        "round-left-out": "In a round, only the rows of later rounds change. The rows of the round "
+        "itself come one after another, too.",
+        "numbers-of-the-slice": "The rows that are left in a round are numbered from 0. In round r "
+        "the first of them has number r p + d.",
         "in-blocks": "The rows are taken in blocks: all of the first device, then all of the next. "
         "Row i is at [i // p, i % p]: they are dealt out in turn.",
         "numbers-turned": "Rows are numbered as if device d had those from p d on. From one row of "
@@ -1594,7 +1934,8 @@ DEALT: Final = Exercise(
         "slice-a-row-late": "In the last step of each round the slice begins a row too late: the "
         "row that is sent is then the last device's next one, and not row k.",
         "not-finite": "Is the row that is sent in step k really row k, of [k // p, k % p]? Another "
-        "one may have a zero in column k by then.",
+        "one may have a zero in column k by then. And does it arrive whole? A maximum (pmax) over "
+        "devices of which all but one have zeros loses what is negative.",
         "columns-before-too": "Columns before column k are changed, too. They hold L by then, and "
         "only those after column k change.",
         "unknown-times": "The bounds of a loop have to be the same Python numbers on all devices; "

@@ -54,7 +54,7 @@ HERE: Final = Exercise(
         _has("P('x'), 2", 64, one_device=32, counts_copies=128, rows=8),
         _has("P('y'), 2", 128, fair_share=64, counts_copies=256, rows=16),
         _has("P(None, 'x'), 4", 32, counts_copies=64, everything=128, rows=16),
-        _has("P('y', 'x'), 4", 32, one_device=16, everything=128),
+        _has("P('y', 'x'), 4", 32, one_device=16, one_axis=64, everything=128),
         _has("P('y'), 4", 128, fair_share=32, one_device=64, counts_copies=256, rows=16),
         _has("P(), 4", 128, fair_share=32, counts_copies=256, rows=16),
     ),
@@ -70,6 +70,8 @@ HERE: Final = Exercise(
         "other-prediction": "Which devices does process 1 have, and which block is on each of "
         "them? Count the numbers in these blocks, each number once.",
         "one-device": "That is what one of its devices has. A process has several.",
+        "one-axis": "That would be so if only one axis cut the array, and here both do. At how "
+        "many places along each is process 1?",
         "counts-copies": "That counts copies, too: some of the process's devices have the same "
         "block. How many different numbers are there?",
         "fair-share": "That is an even share for each process. But the axis x, along which the "
@@ -238,9 +240,9 @@ BATCH: Final = Exercise(
         "jax.make_array_from_callback calls its function with, or what "
         "sharding.addressable_devices_indices_map(shape) has for the device.",
         "dtype": "The numbers are to stay what they are in the table.",
-        "shape": "Does the array's shape follow from how many rows each process gave? That is "
-        "their sum only where no row is given twice: by two processes that need it, or by one for "
-        "two of its devices.",
+        "shape": "Does the array's shape follow from how many rows each process gave? Which rows a "
+        "process has to give follows from the blocks of its devices, each row once, and not from "
+        "the process's number: two processes may need the same rows.",
         "values": "Which rows did that process give, and which ones does it need?",
     },
 )
@@ -364,7 +366,8 @@ HOST: Final = Exercise(
         "transposed": "That is x transposed.",
         "other-numbers": "None of the rows that came is a row of x. Are the numbers read from x, "
         "and left as they are?",
-        "rows-exchanged": "All rows of x are there, in another order.",
+        "rows-exchanged": "All rows of x are there, in another order. Where a shard's block lies "
+        "in x is its `index`; process_allgather(x, tiled=True) puts each block there.",
         "values": "Which of the numbers of x are these, and do they lie in the result where they "
         "lie in x?",
         "on-devices": "Now that every device has all of x, np.asarray(x) works.",
@@ -409,6 +412,12 @@ def _first_again(case: ProcessCase) -> np.ndarray:
     """The first batch, as often as there are batches."""
     batches = _batches_of(case)
     return np.repeat(batches[:1], len(batches), axis=0)
+
+
+def _all_each_time(case: ProcessCase) -> np.ndarray:
+    """All rows in each step."""
+    batches = _batches_of(case)
+    return np.repeat(batches.reshape(1, -1, 5), len(batches), axis=0)
 
 
 def _at_once(case: ProcessCase) -> np.ndarray:
@@ -464,6 +473,7 @@ TRAINING: Final = Exercise(
                 "one-step": lambda case: (_trained(case, 1),),
                 "not-trained": lambda case: (_trained(case, 0),),
                 "first-batch-again": lambda case: (_trained(case, batches=_first_again(case)),),
+                "all-rows-each-time": lambda case: (_trained(case, batches=_all_each_time(case)),),
                 "one-large-batch": lambda case: (_trained(case, batches=_at_once(case)),),
                 "eight-times": lambda case: (_trained(case, rate=8 * RATE),),
                 "uphill": lambda case: (_trained(case, rate=-RATE),),
@@ -530,6 +540,7 @@ TRAINING: Final = Exercise(
         "mean divided by it again?",
         "values": "Which rows does each step use, at which weights is its gradient taken, and how "
         "far does it go?",
+        "all-rows-each-time": "Each step uses all rows of the table, and not those of its batch.",
         "one-large-batch": "Those are the weights after one step on all rows at once.",
         "eight-times": "The steps are eight times too large, as many times as there are devices. "
         "Is something added up over them that should be averaged?",
@@ -656,7 +667,8 @@ CHECKPOINT: Final = Exercise(
         "restore: file-not-found": "The files may be cut in another way than `sharding` cuts, so "
         "their names do not follow from it: look which files there are.",
         "restore: block-shape": "An index has two slices here, one for rows and one for columns. "
-        "Are both used? Do they cut an array of the whole shape, with all files below each other?",
+        "Are both used? The first counts rows of the whole array: where one file alone is cut by "
+        "it, the file's own first row has to be taken off.",
         "restore: raised": "Files may be cut in another way than `sharding` cuts: a block can be a "
         "part of one file, or have parts of several. And only files are left from `save`: does "
         "restore use anything else of it?",
