@@ -43,6 +43,12 @@ USER_NAMESPACES: Final = "/proc/sys/user/max_user_namespaces"
 
 MAX_MESSAGE_BYTES: Final = 2**16
 
+PAGE: Final = 4096
+"""The bytes that a file takes at least, so that an empty one counts too."""
+
+TERMINALS: Final = 16
+"""The most pseudo-terminals of a task; the machine has few thousand for everybody."""
+
 STARTED: Final = b"started"
 """What a supervisor says first."""
 
@@ -93,13 +99,24 @@ def serve(control: socket.socket, task: Task) -> None:
         request, files, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 4)
         if not request:
             break
-        if os.fork() == 0:
+        if _fork_or_none() == 0:
             control.close()
             _supervise(msgspec.json.decode(request, type=list[str]), files, setting, task)
         for file in files:
             os.close(file)
     with contextlib.suppress(ChildProcessError):
         os.wait()  # until all have ended, since their endings are ignored
+
+
+def _fork_or_none() -> int | None:
+    """Fork; None where the machine has no room for another process.
+
+    Whoever asked learns it by the files that are closed, and the tasks at work go on.
+    """
+    try:
+        return os.fork()
+    except OSError:
+        return None
 
 
 def _supervise(
@@ -151,6 +168,7 @@ def _enter_namespaces() -> None:
     LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # else the files below belong to root
     for name, text in {
         "setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1",
+        "oom_score_adj": "1000",  # where memory runs out, this is to end, and not who grades
     }.items():  # fmt: skip
         _write(f"/proc/self/{name}", text)
     LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -184,11 +202,12 @@ def _shut_in(setting: Setting) -> None:
     """
     _call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     for folder in setting.folders:
-        options = f"size={setting.scratch},mode=1777".encode()
+        files = setting.scratch // PAGE
+        options = f"size={setting.scratch},nr_inodes={files},mode=1777".encode()
         _call("mount", b"tmpfs", folder.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
-    pseudo_terminals = b"newinstance,ptmxmode=0666,mode=620"
+    pseudo_terminals = f"newinstance,ptmxmode=0666,mode=620,max={TERMINALS}".encode()
     _call("mount", b"devpts", b"/dev/pts", b"devpts", MS_NOSUID | MS_NOEXEC, pseudo_terminals)
     os.chdir(os.environ["HOME"])  # the folder that was mounted there, and not the one below it
     _write(USER_NAMESPACES, "0")

@@ -14,6 +14,9 @@ from autograder.sandboxed import LINES, LONG, Display, Error, Message, Result, S
 MESSAGE: Final = 2**24
 """The most bytes of a message: nothing is kept of a larger one."""
 
+NAMES: Final = 2**16
+"""The most colons in a message, and so the most names in it: to make each takes a microsecond."""
+
 DEEP: Final = 64
 """How deep what a kernel says may be nested: Python's own copying ends somewhere."""
 
@@ -56,7 +59,7 @@ class Lines:
 
 def read_message(line: bytes | None) -> Message | TooLarge | None:
     """A line that a kernel has written, read strictly; None where it is no message."""
-    if line is None:
+    if line is None or line.count(b":") > NAMES:
         return TooLarge()
     try:
         message: Message = msgspec.json.decode(line, type=Message)

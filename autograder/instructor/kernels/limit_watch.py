@@ -6,8 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import psutil
@@ -20,9 +19,6 @@ EVERY: Final = 0.25
 
 PATIENCE: Final = 10
 """How many times as long a notebook is let run by the clock as it may have for itself."""
-
-NAMELESS: Final = ("/dev/zero", "/memfd:", "/SYSV")
-"""How Linux lists shared memory that is no file: of `mmap`, `memfd_create` and `shmget`."""
 
 
 class Process(Protocol):
@@ -103,7 +99,9 @@ class Watch(threading.Thread):
             return f"the machine let the notebook have {had}"
         if len(family) > limits.processes:
             return f"it started more than {limits.processes} processes"
-        if _held(family) > limits.memory:
+        if sum(map(_threads, family)) > limits.threads:
+            return f"it started more than {limits.threads} threads"
+        if sum(map(_memory, family)) > limits.memory:
             return f"it held more than {limits.memory / 2**30:g} GiB of memory"
         return ""
 
@@ -117,37 +115,22 @@ def family_of(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _held(family: Sequence[psutil.Process]) -> int:
-    """The bytes of memory that processes hold: each one's own, and what they share, once."""
-    shared = dict[str, int]()
-    for process in family:
-        for inode, size in _shared(process):
-            shared[inode] = max(size, shared.get(inode, 0))
-    return sum(map(_private, family)) + sum(shared.values())
+def _threads(process: psutil.Process) -> int:
+    """The threads of a process; none where it has ended."""
+    try:
+        return int(process.num_threads())
+    except psutil.Error:
+        return 0
 
 
-def _private(process: psutil.Process) -> int:
-    """The bytes of memory that a process shares with no other, and with no file."""
+def _memory(process: psutil.Process) -> int:
+    """The bytes of memory that a process shares with no other, and with no file.
+
+    Shared memory is files on the sandbox's own disks, whose size is limited. The filter of system
+    calls refuses all other kinds (`walls/call_filter.py`).
+    """
     try:
         memory = process.memory_info()
     except psutil.Error:
         return 0
     return int(memory.rss - getattr(memory, "shared", 0))
-
-
-def _shared(process: psutil.Process) -> Iterator[tuple[str, int]]:
-    """The nameless memory that a process has mapped and can share: each inode, with its bytes.
-
-    Its whole size counts, since pages stay there when no process has them in use. Shared memory
-    with a name is a file on one of the sandbox's own disks, whose size is limited; the filter of
-    system calls refuses what could lie in memory without being mapped (`walls/call_filter.py`).
-    """
-    sizes = dict[str, int]()
-    maps = Path(f"/proc/{process.pid}/maps")  # with names that need not be UTF-8
-    with contextlib.suppress(OSError), maps.open(errors="surrogateescape") as file:
-        for line in file:
-            addresses, _, _, _, inode, *path = line.split(maxsplit=5)
-            if path and path[0].startswith(NAMELESS):
-                begin, end = (int(address, 16) for address in addresses.split("-"))
-                sizes[inode] = sizes.get(inode, 0) + end - begin
-    yield from sizes.items()

@@ -123,6 +123,8 @@ def walls(scratch: int, seen: Sequence[str], forks: bool = False) -> list[str]:
         "--unshare-all", *no_further, "--die-with-parent", "--new-session",
         "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
         *proc, "--dev", "/dev", *room, *_system(), *seen,
+        # of which shared memory is made that no process need hold
+        "--ro-bind", "/dev/null", "/dev/zero",
         "--remount-ro", "/dev", "--remount-ro", "/",  # they are memory, and of any size
     ]  # fmt: skip
 

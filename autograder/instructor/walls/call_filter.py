@@ -28,6 +28,8 @@ REFUSED: Final = (
     "move_mount", "open_tree", "open_by_handle_at", "quotactl",
     # sandboxes in the sandbox
     "unshare", "setns",
+    # what Linux holds for a process, in memory that counts as nobody's
+    "semget", "msgget", "mq_open", "io_setup", "inotify_init", "inotify_init1",
 )  # fmt: skip
 
 NEWER: Final = {
@@ -50,6 +52,9 @@ NEW_SANDBOX: Final = (
     0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000,
 )  # fmt: skip
 """The flags of `clone` that begin with CLONE_NEW: a new process in namespaces of its own."""
+
+SHARED_AND_NAMELESS: Final = 0x21
+"""MAP_SHARED and MAP_ANONYMOUS of `mmap`: memory that stays though no process has it mapped."""
 
 TYPES_FOR_OTHERS: Final = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX, by which a terminal takes for typed what was not."""
@@ -106,6 +111,8 @@ def _made(seccomp: Any) -> Any:
         made.add_rule(seccomp.ERRNO(errno.ENOSYS), call)
     for flag in NEW_SANDBOX:
         made.add_rule(no, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
+    shared = seccomp.Arg(3, seccomp.MASKED_EQ, SHARED_AND_NAMELESS, SHARED_AND_NAMELESS)
+    made.add_rule(no, "mmap", shared)
     for request in TYPES_FOR_OTHERS:
         made.add_rule(no, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, INT, request))
     for call in ("socket", "socketpair"):

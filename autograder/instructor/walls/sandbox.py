@@ -59,6 +59,7 @@ class Sandbox(LoggingConfigurable):
     ).tag(config=True)
     scratch = Int(256 * 2**20, help="The most bytes that may be written to files.").tag(config=True)
     processes = Int(64, help="The most processes.").tag(config=True)
+    threads = Int(2048, help="The most threads of all processes.").tag(config=True)
     open_files = Int(1024, help="The most files open at once.").tag(config=True)
     cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
     compiled = Unicode(

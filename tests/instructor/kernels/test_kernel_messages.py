@@ -104,6 +104,12 @@ def test_the_name_of_what_is_shown_counts_too(kind):
     assert keep(line(kind, data={"text/plain": "a"}, name="n" * 20_000)) is None
 
 
+def test_a_message_of_too_many_names_is_not_read():
+    """To make each of two million takes seconds, in which nobody watches the neighbours."""
+    many = line("Display", data={str(i): 0 for i in range(kernel_messages.NAMES)})
+    assert isinstance(kernel_messages.read_message(many), kernel_messages.TooLarge)
+
+
 @pytest.mark.parametrize("size", [1, 7, 2**16])
 def test_of_a_line_that_is_too_long_only_that_is_kept(monkeypatch, size):
     monkeypatch.setattr(kernel_messages, "MESSAGE", 10)

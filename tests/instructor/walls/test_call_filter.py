@@ -26,7 +26,8 @@ CALL_EACH = CALL + "print(json.dumps([call(*each) for each in json.loads(sys.arg
 OF_32_BITS = """
 import ctypes, mmap
 getpid = b"\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3"  # mov eax, 20; int 0x80; ret
-page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+page = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, code)
 page.write(getpid)
 place = ctypes.addressof(ctypes.c_char.from_buffer(page))
 print(ctypes.CFUNCTYPE(ctypes.c_int)(place)())
@@ -86,6 +87,30 @@ def test_nothing_is_typed_into_a_terminal(tell_tale):
     requests = (0x5412, 0x541C, 0x1_0000_5412)
     assert called(*(("ioctl", 0, request, 0) for request in requests)) == [OTHER] * 3
     assert called(("ioctl", 0, 0x5401, 0)) != [OTHER]
+
+
+MAPS = """
+import mmap
+def made(number, flags):
+    try:
+        mmap.mmap(number, 4096, flags)
+    except OSError as error:
+        return error.errno
+    return 0
+print(made(-1, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS), made(-1, mmap.MAP_PRIVATE))
+with open("/tmp/file", "w+b") as file:
+    file.truncate(4096)
+    print(made(file.fileno(), mmap.MAP_SHARED), made(file.fileno(), mmap.MAP_PRIVATE))
+try:
+    open("/dev/zero")
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_memory_that_processes_share_is_a_file(tell_tale):
+    """A mapped page is enough to keep all of it, so nobody could count what has no name."""
+    assert within(MAPS).splitlines() == [f"{getattr(errno, OTHER)} 0", "0 0", "Permission denied"]
 
 
 SOCKETS = {

@@ -252,6 +252,42 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+HAS_NO_ROOM = """
+import errno, os, socket
+from autograder.sandboxed import serve
+fork, server, asked = os.fork, os.getpid(), []
+def fork_but_once():
+    asked.append(os.getpid())
+    if asked == [server, server]:
+        raise BlockingIOError(errno.EAGAIN, "no room")
+    return fork()
+os.fork = fork_but_once
+serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], {}))
+"""
+
+
+@pytest.mark.usefixtures("server")
+def test_where_there_is_no_room_for_a_task_the_others_go_on():
+    server = Sandbox().warm([sys.executable, "-P", "-s", "-c", HAS_NO_ROOM], environment())
+    assert server is not None
+    with pytest.raises(OSError, match="has ended"):
+        run(server, "pass")
+    assert run(server, "print('done')").stdout == b"done\n"
+    warming.SERVERS.forget(server)
+
+
+def test_empty_files_count_too_and_terminals_are_few(server):
+    made = found(
+        server,
+        """
+        folders = (tried(os.mkdir, f"/tmp/{number}") for number in range(2**17))
+        opened = [tried(os.openpty) for _ in range(20)]
+        print(json.dumps([next(filter(None, folders)), sum(type(o) is tuple for o in opened)]))
+        """,
+    )
+    assert made == ["No space left on device", 16]
+
+
 @pytest.mark.usefixtures("server")
 def test_all_of_it_dies_with_the_grading_process():
     mark = "271.828184"
