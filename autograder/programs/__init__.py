@@ -17,14 +17,13 @@ from autograder.programs.laid_out_programs import LaidOut, report_laid_out, run_
 from autograder.programs.program_errors import UNREDUCED, ProgramError
 from autograder.programs.report import Report
 from autograder.programs.requested import scale, take_out
-from autograder.programs.running import QUICKLY, Ran, container_of, execute, run
+from autograder.programs.running import Ran, container_of, execute, run
 from autograder.programs.scaled_arguments import BFLOAT16, in_bfloat16
 
 __all__ = [
     "BFLOAT16",
     "KINDS",
     "MACHINES",
-    "QUICKLY",
     "UNREDUCED",
     "Argument",
     "Collective",

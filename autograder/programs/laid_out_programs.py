@@ -16,7 +16,7 @@ from autograder.programs.compile_and_report import CommunicationError, communica
 from autograder.programs.hidden_sizes import hide_sizes
 from autograder.programs.program_errors import ProgramError
 from autograder.programs.report import Report
-from autograder.programs.running import Inputs, Ran, compile_quickly, execute, load, lower
+from autograder.programs.running import Inputs, Ran, compile_lowered, execute, load, lower
 from autograder.programs.same_program import refuse_another_program
 from autograder.programs.scaled_arguments import in_bfloat16
 
@@ -98,7 +98,7 @@ def report_laid_out(program: LaidOut, smaller: Sequence[LaidOut], machine: str) 
         ]
         refuse_another_program([module, *beside], program.mesh, sizes)
         hide_sizes(module)
-        compiled = compile_quickly(lowered)
+        compiled = compile_lowered(lowered)
         try:
             report = communication(compiled, mesh=program.mesh, machine=machine)
         except CommunicationError as error:

@@ -29,12 +29,6 @@ from autograder.programs.report import Report
 from autograder.programs.same_program import coarser_types
 from autograder.programs.understood import refuse_what_is_not_understood
 
-QUICKLY: Final[dict[str, str | bool]] = {"xla_backend_optimization_level": "0"}
-"""How programs are compiled that run twice and never again.
-
-Collectives, layouts and memory are settled before machine code is made, so that need not be good.
-"""
-
 Inputs = Sequence[np.ndarray]
 Change = Callable[[Any, jax.sharding.Mesh], None]
 
@@ -135,7 +129,7 @@ def execute(
         if change is not None:
             change(module, mesh)
         mapped = requested.is_mapped(module)
-        compiled = compile_quickly(lowered, mapped)
+        compiled = compile_lowered(lowered, mapped)
         if has_transform_in_other_order(compiled.runtime_executable()):
             raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, mapped)
         with _refused(mapped):
@@ -179,8 +173,8 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, 
     return lowered, module
 
 
-def compile_quickly(lowered: Any, mapped: bool = True) -> jax.stages.Compiled:
-    """What was lowered, compiled; good enough to run twice.
+def compile_lowered(lowered: Any, mapped: bool = True) -> jax.stages.Compiled:
+    """What was lowered, compiled.
 
     Args:
         lowered: the program.
@@ -190,7 +184,7 @@ def compile_quickly(lowered: Any, mapped: bool = True) -> jax.stages.Compiled:
         ProgramError: the compiler refuses it.
     """
     with _refused(mapped):
-        compiled: jax.stages.Compiled = lowered.compile(compiler_options=QUICKLY)
+        compiled: jax.stages.Compiled = lowered.compile()
     return compiled
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 QUIETLY: Final = {
     "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "",  # they are for emulated devices
     "TPU_SKIP_MDS_QUERY": "1",  # or it may look for Google's metadata server, for minutes
     "TPU_LOG_DIR": "disabled",
     "JAX_ENABLE_COMPILATION_CACHE": "0",  # one of programs for the CPU may be at hand

@@ -18,7 +18,6 @@ from autograder.exercises.exercise import Exercise
 from autograder.exercises.requirements_on_designs import Designs
 from autograder.exercises.requirements_on_layouts import Timed
 from autograder.exercises.requirements_on_values import AnyOf
-from autograder.programs import QUICKLY
 
 Layer = dict[str, Any]
 
@@ -103,7 +102,7 @@ def gradient(*arrays: Any, without: str = "") -> list[Any]:
 @cache
 def _compiled(without: str) -> Any:
     """The same on one device; it runs a few times, on small arrays."""
-    return jax.jit(partial(gradient, without=without), compiler_options=QUICKLY)
+    return jax.jit(partial(gradient, without=without))
 
 
 def trained(
