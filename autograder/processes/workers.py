@@ -133,14 +133,31 @@ def _come_up(workers: list[Worker]) -> None:
                 f"seconds. The others waited, and were ended. Is the machine very busy?"
             )
         for worker in _speaking([w for w in workers if not w.ready]):
-            _hear(worker)
-            if worker.silent and any(w.ready and not w.process.is_alive() for w in workers):
-                return  # one that had joined has ended, which costs others their way in
+            try:
+                _hear(worker)
+            except ProcessesFailedError:
+                if not _one_has_left(workers):
+                    raise
+                worker.outcome = Outcome(
+                    worker.place.process, why="stopped",
+                    said=f"{worker.name} could not join the others, since one had ended.",
+                )  # fmt: skip
+                return
+            if worker.silent and _one_has_left(workers):
+                return
             if worker.silent:
                 raise ProcessesFailedError(
                     f"{worker.name} ended before it had joined the others: {_how(worker)}. "
                     f"{_last_words(worker)}All were ended."
                 )
+
+
+def _one_has_left(workers: list[Worker]) -> bool:
+    """Whether one that had joined has ended, which costs the others their way in."""
+    for worker in workers:
+        if worker.ready:
+            worker.process.join(0.5)  # the others may have noticed before its parent does
+    return any(w.ready and not w.process.is_alive() for w in workers)
 
 
 def _do_their_work(workers: list[Worker], file: str) -> None:

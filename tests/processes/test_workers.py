@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from autograder import devices
-from autograder.errors import UsageError
+from autograder.errors import Fault, UsageError
 from autograder.processes import (
     AddressableShards,
     ProcessesError,
@@ -177,6 +177,22 @@ def test_one_that_leaves_while_others_come_is_what_is_told():
         "died", "Process 0 ended before it was done: its exit code was 3.",
     )  # fmt: skip
     assert second.why == "died"
+
+
+def the_second_cannot_join(place: Place, job: Job, to_parent: object) -> None:
+    """A worker of which the second reports that it cannot join, as where the first has gone."""
+    if place.process == 0:
+        the_second_later(place, job, to_parent)
+    while not (place.says.parent / "gone").exists():
+        time.sleep(0.05)
+    fault = Fault.of(RuntimeError("recvmsg: Connection reset by peer"))
+    to_parent.send_bytes(msgspec.msgpack.encode(Message("failed", fault=fault)))  # type: ignore
+
+
+def test_who_cannot_join_because_one_has_left_is_told_after_it():
+    first, second = run(pack(rows), 2, nothing, target=the_second_cannot_join)
+    assert first.said == "Process 0 ended before it was done: its exit code was 3."
+    assert second.said == "Process 1 could not join the others, since one had ended."
 
 
 def not_the_second(place: Place, job: Job, to_parent: object) -> None:
