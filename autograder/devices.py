@@ -22,11 +22,16 @@ from autograder.errors import ShortError, remark_on_version
 DISPATCHERS: Final = 3
 """Python threads that may dispatch programs at once before the pool is too small again."""
 
-COUNT: Final = "--xla_force_host_platform_device_count"
-QUICKLY: Final = {"--xla_backend_optimization_level": "0"}
+DEVICE_COUNT_FLAG: Final = "--xla_force_host_platform_device_count"
+
+UNOPTIMISED: Final = {"--xla_backend_optimization_level": "0"}
+"""Programs compile in less time and run slower; their collectives stay the same."""
+
 WITHOUT_EMITTERS: Final = {"--xla_cpu_use_fusion_emitters": "false"}
+"""XLA's older way of fusing operations, which compiles in half the time."""
+
 LAST_WITH_EMITTERS: Final = (0, 10, 2)
-"""The last version of JAX that was tested and can fuse operations in another, quicker way."""
+"""The newest JAX that still has the older way."""
 
 
 class EmulationError(ShortError, RuntimeError):
@@ -60,6 +65,9 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
     Call it before anything touches a device; `import jax` before it is fine. Calling it twice is
     harmless. Where the JAX at hand is older or newer than what the course was tested with, that is
     printed, once.
+
+    XLA is told to compile quickly rather than to optimise, so programs run slower than they could:
+    fit for reading layouts and collectives, and not for measuring time.
 
     Args:
         devices: how many devices to emulate.
@@ -115,21 +123,21 @@ def _say_what_is_untested() -> None:
 
 def _with_flags(flags: str, devices: int) -> str:
     """XLA's flags with those for emulated devices; the others stay as they were."""
-    ours = {COUNT: str(devices), **_compiler_flags()}
+    ours = {DEVICE_COUNT_FLAG: str(devices), **_compiler_flags()}
     others = [flag for flag in flags.split() if flag.partition("=")[0] not in ours]
     return " ".join([*others, *(f"{name}={value}" for name, value in ours.items())])
 
 
 def _compiler_flags() -> dict[str, str]:
-    """The flags by which a program compiles in half the time, with the same collectives and memory.
+    """Return the flags that halve compile time, with the same collectives and memory.
 
-    What is emulated need not be fast. XLA ends a process that sets a flag which it does not know,
-    so they are set for versions of JAX that were tested.
+    XLA ends a process that sets a flag which it does not know, so they are set only for versions of
+    JAX that were tested.
     """
     if remark_on_version():
         return {}
     has_emitters = jax.__version_info__ <= LAST_WITH_EMITTERS
-    return QUICKLY | (WITHOUT_EMITTERS if has_emitters else {})
+    return UNOPTIMISED | (WITHOUT_EMITTERS if has_emitters else {})
 
 
 def _threads_in_pool() -> int:

@@ -1,4 +1,4 @@
-"""Which products of blocks a wrong matmul has added up, found from its values alone."""
+"""Find which products of blocks a wrong matmul added up, from its values alone."""
 
 import math
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from autograder.judge.running_programs import Run
 from autograder.programs import Argument
 
 NEAR: Final = 1e-4
-"""How far off a sum of products may be, as a share of the largest value."""
+"""Tolerance for a sum of products, relative to the largest value."""
 
 MOST: Final = 2 / 3
-"""How many products there may be, as a share of the values: else many sums give the same values."""
+"""Limit on the number of products per value: with more, several sums give the same values."""
 
 MAX_TERMS: Final = 4
-"""The most products that are written out for one device."""
+"""Limit on the products that a verdict lists for one device."""
 
 Sums = dict[int, np.ndarray]
-"""For each device how often each product is in its sums: by A's row, both places in between, and
-B's column of blocks.
+"""How often each device adds each product, indexed by the row of A's block, its column, the row of
+B's block, and its column.
 """
 
 

@@ -1,4 +1,4 @@
-"""Which single sharding of an answer to change, so that fewer bytes are moved."""
+"""Find the single sharding whose change would save the most bytes."""
 
 import math
 from collections.abc import Iterator, Sequence

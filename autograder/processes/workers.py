@@ -140,7 +140,7 @@ def _come_up(workers: list[Worker]) -> None:
                     raise
                 worker.outcome = Outcome(
                     worker.place.process, why="stopped",
-                    said=f"{worker.name} could not join the others, since one had ended.",
+                    said=f"{worker.name} did not join the others, of which one had ended.",
                 )  # fmt: skip
                 return
             if worker.silent and _one_has_left(workers):
@@ -153,7 +153,7 @@ def _come_up(workers: list[Worker]) -> None:
 
 
 def _one_has_left(workers: list[Worker]) -> bool:
-    """Whether one that had joined has ended, which costs the others their way in."""
+    """Check whether a process that had joined has ended; the others cannot join then."""
     for worker in workers:
         if worker.ready:
             worker.process.join(0.5)  # the others may have noticed before its parent does

@@ -174,7 +174,7 @@ def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, 
 
 
 def compile_lowered(lowered: Any, mapped: bool = True) -> jax.stages.Compiled:
-    """What was lowered, compiled.
+    """Compile a lowered program.
 
     Args:
         lowered: the program.

@@ -192,7 +192,7 @@ def the_second_cannot_join(place: Place, job: Job, to_parent: object) -> None:
 def test_who_cannot_join_because_one_has_left_is_told_after_it():
     first, second = run(pack(rows), 2, nothing, target=the_second_cannot_join)
     assert first.said == "Process 0 ended before it was done: its exit code was 3."
-    assert second.said == "Process 1 could not join the others, since one had ended."
+    assert second.said == "Process 1 did not join the others, of which one had ended."
 
 
 def not_the_second(place: Place, job: Job, to_parent: object) -> None:

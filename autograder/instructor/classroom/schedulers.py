@@ -147,7 +147,7 @@ def _number(client: "Client") -> int | None:
 
 
 def was_deadly(error: Exception) -> bool:
-    """Whether an error says that workers died of what they were given."""
+    """Check whether an error says that a task killed several workers in turn."""
     from distributed import KilledWorker
 
     return isinstance(error, KilledWorker)

@@ -82,7 +82,7 @@ def test_a_class_is_graded_whole_though_all_are_killed(tmp_path):
 
 
 class Workers:
-    """What becomes of each submission, in the order of trying."""
+    """A pool whose tasks end as told, one after the other."""
 
     def __init__(self, *ends):
         self.ends, self.tried = list(ends), []
@@ -104,7 +104,7 @@ class Workers:
 
 
 def of(monkeypatch, *ends):
-    """What becomes of three submissions, and in which order they were tried."""
+    """Grade three submissions with such a pool: their outcomes, and the order of trying."""
     workers: Any = Workers(*ends)
     pool = nullcontext(schedulers.Pool(workers, lambda: workers.there))
     monkeypatch.setattr(side_by_side, "standing", lambda _: pool)
