@@ -16,8 +16,8 @@ import time
 import nbformat
 from traitlets.config import Config
 
-from autograder.instructor import walls
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
+from autograder.instructor.walls import has_bubblewrap
 
 HONEST = """
 import jax
@@ -71,7 +71,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    if not walls.works():
+    if not has_bubblewrap():
         print("There is no bubblewrap here, so there is nothing to measure.")
         return 0
     seconds(HONEST)  # the first one reads Python's files from the disk

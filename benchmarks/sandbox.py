@@ -17,8 +17,8 @@ from pathlib import Path
 import nbformat
 from traitlets.config import Config
 
-from autograder.instructor import walls
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
+from autograder.instructor.walls import has_bubblewrap
 
 UNWALLED_TOO = Config({"Sandbox": {"required": False}})
 """Half of the notebooks are to run without a sandbox."""
@@ -30,8 +30,8 @@ def seconds(walled: bool) -> float:
     """How long one small notebook takes; without a path there is no bubblewrap."""
     path = os.environ.get("PATH", "")
     os.environ["PATH"] = path if walled else ""
-    walls.works.cache_clear()
-    walls.works()  # found out before it is timed
+    has_bubblewrap.cache_clear()
+    has_bubblewrap()  # found out before it is timed
     try:
         start = time.perf_counter()
         done, _ = CaptureEvidence(config=UNWALLED_TOO).preprocess(
@@ -49,7 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=10)
     runs = parser.parse_args().runs
-    if not walls.works():
+    if not has_bubblewrap():
         print("There is no bubblewrap here, so there is nothing to measure.")
         return 0
     pairs = [(seconds(True), seconds(False)) for _ in range(runs)]

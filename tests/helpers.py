@@ -34,13 +34,13 @@ def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> evi
 
 def pretend_walls(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
     """Have everything of ours believe that there is a bubblewrap, or that there is none."""
-    from autograder.instructor.walls import Sandbox, works
+    from autograder.instructor.walls import Sandbox, has_bubblewrap
 
     # where there is none, as where the configuration says to go on without
     monkeypatch.setitem(Sandbox._static_immutable_initial_values, "required", there)
     for module in list(sys.modules.values()):
-        if getattr(module, "works", None) is works:
-            monkeypatch.setattr(module, "works", lambda: there)
+        if getattr(module, "has_bubblewrap", None) is has_bubblewrap:
+            monkeypatch.setattr(module, "has_bubblewrap", lambda: there)
 
 
 ON_ONE_CORE = "import os, time\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"

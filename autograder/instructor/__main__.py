@@ -13,7 +13,6 @@ from rich.console import Console
 from sqlalchemy.exc import OperationalError, SAWarning
 
 from autograder.exercises import CourseError, UnknownExerciseError
-from autograder.instructor import walls
 from autograder.instructor.authoring import (
     CellError,
     NothingToTryError,
@@ -49,10 +48,11 @@ from autograder.instructor.course import (
     printable,
     stoppable,
 )
+from autograder.instructor.walls import AS_ROOT, NoSandboxError, is_root
 
 TROUBLES: Final = (
     BusyError, CellError, ClassError, CollectError, CourseError, DemonstrationError, GradebookError,
-    NothingToTryError, walls.NoSandboxError, ReleaseError, RosterError, SchedulerError, StubError,
+    NothingToTryError, NoSandboxError, ReleaseError, RosterError, SchedulerError, StubError,
     UnknownExerciseError,
     UnknownNameError,
 )  # fmt: skip
@@ -171,8 +171,8 @@ def _sort(said: str) -> str:
 def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
     # nbgrader's own sessions; it says this of each new submission, and nothing is wrong.
     warnings.filterwarnings("ignore", category=SAWarning)
-    if chosen.command in RUNS_STRANGERS_CODE and walls.is_root():
-        console.print(walls.AS_ROOT, style="bold yellow", highlight=False)
+    if chosen.command in RUNS_STRANGERS_CODE and is_root():
+        console.print(AS_ROOT, style="bold yellow", highlight=False)
     match chosen.command:
         case "grade":
             workers = Workers(chosen.scheduler, chosen.workers)

@@ -26,8 +26,8 @@ from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring import answered, bank
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
-from autograder.instructor.pipeline import fingerprint
-from autograder.instructor.walls import works
+from autograder.instructor.pipeline import fingerprint_assignment
+from autograder.instructor.walls import has_bubblewrap
 from tests.conftest import ROOT
 
 ASSIGNMENT = "01_sharding_basics"
@@ -100,7 +100,7 @@ class Classroom:
         mine = self.root / "grading" / "calibration" / f"{self.assignment}.json"
         compiled = self.root / "grading" / "cache" / self.assignment
         api = Course(self.root).api
-        state = fingerprint.of_assignment(api.coursedir, api.config, self.assignment)
+        state = fingerprint_assignment(api.coursedir, api.config, self.assignment)
         shared = CALIBRATED / f"{state}.json"
         for path in (mine, shared, compiled):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -223,7 +223,7 @@ class Classroom:
 def configuration() -> str:
     """A course's configuration, which lets it be graded where there is no bubblewrap, too."""
     written = (ROOT / "nbgrader_config.py").read_text()
-    return written if works() else f"{written}\nc.Sandbox.required = False\n"
+    return written if has_bubblewrap() else f"{written}\nc.Sandbox.required = False\n"
 
 
 def edit(path: Path, change: Callable[[Any], None]) -> None:

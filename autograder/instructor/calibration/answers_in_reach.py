@@ -14,7 +14,7 @@ from typing import Final
 from traitlets.config import Config
 
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor.walls import Sandbox, environment, works
+from autograder.instructor.walls import Sandbox, has_bubblewrap, sandbox_environment
 
 LARGEST: Final = 2**19
 """The most bytes of a file that is read: what is larger is a library of machine code, or data."""
@@ -59,13 +59,15 @@ def answers_in_reach(config: Config, assignment: str) -> list[str]:
         CalledProcessError: the search failed.
         TimeoutExpired: it took too long.
     """
-    if not works():
+    if not has_bubblewrap():
         return []  # who has no walls can read all files
     asked = {"words": _words(assignment), "notebook": f"{assignment}.ipynb"}
     with tempfile.TemporaryDirectory() as nothing:
         done = subprocess.run(
             Sandbox(config=config).command(
-                [sys.executable, "-I", "-S", "-c", SEARCH], environment(), packages=Path(nothing)
+                [sys.executable, "-I", "-S", "-c", SEARCH],
+                sandbox_environment(),
+                packages=Path(nothing),
             ),
             input=json.dumps(asked),
             capture_output=True,

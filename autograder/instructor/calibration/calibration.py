@@ -17,7 +17,7 @@ from autograder.instructor.calibration.answers_in_reach import answers_in_reach
 from autograder.instructor.calibration.trial_grading import Graded, Trial, TrialError
 from autograder.instructor.pipeline import (
     Calibration,
-    fingerprint,
+    fingerprint_assignment,
     keep_compiled,
     memory,
     remembered,
@@ -55,7 +55,7 @@ def calibrate(
     if config.CarefulAutograde.get("calibrate") is False:
         return
     file = memory(Path(coursedir.root), assignment)
-    state, last = fingerprint.of_assignment(coursedir, config, assignment), remembered(file)
+    state, last = fingerprint_assignment(coursedir, config, assignment), remembered(file)
     if last is not None and last.fingerprint == state:
         return
     announce()

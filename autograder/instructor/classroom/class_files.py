@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
 
-from autograder.instructor.classroom import grade_csvs
 from autograder.instructor.classroom.class_report import write_report
+from autograder.instructor.classroom.grade_csvs import write_csvs
 from autograder.instructor.classroom.kept_answers import kept_answers
 from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.classroom.submission_states import Row
@@ -29,6 +29,6 @@ def write_class_files(
     """
     people, submissions = read_roster(course), kept_answers(course, rows)
     zone = times_of(course).rules.zone or UTC
-    written = grade_csvs.write(course.grading, rows, people, submissions, zone)
+    written = write_csvs(course.grading, rows, people, submissions, zone)
     page = write_report(course, rows, failures, people, submissions)
     return [("Report on the class", page), *written]

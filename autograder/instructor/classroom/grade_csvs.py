@@ -20,7 +20,7 @@ BEGINS: Final = re.compile(rf"\A(?=\s*[{FORMULAS}])|(?<=;)(?=[\s\"]*[{FORMULAS}]
 """The places in a text where a formula would begin, also in a spreadsheet that takes semicolons for
 what separates cells; to quote a text does not help there, where a comma is before it."""
 
-LOOK: Final = "needs_a_look"
+NEEDS_A_LOOK: Final = "needs_a_look"
 
 FOR_EXCEL: Final = "utf-8-sig"
 """UTF-8 with a byte-order mark, without which Excel reads letters as another encoding's."""
@@ -29,7 +29,7 @@ DAY: Final = 24 * 60 * 60
 """Its seconds."""
 
 
-def write(
+def write_csvs(
     folder: Path,
     rows: Sequence[Row],
     people: Sequence[Person] = (),
@@ -59,7 +59,7 @@ def write(
             "score",
             "points",
             "taken_off_for_being_late",
-            LOOK,
+            NEEDS_A_LOOK,
             "due",
             "handed_in",
             "days_late",
@@ -73,8 +73,8 @@ def write(
     write_csv(
         exercises,
         (
-            "student", "assignment", "exercise", "score", "points", "by_hand", "extra_credit", LOOK,
-            "answer", "diagnoses",
+            "student", "assignment", "exercise", "score", "points", "by_hand", "extra_credit",
+            NEEDS_A_LOOK, "answer", "diagnoses",
         ),
         (
             (row.student, row.assignment, name, *_parts(mark), *_said(row, name, kept))
@@ -175,11 +175,11 @@ def write_csv(
     """
     with path.open("w", newline="", encoding=encoding) as file:
         writer = csv.writer(file)
-        writer.writerow([*map(_cell, heading)])
-        writer.writerows([*map(_cell, line)] for line in lines)
+        writer.writerow([*map(_csv_cell, heading)])
+        writer.writerows([*map(_csv_cell, line)] for line in lines)
 
 
-def _cell(value: object) -> object:
+def _csv_cell(value: object) -> object:
     """What is written: numbers are ours, and texts may be names that strangers chose."""
     if not isinstance(value, str):
         return value

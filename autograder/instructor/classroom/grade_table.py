@@ -60,7 +60,9 @@ class Column:
         return GAP + len(self.cells[0])
 
 
-def show(console: Console, assignment: str, rows: Sequence[Row], best_first: bool = False) -> None:
+def show_table(
+    console: Console, assignment: str, rows: Sequence[Row], best_first: bool = False
+) -> None:
     """Write an assignment's table, and which exercises there is no room for.
 
     Args:

@@ -7,10 +7,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from autograder.instructor import walls
-from autograder.instructor.classroom import grade_table
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_files import write_class_files
+from autograder.instructor.classroom.grade_table import LOOK, show_table
 from autograder.instructor.classroom.outdated_pages import renew_pages
 from autograder.instructor.classroom.remarks import remarks
 from autograder.instructor.classroom.roll_call import missing, settle, timed
@@ -18,6 +17,7 @@ from autograder.instructor.classroom.submission_states import Mark, standing
 from autograder.instructor.classroom.ungraded import Failure, told
 from autograder.instructor.course import Course, printable
 from autograder.instructor.pipeline import Records
+from autograder.instructor.walls import UNPROTECTED, has_bubblewrap
 
 
 def report(
@@ -42,8 +42,8 @@ def report(
     Raises:
         ClassError: what is written of the class cannot be understood.
     """
-    if not walls.works():
-        console.print(walls.UNPROTECTED, style="bold yellow")
+    if not has_bubblewrap():
+        console.print(UNPROTECTED, style="bold yellow")
     facts = settle(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
@@ -56,10 +56,10 @@ def report(
     for assignment in dict.fromkeys(row.assignment for row in rows):
         console.print()
         mine = [row for row in rows if row.assignment == assignment]
-        grade_table.show(console, assignment, mine, best_first)
+        show_table(console, assignment, mine, best_first)
     console.print()
     if any(row.needs_a_look for row in rows):
-        console.print(f"{grade_table.LOOK} is where somebody has to look: Formgrader shows where.")
+        console.print(f"{LOOK} is where somebody has to look: Formgrader shows where.")
     for remark in remarks(course, facts, rows, choice):
         console.print(Text(printable(remark)))
     for sentence, about in told([f for f in failures if choice.has(f.student, f.assignment)]):

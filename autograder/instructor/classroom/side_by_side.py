@@ -7,7 +7,6 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass
 from typing import Final
 
-from autograder.instructor import walls
 from autograder.instructor.classroom.schedulers import (
     Pool,
     on_this_machine,
@@ -23,6 +22,7 @@ from autograder.instructor.pipeline import (
     failed,
     grade,
 )
+from autograder.instructor.walls import has_bubblewrap
 
 LOOK: Final = 2.0
 """How often it is looked, in seconds, whether there still are workers."""
@@ -135,7 +135,7 @@ class _Grading:
         self.sent(pair)
         try:
             submission, facts = self.handed_in(*pair)
-            future = self.pool.executor.submit(grade, submission, facts, walls.works())
+            future = self.pool.executor.submit(grade, submission, facts, has_bubblewrap())
         except Exception as error:
             return failed(error)
         self.running[future] = pair

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from autograder.instructor.course import Course
-from autograder.instructor.pipeline import JUDGED, Basis, Records, fingerprint, of_grades
+from autograder.instructor.pipeline import JUDGED, Basis, Records, fingerprint_submission, of_grades
 
 ALL: Final = frozenset(Basis.__struct_fields__)
 
@@ -99,7 +99,7 @@ class Bases:
         return then is not None and then.plans != self.of_assignment(assignment).plans
 
     def _handed_in(self, student: str, assignment: str) -> str:
-        return fingerprint.of_submission(self.course.submitted / student / assignment)
+        return fingerprint_submission(self.course.submitted / student / assignment)
 
 
 def only_judging(changed: frozenset[str]) -> bool:

@@ -15,7 +15,7 @@ from autograder.instructor.course.written_tables import WrittenTableError, read_
 
 TIMES: Final = "handed_in.csv"
 
-UTC: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
+UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
 """How a time says that it is in UTC."""
 
 COLUMNS: Final = ("student", "assignment", "time")
@@ -50,7 +50,7 @@ def read_times(
     for line, row in rows:
         where = f"grading/{TIMES}, line {line}: time"
         try:
-            written = datetime.fromisoformat(UTC.sub("+00:00", row["time"]))
+            written = datetime.fromisoformat(UTC_SUFFIX.sub("+00:00", row["time"]))
         except ValueError:
             raise ClassError(
                 f"{where} should be written as year-month-day hours:minutes, such as 2026-10-12 "

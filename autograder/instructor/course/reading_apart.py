@@ -19,7 +19,7 @@ from traitlets.config import Config
 import autograder
 from autograder.instructor.course import notebook_rewriting
 from autograder.instructor.course.names import printable
-from autograder.instructor.walls import PACKAGES, Sandbox, environment, works
+from autograder.instructor.walls import PACKAGES, Sandbox, has_bubblewrap, sandbox_environment
 
 MOST_BYTES: Final = 20 * 2**20
 """How large a notebook is taken: with all its outputs, one of this course has less than 1 MB."""
@@ -131,9 +131,9 @@ def _reply(came: bytes, room: Sandbox) -> _Reply | None:
         ReaderFailedError: it was kept waiting for very long.
     """
     script = Path(notebook_rewriting.__file__)
-    if works():
+    if has_bubblewrap():
         script = Path(PACKAGES, script.relative_to(Path(autograder.__file__).parent.parent))
-    variables = environment()
+    variables = sandbox_environment()
     with tempfile.TemporaryFile() as reply:
         try:
             subprocess.run(

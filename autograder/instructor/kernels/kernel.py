@@ -27,9 +27,9 @@ from autograder.instructor.walls import (
     UNPROTECTED,
     Forked,
     Sandbox,
-    environment,
-    filters,
-    works,
+    has_bubblewrap,
+    has_call_filter,
+    sandbox_environment,
 )
 from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunCell
 
@@ -57,7 +57,7 @@ class Kernel:
 
     def __init__(self, sandbox: Sandbox, plans: Sequence[Plan], folder: Path | None) -> None:
         self._lines, self._waiting = Lines(), deque[bytes | None]()
-        files = _files_in(folder) if works() and folder is not None else []
+        files = _files_in(folder) if has_bubblewrap() and folder is not None else []
         self._first = Begin(list(plans), files)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is open until the kernel is ready
         self._socket, theirs = socketpair()
@@ -165,9 +165,9 @@ def _start(
 ) -> "Forked | ProcessFamily":
     """A fork of a warm process, or else a new one."""
     packages = kernel_packages()
-    walled = works()
+    walled = has_bubblewrap()
     variables = {
-        **environment(),
+        **sandbox_environment(),
         **devices.environment(),
         "NBGRADER_EXECUTION": "autograde",  # where a fault of ours is not to go unseen
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
@@ -180,7 +180,7 @@ def _start(
     else:
         variables |= {name: os.environ[name] for name in OWN if name in os.environ}
         sandbox.log.warning(UNPROTECTED)
-    if walled and not filters():
+    if walled and not has_call_filter():
         sandbox.log.warning(UNFILTERED)
     server = sandbox.warm([*COMMAND, "forks"], variables, packages, "kernels")
     if server is not None:

@@ -16,7 +16,7 @@ from autograder import devices, evidence
 from autograder.evidence import Call, NotCaptured, Plan
 from autograder.instructor.kernels.kernel_package import kernel_packages
 from autograder.instructor.kernels.limit_watch import PATIENCE, ProcessFamily, Watch
-from autograder.instructor.walls import PACKAGES, Sandbox, environment, works
+from autograder.instructor.walls import PACKAGES, Sandbox, has_bubblewrap, sandbox_environment
 
 MAX_REPLY_BYTES: Final = 1 << 26
 """How much evidence of processes is read; that of an exercise has less than a thousandth."""
@@ -76,9 +76,9 @@ def _replies(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list[A
     """
     packages = kernel_packages()
     variables = {
-        **environment(),
+        **sandbox_environment(),
         **devices.environment(),
-        "PYTHONPATH": PACKAGES if works() else str(packages),
+        "PYTHONPATH": PACKAGES if has_bubblewrap() else str(packages),
     }
     command = [sys.executable, "-P", "-s", "-m", "autograder.evidence"]
     process = ProcessFamily(

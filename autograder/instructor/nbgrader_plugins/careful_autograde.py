@@ -15,7 +15,6 @@ from nbgrader.apps import api, autogradeapp
 from nbgrader.converters import Autograde, NbGraderException
 from traitlets import Bool
 
-from autograder.instructor import walls
 from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.course import (
     BusyError,
@@ -33,11 +32,12 @@ from autograder.instructor.pipeline import (
     Records,
     State,
     facts_of,
-    fingerprint,
+    fingerprint_submission,
     grade,
     of_grades,
     submission_in,
 )
+from autograder.instructor.walls import AS_ROOT, NoSandboxError, Sandbox, is_root
 
 
 class CarefulAutograde(Autograde):
@@ -62,8 +62,8 @@ class CarefulAutograde(Autograde):
             NbGraderException: somebody else grades here, or a submission could not be graded.
         """
         keep_printable(self.log)
-        if walls.is_root():
-            self.log.warning(walls.AS_ROOT)
+        if is_root():
+            self.log.warning(AS_ROOT)
         self.course = Course(Path(self.coursedir.root))
         try:
             with self.course.alone(self.coursedir.db_url):
@@ -82,12 +82,12 @@ class CarefulAutograde(Autograde):
         """
         found = list(self._found())
         try:
-            walls.Sandbox(config=self.config).check()
+            Sandbox(config=self.config).check()
             Times(self.course, self.believe_timestamps)  # to see that they can be understood
             for assignment in sorted({assignment for _, assignment, _ in found}):
                 self.log.info("Calibrating %s, unless that was done before", assignment)
                 calibrate(self.coursedir, self.config, assignment)
-        except (CalibrationError, ClassError, walls.NoSandboxError) as error:
+        except (CalibrationError, ClassError, NoSandboxError) as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
         self.known: dict[str, tuple[Facts, Basis]] = {}
@@ -129,7 +129,7 @@ class CarefulAutograde(Autograde):
         if why:
             raise NbGraderException(why)
         facts, basis = self._known(assignment)
-        basis = replace(basis, submission=fingerprint.of_submission(folder))
+        basis = replace(basis, submission=fingerprint_submission(folder))
         graded = self.course.autograded / student / assignment
         stands = (
             record is not None
@@ -186,6 +186,6 @@ class CarefulAutograde(Autograde):
                 ) from None
 
 
-def install() -> None:
+def install_autograde() -> None:
     """Have nbgrader grade carefully."""
     autogradeapp.Autograde = api.Autograde = CarefulAutograde

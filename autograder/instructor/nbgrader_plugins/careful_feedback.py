@@ -132,6 +132,6 @@ def _in_utc(time: datetime | None) -> datetime | None:
     return time and time.replace(tzinfo=UTC)
 
 
-def install() -> None:
+def install_feedback() -> None:
     """Have nbgrader make feedback pages so."""
     generatefeedbackapp.GenerateFeedback = api.GenerateFeedback = CarefulFeedback

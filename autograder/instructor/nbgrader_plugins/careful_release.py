@@ -87,7 +87,7 @@ class CarefulGenerateAssignment(GenerateAssignment):
         return str(_beside(self._released(assignment_id, student_id)))
 
 
-def install() -> None:
+def install_release() -> None:
     """Have nbgrader release carefully."""
     generateassignmentapp.GenerateAssignment = api.GenerateAssignment = CarefulGenerateAssignment
 

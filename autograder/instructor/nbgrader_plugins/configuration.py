@@ -27,23 +27,20 @@ from nbgrader.preprocessors import (
 )
 
 from autograder.instructor.gradebook import VARIABLE, take_address
-from autograder.instructor.nbgrader_plugins import (
-    careful_autograde,
-    careful_feedback,
-    careful_release,
-    formgrader_pages,
-    gradebook_version,
-    lateness,
-    stopped_autograde,
-    timestamps,
-)
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
+from autograder.instructor.nbgrader_plugins.careful_autograde import install_autograde
 from autograder.instructor.nbgrader_plugins.careful_exchange import CarefulReleaseFeedback
+from autograder.instructor.nbgrader_plugins.careful_feedback import install_feedback
+from autograder.instructor.nbgrader_plugins.careful_release import install_release
+from autograder.instructor.nbgrader_plugins.formgrader_pages import install_page_policies
+from autograder.instructor.nbgrader_plugins.gradebook_version import install_gradebook_version
 from autograder.instructor.nbgrader_plugins.judge_evidence import JudgeEvidence
-from autograder.instructor.nbgrader_plugins.lateness import LatePenalty
+from autograder.instructor.nbgrader_plugins.lateness import LatePenalty, install_submission_times
 from autograder.instructor.nbgrader_plugins.publish import Publish
 from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
 from autograder.instructor.nbgrader_plugins.saved_cells import GatherCells
+from autograder.instructor.nbgrader_plugins.stopped_autograde import install_stopping
+from autograder.instructor.nbgrader_plugins.timestamps import install_timestamps
 from autograder.instructor.pages import FILTERS
 
 
@@ -59,14 +56,14 @@ def configure(c: Any, root: Path) -> None:
     scripts, path = sysconfig.get_path("scripts"), os.environ.get("PATH", "")
     if scripts not in path.split(os.pathsep):  # a longer one each time would be another sandbox
         os.environ["PATH"] = os.pathsep.join([scripts, path])
-    careful_autograde.install()
-    careful_release.install()
-    careful_feedback.install()
-    gradebook_version.install()
-    timestamps.install()
-    lateness.install()
-    formgrader_pages.install()
-    stopped_autograde.install()
+    install_autograde()
+    install_release()
+    install_feedback()
+    install_gradebook_version()
+    install_timestamps()
+    install_submission_times()
+    install_page_policies()
+    install_stopping()
     with contextlib.suppress(OSError):  # who may not write here only reads
         (root / "grading").mkdir(exist_ok=True)  # for the gradebook: nbgrader expects it there
     c.CourseDirectory.root = str(root)

@@ -12,7 +12,7 @@ from autograder.instructor.pages import FILES, of_formgrader
 HEADER: Final = "Content-Security-Policy"
 
 
-def install() -> None:
+def install_page_policies() -> None:
     """Have Formgrader's handlers name their policies, where there are such handlers."""
     handlers: Any = sys.modules.get("nbgrader.server_extensions.formgrader.handlers")
     if handlers is None:  # to import them takes as long as to import a server

@@ -126,7 +126,7 @@ def _times(root: Path, believed: bool, _: object) -> Times:
     return Times(Course(root), believed)
 
 
-def install() -> None:
+def install_submission_times() -> None:
     """Have Formgrader compare the times that the gradebook has."""
     api.NbGraderAPI.get_submitted_timestamp = _submitted
 

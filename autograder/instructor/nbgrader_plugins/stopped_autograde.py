@@ -61,7 +61,7 @@ def _stopping(start: Any) -> Any:
     return started
 
 
-def install() -> None:
+def install_stopping() -> None:
     """Have nbgrader stop so."""
     api.capture_log = capture_log
     app = autogradeapp.AutogradeApp

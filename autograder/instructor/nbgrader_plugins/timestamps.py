@@ -33,6 +33,6 @@ def _existing(_: Any, dest_path: str) -> datetime | None:
     return written_time(Path(dest_path))
 
 
-def install() -> None:
+def install_timestamps() -> None:
     """Have nbgrader read times so."""
     CourseDirectory.get_existing_timestamp = _existing

@@ -5,10 +5,13 @@ record, with scores, verdicts and evidence, and the graded notebooks; or why the
 it stands what a grade rests on, and where records are kept.
 """
 
-from autograder.instructor.pipeline import fingerprint
 from autograder.instructor.pipeline.basis import JUDGED, Basis, of_grades
 from autograder.instructor.pipeline.compiled_before import compiled_before, keep_compiled
 from autograder.instructor.pipeline.facts import Facts, facts_of
+from autograder.instructor.pipeline.fingerprint import (
+    fingerprint_assignment,
+    fingerprint_submission,
+)
 from autograder.instructor.pipeline.grading import (
     OtherPackageError,
     Outcome,
@@ -53,7 +56,8 @@ __all__ = [
     "encoded_verdicts",
     "facts_of",
     "failed",
-    "fingerprint",
+    "fingerprint_assignment",
+    "fingerprint_submission",
     "grade",
     "graded_notebook",
     "is_told",

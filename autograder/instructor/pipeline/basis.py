@@ -13,7 +13,7 @@ from nbgrader.utils import find_all_files
 
 import autograder
 from autograder.exercises import BY_GRADE_ID, Exercise, folders_of_courses
-from autograder.instructor.pipeline.fingerprint import of_files
+from autograder.instructor.pipeline.fingerprint import fingerprint_files
 
 JUDGED: Final = frozenset({"exercises", "judge", "points"})
 """What evidence can be judged again by; where anything else has changed, it has to be made anew."""
@@ -80,12 +80,12 @@ def of_grades(coursedir: Any, assignment: str) -> Basis:
     plans = [exercise.plan(0) for exercise in exercises]
     return Basis(
         submission="",
-        cells=_digest([cells, of_files(beside, Path(source))]),
+        cells=_digest([cells, fingerprint_files(beside, Path(source))]),
         plans=_digest([msgspec.json.encode(plan).decode() for plan in plans]),
         package=_package(),
         jax=_jax(),
         exercises=_exercises(exercises),
-        judge=of_files((_folder() / "judge").rglob("*.py"), _folder()),
+        judge=fingerprint_files((_folder() / "judge").rglob("*.py"), _folder()),
         points=points,
         form=2,
     )
@@ -108,7 +108,7 @@ def _folder() -> Path:
 def _package() -> str:
     folder = _folder()
     apart = {folder / name for name in APART}
-    return of_files((p for p in folder.rglob("*.py") if not apart & {*p.parents}), folder)
+    return fingerprint_files((p for p in folder.rglob("*.py") if not apart & {*p.parents}), folder)
 
 
 def _jax() -> str:
@@ -123,8 +123,8 @@ def _exercises(exercises: Iterable[Exercise]) -> str:
     files = (
         p for p in folder.rglob("*.py") if p.parent.name != "notebooks" or p.stem.startswith(own)
     )
-    others = [of_files(course.rglob("*.py"), course) for course in folders_of_courses()]
-    return _digest([of_files(files, folder), *others])
+    others = [fingerprint_files(course.rglob("*.py"), course) for course in folders_of_courses()]
+    return _digest([fingerprint_files(files, folder), *others])
 
 
 def _digest(data: Any) -> str:

@@ -16,13 +16,13 @@ from traitlets.config import Config
 
 import autograder
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor import walls
+from autograder.instructor.walls import has_bubblewrap, has_call_filter
 
 LIMITS: Final = ("Sandbox", "Execute", "CaptureEvidence", "JudgeEvidence")
 """What may be configured otherwise on a command line, and change what a submission gets."""
 
 
-def of_files(paths: Iterable[Path], folder: Path) -> str:
+def fingerprint_files(paths: Iterable[Path], folder: Path) -> str:
     """The names and contents of files in a folder; times of files are not to be trusted."""
     digest = hashlib.sha256()
     for path in sorted(paths):
@@ -33,16 +33,16 @@ def of_files(paths: Iterable[Path], folder: Path) -> str:
     return digest.hexdigest()
 
 
-def of_submission(folder: Path) -> str:
+def fingerprint_submission(folder: Path) -> str:
     """All that somebody handed in.
 
     Raises:
         OSError: some of it may not be read.
     """
-    return of_files((path for path in folder.rglob("*") if path.is_file()), folder)
+    return fingerprint_files((path for path in folder.rglob("*") if path.is_file()), folder)
 
 
-def of_assignment(coursedir: Any, config: Config, assignment: str) -> str:
+def fingerprint_assignment(coursedir: Any, config: Config, assignment: str) -> str:
     """An assignment's own notebooks, the package, the configuration and the environment.
 
     Where the course lies has no part in it; where Python and the package lie has. The points of
@@ -50,7 +50,7 @@ def of_assignment(coursedir: Any, config: Config, assignment: str) -> str:
     """
     return hashlib.sha256(json.dumps([
         *_notebooks(coursedir, assignment),
-        _package(),
+        _package_files(),
         _configuration(coursedir, config),
         _environment(),
     ]).encode()).hexdigest()  # fmt: skip
@@ -61,7 +61,7 @@ def _notebooks(coursedir: Any, assignment: str) -> Iterator[str]:
     for directory in (coursedir.source_directory, coursedir.release_directory):
         folder = Path(coursedir.format_path(directory, ".", assignment))
         files = [Path(file) for file in find_all_files(str(folder), coursedir.ignore)]
-        yield of_files((file for file in files if file.suffix != ".ipynb"), folder)
+        yield fingerprint_files((file for file in files if file.suffix != ".ipynb"), folder)
         for file in sorted(file for file in files if file.suffix == ".ipynb"):
             name = str(file.relative_to(folder)).encode(errors="surrogateescape")
             yield hashlib.sha256(name + b"\0" + _without_points(file)).hexdigest()
@@ -82,9 +82,9 @@ def _without_points(file: Path) -> bytes:
         return whole
 
 
-def _package() -> list[str]:
+def _package_files() -> list[str]:
     folder = Path(autograder.__file__).parent
-    return [str(folder), of_files(folder.rglob("*.py"), folder)]
+    return [str(folder), fingerprint_files(folder.rglob("*.py"), folder)]
 
 
 def _configuration(coursedir: Any, config: Config) -> list[str]:
@@ -103,8 +103,8 @@ def _environment() -> list[Any]:
         platform.platform(),
         _processor(),
         os.cpu_count(),
-        walls.works(),
-        walls.filters(),
+        has_bubblewrap(),
+        has_call_filter(),
     ]
 
 

@@ -24,12 +24,12 @@ from nbformat.v4 import new_markdown_cell
 from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
 from traitlets.config import Config, LoggingConfigurable
 
-from autograder.instructor import walls
 from autograder.instructor.course import NAMESPACE, UnreadableError, read_apart
 from autograder.instructor.pipeline.facts import Facts
 from autograder.instructor.pipeline.record import GradedNotebook, Record, State, encoded_verdicts
 from autograder.instructor.pipeline.submission import Submission
 from autograder.instructor.pipeline.versions import versions
+from autograder.instructor.walls import NO_SANDBOX, NoSandboxError, has_bubblewrap
 
 LOG: Final = logging.getLogger("shardlings.worker")
 """What nbgrader says where nobody listens: a worker's words go nowhere else."""
@@ -89,14 +89,14 @@ def grade(
                 "This worker has another version of the package or of JAX. Install the one that "
                 "grades there, too."
             )
-        if sandboxed and not walls.works():
-            raise walls.NoSandboxError(walls.NO_SANDBOX)
+        if sandboxed and not has_bubblewrap():
+            raise NoSandboxError(NO_SANDBOX)
         is_final = True
         return _graded(submission, facts, parent)
     except UnreadableError as error:
         return Outcome(Record(State.BROKEN, str(error)))
     except Exception as error:
-        return failed(error, is_final and not isinstance(error, walls.NoSandboxError))
+        return failed(error, is_final and not isinstance(error, NoSandboxError))
 
 
 def failed(error: BaseException, is_final: bool = False) -> Outcome:

@@ -5,7 +5,8 @@ import platform
 from pathlib import Path
 
 import autograder
-from autograder.instructor.pipeline import basis, fingerprint
+from autograder.instructor.pipeline.basis import _jax
+from autograder.instructor.pipeline.fingerprint import fingerprint_files
 
 
 @functools.cache  # what runs is what was there when it was imported
@@ -13,4 +14,4 @@ def versions() -> tuple[str, ...]:
     """The package, in a few letters, JAX's version and Python's."""
     folder = Path(autograder.__file__).parent
     python = ".".join(platform.python_version_tuple()[:2])
-    return fingerprint.of_files(folder.rglob("*.py"), folder), basis._jax(), python
+    return fingerprint_files(folder.rglob("*.py"), folder), _jax(), python

@@ -9,14 +9,19 @@ from autograder.instructor.walls.bubblewrap import (
     NO_SANDBOX,
     UNFILTERED,
     UNPROTECTED,
-    filters,
-    works,
+    has_bubblewrap,
+    has_call_filter,
 )
 from autograder.instructor.walls.compiled import seal
 from autograder.instructor.walls.judge_process import SECONDS, Case, encode
 from autograder.instructor.walls.judging_apart import JudgeFailedError, judge_apart
 from autograder.instructor.walls.other_copies import ExposedError
-from autograder.instructor.walls.sandbox import PACKAGES, NoSandboxError, Sandbox, environment
+from autograder.instructor.walls.sandbox import (
+    PACKAGES,
+    NoSandboxError,
+    Sandbox,
+    sandbox_environment,
+)
 from autograder.instructor.walls.warm_process import SERVERS, START_SECONDS, Forked
 
 __all__ = [
@@ -35,10 +40,10 @@ __all__ = [
     "NoSandboxError",
     "Sandbox",
     "encode",
-    "environment",
-    "filters",
+    "has_bubblewrap",
+    "has_call_filter",
     "is_root",
     "judge_apart",
+    "sandbox_environment",
     "seal",
-    "works",
 ]

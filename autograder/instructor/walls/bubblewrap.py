@@ -52,7 +52,7 @@ FILTERED: Final = ("--seccomp", str(entrance.FILTER))
 
 
 @functools.cache
-def works() -> bool:
+def has_bubblewrap() -> bool:
     """Whether there is a bubblewrap here that may make a sandbox in which this Python starts."""
     if shutil.which("bwrap") is None:
         return False
@@ -60,10 +60,10 @@ def works() -> bool:
 
 
 @functools.cache
-def filters() -> bool:
+def has_call_filter() -> bool:
     """Whether system calls are filtered within walls: there is a library, and bubblewrap can."""
     file = call_filter.filter_file()
-    return bool(file) and works() and _starts([*_through(file), *BARE, *FILTERED])
+    return bool(file) and has_bubblewrap() and _starts([*_through(file), *BARE, *FILTERED])
 
 
 def bubblewrap(filtered: bool = True) -> list[str]:
@@ -72,7 +72,7 @@ def bubblewrap(filtered: bool = True) -> list[str]:
     Args:
         filtered: whether to filter system calls, if that can be done.
     """
-    file = call_filter.filter_file() if filtered and filters() else ""
+    file = call_filter.filter_file() if filtered and has_call_filter() else ""
     return [*_through(file), "bwrap", *(FILTERED if file else ())]
 
 

@@ -28,7 +28,7 @@ from autograder.instructor.walls.judge_process import (
     Reply,
     encode,
 )
-from autograder.instructor.walls.sandbox import Sandbox, environment
+from autograder.instructor.walls.sandbox import Sandbox, sandbox_environment
 from autograder.instructor.walls.warm_process import SERVERS, Finished
 from autograder.judge import Verdict, no_evidence
 
@@ -177,7 +177,7 @@ def _variables() -> dict[str, str]:
     XLA ends a process that sets a flag which it does not know. So the flags are set for versions of
     JAX that were tested, and no others; there, a collective that hangs takes a minute.
     """
-    variables = {**environment(), **devices.environment()}
+    variables = {**sandbox_environment(), **devices.environment()}
     if not remark_on_version():
         flags = (
             f"--xla_cpu_collective_call_{name}_timeout_seconds={seconds}"

@@ -20,10 +20,10 @@ from autograder.instructor.walls.bubblewrap import (
     NO_SANDBOX,
     SCRATCH_FOLDERS,
     bubblewrap,
-    filters,
+    has_bubblewrap,
+    has_call_filter,
     prefixes,
     walls,
-    works,
 )
 from autograder.instructor.walls.call_filter import filter_bytes
 from autograder.instructor.walls.compiled import Reader, bound, variables_for
@@ -79,7 +79,7 @@ class Sandbox(LoggingConfigurable):
         Raises:
             NoSandboxError: there is none.
         """
-        if self.required and not works():
+        if self.required and not has_bubblewrap():
             raise NoSandboxError(NO_SANDBOX)
 
     def command(
@@ -105,7 +105,7 @@ class Sandbox(LoggingConfigurable):
             ExposedError: another copy can be seen, and cannot be hidden.
         """
         self.check()
-        if not works():
+        if not has_bubblewrap():
             return self._limited(command)
         seen = _packages() if packages is None else _packages_in(packages)
         variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
@@ -133,7 +133,7 @@ class Sandbox(LoggingConfigurable):
             packages: as for `command`; the folder has to stay as long as the process does.
             reader: whose part of what was compiled before it may use, if any.
         """
-        if not (works() and filters()):
+        if not (has_bubblewrap() and has_call_filter()):
             return None
         # a child has its own empty /tmp, which would hide a Python that is installed below it
         if any(str(prefix).startswith(f"{f}/") for prefix in prefixes() for f in SCRATCH_FOLDERS):
@@ -187,7 +187,7 @@ def _packages_in(folder: Path) -> list[str]:
     return ["--ro-bind", str(folder), PACKAGES, *hiding(prefixes())]
 
 
-def environment() -> dict[str, str]:
+def sandbox_environment() -> dict[str, str]:
     """The variables that what runs in a sandbox needs of one's own."""
     kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
     return {name: os.environ[name] for name in kept if name in os.environ}

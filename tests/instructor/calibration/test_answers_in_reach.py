@@ -6,11 +6,10 @@ import pytest
 from traitlets.config import Config
 
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor import walls
 from autograder.instructor.calibration import CalibrationError, calibrate, calibration
 from autograder.instructor.calibration.answers_in_reach import _words, answers_in_reach
 from autograder.instructor.course import Course
-from autograder.instructor.walls import bubblewrap, other_copies, sandbox
+from autograder.instructor.walls import bubblewrap, has_bubblewrap, other_copies, sandbox
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT
 
@@ -34,7 +33,7 @@ def folder(tmp_path, monkeypatch):
     other_copies._copies.cache_clear()
 
 
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_copies_of_other_names_are_found(folder):
     (folder / "a/b/c/d/e/f/g").mkdir(parents=True)
     (folder / "share").mkdir()

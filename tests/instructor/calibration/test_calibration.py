@@ -12,14 +12,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from rich.console import Console
 
 import autograder
-from autograder.instructor import walls
 from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.calibration.trial_grading import Trial, TrialError
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
-from autograder.instructor.pipeline import fingerprint, time_limit
-from autograder.instructor.walls import sandbox
+from autograder.instructor.pipeline import basis, time_limit
+from autograder.instructor.walls import has_bubblewrap, sandbox
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
@@ -27,7 +26,7 @@ from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
 NO_PACKAGE = """
-from autograder.instructor.pipeline import fingerprint, time_limit
+from autograder.instructor.pipeline import basis, time_limit
 from autograder.instructor.walls import sandbox
 sandbox._packages_in = lambda folder: []
 """
@@ -146,7 +145,7 @@ def no_kernels(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.__name__)
 def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
-    if cause is has_no_package_in_its_kernels and not walls.works():
+    if cause is has_no_package_in_its_kernels and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
     monkeypatch.setattr(
         sandbox, "_packages_in", sandbox._packages_in
@@ -241,12 +240,12 @@ def another_package(room, monkeypatch):
 
 
 def another_library(_, monkeypatch):
-    known = fingerprint._installed()[1:]
-    monkeypatch.setattr(fingerprint, "_installed", lambda: known)
+    known = basis._installed()[1:]
+    monkeypatch.setattr(basis, "_installed", lambda: known)
 
 
 def no_walls(_, monkeypatch):
-    pretend_walls(monkeypatch, not walls.works())
+    pretend_walls(monkeypatch, not has_bubblewrap())
 
 
 STATES = [

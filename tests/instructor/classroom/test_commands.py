@@ -9,16 +9,15 @@ import psutil
 import pytest
 
 import autograder
-from autograder.instructor import walls
-from autograder.instructor.walls import judge_apart, sandbox
+from autograder.instructor.walls import has_bubblewrap, judge_apart, sandbox, sandbox_environment
 from autograder.instructor.walls.judging_apart import CONTROL
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
 
 STARTS_AND_DIES = """
 import os, signal, subprocess, sys, time
-from autograder.instructor.walls import Sandbox, environment
-subprocess.Popen(Sandbox().command(["sleep", sys.argv[1]], environment()))
+from autograder.instructor.walls import Sandbox, sandbox_environment
+subprocess.Popen(Sandbox().command(["sleep", sys.argv[1]], sandbox_environment()))
 time.sleep(float(sys.argv[2]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -44,7 +43,7 @@ def test_without_walls_it_says_so_or_refuses(monkeypatch):
         sandbox.Sandbox(required=True).command(["true"], {})
 
 
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_within_the_walls_is_the_package_at_work_wherever_another_is_installed(
     tmp_path, monkeypatch
 ):
@@ -54,7 +53,7 @@ def test_within_the_walls_is_the_package_at_work_wherever_another_is_installed(
     file.write_text(f"{file.read_text()}\nWHICH = 'the other one'\n")
     monkeypatch.setattr(autograder, "__file__", str(file))
     look = f"import autograder, os; print(autograder.WHICH, os.path.exists({str(tmp_path)!r}))"
-    command = sandbox.Sandbox().command([sys.executable, "-c", look], walls.environment())
+    command = sandbox.Sandbox().command([sys.executable, "-c", look], sandbox_environment())
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "the other one False\n", done.stderr
     assert [verdict.exercise for verdict in judge_apart([CONTROL])] == ["1.1"]

@@ -5,15 +5,15 @@ import io
 import pytest
 from rich.console import Console
 
-from autograder.instructor import walls
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
+from autograder.instructor.walls import has_bubblewrap
 from tests.instructor.course import test_broken_files as files
 from tests.instructor.room import LAST, RIGHT, Classroom
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-    pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here"),
+    pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here"),
 ]
 ATTACKS = (
     "os.kill(os.getpid(), 9)",

@@ -99,7 +99,7 @@ def test_not_all_of_many_wrong_lines_are_said(course):
 
 
 def test_it_is_entered_into_nbgraders_table_and_nobody_is_removed(course):
-    gradebook_version.install()
+    gradebook_version.install_gradebook_version()
     write(course, PLAIN)
     with Gradebook(f"sqlite:///{course.grading / 'gradebook.db'}") as gradebook:
         gradebook.add_student("cy", first_name="Cy")

@@ -49,7 +49,7 @@ def class_of(size):
 def shown(rows, width):
     """The lines that a terminal of some width shows."""
     said = io.StringIO()
-    table.show(Console(file=said, width=width), "06_shard_map_matmul", rows)
+    table.show_table(Console(file=said, width=width), "06_shard_map_matmul", rows)
     return said.getvalue().splitlines()
 
 
@@ -168,7 +168,7 @@ def test_averages_stand_below_and_are_of_what_is_graded():
 def test_the_table_can_be_sorted_by_totals_and_what_has_none_comes_last():
     said = io.StringIO()
     rows = [Row("a", "06", State.BROKEN), *totals(0.5, 1, 0.25)]
-    table.show(Console(file=said, width=80), "06", rows, best_first=True)
+    table.show_table(Console(file=said, width=80), "06", rows, best_first=True)
     names = [line.split()[0] for line in said.getvalue().splitlines()[4:]]
     assert names == ["s01", "s00", "s02", "a"]
 
@@ -197,7 +197,7 @@ def test_a_long_table_has_its_headings_below_too():
 
 def test_the_csvs_are_exact_and_whole(tmp_path):
     rows = [graded("a, b", [0.3333, 0.6667, 0.1]), Row("c", "06", State.BROKEN)]
-    csvs.write(tmp_path, rows)
+    csvs.write_csvs(tmp_path, rows)
     with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:] == [
             ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", ""],
@@ -211,7 +211,7 @@ def test_the_csvs_are_exact_and_whole(tmp_path):
 
 
 def test_a_spreadsheet_knows_that_a_csv_is_unicode(tmp_path):
-    csvs.write(tmp_path, [graded("zoë", [1])])
+    csvs.write_csvs(tmp_path, [graded("zoë", [1])])
     files = [*tmp_path.glob("*.csv")]
     assert len(files) == 3
     assert all(file.read_bytes().startswith(codecs.BOM_UTF8) for file in files)
@@ -225,7 +225,7 @@ def test_what_was_due_and_never_came_counts_in_a_students_points(tmp_path):
         Row("amy", "08", State.AWAITED, points=5.0, due=due),
         Row("bob", "07", State.MISSING, points=3.0),
     ]
-    csvs.write(tmp_path, rows)
+    csvs.write_csvs(tmp_path, rows)
     with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:
         totals = {row["student"]: (row["score"], row["points"]) for row in csv.DictReader(file)}
     assert totals == {"amy": ("1.5", "5.0"), "bob": ("", "")}
@@ -234,7 +234,7 @@ def test_what_was_due_and_never_came_counts_in_a_students_points(tmp_path):
 def test_a_row_for_a_student_has_the_roster_and_blanks_where_there_is_no_grade(tmp_path):
     rows = [graded("zoe", [0.5, 1]), Row("bob", "06", State.BROKEN), graded("amy", [1, 0.25])]
     people = [Person("zoe", "Zoe Zed", "zoe@example.edu", "B"), Person("nora", "Nora")]
-    csvs.write(tmp_path, rows, people)
+    csvs.write_csvs(tmp_path, rows, people)
     with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)] == [
             ["student", "name", "email", "section", "score", "points", "06", "06 6.1", "06 6.2"],
@@ -248,7 +248,7 @@ def test_a_row_for_a_student_has_the_roster_and_blanks_where_there_is_no_grade(t
 def test_no_cell_of_a_csv_is_a_formula_or_moves_the_cursor(tmp_path):
     names = ['=HYPERLINK("x")', "+1", "-1", "@a", "\tb", "\r=c", " =d", "e\x1b[2J", "f-1"]
     names += ["ada;=1+2;x", 'ada; "@b"', "\uff1d1+1", " \uff0b1", "\uff0d1;\uff20a", "a;b-1"]
-    csvs.write(tmp_path, [graded(name, [-1, 0.5]) for name in names])
+    csvs.write_csvs(tmp_path, [graded(name, [-1, 0.5]) for name in names])
     with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         rows = [*csv.reader(file)][1:]
     assert [row[0] for row in rows] == [

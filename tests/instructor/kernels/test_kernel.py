@@ -10,12 +10,11 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.instructor import walls
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.kernels import Kernel
 from autograder.instructor.kernels.limit_watch import family_of
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.walls import Sandbox
+from autograder.instructor.walls import Sandbox, has_bubblewrap, has_call_filter
 from tests.helpers import pretend_walls
 
 WAYS = ("warm", "cold", "without walls")
@@ -24,9 +23,9 @@ WAYS = ("warm", "cold", "without walls")
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     """How kernels are started: all three ways show the same."""
-    if request.param != "without walls" and not walls.works():
+    if request.param != "without walls" and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
-    if request.param == "warm" and not walls.filters():
+    if request.param == "warm" and not has_call_filter():
         pytest.skip("there are no warm processes here")
     if request.param == "cold":
         monkeypatch.setattr(Sandbox, "warm", lambda *_, **__: None)
@@ -140,7 +139,7 @@ def test_cells_without_end_are_interrupted_and_the_next_is_run(tmp_path, way):
     assert found[0][0].ename == "KeyboardInterrupt"
 
 
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 @pytest.mark.parametrize("code", INTERRUPTED)
 def test_whatever_a_cell_waits_for_it_is_interrupted(tmp_path, code):
     began = time.monotonic()
@@ -184,7 +183,7 @@ def test_evidence_by_another_name_is_not_changed_later(tmp_path):
     assert [text(outputs) for outputs in found] == ["'b'", ""]
 
 
-needs_warm = pytest.mark.skipif(not walls.filters(), reason="there are no warm processes here")
+needs_warm = pytest.mark.skipif(not has_call_filter(), reason="there are no warm processes here")
 
 
 @needs_warm

@@ -11,10 +11,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder.exercises import NOTEBOOKS, PlacedLike, find
-from autograder.instructor import walls
 from autograder.instructor.kernels import furnish
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.walls import other_copies, sandbox
+from autograder.instructor.walls import has_bubblewrap, other_copies, sandbox, sandbox_environment
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
 
@@ -88,7 +87,7 @@ def said(outputs):
     return outputs[0].text
 
 
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_nothing_that_is_right_is_to_be_found(tmp_path):
     code = f"NEEDLES, LARGEST = {sorted(set(needles()))!r}, {LARGEST}\n{LOOK}"
     found = json.loads(said(run(tmp_path, code)[0]))
@@ -111,7 +110,7 @@ def test_the_needles_are_what_the_exercises_hold():
 def test_what_shows_an_exercise_does_nothing_and_what_shows_an_array_does(
     tmp_path, monkeypatch, walled
 ):
-    if walled and not walls.works():
+    if walled and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
     pretend_walls(monkeypatch, walled)
     shown, silent, unknown, graded = run(
@@ -144,7 +143,7 @@ def test_a_kernel_finds_a_part_of_the_package(tmp_path):
     assert not {"exercises", "judge", "instructor", "__pycache__"} & names
 
 
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path, monkeypatch):
     """Here it is rich that is taken for one: a package that is really installed."""
     rich = Path(sysconfig.get_path("purelib"), "rich")
@@ -155,8 +154,8 @@ def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path,
     found = [
         subprocess.run(command, capture_output=True, text=True, check=False).stdout
         for command in (
-            sandbox.Sandbox().command(look, walls.environment()),
-            sandbox.Sandbox().command(look, walls.environment(), packages=tmp_path),
+            sandbox.Sandbox().command(look, sandbox_environment()),
+            sandbox.Sandbox().command(look, sandbox_environment(), packages=tmp_path),
         )
     ]
     assert found == ["/shardlings/rich/__init__.py\n", "None\n"]

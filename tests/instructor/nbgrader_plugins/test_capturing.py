@@ -7,12 +7,12 @@ import nbformat
 import pytest
 from traitlets.config import Config
 
-from autograder.instructor import walls
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.kernels import Allowance, kernel, limit_watch
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError
 from autograder.instructor.nbgrader_plugins.capture_evidence import Died
 from autograder.instructor.pipeline.grading import told_above
+from autograder.instructor.walls import has_bubblewrap
 from tests.helpers import SPINS, crowd
 
 
@@ -128,7 +128,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("code", ENDS)
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_a_cell_that_ends_the_conversation_is_told_why(tmp_path, code):
     timeout, why = ENDS[code]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
@@ -156,7 +156,7 @@ GIVEN_UP = {
 
 
 @pytest.mark.parametrize("name", GIVEN_UP)
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
     code, why = GIVEN_UP[name]
     cells = [nbformat.v4.new_code_cell(c) for c in [code, *["time.sleep(1000)"] * 20]]
@@ -171,7 +171,7 @@ def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
     assert time.monotonic() - began < 45
 
 
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_cells_are_counted_as_whoever_wrote_them_counts(tmp_path):
     """A cell that says what was not taken stands above theirs, and is none of theirs."""
     path = tmp_path / "a.ipynb"

@@ -21,7 +21,7 @@ def test_it_is_what_alembic_itself_says(tmp_path):
 
 def test_a_new_gradebook_has_it_and_no_process_is_started(tmp_path, monkeypatch):
     monkeypatch.setattr("subprocess.Popen", None)
-    gradebook_version.install()
+    gradebook_version.install_gradebook_version()
     with nbgrader.api.Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as gradebook:
         written = gradebook.db.execute(nbgrader.api.text("SELECT * FROM alembic_version"))
         assert written.all() == [(gradebook_version.newest_version(),)]

@@ -7,17 +7,17 @@ import pytest
 
 from autograder.exercises import EXERCISES, NOTEBOOKS
 from autograder.exercises import notebooks as modules
-from autograder.instructor.pipeline import Basis, basis, fingerprint
+from autograder.instructor.pipeline import Basis, basis, fingerprint_submission
 
 
 def test_exercises_rest_on_all_modules_of_their_notebooks(monkeypatch):
     looked_at: list[str] = []
 
-    def of_files(files, folder):
+    def fingerprint_files(files, folder):
         looked_at.extend(path.stem for path in files)
         return ""
 
-    monkeypatch.setattr(basis, "of_files", of_files)
+    monkeypatch.setattr(basis, "fingerprint_files", fingerprint_files)
     every = {path.stem for path in Path(modules.__file__).parent.glob("nb*.py")}
     of_one = [(each, exercises) for each, exercises in NOTEBOOKS.items() if exercises]
     mixed = ("nb01", "nb06"), (EXERCISES["1.1"], EXERCISES["6.2"])  # of an instructor's own
@@ -37,7 +37,7 @@ def test_no_content_looks_like_another_file(tmp_path):
     (one / "c").write_bytes(b"3")
     (two / "a").write_bytes(b"1")
     (two / "b").write_bytes(b"2c\x003")
-    assert fingerprint.of_submission(one) != fingerprint.of_submission(two)
+    assert fingerprint_submission(one) != fingerprint_submission(two)
 
 
 def test_what_was_kept_in_another_form_is_not_compared():

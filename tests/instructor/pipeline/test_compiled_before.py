@@ -12,12 +12,12 @@ from autograder.instructor.authoring import answered
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import compiled_before, keep_compiled
-from autograder.instructor.walls import works
+from autograder.instructor.walls import has_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-    pytest.mark.skipif(not works(), reason="there is no bubblewrap here"),
+    pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here"),
 ]
 
 SECRET = """

@@ -8,9 +8,9 @@ import shutil
 import cloudpickle
 import pytest
 
-from autograder.instructor import walls
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import State, facts_of, grade, submission_in
+from tests.helpers import pretend_walls
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -79,7 +79,7 @@ def test_what_is_ours_is_not_theirs_and_no_score(sent, of_ours, monkeypatch):
     elif of_ours == "version":
         facts = dataclasses.replace(facts, versions=("another",))
     else:
-        monkeypatch.setattr(walls, "works", lambda: False)
+        pretend_walls(monkeypatch, False)
     done = grade(handed_in, facts, sandboxed=True)
     expected = {
         "error": "grading failed. ZeroDivisionError: planted",

@@ -8,11 +8,17 @@ import sys
 
 import pytest
 
-from autograder.instructor import walls
-from autograder.instructor.walls import Sandbox, bubblewrap, call_filter, entrance, environment
+from autograder.instructor.walls import (
+    Sandbox,
+    bubblewrap,
+    call_filter,
+    entrance,
+    has_call_filter,
+    sandbox_environment,
+)
 from autograder.instructor.walls.call_filter import ABSENT, NEW_SANDBOX, NEWER, REFUSED
 
-pytestmark = pytest.mark.skipif(not walls.filters(), reason="there is no filter here")
+pytestmark = pytest.mark.skipif(not has_call_filter(), reason="there is no filter here")
 
 CALL = """
 import ctypes, errno, json, sys
@@ -49,7 +55,7 @@ def tell_tale(monkeypatch):
 
 def within(code, *arguments):
     """What a bare Python prints within walls."""
-    command = Sandbox().command([sys.executable, "-c", code, *arguments], environment())
+    command = Sandbox().command([sys.executable, "-c", code, *arguments], sandbox_environment())
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.stderr, done.stderr
     return done.stdout
@@ -184,10 +190,10 @@ HAS_A_KEY = """
 import json, subprocess
 assert key(KEYCTL, 1, None) > 0  # a session like a login's
 assert key(ADD_KEY, b"user", b"of-the-session", b"secret", 6, -3) > 0
-from autograder.instructor.walls import Sandbox, bubblewrap, call_filter, environment
+from autograder.instructor.walls import Sandbox, bubblewrap, call_filter, sandbox_environment
 if {unfiltered}:
     call_filter.filter_file = lambda: ""
-command = Sandbox().command([sys.executable, "-c", {look!r}], environment())
+command = Sandbox().command([sys.executable, "-c", {look!r}], sandbox_environment())
 print(subprocess.run(command, capture_output=True, text=True).stdout.strip())
 print([b for b in (b"of-the-session", b"left-here") if key(KEYCTL, 10, -3, b"user", b, 0) > 0])
 """
@@ -224,12 +230,12 @@ STATUS = "print(open('/proc/self/status').read())"
 
 
 def test_without_a_library_the_walls_stand_and_without_a_filter(monkeypatch):
-    found = (call_filter._written, bubblewrap.filters)
+    found = (call_filter._written, bubblewrap.has_call_filter)
     monkeypatch.setitem(sys.modules, "pyseccomp", None)  # as where it is not installed
     for each in found:
         each.cache_clear()
     try:
-        assert not walls.filters()
+        assert not has_call_filter()
         assert "Seccomp:\t0" in within(STATUS)
     finally:
         monkeypatch.undo()

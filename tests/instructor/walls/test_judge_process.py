@@ -19,9 +19,9 @@ from autograder.instructor.walls import (
     Case,
     JudgeFailedError,
     Sandbox,
+    has_bubblewrap,
     judge_apart,
     judging_apart,
-    works,
 )
 from tests.conftest import ROOT
 from tests.helpers import capture, crowd
@@ -223,7 +223,7 @@ def deadly(monkeypatch, tmp_path):
     return processes
 
 
-@pytest.mark.skipif(not works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_what_kills_its_judge_is_tried_twice_and_the_others_once(deadly):
     guilty = case("3.1", turned=jnp.sin)
     verdicts = judge_apart([RIGHT, guilty, RIGHT, guilty, RIGHT])

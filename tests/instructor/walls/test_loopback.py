@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from autograder import devices
-from autograder.instructor import walls
+from autograder.instructor.walls import Sandbox, has_bubblewrap, sandbox_environment
 
-pytestmark = pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 
 ATTACK = """
 import socket, sys
@@ -107,7 +107,7 @@ def _own_addresses() -> list[str]:
 
 
 def run(command: list[str]) -> str:
-    variables = {**os.environ, **walls.environment(), **devices.environment(8)}
+    variables = {**os.environ, **sandbox_environment(), **devices.environment(8)}
     done = subprocess.run(
         command, env=variables, capture_output=True, text=True, check=False, timeout=300
     )
@@ -118,8 +118,8 @@ def run(command: list[str]) -> str:
 def test_processes_find_each_other_there_and_reach_nothing_beyond(heard):
     ports, abstract, came = heard
     script = ATTACK.format(ports=ports, abstract=abstract)
-    variables = {**walls.environment(), **devices.environment(8)}
-    said = run(walls.Sandbox().command([sys.executable, "-c", script], variables))
+    variables = {**sandbox_environment(), **devices.environment(8)}
+    said = run(Sandbox().command([sys.executable, "-c", script], variables))
     assert said == "[(8.0, [], []), (8.0, [], [])]\n"
     assert came == []
 

@@ -5,8 +5,14 @@ import sys
 
 import pytest
 
-from autograder.instructor import walls
-from autograder.instructor.walls import ExposedError, Sandbox, bubblewrap, environment, sandbox
+from autograder.instructor.walls import (
+    ExposedError,
+    Sandbox,
+    bubblewrap,
+    has_bubblewrap,
+    sandbox,
+    sandbox_environment,
+)
 from autograder.instructor.walls import other_copies as copies
 
 LOOK = """
@@ -40,7 +46,7 @@ def prefix(tmp_path, monkeypatch):
 def seen(folder, empty):
     """The files in a folder that what runs within walls can read."""
     look = [sys.executable, "-I", "-S", "-c", LOOK, str(folder)]
-    command = Sandbox().command(look, environment(), packages=empty)
+    command = Sandbox().command(look, sandbox_environment(), packages=empty)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.stderr, done.stderr
     return set(done.stdout.split())
@@ -62,7 +68,7 @@ PLACES = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 @pytest.mark.parametrize("place", PLACES)
 def test_another_copy_is_hidden(prefix, tmp_path, place):
     write(prefix, *PLACES[place])
@@ -71,7 +77,7 @@ def test_another_copy_is_hidden(prefix, tmp_path, place):
     assert seen(prefix, empty) == KEPT
 
 
-@pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_all_that_another_course_has_installed_is_hidden(prefix, tmp_path, monkeypatch):
     site = prefix / "lib/python3.11/site-packages"
     write(site, "heat/asked.py", "heat_right/__init__.py", "heat_too.py", "others/__init__.py")

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autograder.instructor import walls
+from autograder.instructor.walls import has_bubblewrap
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
-pytestmark = pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 
 MARK = "pwned-by-a-test"
 SECONDS = 31.41592  # by which a process that outlived its grading is known

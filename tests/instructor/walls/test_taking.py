@@ -10,11 +10,11 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell
 
-from autograder.instructor import walls
 from autograder.instructor.authoring import answered
+from autograder.instructor.walls import SERVERS, has_bubblewrap, has_call_filter
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
-pytestmark = pytest.mark.skipif(not walls.works(), reason="there is no bubblewrap here")
+pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 
 LIMITS = """
 c.Execute.timeout = 15
@@ -192,7 +192,7 @@ def test_what_they_found(room):
     assert room.printed("nests_sandboxes") == "True b''\n"
     assert room.printed("looks_for_the_log") == "[]\n"
     refused, absent = "Operation not permitted", "Function not implemented"
-    if walls.filters():
+    if has_call_filter():
         said = room.printed("calls_the_kernel").splitlines()
         assert said == [refused, absent, refused, refused]
         said = room.printed("makes_memory_that_nobody_holds").splitlines()
@@ -209,7 +209,7 @@ def commands_that_name(folder):
 
 def test_nothing_is_left_to_slow_the_next(room):
     assert not list((room.root / "tmp").glob("*"))
-    walls.SERVERS.close()  # those of this process, which calibrated
+    SERVERS.close()  # those of this process, which calibrated
     until = time.monotonic() + 30
     while (left := commands_that_name(str(room.root))) and time.monotonic() < until:
         time.sleep(0.1)

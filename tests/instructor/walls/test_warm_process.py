@@ -14,14 +14,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autograder.instructor import walls
-from autograder.instructor.walls import Sandbox, environment, sandbox
+from autograder.instructor.walls import (
+    Case,
+    Sandbox,
+    has_call_filter,
+    judge_apart,
+    sandbox,
+    sandbox_environment,
+)
 from autograder.instructor.walls import warm_process as warming
 from autograder.sandboxed import Setting
 
 pytestmark = [
     pytest.mark.instructor,
-    pytest.mark.skipif(not walls.filters(), reason="there is no bubblewrap here, or no filter"),
+    pytest.mark.skipif(not has_call_filter(), reason="there is no bubblewrap here, or no filter"),
 ]
 
 RUNS_CODE = """
@@ -52,7 +58,7 @@ REFUSED = "Operation not permitted"
 @pytest.fixture(scope="module")
 def server():
     """A process in the sandbox that forks for each piece of code that it is given."""
-    variables = {**environment(), "SECRET": "of the environment"}
+    variables = {**sandbox_environment(), "SECRET": "of the environment"}
     made = Sandbox().warm([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
     if made is None:
         pytest.skip("this system has no namespaces within namespaces")
@@ -243,8 +249,8 @@ def test_a_task_whose_time_is_up_ends_with_all_that_it_started(server):
 
 DIES = f"""
 import os, signal, sys, threading, time
-from autograder.instructor.walls import Sandbox, environment
-server = Sandbox().warm([sys.executable, "-P", "-s", "-c", {RUNS_CODE!r}], environment())
+from autograder.instructor.walls import Sandbox, sandbox_environment
+server = Sandbox().warm([sys.executable, "-P", "-s", "-c", {RUNS_CODE!r}], sandbox_environment())
 code = f"import subprocess; subprocess.run(['sleep', '{{sys.argv[1]}}'])"
 threading.Thread(target=server.run, args=([code], b"", 600), daemon=True).start()
 time.sleep(2)
@@ -268,7 +274,7 @@ serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], {}))
 
 @pytest.mark.usefixtures("server")
 def test_where_there_is_no_room_for_a_task_the_others_go_on():
-    server = Sandbox().warm([sys.executable, "-P", "-s", "-c", HAS_NO_ROOM], environment())
+    server = Sandbox().warm([sys.executable, "-P", "-s", "-c", HAS_NO_ROOM], sandbox_environment())
     assert server is not None
     with pytest.raises(OSError, match="has ended"):
         run(server, "pass")
@@ -300,7 +306,7 @@ def test_all_of_it_dies_with_the_grading_process():
 
 @pytest.mark.usefixtures("server")
 def test_a_server_that_is_closed_lets_its_tasks_end():
-    variables = {**environment(), "OTHER": "server"}
+    variables = {**sandbox_environment(), "OTHER": "server"}
     server = Sandbox().warm([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
     assert server is not None
     done = []
@@ -315,15 +321,15 @@ def test_a_server_that_is_closed_lets_its_tasks_end():
 
 @pytest.mark.usefixtures("server")
 def test_where_a_server_was_killed_another_one_judges():
-    case = walls.Case("1.1", {}, 0)
-    (before,) = walls.judge_apart([case])
+    case = Case("1.1", {}, 0)
+    (before,) = judge_apart([case])
     servers = [each for each in warming.SERVERS.kept.values() if each is not None]
     for server in servers:
         for child in psutil.Process(server.process.pid).children(recursive=True):
             with contextlib.suppress(ProcessLookupError):  # it went with another one
                 os.kill(child.pid, signal.SIGKILL)
         server.process.wait(timeout=30)
-    (after,) = walls.judge_apart([case])
+    (after,) = judge_apart([case])
     assert after == before
     assert servers
 
@@ -331,12 +337,12 @@ def test_where_a_server_was_killed_another_one_judges():
 def test_where_python_is_below_a_childs_own_folders_there_is_no_server(monkeypatch):
     """Each child has an empty /tmp, in which it would not find its modules any more."""
     monkeypatch.setattr(sandbox, "prefixes", lambda: [Path("/usr"), Path("/tmp/course/.venv")])
-    assert Sandbox().warm([sys.executable, "-c", "pass"], environment()) is None
+    assert Sandbox().warm([sys.executable, "-c", "pass"], sandbox_environment()) is None
 
 
 def test_without_namespaces_in_namespaces_each_judge_is_a_process_of_its_own(monkeypatch):
     setting = Setting(b"", (), 0)
-    assert warming._Servers().get(["false"], environment(), setting) is None
+    assert warming._Servers().get(["false"], sandbox_environment(), setting) is None
     monkeypatch.setattr(Sandbox, "warm", lambda *_, **__: None)
-    (verdict,) = walls.judge_apart([walls.Case("1.1", {}, 0)])
+    (verdict,) = judge_apart([Case("1.1", {}, 0)])
     assert verdict.diagnoses

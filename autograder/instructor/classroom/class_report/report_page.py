@@ -12,7 +12,6 @@ import jinja2
 from markupsafe import Markup
 
 from autograder.exercises import EXERCISES
-from autograder.instructor.classroom.class_report import class_diagnoses
 from autograder.instructor.classroom.class_report.alike_mistakes import Alike, alike_in_mistakes
 from autograder.instructor.classroom.class_report.class_answers import (
     Answer,
@@ -20,7 +19,12 @@ from autograder.instructor.classroom.class_report.class_answers import (
     two_answers,
 )
 from autograder.instructor.classroom.class_report.class_designs import Designs, designs_of
-from autograder.instructor.classroom.class_report.class_diagnoses import Diagnosis
+from autograder.instructor.classroom.class_report.class_diagnoses import (
+    Diagnosis,
+    diagnoses,
+    exercises_of,
+    unexplained,
+)
 from autograder.instructor.classroom.class_report.class_pictures import histogram, shares
 from autograder.instructor.classroom.class_report.heat_map import Line, lines_of
 from autograder.instructor.classroom.class_report.item_statistics import (
@@ -139,7 +143,7 @@ def _assignment(
     people: Sequence[Person],
     submissions: Sequence[Submission],
 ) -> AssignmentPart:
-    exercises = class_diagnoses.exercises_of(submissions)
+    exercises = exercises_of(submissions)
     every = [*people, *(Person(row.student) for row in rows)]
     names = [text for p in every for text in (p.id, p.name, p.email.partition("@")[0])]
     parts = [_exercise(e, submissions, names) for e in exercises]
@@ -226,8 +230,8 @@ def _summary(totals: Sequence[float], points: float) -> str:
 def _exercise(name: str, submissions: Sequence[Submission], names: Sequence[str]) -> ExercisePart:
     mine = [s for s in submissions if name in s.row.marks]
     states = Counter(s.state(name) for s in mine)
-    found = class_diagnoses.diagnoses(name, mine)
-    unexplained = class_diagnoses.unexplained(name, mine)
+    found = diagnoses(name, mine)
+    without_diagnosis = unexplained(name, mine)
     known = EXERCISES.get(name)
     return ExercisePart(
         printable(name),
@@ -239,8 +243,8 @@ def _exercise(name: str, submissions: Sequence[Submission], names: Sequence[str]
         max(0, len(found) - MOST_DIAGNOSES),
         designs_of(name, mine),
         two_answers(name, mine, found, names),
-        [candidate(name, s) for s in unexplained[:MOST_CANDIDATES]],
-        max(0, len(unexplained) - MOST_CANDIDATES),
+        [candidate(name, s) for s in without_diagnosis[:MOST_CANDIDATES]],
+        max(0, len(without_diagnosis) - MOST_CANDIDATES),
     )
 
 
