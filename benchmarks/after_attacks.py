@@ -17,7 +17,7 @@ import nbformat
 from traitlets.config import Config
 
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.walls import has_bubblewrap
+from autograder.instructor.sandbox import has_bubblewrap
 
 HONEST = """
 import jax

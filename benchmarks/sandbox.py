@@ -18,7 +18,7 @@ import nbformat
 from traitlets.config import Config
 
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.walls import has_bubblewrap
+from autograder.instructor.sandbox import has_bubblewrap
 
 UNWALLED_TOO = Config({"Sandbox": {"required": False}})
 """Half of the notebooks are to run without a sandbox."""

@@ -34,7 +34,7 @@ def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> evi
 
 def pretend_walls(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
     """Have everything of ours believe that there is a bubblewrap, or that there is none."""
-    from autograder.instructor.walls import Sandbox, has_bubblewrap
+    from autograder.instructor.sandbox import Sandbox, has_bubblewrap
 
     # where there is none, as where the configuration says to go on without
     monkeypatch.setitem(Sandbox._static_immutable_initial_values, "required", there)

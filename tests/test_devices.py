@@ -118,7 +118,7 @@ def test_a_judge_says_nothing_but_verdicts():
     """What is printed for a learner to read would be no JSON."""
     code = (
         "import jax; jax.__version__ = '0.99.0'; "
-        "from autograder.instructor.walls import judge_process"
+        "from autograder.instructor.sandbox import judge_process"
     )
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; judge_process.main()"],

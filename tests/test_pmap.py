@@ -18,7 +18,7 @@ from jax import NamedSharding, P, lax
 
 from autograder import communication
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor.authoring.exercise_cells import cell_of
+from autograder.instructor.authoring.exercise_stubs import cell_of
 from tests.conftest import ROOT
 from tests.exercises.solutions import sitting_for
 

@@ -48,7 +48,7 @@ from autograder.instructor.course import (
     printable,
     stoppable,
 )
-from autograder.instructor.walls import AS_ROOT, NoSandboxError, is_root
+from autograder.instructor.sandbox import AS_ROOT, NoSandboxError, is_root
 
 TROUBLES: Final = (
     BusyError, CellError, ClassError, CollectError, CourseError, DemonstrationError, GradebookError,

@@ -6,7 +6,7 @@ import nbformat
 
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor.authoring import Sitting
-from autograder.instructor.authoring.exercise_cells import cell_of, solution
+from autograder.instructor.authoring.exercise_stubs import cell_of, solution
 from tests.conftest import ROOT
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
 from autograder.instructor.authoring import Sitting, bank
-from autograder.instructor.walls import Case, Sandbox, judge_apart
-from autograder.instructor.walls.judge_process import SECONDS
+from autograder.instructor.sandbox import Case, Sandbox, judge_apart
+from autograder.instructor.sandbox.judge_process import SECONDS
 from autograder.judge import headline, sentences, verdict_as_text
 from autograder.programs import compile_and_report
 from autograder.programs.compiled import operations as work

@@ -14,7 +14,7 @@ from autograder.errors import TESTED
 from autograder.evidence import Program, capture
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes, Returns
 from autograder.instructor.authoring import bank
-from autograder.instructor.authoring.exercise_cells import cell_of
+from autograder.instructor.authoring.exercise_stubs import cell_of
 from autograder.judge import judge
 from autograder.judge.comparing_values import compare
 from tests.conftest import ROOT, SHARE, some_of

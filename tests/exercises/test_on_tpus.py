@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from autograder.exercises import EXERCISES, Computes
-from autograder.instructor.authoring.exercise_cells import cell_of
+from autograder.instructor.authoring.exercise_stubs import cell_of
 from autograder.programs import current, placed
 from autograder.programs.compiled import read, read_module, work_left_out
 from autograder.programs.remembered_meshes import meshes_forgotten

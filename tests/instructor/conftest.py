@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from autograder.instructor.walls import compiled, sandbox
+from autograder.instructor.sandbox import sandbox
 from tests.instructor.room import CALIBRATED
 
 
@@ -17,9 +17,9 @@ def _one_folder_of_compiled_programs() -> Iterator[None]:
     The folder's name says what was compiled, and for which machine.
     """
 
-    def bound(folder: Path, reader: compiled.Reader, fills: bool) -> list[str]:
+    def bound(folder: Path, reader: sandbox.Reader, fills: bool) -> list[str]:
         shared = next(CALIBRATED.glob(f"*/{folder.name}"), folder)
-        return compiled.bound(folder if fills else shared, reader, fills)
+        return sandbox.bound(folder if fills else shared, reader, fills)
 
     with mock.patch.object(sandbox, "bound", bound):
         yield

@@ -27,7 +27,7 @@ from autograder.instructor.authoring import answered, bank
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import fingerprint_assignment
-from autograder.instructor.walls import has_bubblewrap
+from autograder.instructor.sandbox import has_bubblewrap
 from tests.conftest import ROOT
 
 ASSIGNMENT = "01_sharding_basics"

@@ -10,7 +10,7 @@ import pytest
 
 from autograder import evidence, exercises, programs
 from autograder.exercises import Computes, Exercise, Feeds, PlacedLike
-from autograder.instructor.walls import Case, Sandbox, judge_apart
+from autograder.instructor.sandbox import Case, Sandbox, judge_apart
 from autograder.judge import judge
 from autograder.judge.running_programs import run_all
 from autograder.programs import Argument
@@ -274,7 +274,7 @@ def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
     package.write_text(
         "import sys\n"
         "from autograder import exercises\n"
-        "from autograder.instructor.walls import judge_process\n"
+        "from autograder.instructor.sandbox import judge_process\n"
         "sys.path.insert(0, sys.argv[1])\n"
         "from tests.programs.test_running import EXERCISE\n"
         "exercises.EXERCISES['1.1'] = EXERCISE\n"
@@ -285,7 +285,7 @@ def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
 
     import msgspec
 
-    from autograder.instructor.walls.judge_process import Reply
+    from autograder.instructor.sandbox.judge_process import Reply
     from tests.conftest import ROOT
 
     good = capture(EXERCISE, {"answer": lambda a, b: jnp.sin(a) * b}, seed=5)

@@ -5,10 +5,14 @@ on an answer, each entry of a bank, and notebooks filled in with them.
 """
 
 from autograder.instructor.authoring import bank
-from autograder.instructor.authoring.answer_runner import CellError, Sitting, answered
-from autograder.instructor.authoring.exercise_cells import cell_of, solution
-from autograder.instructor.authoring.exercise_stubs import StubError, write_stubs
-from autograder.instructor.authoring.try_command import NothingToTryError, try_answers
+from autograder.instructor.authoring.exercise_stubs import StubError, cell_of, solution, write_stubs
+from autograder.instructor.authoring.trying import (
+    CellError,
+    NothingToTryError,
+    Sitting,
+    answered,
+    try_answers,
+)
 
 __all__ = [
     "CellError",

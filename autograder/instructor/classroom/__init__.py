@@ -5,24 +5,24 @@ gradebook, feedback pages, a table, CSVs, a report, and a sentence for each subm
 grade.
 """
 
-from autograder.instructor.classroom.choice import EVERYTHING, Choice, UnknownNameError, choose
-from autograder.instructor.classroom.class_standing import class_as_it_stands
 from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate
-from autograder.instructor.classroom.grade_csvs import write_csv
-from autograder.instructor.classroom.grading import grade_class
+from autograder.instructor.classroom.grade_tables import write_csv
+from autograder.instructor.classroom.grading import class_as_it_stands, grade_class
 from autograder.instructor.classroom.handing_back import hand_back, report_class
-from autograder.instructor.classroom.kept_answers import Submission, kept_answers
+from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
-from autograder.instructor.classroom.restoring import list_backups, restore
 from autograder.instructor.classroom.roster import (
+    EVERYTHING,
     OF_ONE_ASSIGNMENT,
+    Choice,
     Person,
     RosterError,
+    UnknownNameError,
+    choose,
     read_roster,
 )
-from autograder.instructor.classroom.schedulers import SchedulerError
-from autograder.instructor.classroom.side_by_side import Workers
-from autograder.instructor.classroom.submission_states import Row
+from autograder.instructor.classroom.submission_states import Row, Submission, kept_answers
+from autograder.instructor.classroom.workers import SchedulerError, Workers
 
 __all__ = [
     "EVERYTHING",

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.grading import NOTHING_HANDED_IN, broken
+from autograder.instructor.classroom.rebuilding import take_over
 from autograder.instructor.classroom.reporting import report
-from autograder.instructor.classroom.roll_call import enter_people
-from autograder.instructor.classroom.roster import read_roster
-from autograder.instructor.classroom.taking_over import take_over
+from autograder.instructor.classroom.roster import EVERYTHING, Choice, enter_people, read_roster
 from autograder.instructor.course import Course, printable, reason
 from autograder.instructor.nbgrader_plugins import cannot_fetch, no_exchange
 

@@ -5,17 +5,11 @@ from typing import Final
 
 from rich.console import Console
 
-from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.grading import broken
-from autograder.instructor.classroom.judging_again import (
-    Graded,
-    evidence_of,
-    judge_again,
-)
+from autograder.instructor.classroom.rebuilding import take_over
 from autograder.instructor.classroom.reporting import report
-from autograder.instructor.classroom.roll_call import check_class_files
-from autograder.instructor.classroom.taking_over import take_over
-from autograder.instructor.classroom.what_changed import Bases
+from autograder.instructor.classroom.roster import EVERYTHING, Choice, check_class_files
+from autograder.instructor.classroom.stale_grades import Bases, Graded, evidence_of, judge_again
 from autograder.instructor.course import Course, printable
 from autograder.instructor.pipeline import Records, UnreadableRecordError
 

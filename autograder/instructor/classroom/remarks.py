@@ -1,22 +1,169 @@
-"""What is to be known of a class beside its table: times, hand-ins, grades of before, and names."""
+"""Remarks on a class beside its table: lateness, earlier attempts, names, outdated feedback pages.
 
-from collections.abc import Iterator, Sequence
+nbgrader and `grading/submitted/` keep only a student's last submission. Of earlier ones,
+`grading/attempts.json` keeps the score.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 from nbgrader.api import Gradebook
+from rich.console import Console
 
-from autograder.instructor.classroom.attempts import (
-    has_the_time_of_before,
-    keep_attempts,
-    scored_otherwise,
+from autograder.instructor.classroom.roster import (
+    COLUMNS,
+    EVERYTHING,
+    OF_ONE_ASSIGNMENT,
+    ROSTER,
+    Choice,
+    Facts,
 )
-from autograder.instructor.classroom.choice import EVERYTHING, Choice
-from autograder.instructor.classroom.roll_call import Facts
-from autograder.instructor.classroom.roster import COLUMNS, OF_ONE_ASSIGNMENT, ROSTER
-from autograder.instructor.classroom.submission_states import Row
-from autograder.instructor.classroom.what_changed import Bases, told
-from autograder.instructor.course import TIMES, Course, in_words, near
+from autograder.instructor.classroom.stale_grades import Bases, told
+from autograder.instructor.classroom.submission_states import Failure, Row
+from autograder.instructor.course import TIMES, Course, in_words, near, printable, reason, zone_of
+from autograder.instructor.gradebook import shown_grades
+from autograder.instructor.pages import shown_by
+
+KEPT: Final = "attempts.json"
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """Something that was handed in and graded.
+
+    Attributes:
+        submission: what it was, in a few letters.
+        score: what it has earned in the end.
+        handed_in: when, as far as that is known.
+    """
+
+    submission: str
+    score: float
+    handed_in: datetime | None
+
+
+Attempts = dict[str, dict[str, list[Attempt]]]
+"""By student and assignment, in the order in which they were graded."""
+
+
+def keep_attempts(course: Course, rows: Sequence[Row]) -> Attempts:
+    """Keep what was graded since the last time, and tell of all that is kept.
+
+    Args:
+        course: where.
+        rows: how its submissions stand; of what was graded elsewhere than here nothing is kept.
+    """
+    path, bases = course.grading / KEPT, Bases(course)
+    attempts = _read(course)
+    before = msgspec.json.encode(attempts)
+    for row in rows:
+        basis = bases.then(row.student, row.assignment) if row.graded else None
+        if basis is None:
+            continue
+        theirs = attempts.setdefault(row.student, {}).setdefault(row.assignment, [])
+        time = row.handed_in
+        if theirs and theirs[-1].submission == basis.submission:  # its score may be another now
+            last = theirs.pop()
+            if not bases.is_of_now(row.student, row.assignment, last.submission):
+                time = last.handed_in  # the time that is known now is of what came after it
+        theirs.append(Attempt(basis.submission, row.total, time))
+    now = msgspec.json.encode(attempts)
+    if now != before:
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.format(now))
+        fresh.replace(path)
+    return attempts
+
+
+def scored_otherwise(course: Course, rows: Sequence[Row]) -> Iterator[tuple[Row, float]]:
+    """Those of which the same submission has another score than what is kept, and that score.
+
+    Args:
+        course: where.
+        rows: how its submissions stand, before they are kept.
+    """
+    attempts, bases = _read(course), Bases(course)
+    for row in rows:
+        basis = bases.then(row.student, row.assignment) if row.graded else None
+        for last in attempts.get(row.student, {}).get(row.assignment, [])[-1:]:
+            same = basis is not None and basis.submission == last.submission
+            if same and last.score != row.total:
+                yield row, last.score
+
+
+def _read(course: Course) -> Attempts:
+    try:
+        return msgspec.json.decode((course.grading / KEPT).read_bytes(), type=Attempts)
+    except (OSError, msgspec.MsgspecError):  # there is none, or it is no longer one
+        return {}
+
+
+def has_the_time_of_before(attempts: Sequence[Attempt]) -> bool:
+    """Whether the time that is known of the last attempt is that of the one before it."""
+    times = [attempt.handed_in for attempt in attempts[-2:]]
+    return len(times) == 2 and times[0] is not None and times[0] == times[1]
+
+
+MOST_NAMED: Final = 20
+"""How many pages a sentence names."""
+
+
+def outdated_pages(
+    course: Course, submissions: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Those submissions whose page shows other scores, comments or times than the gradebook has.
+
+    Raises:
+        ClassError: the class's file, which says in which zone times are, cannot be understood.
+    """
+    about, zone = course.api.coursedir, str(zone_of(course.grading, course.assignments()))
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        for assignment in dict.fromkeys(assignment for _, assignment in submissions):
+            now = shown_grades(gradebook, assignment, zone)
+            for student in (s for s, a in submissions if a == assignment):
+                page = course.feedback / student / assignment / f"{assignment}.html"
+                if student in now and shown_by(page) != now[student]:
+                    yield student, assignment
+
+
+def renew_pages(
+    course: Course,
+    console: Console,
+    without: Collection[tuple[str, str]] = (),
+    choice: Choice = EVERYTHING,
+) -> list[Failure]:
+    """Make such pages anew, and say whose; those that could not be made.
+
+    Args:
+        course: where.
+        console: what to write on.
+        without: submissions whose page says that they could not be graded.
+        choice: of whom, and of what.
+    """
+    renewed, failures = [], []
+    submissions = [pair for pair in choice.of(course.submissions()) if pair not in without]
+    for student, assignment in list(outdated_pages(course, submissions)):
+        if not (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
+            continue
+        done = course.api.generate_feedback(assignment, student, force=True)
+        if done["success"]:
+            renewed.append(f"{student} ({assignment})")
+        else:
+            why = f"no new feedback page. {reason(done)}"
+            failures.append(Failure(student, assignment, why, theirs=False, was_graded=True))
+    if renewed:
+        more = len(renewed) - MOST_NAMED
+        said = ", ".join(renewed[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        console.print(
+            printable(
+                f"Feedback pages that did not show what the gradebook has by now are new: {said}."
+            ),
+            markup=False,
+            highlight=False,
+        )
+    return failures
+
 
 MOST_LISTED: Final = 20
 """How many submissions a sentence lists; the CSVs have all."""

@@ -1,5 +1,6 @@
-"""What is said of a class that was graded: a table, what failed, and where to find the rest."""
+"""Report on a class after grading: print the table and the failures, write CSVs and the report."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,17 +8,49 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from autograder.instructor.classroom.choice import EVERYTHING, Choice
-from autograder.instructor.classroom.class_files import write_class_files
-from autograder.instructor.classroom.grade_table import LOOK, show_table
-from autograder.instructor.classroom.outdated_pages import renew_pages
-from autograder.instructor.classroom.remarks import remarks
-from autograder.instructor.classroom.roll_call import missing, settle, timed
-from autograder.instructor.classroom.submission_states import Mark, standing
-from autograder.instructor.classroom.ungraded import Failure, told
+from autograder.instructor.classroom.class_report import write_report
+from autograder.instructor.classroom.grade_tables import LOOK, show_table, write_csvs
+from autograder.instructor.classroom.remarks import remarks, renew_pages
+from autograder.instructor.classroom.roster import (
+    EVERYTHING,
+    Choice,
+    missing,
+    read_roster,
+    settle,
+    timed,
+)
+from autograder.instructor.classroom.submission_states import (
+    Failure,
+    Mark,
+    Row,
+    kept_answers,
+    standing,
+    told,
+)
 from autograder.instructor.course import Course, printable
+from autograder.instructor.nbgrader_plugins import times_of
 from autograder.instructor.pipeline import Records
-from autograder.instructor.walls import UNPROTECTED, has_bubblewrap
+from autograder.instructor.sandbox import UNPROTECTED, has_bubblewrap
+
+
+def write_class_files(
+    course: Course, rows: Sequence[Row], failures: Sequence[Failure]
+) -> list[tuple[str, Path]]:
+    """Write them all anew; what each is, and where.
+
+    Args:
+        course: whose class.
+        rows: how all of its submissions stand.
+        failures: those that have no grade.
+
+    Raises:
+        ClassError: what is written of the class cannot be understood.
+    """
+    people, submissions = read_roster(course), kept_answers(course, rows)
+    zone = times_of(course).rules.zone or UTC
+    written = write_csvs(course.grading, rows, people, submissions, zone)
+    page = write_report(course, rows, failures, people, submissions)
+    return [("Report on the class", page), *written]
 
 
 def report(

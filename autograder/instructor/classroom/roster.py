@@ -1,13 +1,22 @@
-"""Who is in a class: `grading/roster.csv`, which an instructor writes or exports."""
+"""Who is in a class: `grading/roster.csv`, which an instructor writes or exports.
+
+The gradebook is kept in step with it, and a command can be told to use only one assignment, one
+student, or both.
+"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from nbgrader.api import Gradebook, Student
 
-from autograder.instructor.course import Course, WrittenTableError, printable, read_table
+from autograder.instructor.classroom.submission_states import Row
+from autograder.instructor.course import Course, WrittenTableError, near, printable, read_table
+from autograder.instructor.gradebook import is_server
+from autograder.instructor.nbgrader_plugins import Times, settle_lateness, times_of
+from autograder.instructor.pipeline import State
 
 ROSTER: Final = "roster.csv"
 
@@ -161,3 +170,167 @@ def _as_nbgrader_has_it(person: Person) -> dict[str, Any]:
         "email": person.email,
         "lms_user_id": next(filter(None, ids), ""),
     }
+
+
+MOST_NAMED: Final = 12
+"""Of how many names all are said, where none is near."""
+
+
+class UnknownNameError(LookupError):
+    """There is no such assignment or student; the message names those that are near."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is asked for; all of it, where nothing is said.
+
+    Attributes:
+        assignment: its id; empty for all.
+        student: likewise.
+    """
+
+    assignment: str = ""
+    student: str = ""
+
+    def has(self, student: str, assignment: str) -> bool:
+        """Whether a submission is among what is asked for."""
+        return self.student in ("", student) and self.assignment in ("", assignment)
+
+    def of(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Of pairs of a student and an assignment, those that are asked for."""
+        return [pair for pair in pairs if self.has(*pair)]
+
+
+EVERYTHING: Final = Choice()
+
+
+def choose(course: Course, assignment: str = "", student: str = "") -> Choice:
+    """What is asked for by names, once it is known that there are such.
+
+    Raises:
+        UnknownNameError: there are not.
+        RosterError: it cannot be looked up in the roster.
+    """
+    if assignment and assignment not in (there := course.assignments()):
+        raise UnknownNameError(f"There is no assignment {_said(assignment, there)}")
+    if student and student not in (known := _students(course)):
+        if not known:
+            raise UnknownNameError(
+                f"There is no student {printable(student)}: nobody has handed in, and there is no "
+                f"grading/roster.csv."
+            )
+        raise UnknownNameError(f"There is no student {_said(student, known)}")
+    return Choice(assignment, student)
+
+
+def _students(course: Course) -> list[str]:
+    """Everybody who has handed in, is in the roster, or has a grade."""
+    handed_in = {student for student, _ in course.submissions()}
+    handed_in |= {folder.parent.name for folder in course.submitted.glob("*/*") if folder.is_dir()}
+    return sorted(handed_in | {person.id for person in read_roster(course)} | _graded(course))
+
+
+def _graded(course: Course) -> set[str]:
+    about = course.api.coursedir
+    if not is_server(about.db_url) and not (course.grading / "gradebook.db").exists():
+        return set()  # else nbgrader would make one
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        return {student.id for student in gradebook.students}
+
+
+def _said(name: str, there: Collection[str]) -> str:
+    question = near(name, there)
+    all_of_them = f" There are {', '.join(map(printable, there))}." if there else ""
+    return f"{printable(name)}.{question or (all_of_them if len(there) <= MOST_NAMED else '')}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Who is in a class, and when what is due.
+
+    Attributes:
+        people: the roster, in its order; empty where there is none.
+        times: when things were handed in, by the instructor's word.
+        due: when each assignment is due for all, where that is known.
+        points: the most points that there are for each assignment.
+    """
+
+    people: Sequence[Person]
+    times: Times
+    due: dict[str, datetime]
+    points: dict[str, float]
+
+    def due_for(self, student: str, assignment: str) -> datetime | None:
+        """When an assignment is due for somebody, with the extension that they have."""
+        due = self.due.get(assignment)
+        more = self.times.rules.extension(student, assignment, due)
+        return due if due is None or more is None else due + more
+
+
+def check_class_files(course: Course) -> None:
+    """See to it that what an instructor wrote of a class can be understood, before it is needed.
+
+    Raises:
+        ClassError: it cannot.
+    """
+    read_roster(course)
+    times_of(course)
+
+
+def enter_people(course: Course) -> list[Person]:
+    """Enter the roster into the gradebook, from which pages have their names; who is in it.
+
+    Raises:
+        RosterError: it cannot be understood.
+    """
+    people, about = read_roster(course), course.api.coursedir
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        enter_roster(gradebook, people)
+    return people
+
+
+def settle(course: Course) -> Facts:
+    """Enter the roster and all times into the gradebook, and find penalties for being late anew.
+
+    Raises:
+        ClassError: what is written of the class cannot be understood.
+    """
+    people, about = enter_people(course), course.api.coursedir
+    settle_lateness(course)
+    times = times_of(course)
+    with Gradebook(about.db_url, about.course_id) as gradebook:
+        due = {each.name: each.duedate.replace(tzinfo=UTC)
+               for each in gradebook.assignments if each.duedate is not None}  # fmt: skip
+        points = {each.name: float(each.max_score) for each in gradebook.assignments}
+    return Facts(people, times, {**due, **(times.rules.due or {})}, points)
+
+
+def timed(facts: Facts, rows: Sequence[Row]) -> Iterator[Row]:
+    """The same rows, those also with their times that nbgrader has no submission of."""
+    for row in rows:
+        naive = facts.times.handed_in(row.student, row.assignment)
+        if row.graded or naive is None:
+            yield row
+            continue
+        came, due = naive.replace(tzinfo=UTC), facts.due_for(row.student, row.assignment)
+        late = max((came - due).total_seconds(), 0.0) if due is not None else 0.0
+        yield replace(row, handed_in=came, due=due, seconds_late=late)
+
+
+def missing(facts: Facts, rows: Sequence[Row], now: datetime) -> Iterator[Row]:
+    """A row for each of the roster who has not handed in what others have, or what was due.
+
+    Args:
+        facts: the class.
+        rows: of what was handed in.
+        now: what is due later is awaited, and not missing.
+    """
+    there = {(row.student, row.assignment) for row in rows}
+    due = [assignment for assignment, when in facts.due.items() if when < now]
+    for assignment in sorted({row.assignment for row in rows}.union(due)):
+        for person in facts.people:
+            if (person.id, assignment) not in there:
+                until = facts.due_for(person.id, assignment)
+                state = State.MISSING if until is None or until < now else State.AWAITED
+                points = facts.points.get(assignment, 0.0)
+                yield Row(person.id, assignment, state, points=points, due=until)

@@ -1,22 +1,312 @@
-"""Grades that rest on something that has changed since, though nothing new was handed in."""
+"""Stale grades: their exercise, points or judge changed after they were given.
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+A stale grade is made again with as little work as possible: from the verdicts, from the evidence
+that was kept, or, where the kernel or the plans changed, by running the notebook once more.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 
-from autograder.instructor.classroom.choice import EVERYTHING, Choice
-from autograder.instructor.classroom.judging_again import (
-    Graded,
-    evidence_of,
-    judge_again,
+from autograder.exercises import EXERCISES
+from autograder.instructor.classroom.roster import EVERYTHING, Choice
+from autograder.instructor.classroom.submission_states import Failure
+from autograder.instructor.course import Course, cannot_be_taken, reason
+from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_judged
+from autograder.instructor.pipeline import (
+    JUDGED,
+    Basis,
+    Record,
+    Records,
+    UnreadableRecordError,
+    compiled_before,
+    encoded_verdicts,
+    fingerprint_submission,
+    of_grades,
 )
-from autograder.instructor.classroom.ungraded import Failure
-from autograder.instructor.classroom.what_changed import Bases, only_judging, told
-from autograder.instructor.course import Course, cannot_be_taken
-from autograder.instructor.pipeline import UnreadableRecordError
+from autograder.instructor.sandbox import Case, NoSandboxError, Sandbox, judge_apart
+from autograder.judge import Verdict
+
+ALL: Final = frozenset(Basis.__struct_fields__)
+
+WORDS: Final = {
+    "submission": "what was handed in has changed",
+    "cells": "cells of the notebook or files beside it have changed",
+    "plans": "what exercises look at has changed",
+    "package": "the package has changed",
+    "jax": "JAX has changed",
+    "exercises": "exercises have changed",
+    "judge": "the judge has changed",
+    "points": "points have changed",
+}
+
+
+class Bases:
+    """What the grades of a course rest on, once its notebooks are released.
+
+    Args:
+        course: the course; nothing of it is released again while this is in use.
+        unreleased: the assignments of which a new release could not be made. What the grades of
+            these rest on is as it was, until one can.
+    """
+
+    def __init__(self, course: Course, unreleased: Collection[str] = ()) -> None:
+        self.course, self.unreleased = course, unreleased
+        self.records = Records(course.records)
+        self.of_assignment = functools.cache(functools.partial(of_grades, course.api.coursedir))
+
+    def now(self, student: str, assignment: str) -> Basis:
+        """What a grade would rest on that was made now."""
+        submission = self._handed_in(student, assignment)
+        return msgspec.structs.replace(self.of_assignment(assignment), submission=submission)
+
+    def then(self, student: str, assignment: str) -> Basis | None:
+        """What a grade rests on; None where there is no grade, or it is to be made anew."""
+        record = self.records.get(student, assignment)
+        graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
+        if record is None or record.again or not graded.exists():
+            return None
+        return record.basis
+
+    def failed_before(self, student: str, assignment: str) -> str:
+        """Why just this could not be graded when it was last tried; empty where it was not."""
+        record = self.records.get(student, assignment)
+        if record is None or record.tried is None:
+            return ""
+        try:
+            return record.why if record.tried == self.now(student, assignment) else ""
+        except OSError:
+            return ""
+
+    def changed(self, student: str, assignment: str) -> frozenset[str]:
+        """The names of what has changed since the grade was made; all, where there is none."""
+        then = self.then(student, assignment)
+        if then is None:
+            return ALL
+        if assignment in self.unreleased:
+            return frozenset() if self.is_graded(student, assignment) else ALL
+        return frozenset(then.changed(self.now(student, assignment)))
+
+    def is_graded(self, student: str, assignment: str) -> bool:
+        """Whether it is what was handed in now that has a grade."""
+        then = self.then(student, assignment)
+        return then is not None and self.is_of_now(student, assignment, then.submission)
+
+    def was_graded(self, student: str, assignment: str) -> bool:
+        """Whether what is handed in now was graded, of the same points, though it is to be anew."""
+        record = self.records.get(student, assignment)
+        graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
+        if record is None or record.basis is None or not graded.exists():
+            return False
+        try:
+            now = self.now(student, assignment)
+        except OSError:
+            return False
+        return not record.basis.changed(now) & {"submission", "cells", "points"}
+
+    def is_of_now(self, student: str, assignment: str, submission: str) -> bool:
+        """Whether what was handed in now is a submission that is known in a few letters."""
+        try:
+            return submission == self._handed_in(student, assignment)
+        except OSError:  # what may not be read now is not what was
+            return False
+
+    def asked_otherwise(self, student: str, assignment: str) -> bool:
+        """Whether it is known that a grade's evidence is of something else than is asked now."""
+        then = self.then(student, assignment)
+        return then is not None and then.plans != self.of_assignment(assignment).plans
+
+    def _handed_in(self, student: str, assignment: str) -> str:
+        return fingerprint_submission(self.course.submitted / student / assignment)
+
+
+def only_judging(changed: frozenset[str]) -> bool:
+    """Whether it is enough to judge the evidence again."""
+    return bool(changed) and changed <= JUDGED
+
+
+def told(changed: frozenset[str]) -> str:
+    """What has changed, in words."""
+    *others, last = (words for name, words in WORDS.items() if name in changed)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+CORES: Final = os.cpu_count() or 1
+"""How many judges are at work, each on one submission."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A graded submission, and what it handed in.
+
+    Attributes:
+        student: whose.
+        assignment: which.
+        record: what is kept of it.
+        cases: the evidence of all its notebooks; nothing, where it is not to be judged.
+    """
+
+    student: str
+    assignment: str
+    record: Record
+    cases: tuple[Case, ...] = ()
+
+
+@dataclass(frozen=True)
+class Again:
+    """What became of judging a submission again.
+
+    Attributes:
+        graded: which.
+        is_new: whether anything of its grade is another.
+        why: what went wrong, in a sentence; empty if nothing did.
+    """
+
+    graded: Graded
+    is_new: bool
+    why: str = ""
+
+
+def evidence_of(
+    course: Course, student: str, assignment: str, is_judged: bool = True
+) -> Graded | None:
+    """What was kept of a graded submission: all is judged again, or nothing.
+
+    Args:
+        course: where.
+        student: who handed it in.
+        assignment: what they handed in.
+        is_judged: whether it is to be judged, and not only given other points.
+
+    Returns:
+        Nothing, where no grade is kept.
+
+    Raises:
+        UnreadableRecordError: it cannot be read.
+    """
+    record = Records(course.records).read(student, assignment)
+    if record is None or not record.notebooks:
+        return None
+    for name in record.notebooks:
+        if not (course.autograded / student / assignment / f"{name}.ipynb").exists():
+            raise UnreadableRecordError(f"there is no graded {name}.ipynb.")
+    if not is_judged:
+        return Graded(student, assignment, record)
+    cases = tuple(case for found in record.notebooks.values() for case in found.cases())
+    if any(map(_is_of_a_kernels_processes, cases)):
+        raise UnreadableRecordError(
+            "An earlier version made it, in which a kernel handed in the results of several "
+            "processes. The grader runs these itself now: grade the submission again."
+        )
+    return Graded(student, assignment, record, cases)
+
+
+def _is_of_a_kernels_processes(case: Case) -> bool:
+    """Whether evidence has results of processes that the kernel started, and not the grader."""
+    answers = case.evidence.get("answers") if isinstance(case.evidence, dict) else None
+    pieces = answers.values() if isinstance(answers, dict) else ()
+    return any(isinstance(piece, dict) and piece.get("type") == "runs" for piece in pieces)
+
+
+def judge_again(
+    course: Course, bases: Bases, graded: Sequence[Graded], all_pages: bool = False
+) -> Iterator[Again]:
+    """Judge each submission's evidence, and enter verdicts where they, or points, are others.
+
+    Exercises that handed in no evidence keep what they have. The inputs are the same as before, so
+    where neither exercises nor judge nor points have changed, no score does. Where an error of ours
+    keeps a submission from being judged, it keeps its grade and its page.
+
+    Args:
+        course: where.
+        bases: what its grades rest on.
+        graded: what to judge.
+        all_pages: make pages of what has stayed the same, too: what was judged again may have been
+            killed before it came to that.
+
+    Raises:
+        NoSandboxError: nothing is to be judged here.
+    """
+    with closing(judged(graded, course.api.config)) as each:
+        for one, verdicts in zip(graded, each, strict=True):
+            pair = one.student, one.assignment
+            try:
+                now = bases.of_assignment(one.assignment)
+                record = _with_verdicts(one.record, _without_faults(verdicts.result()))
+                if record.basis is not None:
+                    record = replace(record, basis=record.basis.but_judged_by(now))
+                is_new = enter_judged(course, *pair, record, now.points)
+            except NoSandboxError:
+                raise
+            except Exception as error:  # one submission's failure is its own
+                is_begun = bases.records.is_marked(*pair)
+                what = "it is to be graded anew" if is_begun else "the old grade stays"
+                yield Again(one, False, f"{what}. {type(error).__name__}: {error}")
+                continue
+            yield Again(one, is_new, _page(course, *pair) if is_new or all_pages else "")
+
+
+def judged(graded: Sequence[Graded], config: Any) -> Generator[Future[list[Verdict]]]:
+    """The verdicts on each submission, or why there are none.
+
+    A process of its own for each: what a submission does to its judge is done to nobody else's.
+    """
+    seconds = JudgeEvidence(config=config).seconds
+    rooms = {
+        assignment: Sandbox(config=config, compiled=compiled_before(config, assignment))
+        for assignment in {one.assignment for one in graded}
+    }
+    pool = ThreadPoolExecutor(CORES)
+    try:
+        yield from [
+            pool.submit(_verdicts, one.cases, seconds, rooms[one.assignment]) for one in graded
+        ]
+    finally:  # whoever stops it is not kept waiting for the rest
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _verdicts(cases: Sequence[Case], seconds: float, room: Sandbox) -> list[Verdict]:
+    known = [case for case in cases if case.exercise in EXERCISES]
+    return judge_apart(known, seconds, room) if known else []
+
+
+def _without_faults(verdicts: list[Verdict]) -> list[Verdict]:
+    """The same verdicts.
+
+    Raises:
+        NotGradedError: one of them is that judging failed.
+    """
+    for verdict in verdicts:
+        if verdict.fault is not None:
+            raise NotGradedError(verdict.exercise, verdict.fault)
+    return verdicts
+
+
+def _with_verdicts(record: Record, verdicts: Sequence[Verdict]) -> Record:
+    """A record with other verdicts, each in the notebook that handed in its evidence."""
+    new = {verdict.exercise: verdict for verdict in verdicts}
+    notebooks = {}
+    for name, found in record.notebooks.items():
+        kept = found.verdicts_by_exercise()
+        judged = {case.exercise for case in found.cases()} & new.keys()
+        kept |= {exercise: new[exercise] for exercise in judged}
+        notebooks[name] = replace(found, verdicts=encoded_verdicts(kept))
+    return replace(record, notebooks=notebooks)
+
+
+def _page(course: Course, student: str, assignment: str) -> str:
+    """Make a feedback page; what went wrong, if anything did."""
+    done = course.api.generate_feedback(assignment, student, force=True)
+    return "" if done["success"] else f"no feedback page. {reason(done)}"
+
 
 POINTS: Final = frozenset({"points"})
 """Where no more than these has changed, the same judge would say the same of the same evidence."""

@@ -1,16 +1,74 @@
-"""How a class stands: what the gradebook, and what went wrong, say of each submission."""
+"""The state of each submission: graded, waiting, broken, failed or missing, and with which answers.
 
-from collections.abc import Iterator, Sequence
+All of it comes from the gradebook and the records: why a submission has no grade, and for those
+that have one, the verdicts and the code of each answer.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
 
+import msgspec
 from nbgrader.api import Gradebook, MissingEntry
 
-from autograder.exercises import BY_GRADE_ID, NOTEBOOKS
-from autograder.instructor.classroom.ungraded import Failure
-from autograder.instructor.course import Course, readable
-from autograder.instructor.pipeline import State
+from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
+from autograder.instructor.course import Course, printable, readable
+from autograder.instructor.pipeline import Records, State
+from autograder.judge import Finding, Verdict, lesson_on
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A submission that could not be graded.
+
+    Attributes:
+        why: in a sentence.
+        theirs: whether it is the submission that is broken, and not the grading.
+        was_graded: whether the same was graded before, of the same points, so that this stands.
+    """
+
+    student: str
+    assignment: str
+    why: str
+    theirs: bool
+    was_graded: bool = False
+
+
+def told(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:
+    """What to say of some failures: pairs of a sentence, and the submissions it is about.
+
+    A failure that is like no other is one sentence that says all that is known of it. What is true
+    of several is said once, and they are listed.
+    """
+    alike: dict[str, list[Failure]] = {}
+    for failure in failures:
+        alike.setdefault(_in_common(failure), []).append(failure)
+    for sentence, those in alike.items():
+        if len(those) == 1:
+            (one,) = those
+            yield printable(f"{one.student}, {one.assignment}: {' '.join(one.why.split())}"), ""
+        else:
+            same = all(failure.why == those[0].why for failure in those)
+            said = " ".join(those[0].why.split()) if same else sentence
+            yield printable(f"{said[:1].upper()}{said[1:]}"), printable(_listed(those))
+
+
+def _listed(failures: Sequence[Failure]) -> str:
+    """Each student, with what they handed in."""
+    of: dict[str, list[str]] = {}
+    for failure in failures:
+        of.setdefault(failure.student, []).append(failure.assignment)
+    return ", ".join(f"{student} ({', '.join(theirs)})" for student, theirs in of.items())
+
+
+def _in_common(failure: Failure) -> str:
+    """The sentence without the notebook's name and the line, which its feedback page has."""
+    why = failure.why.replace(f"{failure.assignment}.ipynb", "<assignment>.ipynb")
+    return " ".join(re.sub(r" at line \d+", "", why).split())
 
 
 @dataclass(frozen=True)
@@ -165,3 +223,85 @@ def _marks(submission: Any) -> Iterator[tuple[str, Mark]]:
                     grade.needs_manual_grade,
                 ),
             )
+
+
+STATES: Final = ("right", "partly", "wrong", "unanswered", "waiting")
+"""How an answer stands; it waits for somebody where it is to be graded by hand and was not."""
+
+SAYS_NOTHING: Final = ("", "unanswered", "not-counted-yet")
+"""Diagnoses that say nothing of what was written."""
+
+
+class _Metadata(msgspec.Struct):
+    nbgrader: dict[str, object] = {}
+
+
+class _Cell(msgspec.Struct):
+    source: str | list[str] = ""
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Notebook(msgspec.Struct):
+    cells: list[_Cell] = []
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A graded submission.
+
+    Attributes:
+        row: how it stands.
+        verdicts: those that are kept, by the ids of their exercises.
+        notebook: where the graded notebook is.
+    """
+
+    row: Row
+    verdicts: Mapping[str, Verdict]
+    notebook: Path
+
+    @cached_property
+    def _sources(self) -> dict[object, str]:
+        try:
+            read = msgspec.json.decode(self.notebook.read_bytes(), type=_Notebook)
+        except (OSError, msgspec.MsgspecError):
+            return {}
+        return {cell.metadata.nbgrader.get("grade_id"): "".join(cell.source) for cell in read.cells}
+
+    def code(self, exercise: str) -> str:
+        """What stands in the cell of an exercise; empty where it has none."""
+        known = EXERCISES.get(exercise)
+        name = known.grade_id.removesuffix("-check") if known else exercise
+        return self._sources.get(name, "")
+
+    def state(self, name: str) -> str:
+        """How an answer stands: one of `STATES`."""
+        mark, verdict = self.row.marks[name], self.verdicts.get(name)
+        if mark.by_hand is None and verdict is not None and verdict.state in STATES:
+            return verdict.state
+        if mark.needs_a_look and mark.by_hand is None:
+            return "waiting"
+        return "right" if mark.score >= mark.points else "partly" if mark.score else "wrong"
+
+
+def kept_answers(course: Course, rows: Sequence[Row]) -> list[Submission]:
+    """The graded submissions among some rows, with what is kept of them."""
+    found, records = [], Records(course.records)
+    for row in rows:
+        if row.graded:
+            record = records.get(row.student, row.assignment)
+            graded = record.notebooks.get(row.assignment) if record is not None else None
+            verdicts = graded.verdicts_by_exercise() if graded is not None else {}
+            folder = course.autograded / row.student / row.assignment
+            found.append(Submission(row, verdicts, folder / f"{row.assignment}.ipynb"))
+    return found
+
+
+def problems(verdict: Verdict) -> Iterator[Finding]:
+    """The findings that say what is wrong with what was written."""
+    yield from (f for f in verdict.findings if not f.met and f.diagnosis not in SAYS_NOTHING)
+
+
+def lesson_of(verdict: Verdict, finding: Finding) -> str:
+    """What its exercise has to say of what is wrong; empty where it says nothing of that."""
+    exercise = EXERCISES.get(verdict.exercise)
+    return lesson_on(exercise, finding.answer, finding.diagnosis) if exercise else ""

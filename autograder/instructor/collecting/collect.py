@@ -1,5 +1,9 @@
-"""`make collect`: what a learning platform's zip file holds, put where submissions belong."""
+"""`make collect`: take submissions from a learning platform's zip file.
 
+Each submission replaces what is there as a whole, or not at all.
+"""
+
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -11,10 +15,37 @@ from rich.text import Text
 
 from autograder.instructor.classroom import read_roster
 from autograder.instructor.collecting.archives import Archive, ArchiveError
-from autograder.instructor.collecting.owners import Owners
-from autograder.instructor.collecting.placing import put
-from autograder.instructor.collecting.sorting import HandedIn, sort
+from autograder.instructor.collecting.sorting import HandedIn, Owners, sort
 from autograder.instructor.course import Course, printable
+
+
+def put(one: HandedIn, place: Path, aside: Path) -> None:
+    """Put a submission in its place.
+
+    It is put together elsewhere first, so that what there was is there still where that fails.
+
+    Args:
+        one: the submission, whose files are moved.
+        place: its folder.
+        aside: a folder that is not there yet, on the same disk.
+
+    Raises:
+        OSError: it cannot be put there.
+    """
+    new, earlier = aside / "new", aside / "earlier"
+    for name, path in one.files.items():
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, new / name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        place.rename(earlier)
+    try:
+        new.rename(place)
+    except BaseException:
+        if earlier.exists():
+            earlier.rename(place)
+        raise
+
 
 NAMED = 20
 """How many files that were not taken are named."""

@@ -6,11 +6,16 @@ own.
 """
 
 from autograder.instructor.course.class_file import (
+    TIMES,
     ClassError,
     ClassRules,
+    WrittenTableError,
     in_words,
     near,
     read_class_file,
+    read_table,
+    read_times,
+    written_when,
     zone_of,
 )
 from autograder.instructor.course.course import (
@@ -19,21 +24,27 @@ from autograder.instructor.course.course import (
     ReleaseError,
     reason,
 )
-from autograder.instructor.course.files_beside import EXCHANGED, is_taken, left_out
-from autograder.instructor.course.handed_in import MOST_TOGETHER, cannot_be_copied, cannot_be_taken
-from autograder.instructor.course.handed_in_times import TIMES, read_times, written_when
-from autograder.instructor.course.names import printable, readable, without_controls
-from autograder.instructor.course.notebook_rewriting import BASE64, MOST_PICTURED, PICTURES
-from autograder.instructor.course.reading_apart import (
+from autograder.instructor.course.handed_in import (
     MOST_BYTES,
+    MOST_TOGETHER,
     HandedIn,
     ReaderFailedError,
     UnreadableError,
+    cannot_be_copied,
     cannot_be_read,
+    cannot_be_taken,
     read_apart,
 )
+from autograder.instructor.course.names import (
+    EXCHANGED,
+    is_taken,
+    left_out,
+    printable,
+    readable,
+    without_controls,
+)
+from autograder.instructor.course.notebook_rewriting import BASE64, MOST_PICTURED, PICTURES
 from autograder.instructor.course.stopping import STATUSES, STOPPED, stoppable
-from autograder.instructor.course.written_tables import WrittenTableError, read_table
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [

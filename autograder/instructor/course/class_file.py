@@ -1,15 +1,25 @@
-"""What an instructor says of a class in `grading/class.toml`: due dates, extensions, lateness.
+"""Read what an instructor wrote about a class: `class.toml`, `handed_in.csv`, and other tables.
 
-What the file says is the whole of it: an extension that is not there any more is none. Where it has
-no table `[due]`, due dates are the gradebook's, as Formgrader or `nbgrader db assignment add` put
-them there.
+`grading/class.toml` has due dates, extensions and the late penalty. An extension that is removed
+from the file no longer counts. Without a table `[due]`, due dates are the gradebook's, as set in
+Formgrader or by `nbgrader db assignment add`.
+
+`grading/handed_in.csv` has submission times. Students can write any time into a submission's
+`timestamp.txt`, so only this file's times count.
+
+CSV files are read as spreadsheets and platforms save them: with or without a byte-order mark,
+separated by commas, semicolons or tabs. A line that cannot be understood refuses the whole file,
+with its number, because half a roster would be half a class.
 """
 
+import csv
 import difflib
+import io
 import math
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from pathlib import Path
@@ -248,3 +258,168 @@ def _extension(value: Any, zone: tzinfo | None, where: str) -> timedelta | datet
         return moment(value, zone, where)
     except ClassError as error:
         raise ClassError(f"{error} A number means so many days more.") from None
+
+
+MOST_BYTES: Final = 2**22
+"""The most bytes of a table; one of four hundred students has some forty thousand."""
+
+SEPARATORS: Final = ",;\t"
+"""What may stand between columns: spreadsheets choose it by the country they are in."""
+
+
+class WrittenTableError(ClassError):
+    """A table cannot be understood; the message says where and what to do about it."""
+
+
+def read_table(
+    path: Path, needed: Collection[str], also_called: Mapping[str, str] | None = None
+) -> list[tuple[int, dict[str, str]]]:
+    """Read a table whose first line names its columns.
+
+    Args:
+        path: of the file.
+        needed: the columns that there must be. Names are compared without regard to case, and
+            with underscores for blanks.
+        also_called: other names of columns, each with the one that is meant.
+
+    Returns:
+        Of each row that is not empty the number of its line, and what stands in each column.
+
+    Raises:
+        WrittenTableError: it cannot be read, or understood.
+    """
+    lines = list(io.StringIO(_text(path), newline=""))  # which ends lines at line breaks alone
+    first = 1
+    if lines and lines[0].lower().startswith("sep="):  # what a spreadsheet is told so
+        lines, first = lines[1:], 2
+    if not lines or not lines[0].strip():
+        raise WrittenTableError(
+            f"{path.name} does not begin with the names of its columns. Its first line should have "
+            f"{_listed(needed)}."
+        )
+    separator = max(SEPARATORS, key=lines[0].count)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    try:
+        rows = [(reader.line_num + first - 1, [cell.strip() for cell in row]) for row in reader]
+    except csv.Error as error:
+        raise WrittenTableError(
+            f"{path.name} cannot be read from line {reader.line_num + first - 1} on: {error}."
+        ) from None
+    (_, columns), *rows = rows
+    names = _names(path, [(also_called or {}).get(name, name) for name in _words(columns)], needed)
+    for line, row in rows:
+        if len(row) > len(names) and any(row[len(names) :]):
+            raise WrittenTableError(
+                f"{path.name}, line {line}: there are {len(row)} cells, and {len(names)} columns. "
+                f"If a name has a {_word(separator)} in it, put it in quotation marks."
+            )
+    return [(line, dict(zip(names, _filled(row, len(names)), strict=True)))
+            for line, row in rows if any(row)]  # fmt: skip
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise WrittenTableError(f"{path.name} cannot be opened: {error.strerror}.") from None
+    if len(data) > MOST_BYTES:
+        raise WrittenTableError(
+            f"{path.name} has more than {MOST_BYTES // 2**20} MB, and is no table of a class."
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise WrittenTableError(
+            f"{path.name} is not in UTF-8 (line {line} is the first that is not), so its names "
+            f'would come out wrong. Save it again as "CSV UTF-8".'
+        ) from None
+    if "\0" in text:
+        raise WrittenTableError(f"{path.name} is no text. Save it as a CSV, not as a workbook.")
+    return unicodedata.normalize("NFC", text)
+
+
+def _words(columns: Sequence[str]) -> list[str]:
+    return ["_".join(column.lower().split()) for column in columns]
+
+
+def _names(path: Path, columns: Sequence[str], needed: Collection[str]) -> list[str]:
+    """The names of columns; those without one at the end are not there."""
+    names = list(columns)
+    while names and not names[-1]:
+        names.pop()
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise WrittenTableError(
+            f"{path.name} has no column {_listed(missing)}. Its first line should name its "
+            f"columns, and has: {_listed([printable(name) for name in names])}."
+        )
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise WrittenTableError(
+            f"{path.name} has several columns called {_listed([printable(n) for n in twice])}. "
+            f"Keep one of them."
+        )
+    return names
+
+
+def _filled(row: Sequence[str], columns: int) -> list[str]:
+    return [*row[:columns], *[""] * (columns - len(row))]
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _word(separator: str) -> str:
+    return {",": "comma", ";": "semicolon"}.get(separator, "tab")
+
+
+TIMES: Final = "handed_in.csv"
+
+UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
+"""How a time says that it is in UTC."""
+
+COLUMNS: Final = ("student", "assignment", "time")
+
+
+def written_when(grading: Path) -> tuple[int, ...]:
+    """When what an instructor wrote of times was last written, to see that it is as it was."""
+    files = (grading / name for name in (NAME, TIMES))
+    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
+
+
+def read_times(
+    grading: Path, zone: tzinfo | None = None
+) -> Mapping[tuple[str, str], tuple[datetime, ...]]:
+    """When each student handed in each assignment, in order; a line of the file for each time.
+
+    Args:
+        grading: the class's folder.
+        zone: of times that name none.
+
+    Raises:
+        ClassError: the file cannot be understood.
+    """
+    path = grading / TIMES
+    if not path.exists():
+        return {}
+    try:
+        rows = read_table(path, COLUMNS, {"id": "student", "student_id": "student"})
+    except WrittenTableError as error:
+        raise ClassError(f"grading/{error}") from None
+    times: dict[tuple[str, str], set[datetime]] = {}
+    for line, row in rows:
+        where = f"grading/{TIMES}, line {line}: time"
+        try:
+            written = datetime.fromisoformat(UTC_SUFFIX.sub("+00:00", row["time"]))
+        except ValueError:
+            raise ClassError(
+                f"{where} should be written as year-month-day hours:minutes, such as 2026-10-12 "
+                f"23:59 where the class is, or 2026-10-12 21:59 UTC, and is {row['time']!r}. "
+                f"Spreadsheets have it as the format of a column, yyyy-mm-dd hh:mm."
+            ) from None
+        pair = row["student"], row["assignment"]
+        times.setdefault(pair, set()).add(moment(written, zone, where))
+    return {pair: tuple(sorted(theirs)) for pair, theirs in times.items()}

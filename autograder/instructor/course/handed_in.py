@@ -1,13 +1,166 @@
-"""What was handed in, looked at before anything of it is copied or run."""
+"""Check a submission before anything of it is copied or run, and read its notebook in a sandbox.
 
+The process that grades never parses a student's notebook. A reader in the sandbox does, and returns
+a notebook of bounded size with only what is graded and shown.
+"""
+
+import functools
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+import nbformat
+from traitlets.config import Config
+
+import autograder
+from autograder.instructor.course import notebook_rewriting
 from autograder.instructor.course.names import printable
-from autograder.instructor.course.reading_apart import MOST_BYTES
+from autograder.instructor.sandbox import PACKAGES, Sandbox, has_bubblewrap, sandbox_environment
+
+MOST_BYTES: Final = 20 * 2**20
+"""How large a notebook is taken: with all its outputs, one of this course has less than 1 MB."""
+
+MEMORY: Final = 2 * 2**30
+"""The most bytes that a reader may address: 20 MB of brackets make 1 GB of lists."""
+
+SECONDS: Final = 60
+"""How much processor time one may take: a notebook of 20 MB takes two seconds."""
+
+PATIENCE: Final = 10
+"""How many times as long it is waited for one by the clock; then the machine is at fault."""
+
+MOST_REPLIED: Final = 2**24
+"""The most bytes that one may write: its limits on cells and pictures keep it below."""
+
+CONTROL: Final = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
+"""What any reader can read: where this fails, it is the machine that is at fault."""
+
+
+class UnreadableError(ValueError):
+    """A file cannot be read as a notebook; the message says why, and what to do."""
+
+
+class ReaderFailedError(RuntimeError):
+    """No notebook can be read here. This says nothing of what was handed in."""
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """A notebook that was handed in, as it is graded.
+
+    Attributes:
+        text: the notebook, as JSON.
+        said: what there is to say of it, in sentences.
+    """
+
+    text: str
+    said: tuple[str, ...] = ()
+
+    @property
+    def notebook(self) -> Any:
+        """The notebook, for whoever is to change it."""
+        return nbformat.reads(self.text, 4)
+
+
+class _Reply(msgspec.Struct):
+    why: str = ""
+    notebook: msgspec.Raw = msgspec.Raw(b"")
+    said: list[str] = []
+
+
+def read_apart(path: Path, config: Config | None = None) -> HandedIn:
+    """Read a file as a notebook.
+
+    Args:
+        path: the file, which nobody else changes meanwhile.
+        config: the configuration of the course, which may say what to do where there are no walls.
+
+    Raises:
+        UnreadableError: it cannot be read.
+        ReaderFailedError: nothing can be read here.
+    """
+    try:
+        with path.open("rb") as file:
+            came = file.read(MOST_BYTES + 1)
+    except OSError as error:  # it is closed to whoever grades, or no file
+        raise UnreadableError(
+            f"{printable(path.name)} cannot be opened: {error.strerror}. Hand it in again."
+        ) from None
+    if len(came) > MOST_BYTES:
+        raise UnreadableError(f"{printable(path.name)} has more than {MOST_BYTES // 2**20} MB.")
+    made = _made(came, Sandbox(config=config or Config()).required)
+    if isinstance(made, str):
+        raise UnreadableError(f"{printable(path.name)} cannot be read as a notebook: {made}.")
+    return made
+
+
+def cannot_be_read(path: Path, config: Config | None = None) -> str:
+    """Why a file cannot be read as a notebook, in a sentence; empty where it can."""
+    try:
+        read_apart(path, config)
+    except UnreadableError as error:
+        return str(error)
+    return ""
+
+
+@functools.lru_cache(maxsize=1)  # whoever asks first whether it can be read has it read next
+def _made(came: bytes, required: bool) -> HandedIn | str:
+    """What a reader makes of a file's bytes; or why it makes nothing of them."""
+    room = Sandbox(required=required, memory=MEMORY, cpu_seconds=SECONDS, scratch=MOST_REPLIED)
+    reply = _reply(came, room)
+    if reply is None and _reply(CONTROL, room) is None:
+        raise ReaderFailedError("No notebook can be read here, not even an empty one.")
+    if reply is None:
+        return (
+            f"it takes more than {SECONDS} seconds or {MEMORY // 2**30} GB to read it. Clear its "
+            f"outputs, and hand it in again"
+        )
+    if reply.why:
+        return reply.why
+    return HandedIn(bytes(reply.notebook).decode(), tuple(reply.said))
+
+
+def _reply(came: bytes, room: Sandbox) -> _Reply | None:
+    """What a process of its own makes of a file's bytes; None where it came to no end.
+
+    Raises:
+        ReaderFailedError: it was kept waiting for very long.
+    """
+    script = Path(notebook_rewriting.__file__)
+    if has_bubblewrap():
+        script = Path(PACKAGES, script.relative_to(Path(autograder.__file__).parent.parent))
+    variables = sandbox_environment()
+    with tempfile.TemporaryFile() as reply:
+        try:
+            subprocess.run(
+                room.command([sys.executable, "-P", "-s", str(script)], variables),
+                input=came,
+                stdout=reply,
+                stderr=subprocess.DEVNULL,
+                timeout=PATIENCE * SECONDS,
+                env=variables,
+                check=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise ReaderFailedError(
+                "The machine did not let a notebook be read. Grade it again, when it has less to "
+                "do."
+            ) from None
+        except subprocess.CalledProcessError:
+            return None
+        reply.seek(0)
+        try:
+            return msgspec.json.decode(reply.read(MOST_REPLIED), type=_Reply)
+        except msgspec.MsgspecError:  # cut off, or no reply at all
+            return None
+
 
 MOST_TOGETHER: Final = 100 * 2**20
 """How much is taken in all."""

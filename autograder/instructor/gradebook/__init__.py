@@ -4,13 +4,6 @@ In: the address of a database, a file or a server's. Out: locks; dated copies, m
 change; what is wrong with it; digests and scores of each student's grades.
 """
 
-from autograder.instructor.gradebook.address import (
-    VARIABLE,
-    GradebookError,
-    is_server,
-    shown,
-    take_address,
-)
 from autograder.instructor.gradebook.backups import (
     ON_A_SERVER,
     back_up,
@@ -22,7 +15,16 @@ from autograder.instructor.gradebook.backups import (
     set_aside,
     trouble_in,
 )
-from autograder.instructor.gradebook.holding import BusyError, held_anywhere, held_here
+from autograder.instructor.gradebook.database import (
+    VARIABLE,
+    BusyError,
+    GradebookError,
+    held_anywhere,
+    held_here,
+    is_server,
+    shown,
+    take_address,
+)
 from autograder.instructor.gradebook.shown_grades import Shown, auto_scores, shown_grades
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Final
 
 from nbgrader.api import Base
 
-from autograder.instructor.gradebook.address import GradebookError, is_server
+from autograder.instructor.gradebook.database import GradebookError, is_server
 
 LAST: Final = 10
 """How many of the last copies are kept, of whatever day."""

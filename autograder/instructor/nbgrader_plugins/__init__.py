@@ -4,24 +4,23 @@ In: nbgrader's notebooks and resources. Out: the same, with evidence captured, v
 cells restored, releases made whole. `configuration.py` puts them where nbgrader looks.
 """
 
+from autograder.instructor.nbgrader_plugins.autograde import CarefulAutograde, keep_printable
 from autograder.instructor.nbgrader_plugins.capture_evidence import (
     CaptureEvidence,
     Died,
     MachineError,
     published,
 )
-from autograder.instructor.nbgrader_plugins.careful_autograde import CarefulAutograde
-from autograder.instructor.nbgrader_plugins.careful_exchange import cannot_fetch, no_exchange
-from autograder.instructor.nbgrader_plugins.careful_release import CarefulGenerateAssignment
 from autograder.instructor.nbgrader_plugins.configuration import configure
 from autograder.instructor.nbgrader_plugins.entering import (
     enter,
     enter_again,
     enter_failure,
+    enter_judged,
     transaction,
     withdraw_scores,
 )
-from autograder.instructor.nbgrader_plugins.entering_verdicts import enter_judged
+from autograder.instructor.nbgrader_plugins.feedback import cannot_fetch, no_exchange
 from autograder.instructor.nbgrader_plugins.judge_evidence import (
     JudgeEvidence,
     NotGradedError,
@@ -32,9 +31,11 @@ from autograder.instructor.nbgrader_plugins.lateness import (
     settle_lateness,
     times_of,
 )
-from autograder.instructor.nbgrader_plugins.printable_log import keep_printable
-from autograder.instructor.nbgrader_plugins.publish import Publish
-from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
+from autograder.instructor.nbgrader_plugins.release import (
+    CarefulGenerateAssignment,
+    Publish,
+    RestoreCells,
+)
 
 __all__ = [
     "CaptureEvidence",

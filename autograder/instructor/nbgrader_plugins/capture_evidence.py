@@ -15,16 +15,16 @@ from traitlets import Int
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.course import NAMESPACE
-from autograder.instructor.kernels import (
+from autograder.instructor.pipeline import compiled_before, is_told, time_limit
+from autograder.instructor.sandbox import (
     Allowance,
     Kernel,
     KernelDiedError,
+    Sandbox,
     TooLarge,
     error_output,
     output_of,
 )
-from autograder.instructor.pipeline import compiled_before, is_told, time_limit
-from autograder.instructor.walls import Sandbox
 from autograder.sandboxed import Display, Done, Message, Ready, Update
 
 PATIENCE: Final = 10

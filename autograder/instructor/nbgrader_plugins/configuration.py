@@ -1,16 +1,24 @@
-"""nbgrader's configuration: where a course's parts are, and who judges.
+"""nbgrader's configuration: where a course's parts are, and which plugins replace nbgrader's.
 
 A course's `nbgrader_config.py` calls `configure`; `nbgrader` on the command line, Formgrader and
-`make grade` all read that file. Without the lists of preprocessors here, nbgrader still works, as
-it does everywhere: a failed check raises.
+`make grade` all read that file. Without our preprocessors nbgrader works as usual: a failed check
+raises.
+
+Formgrader's handlers get a content security policy here, because the Jupyter server around them
+does not read this file; a policy in the server's own configuration is kept. The database version
+for a new gradebook is read directly, because nbgrader's `alembic heads` takes four seconds.
 """
 
 import contextlib
 import os
+import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import nbgrader.api
+from alembic.script import ScriptDirectory
+from nbgrader.dbutil import ALEMBIC_DIR
 from nbgrader.preprocessors import (
     CheckCellMetadata,
     ClearHiddenTests,
@@ -27,21 +35,58 @@ from nbgrader.preprocessors import (
 )
 
 from autograder.instructor.gradebook import VARIABLE, take_address
+from autograder.instructor.nbgrader_plugins.autograde import install_autograde, install_stopping
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
-from autograder.instructor.nbgrader_plugins.careful_autograde import install_autograde
-from autograder.instructor.nbgrader_plugins.careful_exchange import CarefulReleaseFeedback
-from autograder.instructor.nbgrader_plugins.careful_feedback import install_feedback
-from autograder.instructor.nbgrader_plugins.careful_release import install_release
-from autograder.instructor.nbgrader_plugins.formgrader_pages import install_page_policies
-from autograder.instructor.nbgrader_plugins.gradebook_version import install_gradebook_version
+from autograder.instructor.nbgrader_plugins.feedback import CarefulReleaseFeedback, install_feedback
 from autograder.instructor.nbgrader_plugins.judge_evidence import JudgeEvidence
-from autograder.instructor.nbgrader_plugins.lateness import LatePenalty, install_submission_times
-from autograder.instructor.nbgrader_plugins.publish import Publish
-from autograder.instructor.nbgrader_plugins.restore_cells import RestoreCells
-from autograder.instructor.nbgrader_plugins.saved_cells import GatherCells
-from autograder.instructor.nbgrader_plugins.stopped_autograde import install_stopping
-from autograder.instructor.nbgrader_plugins.timestamps import install_timestamps
-from autograder.instructor.pages import FILTERS
+from autograder.instructor.nbgrader_plugins.lateness import (
+    LatePenalty,
+    install_submission_times,
+    install_timestamps,
+)
+from autograder.instructor.nbgrader_plugins.release import (
+    GatherCells,
+    Publish,
+    RestoreCells,
+    install_release,
+)
+from autograder.instructor.pages import FILES, FILTERS, of_formgrader
+
+HEADER: Final = "Content-Security-Policy"
+
+
+def install_page_policies() -> None:
+    """Have Formgrader's handlers name their policies, where there are such handlers."""
+    handlers: Any = sys.modules.get("nbgrader.server_extensions.formgrader.handlers")
+    if handlers is None:  # to import them takes as long as to import a server
+        return
+    handlers.BaseHandler.content_security_policy = property(_of_pages)
+    handlers.SubmissionFilesHandler.content_security_policy = property(_of_files)
+    handlers.SubmissionFilesHandler.set_extra_headers = _download
+
+
+def _of_pages(handler: Any) -> str:
+    said = handler.settings.get("headers", {}).get(HEADER)
+    mathjax = handler.settings["nbgrader_exporter"].mathjax_url
+    return said or of_formgrader(mathjax)
+
+
+def _of_files(_: Any) -> str:
+    return FILES
+
+
+def _download(handler: Any, _: str) -> None:
+    handler.set_header("Content-Disposition", "attachment")
+
+
+def newest_version() -> str:
+    """What `alembic heads` says of nbgrader's gradebooks."""
+    return str(ScriptDirectory(ALEMBIC_DIR).get_current_head())
+
+
+def install_gradebook_version() -> None:
+    """Have nbgrader ask this."""
+    nbgrader.api.get_alembic_version = newest_version
 
 
 def configure(c: Any, root: Path) -> None:

@@ -1,23 +1,29 @@
 """Enter a record: the gradebook, the graded notebooks, and then the record itself.
 
-This is the one place where a score enters the gradebook, in one transaction for a submission. A
-record is written last; whatever is killed before that is graded again.
+This is the one place where a score enters the gradebook, in one transaction for a submission. The
+record is written last; whatever is killed before that is graded again. A graded notebook is written
+to the side and moved into place when it is complete.
+
+nbgrader asks for every score given by hand to be checked after each grading. Here a cell that did
+not change keeps its score without that: nobody reads four hundred essays again because of an added
+exercise.
 """
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import nbformat
 from msgspec.structs import replace
 from nbgrader.api import Gradebook, MissingEntry, TaskCell
 
+from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.course import Course, readable
-from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties
-from autograder.instructor.nbgrader_plugins.looked_at import Cell, cells_of, is_asked_the_same
-from autograder.instructor.nbgrader_plugins.making import making
+from autograder.instructor.nbgrader_plugins.judge_evidence import score_of, write_verdict
+from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, times_of
 from autograder.instructor.pipeline import (
     Basis,
     Facts,
@@ -29,6 +35,96 @@ from autograder.instructor.pipeline import (
     Submission,
     write_anew,
 )
+
+
+class Cell(NamedTuple):
+    """What there is to look at in a cell."""
+
+    points: float | None
+    kind: str
+    source: str
+    attachments: Any
+    outputs: Any
+
+
+def cells_of(notebook: Any) -> dict[str, Cell]:
+    """The cells of a graded notebook that the assignment knows, by their names."""
+    named = [(cell.metadata.get("nbgrader") or {}, cell) for cell in notebook.cells]
+    return {
+        about["grade_id"]: Cell(
+            about.get("points"),
+            cell.cell_type,
+            cell.source,
+            cell.get("attachments"),
+            cell.get("outputs"),
+        )
+        for about, cell in named
+        if about.get("grade_id")
+    }
+
+
+def is_asked_the_same(before: Mapping[str, Cell], now: Mapping[str, Cell]) -> bool:
+    """Whether a notebook's cells ask what they asked before: that may stand in any of them."""
+    both = before.keys() & now.keys()
+    return bool(before) and all(now[name].source == before[name].source for name in both)
+
+
+def place(graded: Path) -> Path:
+    """Where something is made that is to take a folder's place."""
+    return graded.with_name(f".{graded.name}.making")
+
+
+@contextmanager
+def making(graded: Path, with_all: bool) -> Iterator[Path]:
+    """Have what is made within take a folder's place, or leave that folder as it is.
+
+    Args:
+        graded: the folder; it need not be there.
+        with_all: whether what is made begins with what is in that folder.
+
+    Raises:
+        OSError: it cannot take its place.
+    """
+    made = begin(graded, with_all)
+    try:
+        yield made
+        take_place(graded)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def begin(graded: Path, with_all: bool) -> Path:
+    """Begin to make something; where.
+
+    Args:
+        graded: the folder whose place it is to take; it need not be there.
+        with_all: whether it begins with what is in that folder, of which some is made anew.
+    """
+    made = place(graded)
+    shutil.rmtree(made, ignore_errors=True)  # from a grading that was killed
+    made.parent.mkdir(parents=True, exist_ok=True)
+    if with_all and graded.is_dir():
+        shutil.copytree(graded, made, symlinks=True)
+    return made
+
+
+def take_place(graded: Path) -> None:
+    """Have what was made be in a folder's place.
+
+    Raises:
+        OSError: it cannot; the folder is as it was.
+    """
+    made, before = place(graded), graded.with_name(f".{graded.name}.before")
+    shutil.rmtree(before, ignore_errors=True)
+    try:
+        if graded.exists():
+            graded.rename(before)
+        made.rename(graded)
+    finally:  # also where it is stopped between the two
+        if before.exists() and not graded.exists():
+            before.rename(graded)
+    shutil.rmtree(before, ignore_errors=True)
+
 
 SAME: Final = frozenset({"submission", "cells", "points"})
 """What a grade rests on that has to be the same for it to stand where another one fails."""
@@ -239,3 +335,76 @@ def _cells(folder: Path, notebook: str) -> Mapping[str, Cell]:
         return cells_of(nbformat.read(folder / f"{notebook}.ipynb", 4))
     except Exception:  # there is none, or what is there is none, in one of many ways
         return {}
+
+
+def enter_judged(
+    course: Course, student: str, assignment: str, record: Record, points: Mapping[str, float]
+) -> bool:
+    """Enter a record whose evidence was judged again, or whose points are others.
+
+    Args:
+        course: where.
+        student: who handed it in.
+        assignment: what they handed in.
+        record: as it is to be kept, with its verdicts; its scores are found here.
+        points: of each exercise, by the name of its graded cell.
+
+    Returns:
+        Whether anything of its grade is another.
+    """
+    folder, records = course.autograded / student / assignment, Records(course.records)
+    graded: dict[str, tuple[str, Any]] = {}
+    cells: dict[str, tuple[Mapping[str, Cell], Mapping[str, Cell]]] = {}
+    for name, found in record.notebooks.items():
+        path = folder / f"{name}.ipynb"
+        before = path.read_text(encoding="utf-8")
+        notebook = nbformat.reads(before, 4)
+        seen = cells_of(notebook)
+        scores = _write_verdicts(notebook, found, points)
+        now = cells_of(notebook)
+        # a verdict in other words is nothing to look at again: only scores and points are compared
+        cells[name] = _without_outputs(seen), _without_outputs(now)
+        record = _with_scores(record, name, {**found.scores, **scores})
+        graded[name] = before, nbformat.writes(notebook)
+    then = records.get(student, assignment)
+    is_new = then is None or any(before.rstrip() != now.rstrip() for before, now in graded.values())
+    is_new |= then is not None and _scores(then) != _scores(record)
+    records.mark(student, assignment)
+    with transaction(course) as gradebook:
+        enter_scores(gradebook, times_of(course), student, assignment, record, cells, False)
+    for name, (before, now) in graded.items():
+        if before.rstrip() != now.rstrip():
+            write_anew(folder / f"{name}.ipynb", now.encode())
+    records.write(student, assignment, replace(record, again=False))
+    return is_new
+
+
+def _write_verdicts(
+    notebook: Any, found: GradedNotebook, points: Mapping[str, float]
+) -> dict[str, float]:
+    """Write verdicts and points into a graded notebook's cells; the scores of its exercises."""
+    verdicts, scores = found.verdicts_by_exercise(), dict[str, float]()
+    for cell in notebook.cells:
+        about = cell.metadata.get("nbgrader", {})
+        name = about.get("grade_id")
+        if name not in points:
+            continue
+        about["points"] = points[name]
+        verdict = verdicts.get(BY_GRADE_ID[name].id)
+        if verdict is not None:
+            write_verdict(cell, verdict, points[name])
+            scores[name] = score_of(verdict, points[name])
+    return scores
+
+
+def _without_outputs(cells: Mapping[str, Cell]) -> dict[str, Cell]:
+    return {name: cell._replace(outputs=None) for name, cell in cells.items()}
+
+
+def _with_scores(record: Record, name: str, scores: dict[str, float | None]) -> Record:
+    found = replace(record.notebooks[name], scores=scores)
+    return replace(record, notebooks={**record.notebooks, name: found})
+
+
+def _scores(record: Record) -> dict[str, dict[str, float | None]]:
+    return {name: found.scores for name, found in record.notebooks.items()}

@@ -13,10 +13,18 @@ from traitlets import Float
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID, Exercise, find
 from autograder.instructor.course import NAMESPACE
-from autograder.instructor.kernels import NotObservedError, is_observed, observe_apart
 from autograder.instructor.nbgrader_plugins.capture_evidence import Died, published
 from autograder.instructor.pipeline import compiled_before, is_told
-from autograder.instructor.walls import SECONDS, Case, Sandbox, encode, judge_apart
+from autograder.instructor.sandbox import (
+    SECONDS,
+    Case,
+    NotObservedError,
+    Sandbox,
+    encode,
+    is_observed,
+    judge_apart,
+    observe_apart,
+)
 from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_text
 from autograder.notebook import NotJudged
 

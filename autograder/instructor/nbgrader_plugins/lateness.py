@@ -1,18 +1,22 @@
-"""Who is late, and what that costs: what the class's files say, entered where nbgrader looks.
+"""Lateness and its penalty: from the class's files into the gradebook.
 
-nbgrader has due dates, extensions, times and penalties, and nothing that reads them from a file. A
-time is believed only where no student can have written it.
+nbgrader has due dates, extensions, times and penalties, and reads none of them from a file. It
+fails on a `timestamp.txt` that it cannot read, and believes any time in one that it can. The
+exchange's file cannot be told from a student's own: `nbgrader collect` copies what it finds. So
+these times count only where the configuration says that no student can have written them.
 """
 
 import functools
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from nbgrader.api import Gradebook
 from nbgrader.apps import api
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
+from nbgrader.utils import parse_utc
 
 from autograder.instructor.course import (
     ClassError,
@@ -21,7 +25,30 @@ from autograder.instructor.course import (
     read_times,
     written_when,
 )
-from autograder.instructor.nbgrader_plugins.timestamps import written_time
+
+LONG: Final = 100
+"""The most bytes of a time, as it is written down."""
+
+
+def written_time(folder: Path) -> datetime | None:
+    """The time that a folder's `timestamp.txt` says; None where it says none that can be read."""
+    path = folder / "timestamp.txt"
+    try:
+        with path.open("rb") as file:
+            said = file.read(LONG).decode().strip()
+        return parse_utc(said) if said else None
+    except Exception:  # what is no time raises many kinds of error, and is no time
+        return None
+
+
+def _existing(_: Any, dest_path: str) -> datetime | None:
+    """In place of nbgrader's: which of two copies is the newer one, where both say it."""
+    return written_time(Path(dest_path))
+
+
+def install_timestamps() -> None:
+    """Have nbgrader read times so."""
+    CourseDirectory.get_existing_timestamp = _existing
 
 
 class LatePenalty(LateSubmissionPlugin):

@@ -6,10 +6,16 @@ cleans them and which policy they name.
 """
 
 from autograder.instructor.pages.clean_pages import FILTERS, clean
-from autograder.instructor.pages.feedback_page import About, feedback_page, ungraded_page
-from autograder.instructor.pages.page_policies import FILES, of_formgrader
+from autograder.instructor.pages.feedback_page import (
+    FILES,
+    About,
+    feedback_page,
+    of_formgrader,
+    shown_by,
+    ungraded_page,
+    write_page,
+)
 from autograder.instructor.pages.results import Given
-from autograder.instructor.pages.writing import shown_by, write_page
 
 __all__ = [
     "FILES",

@@ -1,30 +1,159 @@
-"""What strangers wrote, made fit to be shown: in feedback pages, and in Formgrader.
+"""Clean what strangers wrote before it is shown, in feedback pages and in Formgrader.
 
-A script in a notebook would run in the session of whoever looks at it, and the instructor's can
-change grades. nbconvert has filters to clean what it shows, but nbgrader's templates use one in
-part only, and it takes no pictures. These take their place.
+A script in a notebook would run in the session of the person who looks at it, and the instructor's
+session can change grades. nbconvert has a filter for HTML, but nbgrader's templates apply it only
+in part, and it removes pictures. These filters replace it. Of styles, only plain values are kept,
+so nothing can be laid over the rest of a page.
+
+A page also has a size: nbconvert parses each one it has made and holds its tags in memory, a few
+kilobytes each, in the process that has the grades. What exceeds a page's share is shown as text.
 """
 
+import functools
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
 import bleach
 import jinja2
 from bleach import html5lib_shim
+from bleach.css_sanitizer import CSSSanitizer
+from nbconvert.filters import Highlight2HTML, ansi2html, strip_ansi
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from autograder.instructor.course import BASE64, MOST_PICTURED, PICTURES
-from autograder.instructor.pages.page_room import (
-    coloured,
-    has_room,
-    printed,
-    remembering,
-    tags,
-)
-from autograder.instructor.pages.plain_styles import PlainStyles
+
+WORD: Final = r"[a-z]+(-[a-z]+)*"
+COLOUR: Final = rf"#[0-9a-f]{{3,8}}|{WORD}|rgba?\([\d., %]{{5,40}}\)"
+SMALL: Final = r"0|[0-3]?\d(\.\d+)?(px|pt)|[0-2](\.\d+)?r?em"
+AROUND: Final = rf"({SMALL})( ({SMALL})){{0,3}}"
+
+VALUES: Final = {
+    name: re.compile(pattern, re.IGNORECASE)
+    for pattern, names in {
+        WORD: ("align-items", "border-collapse", "flex-wrap", "overflow-wrap", "text-align",
+               "vertical-align", "white-space"),
+        COLOUR: ("background-color", "color"),
+        AROUND: ("gap", "margin", "padding"),
+        rf"({SMALL}) {WORD} ({COLOUR})": ("border-left",),
+        r"block|flex|inline|inline-block|none": ("display",),
+        rf"{SMALL}|{WORD}|[1-9]\d%": ("font-size",),
+        rf"{WORD}|[1-9]00": ("font-weight",),
+        SMALL: ("height", "min-height"),
+        r"0?\.\d+|0|1": ("opacity",),
+        rf"{SMALL}|\d{{1,3}}px|\d{{1,2}}(\.\d+)?%|100%": ("max-width", "width"),
+    }.items()
+    for name in names
+}  # fmt: skip
+"""What may be styled, and what with: no functions, nothing negative, and nothing large around."""
+
+
+LONG_STYLE: Final = 300
+"""The most characters of a style: to take one apart takes a while, and a verdict's have 60."""
+
+GROWING: Final = {"height": "min-height"}
+"""What becomes another property: what is higher than its own block would lie over the next one."""
+
+
+class PlainStyles(CSSSanitizer):
+    """Keeps of a style what is plain."""
+
+    def __init__(self) -> None:
+        super().__init__(allowed_css_properties=VALUES.keys(), allowed_svg_properties=())
+
+    def sanitize_css(self, style: str) -> str:
+        """The declarations that are known, of values that are known."""
+        if len(style) > LONG_STYLE:
+            return ""
+        declared = (each.partition(":") for each in super().sanitize_css(style).split(";"))
+        plain = ((name.strip().lower(), value.strip()) for name, _, value in declared)
+        return ";".join(
+            f"{GROWING.get(name, name)}:{value}" for name, value in plain if _is_plain(name, value)
+        )
+
+
+def _is_plain(name: str, value: str) -> Any:
+    return name in VALUES and VALUES[name].fullmatch(value)
+
+
+MOST_TAGS: Final = 50_000
+"""How many tags a page has room for; a graded notebook of this course has less than 10,000."""
+
+FOR_ITSELF: Final = 5
+"""How many tags stand around each thing that is shown."""
+
+FOR_A_STYLE: Final = 10
+"""As how many tags a style counts, which is read by itself."""
+
+ENTITIES: Final = 4
+"""How many entities count as a tag: each is read by itself, but nothing is held of it."""
+
+LONG_CODE: Final = 2**15
+"""The most characters of a cell's code that are coloured; those of this course have 3,000."""
+
+TAKEN: Final = "shardlings_tags"
+"""Under which name a page's resources have the number of tags that are taken."""
+
+
+MOST_REMEMBERED: Final = 300
+"""How many texts it is remembered of what was made of them: what an exercise asks stands on each
+page of a class."""
+
+
+def remembering(longest: int) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
+    """Have a function remember what it has made of texts of so many characters, and of shorter."""
+
+    def of(function: Callable[[str], str]) -> Callable[[str], str]:
+        kept = functools.lru_cache(MOST_REMEMBERED)(function)
+
+        @functools.wraps(function)
+        def remembered(text: str) -> str:
+            return kept(text) if len(text) <= longest else function(text)
+
+        return remembered
+
+    return of
+
+
+def has_room(context: Mapping[str, Any], more: int) -> bool:
+    """Whether a page has room for so many tags more; they are taken then."""
+    resources = context.get("resources", {})
+    taken = resources.get(TAKEN, 0) + FOR_ITSELF
+    fits: bool = taken + more <= MOST_TAGS
+    resources[TAKEN] = taken + more * fits
+    return fits
+
+
+def tags(text: str) -> int:
+    """How many tags HTML may have, and what counts as such."""
+    styles = text.lower().count("style")
+    return text.count("<") + text.count("&") // ENTITIES + FOR_A_STYLE * styles
+
+
+@jinja2.pass_context
+def coloured(context: Mapping[str, Any], source: str, metadata: Any = None) -> str:
+    """A cell's code, in colours where it is not very long."""
+    if len(source) > LONG_CODE:
+        return f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'
+    made = _in_colours(source)
+    return made if has_room(context, tags(made)) else f"<pre>{html.escape(source)}</pre>"
+
+
+@remembering(2**12)
+def _in_colours(source: str) -> str:
+    return str(Highlight2HTML(pygments_lexer="ipython3")(source))
+
+
+@jinja2.pass_context
+def printed(context: Mapping[str, Any], text: str) -> str:
+    """What a cell printed, in the colours that it asked for."""
+    made = (
+        ansi2html(text) if has_room(context, text.count("\x1b")) else html.escape(strip_ansi(text))
+    )
+    return str(made)
+
 
 LONG_HTML: Final = 2**18
 """The most characters of HTML that are parsed; a verdict with its pictures takes 2**16."""

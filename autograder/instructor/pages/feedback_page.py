@@ -1,15 +1,23 @@
 """A student's feedback page: the results first, and below them, folded, the notebook.
 
-It is one file that asks for nothing elsewhere and runs nothing: it reads the same on a phone, in
-the dark, without a network and on paper.
+It is one file that loads nothing from elsewhere and runs no script: it reads the same on a phone,
+in the dark, without a network and on paper. It is written only if its content changed, so whoever
+copies pages further can see by their times which are new.
+
+A content security policy is the second line of defence, behind the cleaning. A feedback page needs
+no script. Formgrader's pages have nbgrader's inline scripts and MathJax, so their policy cannot
+forbid scripts; it does forbid loading and sending anything elsewhere, and being framed.
 """
 
 import functools
+import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlparse
 
 import jinja2
 from markupsafe import Markup
@@ -17,10 +25,99 @@ from pygments.formatters import HtmlFormatter
 
 from autograder.instructor.course import printable
 from autograder.instructor.gradebook import Shown
-from autograder.instructor.pages.page_policies import FEEDBACK
-from autograder.instructor.pages.results import Given, Raised, is_judged, results
-from autograder.instructor.pages.shown_cells import raised, shown_cell
+from autograder.instructor.pages.results import (
+    Given,
+    Raised,
+    is_judged,
+    raised,
+    results,
+    shown_cell,
+)
 from autograder.judge import COLOURS, Verdict
+
+FILES: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
+"""Of what lies beside a notebook: if a browser takes it for a page, it can do nothing at all."""
+
+
+FEEDBACK: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""Of a feedback page, which is one file and runs nothing."""
+
+
+def of_formgrader(mathjax: str) -> str:
+    """The policy of Formgrader's pages, which come with files of its own.
+
+    Args:
+        mathjax: the address of what shows formulas.
+    """
+    there = _origin(mathjax)
+    return (
+        f"default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval' {there}; "
+        f"style-src 'self' 'unsafe-inline' {there}; font-src 'self' data: {there}; "
+        f"img-src 'self' data: {there}; connect-src 'self'; base-uri 'none'; form-action 'self'; "
+        f"frame-ancestors 'self'"
+    )
+
+
+def _origin(address: str) -> str:
+    """Where an address is: the part that a policy names; nothing where it is our own."""
+    parts = urlparse(address)
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
+
+
+WRITTEN: Final = re.compile(r'<meta name="date" content="([^"]{10,40})">')
+"""Where a page says since when it has been as it is."""
+
+SHOWS: Final = re.compile(r'<meta name="grades" content="(\w{64}) (\w{64})">')
+"""Where a page says what of the gradebook it shows."""
+
+WHERE: Final = 1000
+"""Within how many characters from a page's beginning it says these."""
+
+
+def write_page(path: Path, page: Callable[[datetime], str]) -> bool:
+    """Write a page, unless it is there already.
+
+    Args:
+        path: where to.
+        page: the page, of a time.
+
+    Returns:
+        Whether it was written.
+    """
+    if path.is_dir() and not path.is_symlink():  # an earlier version copied folders of any name
+        shutil.rmtree(path)
+    there = path.read_bytes() if path.exists() else b""
+    since = _since(there.decode(errors="replace"))
+    if since is not None and page(since).encode(errors="backslashreplace") == there:
+        return False
+    made = page(datetime.now().astimezone().replace(microsecond=0))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(made.encode(errors="backslashreplace"))
+    new.replace(path)  # whoever opens it finds the old page, or the whole of the new one
+    return True
+
+
+def _since(page: str) -> datetime | None:
+    found = WRITTEN.search(page[:WHERE])
+    try:
+        return datetime.fromisoformat(found[1]) if found else None
+    except ValueError:
+        return None
+
+
+def shown_by(page: Path) -> Shown | None:
+    """What of the gradebook a page shows; None where there is none, or it shows no grade."""
+    try:
+        with page.open("rb") as file:
+            found = SHOWS.search(file.read(WHERE).decode(errors="replace"))
+    except OSError:
+        return None
+    return Shown(*found.groups()) if found else None
+
 
 HERE: Final = Path(__file__).parent
 

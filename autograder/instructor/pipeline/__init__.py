@@ -5,20 +5,34 @@ record, with scores, verdicts and evidence, and the graded notebooks; or why the
 it stands what a grade rests on, and where records are kept.
 """
 
-from autograder.instructor.pipeline.basis import JUDGED, Basis, of_grades
-from autograder.instructor.pipeline.compiled_before import compiled_before, keep_compiled
-from autograder.instructor.pipeline.facts import Facts, facts_of
-from autograder.instructor.pipeline.fingerprint import (
+from autograder.instructor.pipeline.basis import (
+    JUDGED,
+    Basis,
     fingerprint_assignment,
     fingerprint_submission,
+    of_grades,
+    versions,
+)
+from autograder.instructor.pipeline.facts import (
+    Calibration,
+    Facts,
+    compiled_before,
+    facts_of,
+    keep_compiled,
+    memory,
+    remembered,
+    time_limit,
+    usual_seconds,
 )
 from autograder.instructor.pipeline.grading import (
     OtherPackageError,
     Outcome,
+    Submission,
     failed,
     grade,
     graded_notebook,
     is_told,
+    submission_in,
 )
 from autograder.instructor.pipeline.record import (
     GradedNotebook,
@@ -29,15 +43,6 @@ from autograder.instructor.pipeline.record import (
     encoded_verdicts,
     write_anew,
 )
-from autograder.instructor.pipeline.submission import Submission, submission_in
-from autograder.instructor.pipeline.time_limits import (
-    Calibration,
-    memory,
-    remembered,
-    time_limit,
-    usual_seconds,
-)
-from autograder.instructor.pipeline.versions import versions
 
 __all__ = [
     "JUDGED",

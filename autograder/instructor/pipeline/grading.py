@@ -1,7 +1,8 @@
-"""Grade one submission: read it, run it, judge it; the same wherever it is done.
+"""Grade one submission: read it, run it, judge it. The result is the same on any machine.
 
-Nothing here reads or writes a class's gradebook or folders, so that it makes no difference on which
-machine it is called, in how many threads at once, how often, or whether it is killed.
+Bytes go in: the notebooks, and the accepted files beside them. Nothing here reads or writes a
+class's gradebook or folders, so it can run in many threads, on any machine, repeatedly, and can be
+killed at any time.
 """
 
 import logging
@@ -10,7 +11,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -21,15 +22,80 @@ import msgspec
 import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat.v4 import new_markdown_cell
-from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
+from nbgrader.utils import (
+    compute_checksum,
+    determine_grade,
+    find_all_files,
+    is_grade,
+    is_solution,
+    is_task,
+)
 from traitlets.config import Config, LoggingConfigurable
 
-from autograder.instructor.course import NAMESPACE, UnreadableError, read_apart
+from autograder.instructor.course import (
+    EXCHANGED,
+    NAMESPACE,
+    UnreadableError,
+    is_taken,
+    left_out,
+    read_apart,
+)
+from autograder.instructor.pipeline.basis import versions
 from autograder.instructor.pipeline.facts import Facts
 from autograder.instructor.pipeline.record import GradedNotebook, Record, State, encoded_verdicts
-from autograder.instructor.pipeline.submission import Submission
-from autograder.instructor.pipeline.versions import versions
-from autograder.instructor.walls import NO_SANDBOX, NoSandboxError, has_bubblewrap
+from autograder.instructor.sandbox import NO_SANDBOX, NoSandboxError, has_bubblewrap
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What somebody handed in of an assignment.
+
+    Attributes:
+        student: their id.
+        assignment: its name.
+        notebooks: what each notebook's file holds, by its name; nobody has looked at that yet.
+        files: what the files beside them hold, by their path in the submission's folder.
+        not_taken: what is to be said of files that are not among these; empty where all are.
+        exchanged: the files that nbgrader's exchange has put beside them.
+        is_partial: whether not all of its notebooks are to be graded.
+    """
+
+    student: str
+    assignment: str
+    notebooks: Mapping[str, bytes]
+    files: Mapping[str, bytes]
+    not_taken: str = ""
+    exchanged: Mapping[str, bytes] = field(default_factory=dict)
+    is_partial: bool = False
+
+
+def submission_in(
+    folder: Path, student: str, assignment: str, notebooks: Iterable[str], ignored: Iterable[str]
+) -> Submission:
+    """Read what lies in a folder of which it is known that it can be taken.
+
+    Args:
+        folder: which.
+        student: whose it is.
+        assignment: what it is of.
+        notebooks: the names of the notebooks that are to be graded, without `.ipynb`.
+        ignored: what nbgrader copies nowhere.
+
+    Raises:
+        OSError: a file is not there any more, or cannot be read.
+    """
+    files = find_all_files(str(folder), [*ignored, "*.ipynb"])
+    beside = [Path(file).relative_to(folder) for file in files]
+    names = [name for name in beside if str(name) not in EXCHANGED]
+    return Submission(
+        student,
+        assignment,
+        {name: (folder / f"{name}.ipynb").read_bytes() for name in notebooks},
+        {str(name): (folder / name).read_bytes() for name in names if is_taken(name)},
+        left_out([name for name in names if not is_taken(name)]),
+        {str(name): (folder / name).read_bytes() for name in beside if str(name) in EXCHANGED},
+    )
+
 
 LOG: Final = logging.getLogger("shardlings.worker")
 """What nbgrader says where nobody listens: a worker's words go nowhere else."""

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from autograder.instructor.pipeline.basis import Basis
-from autograder.instructor.walls import Case
+from autograder.instructor.sandbox import Case
 from autograder.judge import Verdict
 
 MAX_BYTES: Final = 2**27

@@ -20,7 +20,7 @@ from autograder.instructor.authoring import (
     try_answers,
     write_stubs,
 )
-from autograder.instructor.authoring.exercise_cells import TO_WRITE
+from autograder.instructor.authoring.exercise_stubs import TO_WRITE
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "authoring.md").read_text()

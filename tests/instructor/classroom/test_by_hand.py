@@ -10,7 +10,7 @@ from nbgrader.apps import NbGraderAPI
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins.careful_exchange import CarefulReleaseFeedback
+from autograder.instructor.nbgrader_plugins.feedback import CarefulReleaseFeedback
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, add_an_essay, hand_in, plain_course
 from tests.instructor.room import Classroom

@@ -9,14 +9,14 @@ import psutil
 import pytest
 
 import autograder
-from autograder.instructor.walls import has_bubblewrap, judge_apart, sandbox, sandbox_environment
-from autograder.instructor.walls.judging_apart import CONTROL
+from autograder.instructor.sandbox import has_bubblewrap, judge_apart, sandbox, sandbox_environment
+from autograder.instructor.sandbox.judging_apart import CONTROL
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
 
 STARTS_AND_DIES = """
 import os, signal, subprocess, sys, time
-from autograder.instructor.walls import Sandbox, sandbox_environment
+from autograder.instructor.sandbox import Sandbox, sandbox_environment
 subprocess.Popen(Sandbox().command(["sleep", sys.argv[1]], sandbox_environment()))
 time.sleep(float(sys.argv[2]))
 os.kill(os.getpid(), signal.SIGKILL)

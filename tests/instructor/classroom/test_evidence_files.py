@@ -8,10 +8,10 @@ from rich.console import Console
 
 from autograder.evidence import Evidence, Unanswered, to_json
 from autograder.exercises import find
-from autograder.instructor.classroom import judging_again, regrading
+from autograder.instructor.classroom import regrading, stale_grades
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import GradedNotebook, Record, Records, State, record
-from autograder.instructor.walls import Case
+from autograder.instructor.sandbox import Case
 from autograder.judge import no_evidence
 
 ASSIGNMENT = "04_communication_cost"
@@ -81,6 +81,6 @@ def test_new_verdicts_are_kept_where_another_version_wrote_those_of_before():
     other = GradedNotebook()
     record_of = Record(State.GRADED, notebooks={ASSIGNMENT: before, "other": other})
     new = no_evidence(exercise, "no-evidence", "There is none.")
-    after = judging_again._with_verdicts(record_of, [new])
+    after = stale_grades._with_verdicts(record_of, [new])
     assert after.notebooks[ASSIGNMENT].verdicts_by_exercise() == {"4.8": new}
     assert after.notebooks["other"].verdicts_by_exercise() == {}

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
-from autograder.instructor.walls import has_bubblewrap
+from autograder.instructor.sandbox import has_bubblewrap
 from tests.instructor.course import test_broken_files as files
 from tests.instructor.room import LAST, RIGHT, Classroom
 

@@ -4,9 +4,8 @@ import pytest
 
 from autograder.instructor import pipeline
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import class_grading
-from autograder.instructor.classroom.class_grading import _Post
-from autograder.instructor.classroom.handed_in_alike import alike, fingerprint
+from autograder.instructor.classroom import grading
+from autograder.instructor.classroom.grading import _Post, alike, fingerprint
 from autograder.instructor.pipeline import Submission
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, log, scores, tiny_class
 
@@ -50,7 +49,7 @@ def test_who_hands_in_something_else_meanwhile_is_graded_for_that(tmp_path, monk
             later.write_text(later.read_text().replace("double = 2", "double = 5"))
         return enter(post, pair, found)
 
-    monkeypatch.setattr(class_grading._Post, "entered", entered)
+    monkeypatch.setattr(grading._Post, "entered", entered)
     assert main(["--root", str(root), "grade"]) == 0
     assert scores(root) == {"ann": 2, "bob": 0}
     assert not [line for line in log(root) if "same_as" in line]
@@ -68,7 +67,7 @@ def test_who_cannot_be_read_any_more_costs_nobody_who_handed_in_the_same(tmp_pat
             raise PermissionError("closed")
         return pipeline.submission_in(folder, student, *others)
 
-    monkeypatch.setattr(class_grading, "submission_in", submission_in)
+    monkeypatch.setattr(grading, "submission_in", submission_in)
     assert main(["--root", str(root), "grade"]) == 1
     assert scores(root)["bob"] == 2
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 from rich.console import Console
 
-from autograder.instructor.classroom import how_far
-from autograder.instructor.classroom.how_far import HowFar
+from autograder.instructor.classroom import grading_progress
+from autograder.instructor.classroom.grading_progress import HowFar
 
 PAIRS = {(f"student-{n}", "03_resharding"): 10.0 for n in range(6)}
 ANN, BOB, *_ = PAIRS
@@ -17,7 +17,7 @@ ANN, BOB, *_ = PAIRS
 def shown(tmp_path, monkeypatch, terminal):
     """What is said where the first of six submissions took two minutes, and what is written."""
     now, said = [1000.0], io.StringIO()
-    monkeypatch.setattr(how_far, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(grading_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     console = Console(file=said, width=80, force_terminal=terminal, color_system=None)
     with HowFar(console, PAIRS, tmp_path / "log.jsonl") as seen:
         seen.begun(ANN)

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from autograder.instructor.pipeline import Records
-from autograder.instructor.walls import judge_apart
+from autograder.instructor.sandbox import judge_apart
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 

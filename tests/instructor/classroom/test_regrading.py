@@ -15,7 +15,7 @@ from rich.console import Console
 
 from autograder.errors import Fault
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import grading, judging_again, regrading
+from autograder.instructor.classroom import grading, regrading, stale_grades
 from autograder.instructor.course import BusyError, Course
 from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
 from autograder.instructor.pipeline import (
@@ -25,7 +25,7 @@ from autograder.instructor.pipeline import (
     State,
     UnreadableRecordError,
 )
-from autograder.instructor.walls import Case, JudgeFailedError, judge_apart, sandbox
+from autograder.instructor.sandbox import Case, JudgeFailedError, judge_apart, sandbox
 from tests.helpers import pretend_walls
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -82,7 +82,7 @@ def test_each_submission_has_a_judge_of_its_own_and_inputs_that_nobody_can_guess
         given.append((cases, seconds))
         return judge_apart(cases, seconds, room)
 
-    monkeypatch.setattr(judging_again, "judge_apart", judge)
+    monkeypatch.setattr(stale_grades, "judge_apart", judge)
     config = graded.root / "nbgrader_config.py"
     text = config.read_text()
     config.write_text(text + "\nc.JudgeEvidence.seconds = 77\n")
@@ -111,7 +111,7 @@ def test_a_judge_that_fails_costs_nobody_else_a_new_grade(graded, monkeypatch):
         ]
 
     before, said = graded.scores(), say()
-    monkeypatch.setattr(judging_again, "judge_apart", judge)
+    monkeypatch.setattr(stale_grades, "judge_apart", judge)
     assert regrading.regrade_class(Course(graded.root), said) == 1
     words = said.file.getvalue()
     assert f"wrong, {ASSIGNMENT}: the old grade stays. JudgeFailedError: The machine is" in words
@@ -132,7 +132,7 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
             for v in verdicts
         ]
 
-    monkeypatch.setattr(judging_again, "judge_apart", lenient)
+    monkeypatch.setattr(stale_grades, "judge_apart", lenient)
     said = say()
     regrading.regrade_class(Course(graded.root), said)
     assert "have changed" in said.file.getvalue()
@@ -166,7 +166,7 @@ def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
     before, books = graded.scores(), graded.root / "grading"
     kept = {path: path.read_bytes() for path in books.glob("*/right/*/*.*")}
     assert len(kept) > 2
-    monkeypatch.setattr(judging_again, "judge_apart", half_broken)
+    monkeypatch.setattr(stale_grades, "judge_apart", half_broken)
     said = say()
     assert regrading.regrade_class(Course(graded.root), said) == 1
     words = said.file.getvalue()
@@ -258,4 +258,4 @@ def test_what_kernels_once_said_of_their_processes_is_graded_again(tmp_path):
     kept = Record(State.GRADED, notebooks={"11": found})
     Records(course.records).write("ann", "11", kept)
     with pytest.raises(UnreadableRecordError, match="grade the submission again"):
-        judging_again.evidence_of(course, "ann", "11")
+        stale_grades.evidence_of(course, "ann", "11")

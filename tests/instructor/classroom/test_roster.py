@@ -8,7 +8,7 @@ from nbgrader.api import Gradebook
 from autograder.instructor.classroom import Person, RosterError, read_roster
 from autograder.instructor.classroom.roster import enter_roster
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import gradebook_version
+from autograder.instructor.nbgrader_plugins import configuration
 
 ADA = Person("ada", "Ada Lovelace", "ada@example.org", "A", {"canvas_id": "1815"})
 BO = Person("bo", "Yun, Bo", "", "", {"canvas_id": ""})
@@ -99,7 +99,7 @@ def test_not_all_of_many_wrong_lines_are_said(course):
 
 
 def test_it_is_entered_into_nbgraders_table_and_nobody_is_removed(course):
-    gradebook_version.install_gradebook_version()
+    configuration.install_gradebook_version()
     write(course, PLAIN)
     with Gradebook(f"sqlite:///{course.grading / 'gradebook.db'}") as gradebook:
         gradebook.add_student("cy", first_name="Cy")

@@ -16,8 +16,8 @@ import pytest
 from distributed import KilledWorker, LocalCluster, Security
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import schedulers, side_by_side
-from autograder.instructor.classroom.side_by_side import graded
+from autograder.instructor.classroom import workers
+from autograder.instructor.classroom.workers import graded
 from autograder.instructor.pipeline import Outcome, Record, State
 from autograder.instructor.pipeline import grade as grade_one
 from tests.conftest import ROOT
@@ -54,7 +54,7 @@ def test_two_submissions_are_graded_at_once_in_one_process(tmp_path, monkeypatch
         together.append(threading.get_ident())
         return grade_one(*given)
 
-    monkeypatch.setattr(side_by_side, "grade", both_are_here)
+    monkeypatch.setattr(workers, "grade", both_are_here)
     root = tiny_class(tmp_path, 2)
     assert main(["--root", str(root), "grade", "--workers", "2"]) == 0
     assert len(set(together)) == 2
@@ -106,10 +106,10 @@ class Workers:
 def of(monkeypatch, *ends):
     """Grade three submissions with such a pool: their outcomes, and the order of trying."""
     workers: Any = Workers(*ends)
-    pool = nullcontext(schedulers.Pool(workers, lambda: workers.there))
-    monkeypatch.setattr(side_by_side, "standing", lambda _: pool)
+    pool = nullcontext(workers.Pool(workers, lambda: workers.there))
+    monkeypatch.setattr(workers, "standing", lambda _: pool)
     pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd")]
-    chosen = side_by_side.Workers("tls://10.0.0.1:1")
+    chosen = workers.Workers("tls://10.0.0.1:1")
     found = graded(pairs, lambda *pair: pair, chosen, lambda _: None)
     return {pair[0]: outcome for pair, outcome in found}, workers.tried
 
@@ -157,7 +157,7 @@ def test_an_error_in_dask_is_one_submissions_failure(monkeypatch):
     ],
 )
 def test_who_can_be_listened_to_is_not_spoken_to(address, told):
-    with pytest.raises(schedulers.SchedulerError, match=told), schedulers.standing(address):
+    with pytest.raises(workers.SchedulerError, match=told), workers.standing(address):
         pass
 
 
@@ -165,13 +165,13 @@ def test_who_can_be_listened_to_is_not_spoken_to(address, told):
     "address", ["", "tls://127.0.0.1:8786", "tcp://10.0.0.1:8786", "127.0.0.1:8786"]
 )
 def test_where_nobody_else_can_come_in_nothing_is_said_of_it(address):
-    assert schedulers.warning_of(address) == ""
+    assert workers.warning_of(address) == ""
 
 
 def test_it_is_said_that_others_on_this_machine_can_reach_a_scheduler(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(schedulers, "PATIENCE", 0.5)
+    monkeypatch.setattr(workers, "PATIENCE", 0.5)
     root = tiny_class(tmp_path / "course", 1)
     assert main(["--root", str(root), "grade", "--scheduler", "tcp://127.0.0.1:1"]) == 1
     said = " ".join(capsys.readouterr().out.split())
@@ -192,7 +192,7 @@ def certificates(folder, security):
 
 
 def test_a_wrong_certificate_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(schedulers, "PATIENCE", 3)
+    monkeypatch.setattr(workers, "PATIENCE", 3)
     right, wrong = Security.temporary(), Security.temporary()
     root = tiny_class(tmp_path / "course", 1)
     with LocalCluster(

@@ -9,10 +9,10 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import judging_again
+from autograder.instructor.classroom import stale_grades
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.pipeline import basis
-from autograder.instructor.walls import JudgeFailedError
+from autograder.instructor.sandbox import JudgeFailedError
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit
 
@@ -121,7 +121,7 @@ def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_se
     for points, before in ((6, 1), (3, 6)):
         source(room, give(points))
         with monkeypatch.context() as patch:
-            patch.delattr(judging_again, "judge_apart")  # nobody would say anything else of it
+            patch.delattr(stale_grades, "judge_apart")  # nobody would say anything else of it
             done = type_in("grade")
         assert (done.status, done.ran) == (0, [])
         assert f"Since {ASSIGNMENT} was graded, points have changed. 2 of its" in done.said
@@ -164,7 +164,7 @@ PARTS = {
     "exercises/exercise.py": [],
     "exercises/notebooks/nb01_sharding_basics.py": [],
     "exercises/notebooks/nb02_computation_follows_data.py": None,
-    "instructor/classroom/grade_table.py": None,
+    "instructor/classroom/grade_tables.py": None,
     "evidence/capturing.py": ["right", "wrong"],
     "instructor/nbgrader_plugins/capture_evidence.py": ["right", "wrong"],
 }
@@ -219,7 +219,7 @@ def test_what_looks_at_something_else_is_run_again_and_not_judged(room, type_in,
     def others(coursedir, assignment):
         return msgspec.structs.replace(of_grades(coursedir, assignment), plans="others")
 
-    monkeypatch.setattr("autograder.instructor.classroom.what_changed.of_grades", others)
+    monkeypatch.setattr("autograder.instructor.classroom.stale_grades.of_grades", others)
     done = type_in("regrade")
     assert done.status == 0
     assert "0 submissions were judged again; 0 have changed." in done.said
@@ -237,7 +237,7 @@ def test_who_could_not_be_judged_again_is_failed_and_tried_the_next_time(
         def fail(*_):
             raise JudgeFailedError("The machine is too busy.")
 
-        patch.setattr(judging_again, "judge_apart", fail)
+        patch.setattr(stale_grades, "judge_apart", fail)
         done = type_in("grade")
     assert (done.status, done.ran) == (1, [])
     assert "The old grade stays. JudgeFailedError: The machine is too busy." in done.said
@@ -251,7 +251,7 @@ def test_what_was_killed_before_its_page_was_made_has_one_the_next_time(
 ):
     source(room, give(6))
     with monkeypatch.context() as patch:
-        patch.setattr(judging_again, "_page", stop)
+        patch.setattr(stale_grades, "_page", stop)
         assert type_in("grade").status == 130
     assert ">1 / 1</span>" in page(room, "right")
     assert type_in("grade").status == 0
@@ -261,7 +261,7 @@ def test_what_was_killed_before_its_page_was_made_has_one_the_next_time(
 def test_what_was_stopped_is_not_taken_for_what_there_was_before(room, type_in, monkeypatch):
     source(room, give(6))
     with monkeypatch.context() as patch:
-        patch.setattr(judging_again, "_page", stop)
+        patch.setattr(stale_grades, "_page", stop)
         assert type_in("grade").status == 130
     source(room, give(1))
     assert "Feedback pages that did not show what the gradebook has by now are new: right" in (
@@ -274,14 +274,14 @@ def test_what_was_stopped_is_not_taken_for_what_there_was_before(room, type_in, 
 
 def test_what_comes_while_another_is_judged_again_is_graded_too(room, type_in, monkeypatch):
     source(room, give(6))
-    folder, finish = room.root / "grading" / "submitted", judging_again._page
+    folder, finish = room.root / "grading" / "submitted", stale_grades._page
 
     def somebody_hands_in(course, student, assignment):
         if student == "wrong":
             shutil.copytree(folder / "right", folder / "wrong", dirs_exist_ok=True)
         return finish(course, student, assignment)
 
-    monkeypatch.setattr(judging_again, "_page", somebody_hands_in)
+    monkeypatch.setattr(stale_grades, "_page", somebody_hands_in)
     type_in("grade")
     type_in("grade")
     assert scores(room)["wrong"] == (6, 6, False)
@@ -294,7 +294,7 @@ def test_what_could_not_be_judged_again_is_told_of_by_a_report(room, type_in, mo
         def fail(*_):
             raise JudgeFailedError("The machine is too busy.")
 
-        patch.setattr(judging_again, "enter_judged", fail)
+        patch.setattr(stale_grades, "enter_judged", fail)
         assert type_in("grade").status == 1
     said = type_in("report").said
     assert "so what is shown is of before: right (01_sharding_basics), wrong (" in said

@@ -15,7 +15,7 @@ from nbgrader.api import Gradebook
 from autograder.devices import environment
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course, stoppable
-from autograder.instructor.nbgrader_plugins import making
+from autograder.instructor.nbgrader_plugins import entering
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, hand_in, plain_course
 from tests.instructor.room import Classroom
@@ -172,14 +172,14 @@ def tiny(tmp_path):
 
 def entering_is_stopped(monkeypatch, stop):
     """Have something done once a submission's scores are in the gradebook."""
-    take_place, still = making.take_place, [stop]
+    take_place, still = entering.take_place, [stop]
 
     def once(graded):
         if still:
             still.pop()()
         take_place(graded)
 
-    monkeypatch.setattr(making, "take_place", once)
+    monkeypatch.setattr(entering, "take_place", once)
 
 
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")

@@ -10,8 +10,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from autograder.instructor.classroom import grade_csvs as csvs
-from autograder.instructor.classroom import grade_table as table
+from autograder.instructor.classroom import grade_tables as csvs
+from autograder.instructor.classroom import grade_tables as table
 from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import Mark, Row
 from autograder.instructor.pipeline import State

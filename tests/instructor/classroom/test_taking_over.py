@@ -7,7 +7,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom.taking_over import AGAIN, SHOWN
+from autograder.instructor.classroom.rebuilding import AGAIN, SHOWN
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records
 from tests.instructor.tiny_class import ASSIGNMENT, scores, tiny_class, wanted

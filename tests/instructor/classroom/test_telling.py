@@ -4,9 +4,9 @@ import io
 
 from rich.console import Console
 
-from autograder.instructor.classroom.progress_bar import following
-from autograder.instructor.classroom.ungraded import Failure, told
-from autograder.instructor.course.misplaced import misplaced
+from autograder.instructor.classroom.grading_progress import following
+from autograder.instructor.classroom.submission_states import Failure, told
+from autograder.instructor.course.course import misplaced
 
 CUT_OFF = "{}.ipynb cannot be read as a notebook: its JSON breaks off at line {}. Hand it in again."
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from autograder.instructor.walls import has_bubblewrap
+from autograder.instructor.sandbox import has_bubblewrap
 from tests.conftest import ROOT
 from tests.instructor.tiny_class import log, scores, tiny_class, wanted
 

@@ -13,10 +13,10 @@ from sqlalchemy.exc import OperationalError
 
 from autograder.instructor import gradebook
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import restoring
-from autograder.instructor.classroom.what_changed import Bases
+from autograder.instructor.classroom import rebuilding
+from autograder.instructor.classroom.stale_grades import Bases
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import CarefulAutograde, entering, making
+from autograder.instructor.nbgrader_plugins import CarefulAutograde, entering
 from autograder.instructor.pipeline import Records
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, notebook, scores, tiny_class
 
@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(making, when, no_space)
+        patch.setattr(entering, when, no_space)
         status, said = make(graded, "grade")
     assert status == 1
     assert "No space left on device" in said
@@ -157,7 +157,7 @@ def test_a_class_file_that_is_wrong_costs_no_graded_notebook(graded, monkeypatch
 
 @pytest.mark.parametrize(
     ("module", "when"),
-    [(making, "begin"), (making, "take_place"), (entering, "enter_scores")],
+    [(entering, "begin"), (entering, "take_place"), (entering, "enter_scores")],
 )
 def test_whenever_it_is_stopped_everybody_has_their_own_files_and_all_of_them(
     graded, monkeypatch, module, when
@@ -174,22 +174,22 @@ def test_whenever_it_is_stopped_everybody_has_their_own_files_and_all_of_them(
 
 def test_what_was_made_takes_the_place_of_what_there_was_or_nothing_does(tmp_path, monkeypatch):
     graded = tmp_path / "graded"
-    for folder, name in ((graded, "old"), (making.begin(graded, with_all=False), "new")):
+    for folder, name in ((graded, "old"), (entering.begin(graded, with_all=False), "new")):
         folder.mkdir()
         (folder / name).touch()
     rename = Path.rename
 
     def stopped(self, to):
-        if self == making.place(graded):
+        if self == entering.place(graded):
             raise KeyboardInterrupt
         return rename(self, to)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", stopped)
         with pytest.raises(KeyboardInterrupt):
-            making.take_place(graded)
+            entering.take_place(graded)
     assert [path.name for path in graded.iterdir()] == ["old"]
-    making.take_place(graded)
+    entering.take_place(graded)
     assert [path.name for path in graded.iterdir()] == ["new"]
     assert [path.name for path in tmp_path.iterdir()] == ["graded"]
 
@@ -206,7 +206,7 @@ def test_a_restore_that_is_stopped_leaves_no_grade_on_what_it_does_not_rest_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(restoring, "put_back", stopped_after)
+        patch.setattr(rebuilding, "put_back", stopped_after)
         assert make(graded, "restore", str(copy))[0] == 130
     assert scores(graded)["ann"] == 2, "which is of what was handed in before"
     assert make(graded, "grade")[0] == 0
@@ -328,7 +328,7 @@ def test_a_page_that_cannot_be_renewed_costs_no_grade(graded, make, monkeypatch)
     def fail(*_):
         raise PermissionError("It may not be written.")
 
-    monkeypatch.setattr("autograder.instructor.nbgrader_plugins.careful_feedback.write_page", fail)
+    monkeypatch.setattr("autograder.instructor.nbgrader_plugins.feedback.write_page", fail)
     status, said = make(graded, "report")
     assert status == 1
     assert "ann, tiny: no new feedback page. PermissionError: It may not be written." in said

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from autograder.instructor.course import (
     ReaderFailedError,
     UnreadableError,
+    handed_in,
     notebook_rewriting,
     read_apart,
-    reading_apart,
 )
-from autograder.instructor.course.misplaced import misplaced
+from autograder.instructor.course.course import misplaced
 from autograder.instructor.course.notebook_rewriting import (
     MOST_CELLS,
     MOST_PICTURED,
@@ -321,7 +321,7 @@ for path in sorted(Path(sys.argv[1]).glob("*.ipynb")):
 def test_twenty_megabytes_of_anything_cost_whoever_grades_little(tmp_path):
     for name, make in WORST.items():
         came = make()
-        assert len(came) <= reading_apart.MOST_BYTES
+        assert len(came) <= handed_in.MOST_BYTES
         (tmp_path / f"{name}.ipynb").write_bytes(came)
     began = time.monotonic()
     command = [sys.executable, "-c", MEASURE, str(tmp_path)]
@@ -336,7 +336,7 @@ def test_twenty_megabytes_of_anything_cost_whoever_grades_little(tmp_path):
 def test_a_reader_that_cannot_be_had_blames_nobody(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(notebook(code("only here")))
-    monkeypatch.setattr(reading_apart, "MEMORY", 2**20)
+    monkeypatch.setattr(handed_in, "MEMORY", 2**20)
     with pytest.raises(ReaderFailedError, match="No notebook can be read here"):
         read_apart(path)
 
@@ -344,7 +344,7 @@ def test_a_reader_that_cannot_be_had_blames_nobody(tmp_path, monkeypatch):
 def test_a_reader_that_is_kept_waiting_blames_nobody(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(notebook(code("this one alone")))
-    monkeypatch.setattr(reading_apart, "PATIENCE", 0.0001)
+    monkeypatch.setattr(handed_in, "PATIENCE", 0.0001)
     with pytest.raises(ReaderFailedError, match="Grade it again, when it has less to do"):
         read_apart(path)
 
@@ -364,8 +364,8 @@ def test_who_takes_too_much_time_of_the_processor_is_told_what_to_do(tmp_path, m
     script.write_text(ENDLESS)
     pretend_walls(monkeypatch, False)  # within them, no other script can be seen
     monkeypatch.setattr(notebook_rewriting, "__file__", str(script))
-    monkeypatch.setattr(reading_apart, "SECONDS", 1)
-    monkeypatch.setattr(reading_apart, "PATIENCE", 600)
+    monkeypatch.setattr(handed_in, "SECONDS", 1)
+    monkeypatch.setattr(handed_in, "PATIENCE", 600)
     with pytest.raises(UnreadableError, match="more than 1 seconds or 2 GB to read it"):
         read_apart(path)
 
@@ -373,13 +373,13 @@ def test_who_takes_too_much_time_of_the_processor_is_told_what_to_do(tmp_path, m
 def test_who_takes_too_much_is_told_what_to_do(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(WORST["pairs"]())
-    monkeypatch.setattr(reading_apart, "MEMORY", 2**28)
+    monkeypatch.setattr(handed_in, "MEMORY", 2**28)
     with pytest.raises(UnreadableError, match="Clear its outputs, and hand it in again"):
         read_apart(path)
 
 
 def test_the_reader_imports_nothing_of_the_package():
-    script = Path(reading_apart.__file__).with_name("notebook_rewriting.py")
+    script = Path(handed_in.__file__).with_name("notebook_rewriting.py")
     look = f"import runpy, sys; runpy.run_path({str(script)!r}); print('autograder' in sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", look], capture_output=True, check=True)
     assert done.stdout == b"False\n"

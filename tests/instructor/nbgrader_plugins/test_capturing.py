@@ -8,11 +8,10 @@ import pytest
 from traitlets.config import Config
 
 from autograder.instructor.course import NAMESPACE
-from autograder.instructor.kernels import Allowance, kernel, limit_watch
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError
 from autograder.instructor.nbgrader_plugins.capture_evidence import Died
 from autograder.instructor.pipeline.grading import told_above
-from autograder.instructor.walls import has_bubblewrap
+from autograder.instructor.sandbox import Allowance, has_bubblewrap, kernel, limit_watch
 from tests.helpers import SPINS, crowd
 
 

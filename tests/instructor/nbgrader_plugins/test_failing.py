@@ -16,8 +16,8 @@ from autograder import check, evidence, notebook
 from autograder.evidence import plans
 from autograder.exercises import find
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
-from autograder.instructor.walls import Case, judge_apart, judging_apart
-from autograder.instructor.walls.judge_process import Reply, replies
+from autograder.instructor.sandbox import Case, judge_apart, judging_apart
+from autograder.instructor.sandbox.judge_process import Reply, replies
 from autograder.notebook import NotJudged
 from tests.conftest import some_of
 from tests.errors.plantings import PLANTINGS, Planting, strips

@@ -8,7 +8,7 @@ import nbgrader.api
 import pytest
 from nbgrader.dbutil import write_alembic_ini
 
-from autograder.instructor.nbgrader_plugins import gradebook_version
+from autograder.instructor.nbgrader_plugins import configuration
 
 
 @pytest.mark.slow
@@ -16,12 +16,12 @@ def test_it_is_what_alembic_itself_says(tmp_path):
     write_alembic_ini(str(tmp_path / "alembic.ini"))
     alembic = Path(sysconfig.get_path("scripts"), "alembic")
     said = subprocess.check_output([alembic, "heads"], cwd=tmp_path, text=True)
-    assert said.split() == [gradebook_version.newest_version(), "(head)"]
+    assert said.split() == [configuration.newest_version(), "(head)"]
 
 
 def test_a_new_gradebook_has_it_and_no_process_is_started(tmp_path, monkeypatch):
     monkeypatch.setattr("subprocess.Popen", None)
-    gradebook_version.install_gradebook_version()
+    configuration.install_gradebook_version()
     with nbgrader.api.Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as gradebook:
         written = gradebook.db.execute(nbgrader.api.text("SELECT * FROM alembic_version"))
-        assert written.all() == [(gradebook_version.newest_version(),)]
+        assert written.all() == [(configuration.newest_version(),)]

@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from autograder.exercises import find
 from autograder.instructor.authoring import Sitting, answered, bank
 from autograder.instructor.pages import About, Given, feedback_page, ungraded_page, write_page
-from autograder.instructor.pages.grader_paths import without_paths
+from autograder.instructor.pages.results import without_paths
 from autograder.judge import no_evidence
 from tests.browser import FAULTS, browser
 from tests.conftest import ROOT

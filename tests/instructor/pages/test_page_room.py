@@ -11,10 +11,16 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from autograder.instructor.course.notebook_rewriting import MOST_CELLS, MOST_WRITTEN
-from autograder.instructor.kernels.kernel_messages import LEAST
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.pages.clean_pages import LONG_HTML, LONG_MARKDOWN
-from autograder.instructor.pages.page_room import LONG_CODE, MOST_TAGS, coloured, printed
+from autograder.instructor.pages.clean_pages import (
+    LONG_CODE,
+    LONG_HTML,
+    LONG_MARKDOWN,
+    MOST_TAGS,
+    coloured,
+    printed,
+)
+from autograder.instructor.sandbox.kernel_messages import LEAST
 from tests.conftest import ROOT
 
 CELL, NOTEBOOK = (

@@ -12,7 +12,7 @@ from autograder.instructor.authoring import answered
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import compiled_before, keep_compiled
-from autograder.instructor.walls import has_bubblewrap
+from autograder.instructor.sandbox import has_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = [

@@ -7,7 +7,7 @@ from traitlets.config import Config
 
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.pipeline import time_limit
-from autograder.instructor.pipeline.time_limits import Calibration, memory
+from autograder.instructor.pipeline.facts import Calibration, memory
 
 ABOUT = {"assignment": "heat", "notebook": "rods"}
 

@@ -1,0 +1,395 @@
+"""What a class's answers to an exercise have in common, without naming anybody.
+
+For each exercise: how often each diagnosis was given; how its score correlates with the rest; the
+trade-off between time and memory, where the exercise asks for one; and answers that are wrong in
+the same rare way. Why they are, the report does not claim to know.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from markupsafe import Markup
+
+from autograder.instructor.classroom.grade_tables import number
+from autograder.instructor.classroom.submission_states import Mark, Submission, lesson_of, problems
+from autograder.instructor.course import printable
+from autograder.instructor.pages import clean
+from autograder.judge import Trade, Verdict, headline, sentences, verdict_in_parts
+from autograder.pictures import class_tradeoff_as_html
+
+NO_ANSWER: Final = (
+    "no-evidence", "kernel-died", "timeout", "check-failed", "too-large", "malformed",
+    "other-exercise", "kills-the-judge", "no-time-left", "did-not-finish",
+)  # fmt: skip
+"""Diagnoses of what brought no answer to the judge: no bank has anything to say of it."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is wrong with several answers.
+
+    Attributes:
+        name: its short name.
+        count: in how many answers it is.
+        lesson: what the exercise has to say of it, or else what was said of one of the answers.
+        is_specific: whether the exercise has something to say of it.
+    """
+
+    name: str
+    count: int
+    lesson: str
+    is_specific: bool
+
+
+def exercises_of(submissions: Sequence[Submission]) -> dict[str, Mark]:
+    """The graded cells that anybody has, in order, each with somebody's mark."""
+    return {name: mark for s in submissions for name, mark in s.row.marks.items()}
+
+
+def diagnoses(name: str, submissions: Sequence[Submission]) -> list[Diagnosis]:
+    """What is wrong with the answers to an exercise, the most frequent first."""
+    counts: Counter[str] = Counter()
+    said: dict[str, tuple[str, bool]] = {}
+    for submission in submissions:
+        verdict = submission.verdicts.get(name)
+        found = {p.diagnosis: p for p in reversed([*problems(verdict)])} if verdict else {}
+        counts.update(found.keys())
+        for diagnosis, finding in found.items():
+            lesson = lesson_of(verdict, finding) if verdict else ""
+            if lesson or diagnosis not in said:
+                said[diagnosis] = (printable(lesson or finding.difference), bool(lesson))
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [Diagnosis(diagnosis, count, *said[diagnosis]) for diagnosis, count in ranked]
+
+
+def unexplained(name: str, submissions: Sequence[Submission]) -> list[Submission]:
+    """Wrong answers of which no exercise's own diagnosis says anything: candidates for the bank."""
+    found = []
+    for submission in submissions:
+        verdict = submission.verdicts.get(name)
+        if verdict is None or verdict.state not in ("wrong", "partly"):
+            continue
+        wrong = [*problems(verdict)]
+        if wrong and not any(f.diagnosis in NO_ANSWER or lesson_of(verdict, f) for f in wrong):
+            found.append(submission)
+    return found
+
+
+FEWEST: Final = 10
+"""From how many submissions on a correlation is said at all: with fewer, chance alone makes it."""
+
+HARDLY: Final = 0.2
+"""Below this, an exercise says little of the rest."""
+
+
+def item_rest(name: str, submissions: Sequence[Submission]) -> float | None:
+    """The correlation of an exercise's score with the sum of all other scores, without penalties.
+
+    Returns:
+        From -1 to 1; None where there are too few submissions, or where all have the same score in
+        the exercise or in the rest.
+    """
+    pairs = [
+        (mark.score, sum(m.score for n, m in s.row.marks.items() if n != name))
+        for s in submissions
+        for mark in [s.row.marks.get(name)]
+        if mark is not None
+    ]
+    if len(pairs) < FEWEST:
+        return None
+    item, rest = np.array(pairs).T
+    if np.ptp(item) < 1e-9 or np.ptp(rest) < 1e-9:
+        return None
+    return float(np.corrcoef(item, rest)[0, 1])
+
+
+def too_few_for_some(names: Sequence[str], submissions: Sequence[Submission]) -> str:
+    """That there are exercises of which no correlation is said, in a sentence; empty if not."""
+    if all(_count(name, submissions) >= FEWEST for name in names):
+        return ""
+    return (
+        f"How an exercise goes with the rest of the score is said from {FEWEST} graded submissions "
+        f"on."
+    )
+
+
+def item_rest_in_words(name: str, submissions: Sequence[Submission]) -> str:
+    """That correlation with what it means, in a sentence; nothing, where there are too few."""
+    if _count(name, submissions) < FEWEST:
+        return ""
+    found = item_rest(name, submissions)
+    if found is None:
+        return "How it goes with the rest of the score cannot be said: all have the same score."
+    meaning = "who has it right tends to do well in the rest, too"
+    if found < 0:
+        meaning = (
+            "who has it right tends to do worse in the rest; is there something in its text, or in "
+            "what it asks, that misleads those who know more?"
+        )
+    elif found < HARDLY:
+        meaning = "it says little of the rest"
+    return f"Correlation with the rest of the score: {found:.2f} ({meaning})."
+
+
+def _count(name: str, submissions: Sequence[Submission]) -> int:
+    """How many submissions have an exercise graded."""
+    return sum(name in submission.row.marks for submission in submissions)
+
+
+BEYOND_A_BUDGET: Final = ("over-the-cap", "sends-too-much")
+"""The diagnoses of designs that compute what is asked, and are beyond a budget."""
+
+DISCOVERY: Final = 0.99
+"""A design is called faster than the best known one if it takes at most this share of its time."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """One design, and how many have it.
+
+    Attributes:
+        place: its place by time; a dash where it is beyond a budget.
+        count: how many submissions have this design.
+        time: what it takes, in words.
+        held: what it holds on each device, in words.
+        score: the share of the points that it earns.
+        remark: that it is beyond a budget, or faster than the best known design.
+    """
+
+    place: str
+    count: int
+    time: str
+    held: str
+    score: str
+    remark: str
+
+
+@dataclass(frozen=True)
+class Designs:
+    """The designs of a class, the fastest first and those beyond a budget last; names nobody.
+
+    Attributes:
+        picture: the designs beside the best known ones.
+        rows: one for each design.
+    """
+
+    picture: Markup
+    rows: Sequence[Design]
+
+
+def designs_of(name: str, submissions: Sequence[Submission]) -> Designs | None:
+    """The designs that a class handed in for an exercise; None where it is about no trade."""
+    found: Counter[tuple[bool, int, int, float]] = Counter()
+    known: Trade | None = None
+    for submission in submissions:
+        verdict = submission.verdicts.get(name)
+        trade = _trade(verdict)
+        if verdict is None or trade is None or trade.unit != "microseconds":
+            continue
+        is_beyond = any(d in BEYOND_A_BUDGET for d in verdict.diagnoses)
+        found[is_beyond, trade.costs, trade.held, verdict.score] += 1
+        known = trade
+    if known is None:
+        return None
+    rows: list[Design] = []
+    running: list[tuple[str, tuple[int, int]]] = []
+    beyond: list[tuple[int, int]] = []
+    faster = 0
+    for (is_beyond, time, held, score), count in sorted(found.items()):
+        place, remark = str(faster + 1), "faster than was known" * _is_new(known, time)
+        if is_beyond:
+            place, remark = "–", "beyond a budget"
+            beyond.append((held, time))
+        else:
+            running.append((place, (held, time)))
+        faster += count
+        times, bytes_held = f"{time / 1e3:,.2f} ms", f"{held / 2**20:,.0f} MiB"
+        rows.append(Design(place, count, times, bytes_held, number(score), remark))
+    picture = class_tradeoff_as_html(running, beyond, known.cap, known.frontier, known.unit)
+    return Designs(Markup(picture), rows)
+
+
+def _trade(verdict: Verdict | None) -> Trade | None:
+    findings = verdict.findings if verdict is not None else ()
+    return next((finding.trade for finding in findings if finding.trade is not None), None)
+
+
+def _is_new(known: Trade, time: int) -> bool:
+    return time < DISCOVERY * min(costs for held, costs in known.frontier if held <= known.cap)
+
+
+RARE: Final = 0.05
+"""A mistake is rare that at most this share of the class makes, and two of them at least may."""
+
+FEW: Final = 20
+"""In a smaller class two alike are no wonder: there, they have to be alike in two exercises."""
+
+Mistake = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Some submissions, and the exercises that they have wrong in the same rare way.
+
+    Attributes:
+        students: whose they are, in order.
+        exercises: which.
+        same_code: those of the exercises in which the code is the same, but for blanks.
+    """
+
+    students: tuple[str, ...]
+    exercises: tuple[str, ...]
+    same_code: tuple[str, ...]
+
+
+def alike_in_mistakes(submissions: Sequence[Submission]) -> list[Alike]:
+    """Those who made the same rare mistakes, whoever shares the most exercises first."""
+    most = max(2, int(RARE * len(submissions)))
+    shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    same: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name in exercises_of(submissions):
+        groups: dict[Mistake, list[Submission]] = defaultdict(list)
+        for submission in submissions:
+            mistake = _mistake(submission.verdicts.get(name))
+            if mistake:
+                groups[mistake].append(submission)
+        for group in groups.values():
+            if 2 <= len(group) <= most:
+                students = tuple(s.row.student for s in group)
+                shared[students].append(name)
+                codes = {"".join(s.code(name).split()) for s in group}
+                same[students] += [name] * (len(codes) == 1 and "" not in codes)
+    fewest = 2 if len(submissions) < FEW else 1
+    found = [
+        Alike(who, tuple(names), tuple(same[who]))
+        for who, names in shared.items()
+        if len(names) >= fewest
+    ]
+    return sorted(found, key=lambda a: (-len(a.exercises), -len(a.same_code), a.students))
+
+
+def _mistake(verdict: Verdict | None) -> Mistake:
+    """All that was found wrong with an answer, to the letter; empty where nothing was."""
+    if verdict is None or verdict.state not in ("wrong", "partly"):
+        return ()
+    wrong = [*problems(verdict)]
+    if any(finding.diagnosis in NO_ANSWER for finding in wrong):
+        return ()
+    return tuple((f.answer, f.cell, f.about, f.diagnosis, f.came, f.difference) for f in wrong)
+
+
+MOST_LINES: Final = 40
+MOST_WIDE: Final = 200
+"""How much of an answer is shown: what exercises ask for is shorter."""
+
+TURNS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""What turns the words after it round, in whatever is shown beside them."""
+
+MOST_TRIED: Final = 5
+"""Of how many diagnoses an answer is looked for that can be shown."""
+
+SHORTEST_NAME: Final = 3
+"""How many letters a part of a name has that is looked for in answers: `jo` is in `join`."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer to show.
+
+    Attributes:
+        label: why it is shown.
+        code: what was written, as far as it is shown.
+        said: the verdict in words.
+        state: `right`, `partly` or `wrong`.
+        picture: what is said of it first, and what was made, as clean HTML; empty where that is
+            not shown.
+    """
+
+    label: str
+    code: str
+    said: str
+    state: str
+    picture: str = ""
+
+
+def two_answers(
+    name: str, submissions: Sequence[Submission], found: Sequence[Diagnosis], names: Iterable[str]
+) -> list[Answer]:
+    """A right answer and one with the most frequent mistake; or two wrong ones, or two right ones.
+
+    Args:
+        name: the exercise.
+        submissions: the class.
+        found: what is wrong with answers, the most frequent first.
+        names: whatever names the students: no answer is shown that has one in it.
+    """
+    hides = _hides(names)
+
+    def shown(of: Callable[[Verdict], bool]) -> Iterator[Submission]:
+        """Those that are to be shown of some, as far as anybody asks for them."""
+        for submission in submissions:
+            verdict = submission.verdicts.get(name)
+            if verdict is None or not of(verdict):
+                continue
+            code = submission.code(name)
+            if code and not hides(code) and not hides(" ".join(sentences(verdict))):
+                yield submission
+
+    def with_mistake(called: str) -> Iterator[Submission]:
+        return shown(lambda verdict: called in verdict.diagnoses)
+
+    right = shown(lambda verdict: verdict.state == "right")
+    first = next(right, None)
+    answers = [_answer(first, name, "One that is right")] if first else []
+    for called in [diagnosis.name for diagnosis in found[:MOST_TRIED]]:
+        wrong = next(with_mistake(called), None) if len(answers) < 2 else None
+        if wrong is not None:
+            answers.append(_answer(wrong, name, f"One with a frequent mistake: {called}"))
+    if first and len(answers) < 2:
+        bare = _bare(first.code(name))
+        other = next((s for s in right if _bare(s.code(name)) != bare), None)
+        answers += [_answer(other, name, "Another one that is right")] if other else []
+    return answers
+
+
+def candidate(name: str, submission: Submission) -> Answer:
+    """A wrong answer that nothing specific is said of; it is for the instructor's eyes."""
+    return _answer(submission, name, "", drawn=False)
+
+
+def shown_code(code: str) -> str:
+    """Code as it is shown: what cannot be seen in it is a symbol, and what is very long is cut."""
+    lines = code.expandtabs(4).split("\n")
+    kept = [line if len(line) <= MOST_WIDE else f"{line[:MOST_WIDE]} …" for line in lines]
+    if len(lines) > MOST_LINES:
+        kept = [*kept[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more lines"]
+    return "\n".join(map(printable, kept))
+
+
+def _answer(submission: Submission, name: str, label: str, drawn: bool = True) -> Answer:
+    verdict = submission.verdicts[name]
+    said = " ".join([f"{headline(verdict)}.", *sentences(verdict)[:1]])
+    picture = ""
+    if drawn:
+        parts = verdict_in_parts(verdict, made="Made")
+        picture = TURNS.sub("�", clean(f"{parts.first}{parts.pictures}"))
+    return Answer(label, shown_code(submission.code(name)), printable(said), verdict.state, picture)
+
+
+def _hides(names: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a text has to be left out, because a part of somebody's name is in it."""
+    parts = {part for name in names for part in re.findall(r"[^\W\d_]+|\d{4,}", name.casefold())}
+    parts = {part for part in parts if len(part) >= SHORTEST_NAME}
+
+    def hides(text: str) -> bool:
+        return not parts.isdisjoint(re.findall(r"[^\W\d_]+|\d{4,}", text.casefold()))
+
+    return hides
+
+
+def _bare(code: str) -> str:
+    return "".join(code.split())

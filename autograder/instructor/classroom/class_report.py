@@ -1,0 +1,452 @@
+"""The class report: one HTML file without scripts, which loads nothing from elsewhere.
+
+It has a heat map of students and exercises, whose cells link to feedback pages. Its pictures are
+SVG in the page's own text colour, so they can be read on light and dark backgrounds.
+"""
+
+import datetime
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Final
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from autograder.exercises import EXERCISES
+from autograder.instructor.classroom.class_answers import (
+    Alike,
+    Answer,
+    Designs,
+    Diagnosis,
+    alike_in_mistakes,
+    candidate,
+    designs_of,
+    diagnoses,
+    exercises_of,
+    item_rest_in_words,
+    too_few_for_some,
+    two_answers,
+    unexplained,
+)
+from autograder.instructor.classroom.grade_tables import number
+from autograder.instructor.classroom.roster import Person
+from autograder.instructor.classroom.submission_states import STATES, Failure, Row, Submission
+from autograder.instructor.course import Course, printable
+
+INK: Final = "#010203"
+"""Stands for the colour that the page writes with, until the picture is done."""
+
+FILLS: Final = {
+    "right": ("#009e73", ""), "partly": ("#e69f00", "//"), "wrong": ("#d55e00", "xx"),
+    "unanswered": ("none", ""), "waiting": ("none", ".."),
+}  # fmt: skip
+"""Okabe and Ito's colours, and a pattern, for nothing is told by colour alone."""
+
+MOST_BARS: Final = 12
+
+
+def histogram(totals: Sequence[float], points: float) -> Markup:
+    """How many have which total, as a picture with the same in words; empty where nobody has any.
+
+    Args:
+        totals: what counts of each graded submission.
+        points: the most that there is.
+    """
+    if not totals:
+        return Markup()
+    from matplotlib.ticker import MaxNLocator
+
+    most = max(points, *totals) or 1.0
+    bars = min(MOST_BARS, max(1, round(most)))
+    edges = [most * i / bars for i in range(bars + 1)]
+    counts = [0] * bars
+    for total in totals:
+        counts[min(bars - 1, int(total / most * bars + 1e-9))] += 1
+    figure, axes = _figure(6.4, 2.4)
+    axes.bar(
+        edges[:-1], counts, most / bars, align="edge", color="#56b4e9", edgecolor=INK, linewidth=0.8
+    )
+    axes.set(xlabel="points", ylabel="submissions", xlim=(0, most))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    said = "; ".join(
+        f"{low:.4g} to {high:.4g} points: {count}"
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+    )
+    return _svg(figure, f"Submissions by their total. {said}.")
+
+
+def shares(exercises: Mapping[str, Mapping[str, int]]) -> Markup:
+    """How the answers to each exercise stand, as bars of one length; empty where there are none.
+
+    Args:
+        exercises: for each, how many answers are in each state.
+    """
+    if not exercises:
+        return Markup()
+    figure, axes = _figure(6.4, 0.7 + 0.3 * len(exercises))
+    places = range(len(exercises))
+    left = [0.0] * len(exercises)
+    sums = [sum(counts.values()) or 1 for counts in exercises.values()]
+    for state, (fill, hatch) in FILLS.items():
+        found = [counts.get(state, 0) for counts in exercises.values()]
+        if not any(found):
+            continue
+        widths = [100 * count / whole for count, whole in zip(found, sums, strict=True)]
+        axes.barh(
+            places, widths, left=left, height=0.8, label=state, facecolor=fill, hatch=hatch,
+            edgecolor=INK, linewidth=0.8,
+        )  # fmt: skip
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.set_yticks(places, exercises, parse_math=False)
+    axes.set(xlim=(0, 100), xlabel="% of answers")
+    axes.invert_yaxis()
+    axes.legend(
+        ncols=5, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, labelcolor=INK,
+        borderaxespad=0.2, fontsize=9, handlelength=1.4, columnspacing=1.0,
+    )  # fmt: skip
+    said = "; ".join(
+        f"{name}: {', '.join(f'{count} {state}' for state, count in counts.items() if count)}"
+        for name, counts in exercises.items()
+    )
+    return _svg(figure, f"How the answers to each exercise stand. {said}.")
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    """A figure and its axes, all of whose lines and words are the page's ink."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.tick_params(colors=INK)
+    for part in (axes.xaxis.label, axes.yaxis.label):
+        part.set_color(INK)
+    for side, spine in axes.spines.items():
+        spine.set_color(INK)
+        spine.set_visible(side in ("left", "bottom"))
+    return figure, axes
+
+
+def _svg(figure: Any, described: str) -> Markup:
+    """A figure as part of a page: with the page's ink, its width, and no name of its own."""
+    from matplotlib import rc_context
+
+    written = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "shardlings", "hatch.linewidth": 0.6}):
+        figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+    drawn = written.getvalue()
+    drawn = drawn[drawn.index("<svg") :].replace(INK, "currentColor")
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r'<(g|text) id="[^"]*"', r"<\1", drawn)  # the same in each figure
+    drawn = re.sub(r"font: (\d+)px [^;\"]*", r"font: \1px system-ui, sans-serif", drawn)
+    size = re.search(r'viewBox="0 0 ([\d.]+)', drawn)
+    wide = float(size[1]) * 4 / 3 if size else 600
+    drawn = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", drawn, count=1)
+    drawn = re.sub(r'(<svg[^>]*?) width="[^"]*"', rf'\1 width="{wide:.0f}"', drawn, count=1)
+    head = Markup('<svg role="img" aria-label="{}" ').format(described)
+    return head + Markup(drawn.removeprefix("<svg "))
+
+
+TENTHS: Final = 10
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the heat map says of an answer: how it stands, in a sign, in tenths, and in words.
+
+    Where there is a feedback page, it leads to what that says of the answer.
+    """
+
+    text: str
+    tenths: int | None
+    words: str
+    page: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the heat map: a student, and their feedback page where there is one."""
+
+    student: str
+    name: str
+    page: str
+    total: str
+    cells: tuple[Cell, ...]
+
+
+def lines_of(
+    course: Course,
+    rows: Sequence[Row],
+    submissions: Sequence[Submission],
+    exercises: Sequence[str],
+    known: Mapping[str, str],
+    here: Path,
+) -> Iterator[Line]:
+    """The lines of the heat map, the best first; those without a grade last.
+
+    Args:
+        course: where feedback pages are.
+        rows: how the submissions of an assignment stand.
+        submissions: the graded ones.
+        exercises: the columns.
+        known: names of students, by the names of their folders.
+        here: the folder of the page that leads to theirs.
+    """
+    graded = {s.row.student: s for s in submissions}
+    for row in sorted(rows, key=lambda r: (not r.graded, -r.total, r.student.casefold())):
+        submission, page = graded.get(row.student), _page_of(course, row, here)
+        yield Line(
+            printable(row.student),
+            printable(known.get(row.student, "")),
+            page,
+            number(row.total) if row.graded else row.state,
+            tuple(_cell(name, submission, page) for name in exercises),
+        )
+
+
+def _cell(name: str, submission: Submission | None, page: str) -> Cell:
+    if submission is None or name not in submission.row.marks:
+        return Cell("–", None, "no grade")
+    known = EXERCISES.get(name)
+    there = f"{page}#result-{quote(known.grade_id if known else name)}" if page else ""
+    mark, state = submission.row.marks[name], submission.state(name)
+    words = f"{state}, {number(mark.score)} of {number(mark.points)}"
+    if state in ("unanswered", "waiting"):
+        return Cell("○" if state == "unanswered" else "?", None, words, there)
+    share = mark.score / mark.points if mark.points else 0.0
+    text = "✓" if 0 < mark.points == mark.score else number(mark.score)
+    return Cell(text, round(min(max(share, 0.0), 1.0) * TENTHS), words, there)
+
+
+def _page_of(course: Course, row: Row, here: Path) -> str:
+    """The way from here to a feedback page; empty where there is none."""
+    page = course.feedback / row.student / row.assignment / f"{row.assignment}.html"
+    try:
+        if not page.is_file():
+            return ""
+    except (OSError, ValueError):
+        return ""
+    way = os.path.relpath(page, here)
+    return "/".join(quote(os.fsencode(part), safe="") for part in Path(way).parts)
+
+
+REPORT: Final = "report/index.html"
+"""Where the page is, in a class's folder."""
+
+MOST_CANDIDATES: Final = 5
+"""How many answers to an exercise are shown as candidates for the bank; how many more is said."""
+
+MOST_DIAGNOSES: Final = 12
+MOST_ALIKE: Final = 40
+
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
+
+
+@dataclass(frozen=True)
+class ExercisePart:
+    """What the page says of an exercise."""
+
+    name: str
+    title: str
+    points: str
+    counts: dict[str, int]
+    correlation: str
+    diagnoses: Sequence[Diagnosis]
+    more_diagnoses: int
+    designs: Designs | None
+    answers: Sequence[Answer]
+    candidates: Sequence[Answer]
+    more_candidates: int
+
+
+@dataclass(frozen=True)
+class AssignmentPart:
+    """What the page says of an assignment."""
+
+    name: str
+    who: dict[str, Sequence[str]]
+    summary: str
+    totals: Markup
+    shares: Markup
+    exercises: Sequence[ExercisePart]
+    too_few: str
+    lines: Sequence[Line]
+    alike: Sequence[Alike]
+    more_alike: int
+    without_verdicts: int
+
+
+def write_report(
+    course: Course,
+    rows: Sequence[Row],
+    failures: Sequence[Failure],
+    people: Sequence[Person],
+    submissions: Sequence[Submission],
+) -> Path:
+    """Write the report on a class; nothing that was handed in is run, or taken apart.
+
+    Args:
+        course: whose class.
+        rows: how its submissions stand.
+        failures: those that have no grade.
+        people: the roster; nobody, where there is none.
+        submissions: the graded ones, with what is kept of them.
+
+    Returns:
+        Where the page is.
+    """
+    assignments = dict.fromkeys(row.assignment for row in rows)
+    parts = [
+        _assignment(
+            course,
+            name,
+            [row for row in rows if row.assignment == name],
+            failures,
+            people,
+            [s for s in submissions if s.row.assignment == name],
+        )
+        for name in assignments
+    ]
+    room = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = room.get_template("class_report.html.jinja").render(
+        parts=parts,
+        roster=len(people),
+        policy=POLICY,
+        made=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+    )
+    path = course.grading / REPORT
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # were it a link, what it leads to would be written
+    path.write_text(page, encoding="utf-8", errors="backslashreplace")
+    return path
+
+
+def _assignment(
+    course: Course,
+    name: str,
+    rows: Sequence[Row],
+    failures: Sequence[Failure],
+    people: Sequence[Person],
+    submissions: Sequence[Submission],
+) -> AssignmentPart:
+    exercises = exercises_of(submissions)
+    every = [*people, *(Person(row.student) for row in rows)]
+    names = [text for p in every for text in (p.id, p.name, p.email.partition("@")[0])]
+    parts = [_exercise(e, submissions, names) for e in exercises]
+    totals = [s.row.total for s in submissions]
+    points = max((s.row.points for s in submissions), default=0.0)
+    alike = alike_in_mistakes(submissions)
+    known, here = {p.id: p.name for p in people}, (course.grading / REPORT).parent
+    return AssignmentPart(
+        name,
+        _who(rows, failures, known),
+        _summary(totals, points),
+        histogram(totals, points),
+        shares({printable(part.name): part.counts for part in parts}),
+        parts,
+        too_few_for_some([*exercises], submissions),
+        [*lines_of(course, rows, submissions, [*exercises], known, here)],
+        [_printable(each) for each in alike[:MOST_ALIKE]],
+        max(0, len(alike) - MOST_ALIKE),
+        sum(not s.verdicts for s in submissions),
+    )
+
+
+def _who(
+    rows: Sequence[Row], failures: Sequence[Failure], names: Mapping[str, str]
+) -> dict[str, Sequence[str]]:
+    """List who handed in, who is late and so on, with a remark on each where there is one.
+
+    Args:
+        rows: how the submissions of an assignment stand.
+        failures: those that have no grade.
+        names: of everybody in the roster, by their id.
+    """
+    why = {(f.student, f.assignment): f.why for f in failures}
+    handed_in = [row for row in rows if row.is_handed_in]
+    there = {row.student for row in handed_in} | {r.student for r in rows if r.state == "awaited"}
+    awaited = [*(row.student for row in rows), *names]
+
+    def named(student: str) -> str:
+        return f"{student} ({names[student]})" if names.get(student) else student
+
+    def told(row: Row) -> str:
+        reason = " ".join(why.get((row.student, row.assignment), "").split())
+        return printable(named(row.student) + f": {reason}" * bool(reason))
+
+    return {
+        "handed in": [told(row) for row in handed_in],
+        "missing": [printable(named(s)) for s in dict.fromkeys(awaited) if s not in there],
+        "late": [
+            printable(named(row.student) + _lateness(row))
+            for row in rows
+            if row.seconds_late or row.late
+        ],
+        "broken": [told(row) for row in rows if row.state == "broken"],
+        "failed": [told(row) for row in rows if row.state == "failed"],
+        "to look at": [
+            printable(f"{named(row.student)}: {', '.join(waiting)}")
+            for row in rows
+            for waiting in [[n for n, mark in row.marks.items() if mark.needs_a_look]]
+            if waiting
+        ],
+    }
+
+
+def _lateness(row: Row) -> str:
+    """By how much somebody was late, and what that costs."""
+    days, rest = divmod(int(row.seconds_late), 24 * 3600)
+    when = f"{days} d {rest // 3600} h" if days else f"{rest // 3600} h {rest % 3600 // 60} min"
+    cost = f", {number(row.late)} taken off" if row.late else ""
+    return f": {when}{cost}"
+
+
+def _summary(totals: Sequence[float], points: float) -> str:
+    if not totals:
+        return "Nothing of it is graded yet."
+    if len(totals) == 1:
+        return f"One submission is graded: {number(totals[0])} of {number(points)} points."
+    return (
+        f"{len(totals)} submissions are graded. Of {number(points)} points, they have "
+        f"{number(fmean(totals))} on average; half of them have {number(median(totals))} or more, "
+        f"the least is {number(min(totals))}, and the most {number(max(totals))}."
+    )
+
+
+def _exercise(name: str, submissions: Sequence[Submission], names: Sequence[str]) -> ExercisePart:
+    mine = [s for s in submissions if name in s.row.marks]
+    states = Counter(s.state(name) for s in mine)
+    found = diagnoses(name, mine)
+    without_diagnosis = unexplained(name, mine)
+    known = EXERCISES.get(name)
+    return ExercisePart(
+        printable(name),
+        known.title if known else "",
+        number(mine[0].row.marks[name].points),
+        {state: states[state] for state in STATES if states[state]},
+        item_rest_in_words(name, mine),
+        found[:MOST_DIAGNOSES],
+        max(0, len(found) - MOST_DIAGNOSES),
+        designs_of(name, mine),
+        two_answers(name, mine, found, names),
+        [candidate(name, s) for s in without_diagnosis[:MOST_CANDIDATES]],
+        max(0, len(without_diagnosis) - MOST_CANDIDATES),
+    )
+
+
+def _printable(alike: Alike) -> Any:
+    students = tuple(map(printable, alike.students))
+    exercises = tuple(map(printable, alike.exercises))
+    return Alike(students, exercises, tuple(map(printable, alike.same_code)))

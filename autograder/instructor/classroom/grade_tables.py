@@ -1,0 +1,399 @@
+"""The gradebook as tables: one assignment on the terminal, and everything in CSV files.
+
+Whatever the terminal's width, numbers are never shortened and the total is always there. If room is
+short, names are shortened first; then whole exercises are left out and listed below the table.
+"""
+
+import csv
+import math
+import os
+import re
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Final
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autograder.instructor.classroom.roster import Person
+from autograder.instructor.classroom.submission_states import Mark, Row, Submission, problems
+from autograder.instructor.course import printable, without_controls
+
+SHORTEST_NAME: Final = 12
+"""How many cells of the terminal are left to a name, if it has so many."""
+
+GAP: Final = 2
+"""How many cells are between two columns."""
+
+SCREENFUL: Final = 20
+"""From how many students on the headings stand below the table, too."""
+
+LOOK: Final = "?"
+"""What follows a score that somebody has to look at."""
+
+FULL: Final = "✓"
+NONE: Final = "–"
+STYLES: Final = {
+    FULL: "green", NONE: "dim", "0": "red", "broken": "yellow", "failed": "bold red",
+    "missing": "yellow", "awaited": "dim", "waiting": "yellow",
+}  # fmt: skip
+"""Colours repeat what the cells say."""
+
+FEW: Final = 5
+"""From how many graded submissions on averages are shown."""
+
+AVERAGE: Final = "average"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, its cells all equally wide."""
+
+    heading: str
+    cells: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """How many cells of the terminal it takes, with the gap before it."""
+        return GAP + len(self.cells[0])
+
+
+def show_table(
+    console: Console, assignment: str, rows: Sequence[Row], best_first: bool = False
+) -> None:
+    """Write an assignment's table, and which exercises there is no room for.
+
+    Args:
+        console: what to write on; its width is what there is.
+        assignment: what stands above.
+        rows: how its submissions stand, at least one.
+        best_first: whether they are sorted by their totals, and by student only within these;
+            what has no grade comes last.
+    """
+    rows = sorted(rows, key=lambda row: row.student.casefold())
+    if best_first:
+        rows.sort(key=lambda row: -row.total if row.graded else math.inf)
+    names = [printable(row.student) for row in rows]
+    graded = [row for row in rows if row.graded]
+    averaged = [AVERAGE] * (len(graded) >= FEW)
+    total, *exercises = _columns(rows, bool(averaged))
+    names += averaged
+    longest = max(cell_len(name) for name in [*names, "student"])
+    room = console.width - total.width - min(longest, SHORTEST_NAME)
+    shown: list[Column] = []
+    for column in exercises:
+        room -= column.width
+        if room < 0:
+            break
+        shown.append(column)
+    left = console.width - sum(column.width for column in (total, *shown))
+    names = told_apart(names, max(left, SHORTEST_NAME))
+    console.print(Text(assignment, "bold"))
+    console.print(_table(names, [total, *shown], len(averaged)))
+    if dropped := [column.heading.split("\n")[0].strip() for column in exercises[len(shown) :]]:
+        console.print(
+            f"There was no room for {_listed(dropped)}; grading/exercises.csv has every exercise.",
+            highlight=False,
+        )
+
+
+def shortened(name: str, width: int) -> str:
+    """A name in so many cells of the terminal: what is too much goes out of its middle."""
+    if cell_len(name) <= width:
+        return name
+    end = (width - 1) // 3  # what tells names apart is more often at their beginning
+    head = set_cell_size(name, width - 1 - end).rstrip()
+    return f"{head}…{set_cell_size(name[::-1], end).rstrip()[::-1]}"
+
+
+def told_apart(names: Sequence[str], width: int) -> list[str]:
+    """Names in so many cells, each, shortened where most of them are still told apart.
+
+    Where they end alike, as addresses do, that end is left out; and where they begin alike besides,
+    their beginning too. Others are shortened in their middle.
+    """
+    middle = [shortened(name, width) for name in names]
+    long = [name for name in names if cell_len(name) > width]
+    domains = Counter(name[name.index("@") :] for name in long if "@" in name).most_common(1)
+    alike = domains[0][0] if domains and domains[0][1] > 1 else ""
+    if not alike:
+        counts = Counter(middle)
+        same = [name for name, short in zip(names, middle, strict=True) if counts[short] > 1]
+        alike = os.path.commonprefix([name[::-1] for name in same])[::-1]  # noqa: RUF071  no paths
+
+    def without_end(shorten: Callable[[str, int], str]) -> list[str]:
+        return [
+            shorten(name.removesuffix(alike), width) if name in long and name.endswith(alike) else m
+            for name, m in zip(names, middle, strict=True)
+        ]
+
+    ways = [without_end(_beginning), middle, without_end(_end)] if alike else [middle]
+    return max(ways, key=lambda way: len({*way}))
+
+
+def _beginning(stem: str, width: int) -> str:
+    return f"{set_cell_size(stem, min(cell_len(stem), width - 1)).rstrip()}…"
+
+
+def _end(stem: str, width: int) -> str:
+    end = set_cell_size(stem[::-1], min(cell_len(stem), width - 2)).strip()[::-1]
+    return f"…{end}…"
+
+
+def number(score: float) -> str:
+    """A score as it is read at a glance: with two decimals at most."""
+    return f"{score:.2f}".rstrip("0").rstrip(".")
+
+
+def _columns(rows: Sequence[Row], averaged: bool) -> list[Column]:
+    """The total, and then each exercise that anybody has a score for; with averages, or without."""
+
+    def average(scores: Sequence[float]) -> list[str]:
+        return [number(statistics.fmean(scores)) if scores else NONE] * averaged
+
+    points = {name: mark.points for row in rows for name, mark in row.marks.items()}
+    most = number(max(row.points for row in rows)) if points else ""
+    totals = [_total(row) for row in rows] + average([row.total for row in rows if row.graded])
+    columns = [_column("total", most, totals)]
+    if any(row.late or row.seconds_late for row in rows):
+        late = [_late(row) for row in rows]
+        columns.append(_column("late", "", [*late, *([""] * averaged)]))
+    for name in points:
+        marks = [row.marks.get(name) for row in rows]
+        cells = [NONE if mark is None else _cell(mark) for mark in marks]
+        cells += average([mark.score for mark in marks if mark is not None])
+        columns.append(_column(printable(name), number(points[name]), cells))
+    return columns
+
+
+def _total(row: Row) -> str:
+    return number(row.total) + LOOK * row.needs_a_look if row.graded else row.state
+
+
+def _late(row: Row) -> str:
+    """What is taken off, or that nothing is."""
+    return number(-row.late) if row.late else "late" if row.seconds_late else ""
+
+
+def _cell(mark: Mark) -> str:
+    score = FULL if 0 < mark.points == mark.score else number(mark.score)
+    return score + LOOK * mark.needs_a_look
+
+
+def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
+    """A column whose numbers stand below one another by their decimal points."""
+    texts = [points, *cells]
+    decimals = max(len(_decimals(text)) for text in texts)
+    texts = [
+        text if text.isalpha() else text + " " * (decimals - len(_decimals(text))) for text in texts
+    ]
+    width = max(len(text) for text in [heading, *texts])
+    points, *cells = (text.rjust(width) for text in texts)
+    return Column(f"{heading.rjust(width)}\n{points}", tuple(cells))
+
+
+def _decimals(text: str) -> str:
+    """What follows a number's whole part: its point, and what comes after."""
+    return text[len(text.rstrip(LOOK).partition(".")[0]) :]
+
+
+def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Table:
+    """The table; so many rows at its end are averages, and stand apart."""
+    table = Table(
+        box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False,
+        show_footer=len(names) > SCREENFUL,
+    )  # fmt: skip
+    table.add_column("student\npoints", "student", no_wrap=True)
+    for column in columns:
+        table.add_column(column.heading, column.heading.split("\n")[0], no_wrap=True)
+    rows = list(zip(names, *(column.cells for column in columns), strict=True))
+    for at, (name, *cells) in enumerate(rows, 1):
+        texts = [Text(cell, STYLES.get(cell.strip(), "")) for cell in cells]
+        is_last = at == len(rows) - averages
+        table.add_row(Text(name), *texts, end_section=bool(averages) and is_last)
+    return table
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+FORMULAS: Final = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20"
+"""The signs that a spreadsheet takes for the beginning of a formula, as a regular expression has
+them within brackets; the last four are the first four, as wide as a Chinese character."""
+
+BEGINS: Final = re.compile(rf"\A(?=\s*[{FORMULAS}])|(?<=;)(?=[\s\"]*[{FORMULAS}])")
+"""The places in a text where a formula would begin, also in a spreadsheet that takes semicolons for
+what separates cells; to quote a text does not help there, where a comma is before it."""
+
+NEEDS_A_LOOK: Final = "needs_a_look"
+
+FOR_EXCEL: Final = "utf-8-sig"
+"""UTF-8 with a byte-order mark, without which Excel reads letters as another encoding's."""
+
+DAY: Final = 24 * 60 * 60
+"""Its seconds."""
+
+
+def write_csvs(
+    folder: Path,
+    rows: Sequence[Row],
+    people: Sequence[Person] = (),
+    submissions: Sequence[Submission] = (),
+    zone: tzinfo = UTC,
+) -> list[tuple[str, Path]]:
+    """Write three CSVs: a line for each submission, for each graded cell, and for each student.
+
+    Args:
+        folder: where to.
+        rows: how submissions stand.
+        people: the roster.
+        submissions: the graded ones, with what is kept of them.
+        zone: the time zone that the class's times are written in.
+
+    Returns:
+        What each is, and where.
+    """
+    kept = {(s.row.student, s.row.assignment): s for s in submissions}
+    grades, exercises = folder / "grades.csv", folder / "exercises.csv"
+    write_csv(
+        grades,
+        (
+            "student",
+            "assignment",
+            "state",
+            "score",
+            "points",
+            "taken_off_for_being_late",
+            NEEDS_A_LOOK,
+            "due",
+            "handed_in",
+            "days_late",
+        ),
+        (
+            (row.student, row.assignment, row.state, *_totals(row), *_times(row, zone))
+            for row in rows
+        ),
+        FOR_EXCEL,
+    )
+    write_csv(
+        exercises,
+        (
+            "student", "assignment", "exercise", "score", "points", "by_hand", "extra_credit",
+            NEEDS_A_LOOK, "answer", "diagnoses",
+        ),
+        (
+            (row.student, row.assignment, name, *_parts(mark), *_said(row, name, kept))
+            for row in rows
+            for name, mark in row.marks.items()
+        ),
+        FOR_EXCEL,
+    )  # fmt: skip
+    students = folder / "students.csv"
+    write_csv(students, *by_student(rows, people), FOR_EXCEL)
+    return [("Grades", grades), ("Grades by exercise", exercises), ("Grades by student", students)]
+
+
+def by_student(
+    rows: Sequence[Row], people: Sequence[Person]
+) -> tuple[list[str], list[tuple[object, ...]]]:
+    """A table with a row for each student, in the order of the roster: its heading, and its lines.
+
+    What has no grade is blank. The points are those of the assignments that count in the score:
+    what is graded, and what is due and was never handed in. Where anybody is late, the penalty
+    stands between a total and the scores that it is made of.
+    """
+    columns: dict[str, dict[str, None]] = {}
+    for row in rows:
+        columns.setdefault(row.assignment, {}).update(dict.fromkeys(row.marks))
+    known = {person.id: person for person in people}
+    mine: dict[str, dict[str, Row]] = {student: {} for student in known}
+    for row in sorted(rows, key=lambda row: row.student.casefold()):
+        mine.setdefault(row.student, {})[row.assignment] = row
+    heading = ["student", "name", "email", "section", "score", "points"]
+    late = {row.assignment: [f"{row.assignment} taken off"] for row in rows if row.late}
+    for assignment, names in columns.items():
+        heading += [assignment, *late.get(assignment, ())]
+        heading += [f"{assignment} {name}" for name in names]
+    lines = []
+    for student, theirs in mine.items():
+        person = known.get(student) or Person(student)
+        counted = [row for row in theirs.values() if row.graded or row.is_overdue]
+        line: list[object] = [student, person.name, person.email, person.section]
+        totals = [round(sum(r.total for r in counted), 4), sum(r.points for r in counted)]
+        line += totals if counted else ["", ""]
+        for assignment, names in columns.items():
+            of = theirs.get(assignment)
+            marks = of.marks if of is not None else {}
+            graded_one = of if of is not None and of.graded else None
+            line.append(graded_one.total if graded_one else "")
+            line += [graded_one.late if graded_one else "" for _ in late.get(assignment, ())]
+            line += [marks[name].score if name in marks else "" for name in names]
+        lines.append(tuple(line))
+    return heading, lines
+
+
+def _said(row: Row, name: str, kept: Mapping[tuple[str, str], Submission]) -> tuple[object, object]:
+    """How an answer stands, and what is wrong with it."""
+    submission = kept.get((row.student, row.assignment))
+    if submission is None:
+        return "", ""
+    verdict = submission.verdicts.get(name)
+    wrong = [finding.diagnosis for finding in problems(verdict)] if verdict else []
+    return submission.state(name), "; ".join(dict.fromkeys(wrong))
+
+
+def _totals(row: Row) -> tuple[object, ...]:
+    if not row.graded:
+        return ("",) * 4
+    return row.total, row.points, row.late, _yes(row.needs_a_look)
+
+
+def _times(row: Row, zone: tzinfo) -> tuple[object, ...]:
+    """When it was due and handed in, and how many days late that was; blank where unknown."""
+    days = round(row.seconds_late / DAY, 4) if row.due and row.handed_in else ""
+    return _time(row.due, zone), _time(row.handed_in, zone), days
+
+
+def _time(when: datetime | None, zone: tzinfo) -> str:
+    return "" if when is None else when.astimezone(zone).isoformat(timespec="seconds")
+
+
+def _parts(mark: Mark) -> tuple[object, ...]:
+    by_hand = "" if mark.by_hand is None else mark.by_hand
+    return mark.score, mark.points, by_hand, mark.extra, _yes(mark.needs_a_look)
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else ""
+
+
+def write_csv(
+    path: Path, heading: Sequence[str], lines: Iterable[Sequence[object]], encoding: str = "utf-8"
+) -> None:
+    """Write a CSV none of whose cells is a formula.
+
+    Args:
+        path: where to.
+        heading: its first line; names of cells of a notebook may be in it.
+        lines: the others.
+        encoding: as `open` takes it.
+    """
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.writer(file)
+        writer.writerow([*map(_csv_cell, heading)])
+        writer.writerows([*map(_csv_cell, line)] for line in lines)
+
+
+def _csv_cell(value: object) -> object:
+    """What is written: numbers are ours, and texts may be names that strangers chose."""
+    if not isinstance(value, str):
+        return value
+    return without_controls(BEGINS.sub("'", value))

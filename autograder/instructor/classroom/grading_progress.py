@@ -1,0 +1,161 @@
+"""Show how far a grading has come: what runs, what is next, when it will end. Keep a log of it.
+
+A terminal gets a progress bar; anything else gets lines of text.
+"""
+
+import json
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from autograder.instructor.course import printable
+
+T = TypeVar("T")
+
+
+def following(
+    console: Console, doing: str, items: Sequence[T], name: Callable[[T], str]
+) -> Generator[T]:
+    """Go through items, and show which one it is at; to be closed, so that a bar goes in time.
+
+    Args:
+        console: what to write on.
+        doing: what is done with each, such as "Grading".
+        items: all of them.
+        name: what to call one.
+    """
+    if not console.is_terminal:
+        for at, item in enumerate(items, 1):
+            about = printable(f"{doing} {at}/{len(items)}: {name(item)}")
+            console.print(about, markup=False, highlight=False)
+            yield item
+        return
+    if not items:
+        return
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(doing, total=len(items))
+        for item in items:
+            bar.update(task, description=escape(printable(f"{doing} {name(item)}")))
+            yield item
+            bar.advance(task)
+        bar.update(task, description=doing)
+
+
+Pair = tuple[str, str]
+
+NAMED: Final = 3
+"""How many submissions are named of those that run, or come next."""
+
+
+class HowFar:
+    """Shows how far it is, on a terminal as a bar, else in lines; and writes each step down.
+
+    Args:
+        console: what to write on.
+        usual: how long each submission usually takes, in seconds, in the order of beginning.
+        log: the file to which a line of JSON is added for each step.
+    """
+
+    def __init__(self, console: Console, usual: Mapping[Pair, float], log: Path) -> None:
+        self.console, self.usual, self.log = console, dict(usual), log
+        self.waiting, self.running = list(usual), dict[Pair, float]()
+        self.began, self.done = time.monotonic(), dict[Pair, float]()
+        self.bar = Progress(
+            TextColumn("Grading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"), console=console,
+        )  # fmt: skip
+        self.task = self.bar.add_task("", total=len(usual), left="")
+        self.live = Live(console=console, transient=True, refresh_per_second=4)
+
+    def __enter__(self) -> "HowFar":
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._write("began", submissions=len(self.waiting))
+        if self.console.is_terminal and self.waiting:
+            self.live.start()
+            self._show()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+        left = [*self.running, *self.waiting]
+        seconds = round(time.monotonic() - self.began, 3)
+        self._write("ended", graded=len(self.done), left=len(left), seconds=seconds)
+
+    def begun(self, pair: Pair) -> None:
+        """Say that a submission has been given to a worker."""
+        if pair in self.waiting:  # else it is tried again
+            self.waiting.remove(pair)
+        self.running[pair] = time.monotonic()
+        self._write("begun", *pair)
+        if not self.console.is_terminal:
+            at = f"{len(self.usual) - len(self.waiting)}/{len(self.usual)}"
+            said = f"Grading {at}: {', '.join(pair)}{self._left(' ({})')}"
+            self.console.print(printable(said), markup=False, highlight=False)
+        self._show()
+
+    def ended(self, pair: Pair, **about: Any) -> None:
+        """Say what has become of a submission, once that is entered."""
+        if pair in self.waiting:  # it was given up before its turn came
+            self.waiting.remove(pair)
+        now = time.monotonic()
+        self.done[pair] = now - self.running.pop(pair, now)
+        self._write("entered" if not about.get("why") else "not graded", *pair, **about)
+        self.bar.advance(self.task)
+        self._show()
+
+    def _write(self, step: str, *pair: str, **about: Any) -> None:
+        now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        names = zip(("student", "assignment"), pair, strict=False)
+        line = json.dumps({"time": now, "step": step, **dict(names), **about})
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+    def _left(self, template: str) -> str:
+        """How long it will still take, in words, once there is something to tell it by."""
+        gone, whole = time.monotonic() - self.began, sum(self._usual(p) for p in self.usual)
+        known = sum(self._usual(pair) for pair in self.done)
+        if not known or len(self.done) == len(self.usual):
+            return ""
+        seconds = gone * (whole - known) / known
+        end = datetime.now() + timedelta(seconds=seconds)
+        return template.format(f"{_in_words(seconds)} left, until {end:%H:%M}")
+
+    def _usual(self, pair: Pair) -> float:
+        return self.usual[pair] or 1.0
+
+    def _show(self) -> None:
+        if not self.live.is_started:
+            return
+        self.bar.update(self.task, left=self._left("{}"))
+        named = (("now: ", [*self.running]), ("next:", self.waiting))
+        rows = [
+            Text(f"  {word} {_listed(pairs)}", no_wrap=True, overflow="ellipsis")
+            for word, pairs in named
+            if pairs
+        ]
+        self.live.update(Group(self.bar, *rows))
+
+
+def _in_words(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "less than a minute"
+    if minutes < 90:
+        return f"about {minutes} minute{'s' * (minutes > 1)}"
+    return f"about {seconds / 3600:.1f} hours"
+
+
+def _listed(pairs: Sequence[Pair]) -> str:
+    some = "; ".join(printable(", ".join(pair)) for pair in pairs[:NAMED])
+    return f"{some} and {len(pairs) - NAMED} more" if len(pairs) > NAMED else some

@@ -1,0 +1,16 @@
+"""`python -P -s -m autograder.instructor.sandbox 120`: the judge, in a process of its own.
+
+With `forks` in place of the seconds, it forks for each request that comes through the socket which
+is its standard input.
+"""
+
+import socket
+import sys
+
+from autograder.instructor.sandbox.judge_process import main
+from autograder.sandboxed import serve
+
+if sys.argv[1] == "forks":
+    serve(socket.socket(fileno=0), lambda arguments: main(float(arguments[0])))
+else:
+    main(float(sys.argv[1]))

@@ -1,0 +1,134 @@
+"""The judge's own process, which has seen no student's code.
+
+`python -P -s -m autograder.instructor.sandbox 120` reads a list of cases from standard input and
+writes a verdict on each, a line each and as soon as it is made, within so many seconds of processor
+time. So whatever ends this process costs only the case that it was at, and a machine that has much
+else to do costs nobody anything. It starts without the caller's environment, user packages or
+folder.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from typing import Any, Final
+
+import msgspec
+
+from autograder import devices, evidence
+from autograder.errors import Fault
+from autograder.exercises import Exercise, find
+from autograder.judge import Verdict, failed, judge, no_evidence
+
+SECONDS: Final = 120
+"""How much processor time one submission's evidence may take to judge."""
+
+ALARM: Final = 27
+"""The signal that a process ends by whose time is up; Windows has none of that name."""
+
+OVER: Final = 75
+"""The status that this process ends with where there was no time for the last cases."""
+
+SHARE: Final = 0.5
+"""How much of the time that is left one case may take: some is left for those after it."""
+
+SHORTEST: Final = 0.001
+"""The least time that a case is given in seconds: none would be no limit."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """What is to be judged: evidence as it came, and what random numbers are drawn from.
+
+    Attributes:
+        exercise: the id of the exercise.
+        evidence: plain data, which may be anything.
+        seed: what the submission's kernel drew its cases from.
+        fresh: what the judge draws inputs from, where the kernel is not to have known them.
+    """
+
+    exercise: str
+    evidence: Any
+    seed: int
+    fresh: int | None = None
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The verdict on a case.
+
+    Attributes:
+        verdict: that.
+        spent: how much processor time this process has taken by then, from its start.
+    """
+
+    verdict: Verdict
+    spent: float
+
+
+def encode(case: Case) -> bytes | None:
+    """A case as JSON, as it is sent and kept; None where it holds what JSON has no way to write."""
+    try:
+        return msgspec.json.encode(case)
+    except (UnicodeError, RecursionError, msgspec.MsgspecError):
+        return None
+
+
+def replies(cases: bytes, seconds: float = SECONDS) -> Iterator[bytes]:
+    """The verdicts on cases, as JSON. An error of ours is one of them, and costs no other.
+
+    Args:
+        cases: a list of cases, as JSON.
+        seconds: how much processor time all of them may take; where one case takes too much, this
+            process ends, and where there is none left, there are no more verdicts.
+    """
+    end = time.process_time() + seconds
+    for case in msgspec.json.decode(cases, type=list[Case]):
+        left = end - time.process_time()
+        if left <= 0:
+            return
+        _end_after(max(SHARE * left, SHORTEST))
+        yield _reply(case)
+    _end_after(0)
+
+
+def _end_after(seconds: float) -> None:
+    """End this process when all its threads have taken so much more time; 0 is never.
+
+    The kernel does it, so it makes no difference whether Python gets a turn meanwhile.
+    """
+    if sys.platform != "win32":  # which has no such clock; there, only the far limit is left
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _reply(case: Case) -> bytes:
+    exercise = find(case.exercise)
+    try:
+        return _line(_verdict(exercise, case))
+    except Exception as error:
+        return _line(failed(exercise, Fault.of(error)))
+
+
+def _line(verdict: Verdict) -> bytes:
+    return msgspec.json.encode(Reply(verdict, time.process_time()))
+
+
+def _verdict(exercise: Exercise, case: Case) -> Verdict:
+    try:
+        read = evidence.from_json(case.evidence)
+    except evidence.MalformedEvidenceError as error:
+        return no_evidence(exercise, "malformed", str(error))
+    return judge(exercise, read, case.seed, case.fresh)
+
+
+def main(seconds: float = SECONDS) -> None:
+    """Read cases, write verdicts."""
+    written, came = sys.stdout.buffer, sys.stdin.buffer.read()
+    done = 0
+    with redirect_stdout(sys.stderr):  # nothing but verdicts is to stand there
+        devices.emulate_devices(8)
+        for reply in replies(came, seconds - time.process_time()):
+            written.write(reply + b"\n")
+            written.flush()
+            done += 1
+    if done < len(msgspec.json.decode(came, type=list[msgspec.Raw])):
+        sys.exit(OVER)

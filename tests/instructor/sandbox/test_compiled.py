@@ -1,0 +1,118 @@
+"""What was compiled before: judges say the same to the letter, whether they find it or not."""
+
+import os
+import zlib
+
+import jax
+import jax.numpy as jnp
+import msgspec
+import pytest
+from jax import lax
+from jax.lax import with_sharding_constraint
+
+from autograder import evidence
+from autograder.exercises import find
+from autograder.instructor.authoring import bank
+from autograder.instructor.sandbox import Case, Sandbox, has_bubblewrap, judge_apart, sandbox, seal
+from tests.conftest import ROOT
+from tests.errors.plantings import iterate
+from tests.helpers import capture, pretend_walls
+
+pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+
+NAMES = {"jax": jax, "jnp": jnp, "lax": lax, "P": jax.P}
+NAMES["with_sharding_constraint"] = with_sharding_constraint
+SELF_CONTAINED = (
+    "a constraint", "in the body", "made, and then put", "keys of one's own", "nothing said",
+)  # fmt: skip
+"""How the titles begin of those answers to 9.2 that use nothing of their notebook's."""
+
+
+def written(code, above=""):
+    """What a learner's code defines, where some lines stand above it."""
+    names = dict(NAMES)
+    exec(compile(f"{above}{code}", "<cell>", "exec"), names)
+    return {"initialise": names["initialise"]}
+
+
+def case(exercise, answers):
+    return Case(exercise, evidence.to_json(capture(find(exercise), answers, 1)), 1, 2)
+
+
+def contents(folder):
+    return {f.relative_to(folder): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """Answers of a bank, right and wrong: memory, layouts, values; one lower down; and a loop."""
+    known = [
+        entry
+        for entry in bank.load(ROOT / "solutions" / "09_sharp_bits" / "bank.py")
+        if entry.exercise == "9.2" and entry.title.startswith(SELF_CONTAINED)
+    ]
+    assert len(known) == len(SELF_CONTAINED)
+    answers = [written(entry.code) for entry in known]
+    lower = written(known[0].code, above="# a line\n" * 7)
+    return [*(case("9.2", each) for each in (*answers, lower)), case("6.9", iterate())]
+
+
+def judged(cases, **traits):
+    verdicts = judge_apart(cases, sandbox=Sandbox(**traits))
+    return [msgspec.json.encode(verdict) for verdict in verdicts]
+
+
+@pytest.fixture(scope="module")
+def plain(cases):
+    """The verdicts where everything is compiled."""
+    return judged(cases)
+
+
+@pytest.fixture(scope="module")
+def filled(cases, plain, tmp_path_factory):
+    """What was compiled for all cases but the last two; the verdicts meanwhile were the same."""
+    folder = tmp_path_factory.mktemp("compiled")
+    assert judged(cases[:-2], compiled=str(folder), filled_by=["judges"]) == plain[:-2]
+    seal(folder)
+    assert contents(folder)
+    return folder
+
+
+def test_verdicts_are_the_same_to_the_letter_and_nothing_is_written(cases, plain, filled):
+    before = contents(filled)
+    assert judged(cases, compiled=str(filled)) == plain
+    assert contents(filled) == before  # the loop was compiled, and left nothing
+
+
+def test_what_was_spoilt_is_compiled_anew(cases, plain, filled, tmp_path):
+    for name, whole in contents(filled).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    assert judged(cases[:1], compiled=str(tmp_path)) == plain[:1]
+
+
+def test_only_whole_programs_are_kept(tmp_path):
+    part = tmp_path / "judges"
+    part.mkdir()
+    whole = zlib.compress(os.urandom(100))
+    (part / "jit_f-1-cache").write_bytes(whole)
+    (part / "jit_g-2-cache").write_bytes(whole[:50])
+    (part / "jit_f-1-cache.lock").write_bytes(whole)
+    (part / "jit_h-3-cache").symlink_to(part / "jit_f-1-cache")
+    seal(tmp_path)
+    assert list(contents(part)) == [type(part)("jit_f-1-cache")]
+
+
+def test_there_is_a_most_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "LARGEST", 250)
+    for number in range(5):
+        (tmp_path / f"jit_f-{number}-cache").write_bytes(zlib.compress(os.urandom(100)))
+    seal(tmp_path)
+    assert len(contents(tmp_path)) == 2
+
+
+def test_without_walls_nothing_is_read_or_written(tmp_path, monkeypatch):
+    pretend_walls(monkeypatch, there=False)
+    room = Sandbox(compiled=str(tmp_path), filled_by=["judges"])
+    assert str(tmp_path) not in " ".join(room.command(["true"], {}, reader="judges"))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,297 @@
+"""What kills its judge, or cannot even be handed to it, costs nobody else's points."""
+
+import contextlib
+import os
+import resource
+import shutil
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import psutil
+import pytest
+
+import autograder
+from autograder import evidence
+from autograder.exercises import UnknownExerciseError, find
+from autograder.instructor.sandbox import (
+    Case,
+    JudgeFailedError,
+    Sandbox,
+    has_bubblewrap,
+    judge_apart,
+    judging_apart,
+)
+from tests.conftest import ROOT
+from tests.helpers import capture, crowd
+
+GRID = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+LINE = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+
+
+def case(exercise, **answers):
+    return Case(exercise, evidence.to_json(capture(find(exercise), answers, 1)), 1, 2)
+
+
+def cheap(mesh):
+    return case("2.7", audit={"bytes": 2816, "spec": jax.P()}, cheap=mesh)
+
+
+RIGHT = cheap(jax.NamedSharding(LINE, jax.P("x")))
+
+
+def endless(x):
+    return jax.lax.while_loop(lambda x: jnp.all(jnp.isfinite(x)), lambda x: 0 * x, x)
+
+
+def test_a_program_that_does_not_end_costs_itself_alone():
+    right, guilty = judge_apart([RIGHT, case("3.1", turned=endless)], seconds=10)
+    assert right.score == 1
+    assert guilty.diagnoses == ("kills-the-judge",)
+    assert "loop that does not end" in guilty.findings[0].difference
+
+
+def in_a_branch(mine):
+    """Only one device reaches the sum."""
+    first = jax.lax.axis_index("x") == 0
+    return jax.lax.cond(first, lambda a: jax.lax.psum(a, "x"), lambda a: a, mine)
+
+
+def by_its_values(mine):
+    """Only a device with large values passes its block on."""
+    pairs = [(i, (i + 1) % 4) for i in range(4)]
+    large = mine.sum() > jax.lax.pmin(mine.sum(), "x")
+    return jax.lax.cond(large, lambda a: jax.lax.ppermute(a, "x", pairs), lambda a: a, mine)
+
+
+def in_a_loop(mine):
+    """Each device goes round as often as its number says."""
+    rounds = jax.lax.axis_index("x")
+    return jax.lax.fori_loop(0, rounds, lambda _, a: jax.lax.psum(a, "x"), mine)
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """The processes that are started, a name each."""
+    started = []
+    whole = Sandbox.command
+
+    def command(self, *given, **more):
+        started.append("judge")
+        return whole(self, *given, **more)
+
+    monkeypatch.setattr(Sandbox, "command", command)
+    return started
+
+
+@pytest.mark.parametrize(
+    ("body", "reached"),
+    [
+        (in_a_branch, "of 4 devices reached an all-reduce"),
+        (by_its_values, "of 8 devices reached a collective-permute"),
+        (in_a_loop, "of 4 devices reached an all-reduce"),
+    ],
+)
+def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
+    body, reached, processes, monkeypatch
+):
+    monkeypatch.setattr(judging_apart, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 2})
+
+    def turned(x):
+        mapped = jax.shard_map(body, mesh=GRID, in_specs=jax.P("x", "y"), out_specs=jax.P("x", "y"),
+                               check_vma=False)  # fmt: skip
+        return mapped(x)
+
+    began = time.monotonic()
+    first, guilty, last = judge_apart([RIGHT, case("3.1", turned=turned), RIGHT])
+    assert (first.score, last.score) == (1, 1)
+    assert guilty.diagnoses == ("deadlock",)
+    said = guilty.findings[0].difference
+    assert "The program hangs: only " in said
+    assert reached in said
+    assert len(processes) == 2, "one for the case that hangs, and one for what comes after it"
+    assert time.monotonic() - began < 55, "XLA's own limit is a minute"
+
+
+@pytest.mark.slow
+def test_a_crowded_machine_breaks_no_collective(monkeypatch):
+    monkeypatch.setattr(judging_apart, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 3})
+    every = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    with crowd():
+        os.sched_setaffinity(0, {min(every)})
+        try:
+            (verdict,) = judge_apart([case("3.4", spread_sum=lambda x: x.sum(0))])
+        finally:
+            os.sched_setaffinity(0, every)
+    assert "deadlock" not in verdict.diagnoses
+
+
+@pytest.mark.parametrize("version", ["0.7.2", "99.0"])
+def test_no_flag_is_set_that_another_jax_may_not_know(version, monkeypatch):
+    assert "terminate_timeout_seconds=12" in judging_apart._variables()["XLA_FLAGS"]
+    monkeypatch.setattr(jax, "__version__", version)
+    assert "timeout" not in judging_apart._variables()["XLA_FLAGS"]
+
+
+def spent():
+    """How much processor time this process's children have taken that have ended."""
+    about = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return about.ru_utime + about.ru_stime
+
+
+@pytest.mark.slow
+def test_endless_programs_take_no_more_than_the_submissions_time():
+    """Each takes half of what is left, so that something is left for whoever comes after it."""
+    cases = [case("3.1", turned=endless), RIGHT, *[case("3.1", turned=endless)] * 12, RIGHT]
+    began = spent()
+    first, right, *others, last = judge_apart(cases, seconds=24)
+    assert spent() - began < 24 + 24  # and one to see that a judge can be had
+    assert first.diagnoses == ("kills-the-judge",)
+    assert right.score == 1
+    assert {verdict.diagnoses for verdict in others} == {("kills-the-judge",), ("no-time-left",)}
+    assert last.diagnoses == ("no-time-left",)
+    assert "the 24 seconds of processor time were over" in last.findings[0].difference
+
+
+def judges():
+    """The processes of judges that were started here."""
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "autograder.instructor.sandbox" in process.cmdline():
+                yield process
+
+
+@contextlib.contextmanager
+def kept_waiting(seconds):
+    """Stop each process that begins to judge, for so many seconds by the clock."""
+    before, stopped = set(judges()), set[psutil.Process]()
+
+    def stop():
+        until = None
+        while not over.is_set() and (until is None or time.monotonic() < until):
+            for each in set(judges()) - before - stopped:
+                with contextlib.suppress(psutil.Error):
+                    each.suspend()
+                    stopped.add(each)
+                    until = until or time.monotonic() + seconds
+            time.sleep(0.01)
+        for each in stopped:
+            with contextlib.suppress(psutil.Error):
+                each.resume()
+
+    over, stopping = threading.Event(), threading.Thread(target=stop)
+    stopping.start()
+    yield
+    over.set()
+    stopping.join()
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_kept_waiting_has_the_time_that_it_needs():
+    began = time.monotonic()
+    with kept_waiting(20):
+        (right,) = judge_apart([RIGHT], seconds=15)
+    assert right.score == 1
+    assert time.monotonic() - began > 20, "it was stopped for longer than it may take"
+
+
+def test_a_judge_that_never_gets_its_time_is_no_fault_of_the_answer(monkeypatch):
+    monkeypatch.setattr(judging_apart, "PATIENCE", 0.5)
+    with kept_waiting(600), pytest.raises(JudgeFailedError, match="machine has less to do"):
+        judge_apart([RIGHT], seconds=15)
+
+
+@pytest.fixture
+def deadly(monkeypatch, tmp_path):
+    """A judge that dies of 3.1, once or as often as is said, as of a hole in a library."""
+    package = shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
+    file = package / "instructor" / "sandbox" / "judge_process.py"
+    text, reply = file.read_text(), "    exercise = find(case.exercise)\n"
+    assert text.count(reply) == 1
+    dies = "    if case.exercise == '3.1': __import__('os').kill(__import__('os').getpid(), 11)\n"
+    file.write_text(text.replace(reply, reply + dies))
+    monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
+    processes = []
+
+    def command(self, *given, **more):
+        processes.append(given)
+        return whole(self, *given, **more)
+
+    whole = Sandbox.command
+    monkeypatch.setattr(Sandbox, "command", command)
+    return processes
+
+
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+def test_what_kills_its_judge_is_tried_twice_and_the_others_once(deadly):
+    guilty = case("3.1", turned=jnp.sin)
+    verdicts = judge_apart([RIGHT, guilty, RIGHT, guilty, RIGHT])
+    assert [v.score for v in verdicts] == [1, 0, 1, 0, 1]
+    assert verdicts[1].diagnoses == ("kills-the-judge",)
+    assert "ended with status -11" in verdicts[1].findings[0].difference
+    assert len(deadly) == 1 + 2 + 2, "each death costs a process, and no verdict is made twice"
+
+
+def test_one_submissions_evidence_has_one_process(deadly):
+    judge_apart([RIGHT, RIGHT, RIGHT])
+    assert len(deadly) == 1
+
+
+def nested(depth):
+    made: list[object] = []
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize("strange", ["\ud800", nested(100_000)])
+def test_what_cannot_be_written_down_costs_itself_alone(strange):
+    bad = Case("2.6", {"exercise": "2.6", "answers": {"diagnosis": strange}}, 1)
+    found, right = judge_apart([bad, RIGHT])
+    assert found.diagnoses == ("malformed",)
+    assert right.score == 1
+
+
+@pytest.mark.parametrize("name", ["\\", "é", 'a\x00"\\\n'])
+def test_names_that_a_compiler_would_die_of_are_refused_before(name):
+    data = cheap(jax.NamedSharding(LINE, jax.P("x"))).evidence
+    (part,) = data["answers"]["cheap"]["parts"]
+    part["mesh"]["names"], part["spec"] = [name], [name]
+    found, right = judge_apart([Case("2.7", data, 1), RIGHT])
+    assert found.diagnoses == ("axis-names",)
+    assert 0 < found.score < 1, "the table keeps its points"
+    assert right.score == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mesh": {"shape": [0], "ids": [], "names": ["a"], "modes": []}, "spec": []},
+        {"mesh": {"shape": [1] * 71, "ids": [0], "names": ["a"], "modes": []}},
+        {"spec": [None, ["x"], []]},
+        {"spec": ["x", None, None]},
+    ],
+)
+def test_forged_placements_cost_themselves_alone(change):
+    data = cheap(jax.NamedSharding(LINE, jax.P("x"))).evidence
+    data["answers"]["cheap"]["parts"][0].update(change)
+    (found,) = judge_apart([Case("2.7", data, 1)])
+    assert found.diagnoses == ("does-not-fit",)
+    assert 0 < found.score < 1
+
+
+def test_numbers_beyond_floats_cost_themselves_alone():
+    data = {"exercise": "2.7", "answers": {"audit": {"type": "value", "value": {"bytes": 10**400}}}}
+    (found,) = judge_apart([Case("2.7", data, 1)])
+    assert found.score == 0
+
+
+def test_a_judge_that_does_not_answer_is_an_error_that_says_so(monkeypatch):
+    with monkeypatch.context() as impatient:
+        impatient.setattr(judging_apart, "PATIENCE", 0.001)
+        with pytest.raises(JudgeFailedError, match="did not get its 1 seconds of processor"):
+            judge_apart([RIGHT], seconds=1)
+    with pytest.raises(UnknownExerciseError, match="no exercise '99'"):
+        judge_apart([Case("99", {}, 0)])
+    assert judge_apart([]) == []

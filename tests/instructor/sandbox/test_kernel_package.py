@@ -1,0 +1,171 @@
+"""What a kernel that grades can find: nothing that is right, importable or not."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from autograder.exercises import NOTEBOOKS, PlacedLike, find
+from autograder.instructor.nbgrader_plugins import CaptureEvidence
+from autograder.instructor.sandbox import furnish, has_bubblewrap, sandbox, sandbox_environment
+from tests.conftest import ROOT
+from tests.helpers import pretend_walls
+
+LOOK = """
+import gc, importlib, importlib.metadata, json, os, pkgutil, stat, sys
+import autograder
+
+def importable(name):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
+
+RIGHT = ("autograder.exercises", "autograder.judge")
+found = {
+    "modules": [m.name for m in pkgutil.walk_packages(autograder.__path__, "autograder.")],
+    "imported": sorted(filter(importable, ("autograder.exercises", "autograder.judge",
+                                           "autograder.instructor", "tests", "solutions"))),
+    "loaded": [m for m in sys.modules if m.startswith(RIGHT)],
+    "elsewhere": [str(e) for e in importlib.metadata.entry_points(group="shardlings.exercises")],
+    "objects": [repr(o)[:80] for o in gc.get_objects()
+                if str(getattr(type(o), "__module__", "")).startswith(RIGHT)],
+}
+needles = [needle.encode() for needle in NEEDLES]
+holding, looked_at = [], 0
+for folder, folders, files in os.walk("/", onerror=None):
+    if folder in ("/proc", "/sys", "/dev"):
+        folders.clear()
+        continue
+    if folder.startswith("/usr/") and not ("/usr/local" in folder or "-packages" in folder):
+        continue  # the system's own packages brought it
+    for name in files:
+        path = os.path.join(folder, name)
+        try:
+            about = os.lstat(path)
+            if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
+                continue
+            with open(path, "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        looked_at += 1
+        if any(needle in text for needle in needles):
+            holding.append(path)
+print(json.dumps({**found, "holding": holding, "looked_at": looked_at}))
+"""
+
+LARGEST = 2**18
+"""The most bytes of a file that is looked into: what is larger is a library of machine code."""
+
+
+def needles():
+    """Words that stand in what each notebook's exercises are written in, and nowhere else."""
+    for exercises in NOTEBOOKS.values():
+        for words in (exercises[0].hints[0], exercises[-1].hints[-1]):
+            yield words[:40]
+
+
+def run(tmp_path, *cells):
+    """The outputs of a notebook's cells, run as a submission is."""
+    graded = new_code_cell('check("1.1", ...)', metadata={"nbgrader": {"grade_id": "ex-1-1-check"}})
+    first = new_code_cell("from autograder import *")
+    notebook = new_notebook(cells=[first, *map(new_code_cell, cells), graded])
+    CaptureEvidence(timeout=300).preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+    return [cell.outputs for cell in notebook.cells[1:]]
+
+
+def said(outputs):
+    assert [o.output_type for o in outputs] == ["stream"], outputs
+    return outputs[0].text
+
+
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+def test_nothing_that_is_right_is_to_be_found(tmp_path):
+    code = f"NEEDLES, LARGEST = {sorted(set(needles()))!r}, {LARGEST}\n{LOOK}"
+    found = json.loads(said(run(tmp_path, code)[0]))
+    assert found.pop("looked_at") > 5_000
+    assert "autograder.evidence.plans" in found["modules"]
+    left_out = ("exercises", "judge", "instructor")
+    assert not [m for m in found.pop("modules") if m.split(".")[1] in left_out]
+    assert found == {key: [] for key in found}
+
+
+def test_the_needles_are_what_the_exercises_hold():
+    """Else a search for them would find nothing, whatever was there."""
+    folder = ROOT / "autograder" / "exercises" / "notebooks"
+    text = "".join(path.read_text() for path in folder.glob("*.py"))
+    known = [needle for needle in needles() if needle in text]
+    assert len(known) == 2 * len(NOTEBOOKS)
+
+
+@pytest.mark.parametrize("walled", [True, False])
+def test_what_shows_an_exercise_does_nothing_and_what_shows_an_array_does(
+    tmp_path, monkeypatch, walled
+):
+    if walled and not has_bubblewrap():
+        pytest.skip("there is no bubblewrap here")
+    pretend_walls(monkeypatch, walled)
+    shown, silent, unknown, graded = run(
+        tmp_path,
+        "import jax; show(jax.numpy.ones(8))",
+        'target("1.1"); hint("1.1"); progress()',
+        'check("1.2", ...)',
+    )
+    assert "text/html" in shown[0].data
+    assert silent == []
+    assert unknown[0].ename == "UnknownExercise"  # else nbgrader would give full marks
+    assert unknown[0].evalue == "'1.2' is not asked for here: nothing was handed in."
+    assert graded[0].data["text/plain"] == "1.1: handed in"
+
+
+def test_who_forgets_the_plans_is_told_what_to_do_and_nothing_has_failed(tmp_path):
+    forgets = "from autograder.evidence import plans; plans._given = None"
+    calls = ("progress()", 'hint("1.1")', 'target("1.1")')
+    _, *said, graded = run(tmp_path, forgets, *calls)
+    for (error,) in (*said, graded):
+        assert error.ename == "UsageError"
+        assert "its plans are gone, so nothing is handed in. Restart the kernel" in error.evalue
+        assert len(error.traceback) == 1
+
+
+def test_a_kernel_finds_a_part_of_the_package(tmp_path):
+    furnish(tmp_path)
+    names = {path.name for path in (tmp_path / "autograder").iterdir()}
+    assert {"evidence", "notebook.py"} <= names
+    assert not {"exercises", "judge", "instructor", "__pycache__"} & names
+
+
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path, monkeypatch):
+    """Here it is rich that is taken for one: a package that is really installed."""
+    rich = Path(sysconfig.get_path("purelib"), "rich")
+    for module in (sandbox, sandbox):
+        monkeypatch.setattr(module, "folders_of_courses", lambda: (rich,))
+    furnish(tmp_path)
+    look = [sys.executable, "-c", "import rich; print(rich.__file__)"]
+    found = [
+        subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        for command in (
+            sandbox.Sandbox().command(look, sandbox_environment()),
+            sandbox.Sandbox().command(look, sandbox_environment(), packages=tmp_path),
+        )
+    ]
+    assert found == ["/shardlings/rich/__init__.py\n", "None\n"]
+
+
+def test_targets_that_a_kernel_does_not_draw_stand_in_the_verdict():
+    from autograder.instructor.nbgrader_plugins import write_verdict
+    from autograder.judge import no_evidence
+
+    cell = new_code_cell()
+    write_verdict(cell, no_evidence(find("1.1"), "no-evidence", "It was not run."), 1)
+    page = nbformat.from_dict(cell).outputs[0].data["text/html"]
+    (asked,) = [r for r in find("1.1").requirements if isinstance(r, PlacedLike)]
+    assert f'aria-label="Expected: {asked.target().describe()}' in page

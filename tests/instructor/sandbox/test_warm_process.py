@@ -1,0 +1,348 @@
+"""Nothing of one task reaches the next, one beside it, or the process that they are forked from."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autograder.instructor.sandbox import (
+    Case,
+    Sandbox,
+    has_call_filter,
+    judge_apart,
+    sandbox,
+    sandbox_environment,
+)
+from autograder.instructor.sandbox import warm_process as warming
+from autograder.sandboxed import Setting
+
+pytestmark = [
+    pytest.mark.instructor,
+    pytest.mark.skipif(not has_call_filter(), reason="there is no bubblewrap here, or no filter"),
+]
+
+RUNS_CODE = """
+import socket
+from autograder.sandboxed import serve
+secret = "of the process that forks"
+serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], {}))
+"""
+EXPLORES = """
+import ctypes, json, os, signal, socket, sys, time
+def tried(do, *arguments):
+    try:
+        return do(*arguments)
+    except OSError as error:
+        return error.strerror
+libc = ctypes.CDLL(None, use_errno=True)
+def called(name, *arguments):
+    done = getattr(libc, name)(*arguments)
+    return os.strerror(ctypes.get_errno()) if done == -1 else "done"
+def read(path, size=100):
+    with open(path, "rb") as file:
+        return str(file.read(size))
+others = [int(n) for n in os.listdir("/proc") if n.isdigit()]
+"""
+REFUSED = "Operation not permitted"
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A process in the sandbox that forks for each piece of code that it is given."""
+    variables = {**sandbox_environment(), "SECRET": "of the environment"}
+    made = Sandbox().warm([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
+    if made is None:
+        pytest.skip("this system has no namespaces within namespaces")
+    yield made
+    warming.SERVERS.forget(made)
+    made.process.wait(timeout=30)
+
+
+def run(server, code, timeout=60):
+    return server.run([EXPLORES + textwrap.dedent(code)], b"", timeout)
+
+
+def found(server, code):
+    """What a task prints, as JSON."""
+    done = run(server, code)
+    assert done.status == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+def test_a_task_has_no_rights_and_nothing_open(server):
+    about = found(
+        server,
+        """
+        lines = dict(line.split(":\\t") for line in open("/proc/self/status") if ":\\t" in line)
+        known = ("CapEff", "CapPrm", "CapBnd", "CapInh", "NoNewPrivs", "Seccomp")
+        about = {name: int(lines[name], 16) for name in known}
+        print(json.dumps(about | {"open": os.listdir("/proc/self/fd"), "pid": os.getpid()}))
+        """,
+    )
+    assert about.pop("open") == ["0", "1", "2", "3"], "the last is that of the list itself"
+    assert about == {
+        "CapEff": 0, "CapPrm": 0, "CapBnd": 0, "CapInh": 0, "NoNewPrivs": 1, "Seccomp": 2, "pid": 2,
+    }  # fmt: skip
+
+
+def test_a_task_sees_no_other_process(server):
+    """Not the one that forks, not bubblewrap, not another task beside this one."""
+    beside = threading.Thread(target=run, args=(server, "secret = 'beside'; time.sleep(3)"))
+    beside.start()
+    time.sleep(1)
+    seen = found(
+        server,
+        """
+        kinds = ("environ", "mem", "maps", "fd", "cwd", "root", "exe", "syscall", "stack", "fdinfo")
+        me, seen = int(os.readlink("/proc/self")), []
+        for path in [f"/proc/{other}/{kind}" for other in others if other != me for kind in kinds]:
+            try:
+                if path.endswith(("fd", "fdinfo")):
+                    path = f"{path}/{os.listdir(path)[0]}"
+                if path.endswith(("cwd", "root", "exe")) or "/fd/" in path:
+                    os.readlink(path)
+                elif path.endswith("mem"):
+                    open(path, "r+b", 0)
+                elif read(path) == "b''":
+                    continue
+                seen.append(path)
+            except (OSError, IndexError):
+                continue
+        print(json.dumps([others, seen, os.listdir("/dev/pts")]))
+        """,
+    )
+    beside.join()
+    assert seen == [[1, 2], [], ["ptmx"]], "the first is its supervisor"
+
+
+def test_a_task_reaches_no_other_process_by_signals(server):
+    beside = []
+    other = threading.Thread(
+        target=lambda: beside.append(run(server, "time.sleep(3); print('still here')"))
+    )
+    other.start()
+    time.sleep(1)
+    said = found(
+        server,
+        """
+        said = {str(tried(os.kill, pid, 9)) for pid in range(3, 3000)}
+        print(json.dumps([sorted(said), str(tried(os.kill, -1, 9)), str(tried(os.kill, 1, 9))]))
+        """,
+    )
+    other.join()
+    assert said == [["No such process"], "No such process", "None"], "the first one ignores it"
+    assert beside[0].stdout == b"still here\n"
+    assert server.process.poll() is None
+
+
+def test_a_task_makes_no_sandbox_and_mounts_nothing(server):
+    said = found(
+        server,
+        """
+        new_user, new_mount = 0x1000_0000, 0x2_0000
+        print(json.dumps({
+            "unshare": called("unshare", new_user),
+            "clone": called("syscall", 56 if os.uname().machine == "x86_64" else 220, new_user, 0),
+            "mount": called("mount", None, b"/tmp", b"tmpfs", 0, None),
+            "unmount": called("umount2", b"/tmp", 2),
+            "ptrace": called("ptrace", 16, others[0], 0, 0),
+            "settings": tried(open, "/proc/sys/user/max_user_namespaces", "w"),
+            "more": tried(open, "/proc/sys/kernel/core_pattern", "w"),
+            "package": tried(open, "/shardlings/autograder/__init__.py", "a"),
+        }))
+        """,
+    )
+    assert {said.pop(name) for name in ("settings", "more", "package")} <= {
+        "Permission denied", "Read-only file system",
+    }  # fmt: skip
+    assert set(said.values()) == {REFUSED}
+
+
+def test_nothing_that_a_task_leaves_is_found_by_the_next(server):
+    leaves = """
+        for folder in ("/tmp", "/dev/shm", os.environ["HOME"]):
+            open(f"{folder}/left", "w").write("here")
+        os.environ["LEFT"] = "here"
+        import builtins
+        builtins.left = "here"
+        sys.modules["json"].left = "here"
+        signal.setitimer(signal.ITIMER_REAL, 1)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
+        if os.fork() == 0:
+            time.sleep(600)
+        print(json.dumps(os.getcwd()))
+    """
+    home = found(server, leaves)
+    looks = """
+        import builtins
+        left = [os.listdir(f) for f in ("/tmp", "/dev/shm", os.environ["HOME"], ".")]
+        print(json.dumps([
+            left, "LEFT" in os.environ, hasattr(builtins, "left"), hasattr(json, "left"),
+            signal.getitimer(signal.ITIMER_REAL)[0], signal.getsignal(signal.SIGALRM) == 0,
+            os.getpriority(os.PRIO_PROCESS, 0), os.getcwd(),
+        ]))
+    """
+    assert found(server, looks) == [[[]] * 4, False, False, False, 0, True, 0, home]
+
+
+def test_a_task_finds_no_socket_and_no_network_of_another(server):
+    listens = """
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind("\\0here")
+        listener.listen()
+        time.sleep(3)
+    """
+    beside = threading.Thread(target=run, args=(server, listens))
+    beside.start()
+    time.sleep(1)
+    said = found(
+        server,
+        """
+        calls = tried(socket.socket(socket.AF_UNIX).connect, "\\0here")
+        names = [name for _, name in socket.if_nameindex()]
+        print(json.dumps([calls, "lo" in names, len(open("/proc/net/unix").readlines())]))
+        """,
+    )
+    beside.join()
+    assert said == ["Connection refused", True, 1]
+
+
+def test_how_a_task_ends_is_told(server):
+    assert run(server, "sys.exit(7)").status == 7
+    assert run(server, "os._exit(75)").status == 75
+    raised = run(server, "raise ValueError('why')")
+    assert (raised.status, b"ValueError: why" in raised.stderr) == (1, True)
+    aborted = run(server, "os.abort()")
+    assert aborted.status == -signal.SIGABRT
+    spun = run(server, "began = time.process_time()\nwhile time.process_time() - began < 1: pass")
+    assert 0.9 < spun.cpu_seconds < 1.5
+    much = run(server, "while True: os.write(1, bytes(2**20))")
+    assert much.status == 1
+    assert b"File too large" in much.stderr
+
+
+def running(mark):
+    found = [p.info["cmdline"] or [] for p in psutil.process_iter(["cmdline"])]
+    return [command for command in found if mark in command]
+
+
+def test_a_task_whose_time_is_up_ends_with_all_that_it_started(server):
+    mark = "314.159265"
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(server, f"import subprocess\nsubprocess.run(['sleep', '{mark}'])", timeout=2)
+    deadline = time.monotonic() + 10
+    while running(mark) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not running(mark)
+    assert run(server, "pass").status == 0
+
+
+DIES = f"""
+import os, signal, sys, threading, time
+from autograder.instructor.sandbox import Sandbox, sandbox_environment
+server = Sandbox().warm([sys.executable, "-P", "-s", "-c", {RUNS_CODE!r}], sandbox_environment())
+code = f"import subprocess; subprocess.run(['sleep', '{{sys.argv[1]}}'])"
+threading.Thread(target=server.run, args=([code], b"", 600), daemon=True).start()
+time.sleep(2)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+HAS_NO_ROOM = """
+import errno, os, socket
+from autograder.sandboxed import serve
+fork, server, asked = os.fork, os.getpid(), []
+def fork_but_once():
+    asked.append(os.getpid())
+    if asked == [server, server]:
+        raise BlockingIOError(errno.EAGAIN, "no room")
+    return fork()
+os.fork = fork_but_once
+serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], {}))
+"""
+
+
+@pytest.mark.usefixtures("server")
+def test_where_there_is_no_room_for_a_task_the_others_go_on():
+    server = Sandbox().warm([sys.executable, "-P", "-s", "-c", HAS_NO_ROOM], sandbox_environment())
+    assert server is not None
+    with pytest.raises(OSError, match="has ended"):
+        run(server, "pass")
+    assert run(server, "print('done')").stdout == b"done\n"
+    warming.SERVERS.forget(server)
+
+
+def test_empty_files_count_too_and_terminals_are_few(server):
+    made = found(
+        server,
+        """
+        folders = (tried(os.mkdir, f"/tmp/{number}") for number in range(2**17))
+        opened = [tried(os.openpty) for _ in range(20)]
+        print(json.dumps([next(filter(None, folders)), sum(type(o) is tuple for o in opened)]))
+        """,
+    )
+    assert made == ["No space left on device", 16]
+
+
+@pytest.mark.usefixtures("server")
+def test_all_of_it_dies_with_the_grading_process():
+    mark = "271.828184"
+    subprocess.run([sys.executable, "-c", DIES, mark], check=False, timeout=120)
+    deadline = time.monotonic() + 20
+    while running(mark) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not running(mark)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_server_that_is_closed_lets_its_tasks_end():
+    variables = {**sandbox_environment(), "OTHER": "server"}
+    server = Sandbox().warm([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
+    assert server is not None
+    done = []
+    task = threading.Thread(target=lambda: done.append(run(server, "time.sleep(2); print('done')")))
+    task.start()
+    time.sleep(0.5)
+    warming.SERVERS.forget(server)
+    task.join(timeout=30)
+    assert done[0].stdout == b"done\n"
+    server.process.wait(timeout=30)
+
+
+@pytest.mark.usefixtures("server")
+def test_where_a_server_was_killed_another_one_judges():
+    case = Case("1.1", {}, 0)
+    (before,) = judge_apart([case])
+    servers = [each for each in warming.SERVERS.kept.values() if each is not None]
+    for server in servers:
+        for child in psutil.Process(server.process.pid).children(recursive=True):
+            with contextlib.suppress(ProcessLookupError):  # it went with another one
+                os.kill(child.pid, signal.SIGKILL)
+        server.process.wait(timeout=30)
+    (after,) = judge_apart([case])
+    assert after == before
+    assert servers
+
+
+def test_where_python_is_below_a_childs_own_folders_there_is_no_server(monkeypatch):
+    """Each child has an empty /tmp, in which it would not find its modules any more."""
+    monkeypatch.setattr(sandbox, "prefixes", lambda: [Path("/usr"), Path("/tmp/course/.venv")])
+    assert Sandbox().warm([sys.executable, "-c", "pass"], sandbox_environment()) is None
+
+
+def test_without_namespaces_in_namespaces_each_judge_is_a_process_of_its_own(monkeypatch):
+    setting = Setting(b"", (), 0)
+    assert warming._Servers().get(["false"], sandbox_environment(), setting) is None
+    monkeypatch.setattr(Sandbox, "warm", lambda *_, **__: None)
+    (verdict,) = judge_apart([Case("1.1", {}, 0)])
+    assert verdict.diagnoses

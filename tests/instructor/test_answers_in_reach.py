@@ -1,0 +1,65 @@
+"""Where kernels could look answers up, nobody is graded, and it is said which file is in reach."""
+
+import shutil
+
+import pytest
+from traitlets.config import Config
+
+from autograder.exercises import NOTEBOOKS
+from autograder.instructor import calibration
+from autograder.instructor.calibration import CalibrationError, _words, answers_in_reach, calibrate
+from autograder.instructor.course import Course
+from autograder.instructor.sandbox import bubblewrap, has_bubblewrap, sandbox
+from tests.conftest import ROOT
+from tests.instructor.room import ASSIGNMENT
+
+EXERCISES = ROOT / "autograder" / "exercises" / "notebooks"
+
+
+@pytest.mark.parametrize("assignment", NOTEBOOKS)
+def test_the_words_that_are_looked_for_stand_in_the_exercises(assignment):
+    text = "".join(path.read_text() for path in EXERCISES.glob("*.py"))
+    assert len([word for word in _words(assignment) if word in text]) > 3
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """One more folder that kernels see all of."""
+    own = bubblewrap.prefixes()
+    for module in (bubblewrap, sandbox):
+        monkeypatch.setattr(module, "prefixes", lambda: [*own, tmp_path])
+    sandbox._copies.cache_clear()
+    yield tmp_path
+    sandbox._copies.cache_clear()
+
+
+@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+def test_copies_of_other_names_are_found(folder):
+    (folder / "a/b/c/d/e/f/g").mkdir(parents=True)
+    (folder / "share").mkdir()
+    module = next(path for path in EXERCISES.glob("nb01*.py"))
+    notebook = f"{ASSIGNMENT}.ipynb"
+    shutil.copy(module, folder / "a/b/c/d/e/f/g/of_last_year.txt")
+    shutil.copy(ROOT / "solutions" / ASSIGNMENT / notebook, folder / "share" / notebook)
+    shutil.copytree(ROOT / "course" / ASSIGNMENT, folder / "released")
+    shutil.copytree(ROOT / "autograder", folder / "installed" / "autograder")
+    found = answers_in_reach(Config(), ASSIGNMENT)
+    assert sorted(found) == [
+        str(folder / "a/b/c/d/e/f/g/of_last_year.txt"), str(folder / "share" / notebook),
+    ]  # fmt: skip
+
+
+def test_nobody_is_graded_where_there_are_any(tmp_path, monkeypatch):
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in ("solutions", "course"):
+        shutil.copytree(ROOT / name / ASSIGNMENT, tmp_path / name / ASSIGNMENT)
+    files = [f"/opt/{number}.py" for number in range(5)]
+    monkeypatch.setattr(calibration, "answers_in_reach", lambda *_: files)
+    api = Course(tmp_path).api
+    with pytest.raises(
+        CalibrationError,
+        match=r"can be read where submissions run, in /opt/0.py, /opt/1.py, /opt/2.py and others\. "
+        r"Kernels see all of Python's folders: remove the copy",
+    ):
+        calibrate(api.coursedir, api.config, ASSIGNMENT)
