@@ -17,9 +17,11 @@ def _one_folder_of_compiled_programs() -> Iterator[None]:
     The folder's name says what was compiled, and for which machine.
     """
 
+    as_it_is = sandbox.bound
+
     def bound(folder: Path, reader: sandbox.Reader, fills: bool) -> list[str]:
         shared = next(CALIBRATED.glob(f"*/{folder.name}"), folder)
-        return sandbox.bound(folder if fills else shared, reader, fills)
+        return as_it_is(folder if fills else shared, reader, fills)
 
     with mock.patch.object(sandbox, "bound", bound):
         yield
