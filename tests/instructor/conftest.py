@@ -16,7 +16,6 @@ def _one_folder_of_compiled_programs() -> Iterator[None]:
 
     The folder's name says what was compiled, and for which machine.
     """
-
     as_it_is = sandbox.bound
 
     def bound(folder: Path, reader: sandbox.Reader, fills: bool) -> list[str]:

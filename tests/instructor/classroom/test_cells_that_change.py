@@ -186,10 +186,10 @@ class Breaks(NbGraderPreprocessor):
 c.GenerateAssignment.preprocessors.append(Breaks)
 """
 NO_PLACE = """
-from autograder.instructor.nbgrader_plugins import careful_release
+from autograder.instructor.nbgrader_plugins import release
 def no_place(*_):
     raise OSError("the disk is full")
-careful_release._replace = no_place
+release._replace = no_place
 """
 
 

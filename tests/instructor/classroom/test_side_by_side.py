@@ -105,13 +105,13 @@ class Workers:
 
 def of(monkeypatch, *ends):
     """Grade three submissions with such a pool: their outcomes, and the order of trying."""
-    workers: Any = Workers(*ends)
-    pool = nullcontext(workers.Pool(workers, lambda: workers.there))
+    pool_of_them: Any = Workers(*ends)
+    pool = nullcontext(workers.Pool(pool_of_them, lambda: pool_of_them.there))
     monkeypatch.setattr(workers, "standing", lambda _: pool)
     pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd")]
     chosen = workers.Workers("tls://10.0.0.1:1")
     found = graded(pairs, lambda *pair: pair, chosen, lambda _: None)
-    return {pair[0]: outcome for pair, outcome in found}, workers.tried
+    return {pair[0]: outcome for pair, outcome in found}, pool_of_them.tried
 
 
 GOOD = Outcome(Record(State.GRADED))
