@@ -1,7 +1,7 @@
-"""The instructor's half: all that touches nbgrader, in rooms of its own.
+"""The instructor's half: grading, the gradebook and pages.
 
-`walls` and `course` stand on the ground; `calibration` is above them, then `plugins`, `authoring`
-and `classroom`. A student's kernel imports none of it.
+`docs/architecture.md` says what is in each package and which may import which. A student's kernel
+imports none of it.
 """
 
 import sys

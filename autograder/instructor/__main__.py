@@ -1,4 +1,4 @@
-"""`python -m autograder.instructor`: what `make` calls to release, grade and write exercises."""
+"""`python -m autograder.instructor`: the instructor's commands, which `make` calls."""
 
 import argparse
 import errno

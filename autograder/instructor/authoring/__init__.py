@@ -1,4 +1,4 @@
-"""Authoring: what somebody needs who writes an exercise.
+"""For authors of exercises.
 
 In: an exercise's id, an answer to try, a bank of known answers. Out: stubs to fill in, the verdict
 on an answer, each entry of a bank, and notebooks filled in with them.

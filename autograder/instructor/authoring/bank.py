@@ -1,8 +1,8 @@
-"""The bank of known answers: what learners really write, and what must come back.
+"""The bank of known answers: what learners really write, and the verdict each must get.
 
 Each notebook's bank is `solutions/<assignment>/bank.py`, a notebook in jupytext's percent format. A
-cell is one answer, to stand below what the exercise's cell was handed out with; the line that
-starts it says which exercise, and the score and the diagnoses that must come back.
+cell is one answer, placed below the code that the exercise's cell was released with. The line that
+starts a cell names the exercise, the score and the diagnoses.
 """
 
 from dataclasses import dataclass

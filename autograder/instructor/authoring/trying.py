@@ -1,7 +1,7 @@
 """`make try FILE=…`: show the verdict on an answer before it goes into a bank.
 
-A notebook's cells run in a namespace of their own, without a kernel and without a sandbox: for
-answers of a course's authors, never for a student's.
+A notebook's cells run in a namespace of their own, without a kernel and without a sandbox: only for
+answers that you wrote yourself.
 """
 
 import copy

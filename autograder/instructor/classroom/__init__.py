@@ -1,6 +1,6 @@
-"""A class: graded, judged again, and reported, by whoever holds its gradebook.
+"""A class: grade it, regrade it, and report on it.
 
-In: a `Course` with submissions, and what its instructor wrote of the class. Out: grades in the
+In: a `Course` with submissions, and what its instructor wrote about the class. Out: grades in the
 gradebook, feedback pages, a table, CSVs, a report, and a sentence for each submission that has no
 grade.
 """

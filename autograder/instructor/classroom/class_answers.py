@@ -2,7 +2,7 @@
 
 For each exercise: how often each diagnosis was given; how its score correlates with the rest; the
 trade-off between time and memory, where the exercise asks for one; and answers that are wrong in
-the same rare way. Why they are, the report does not claim to know.
+the same rare way, without a guess at the cause.
 """
 
 import re

@@ -1,7 +1,7 @@
 """A demonstration class, made from the released notebooks, the solutions and the bank.
 
-It is a course apart, in `demo/`: with notebooks, a gradebook and pages of its own. So nothing of it
-is ever among the grades of a real class.
+It is a separate course in `demo/`, with its own notebooks, gradebook and pages, so it never touches
+a real class.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Feedback pages, made again without grading, and handed back by nbgrader's exchange."""
+"""`make feedback` and `make report`: make pages again without grading, release them, and report."""
 
 import warnings
 from collections.abc import Iterator

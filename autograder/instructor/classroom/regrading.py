@@ -1,4 +1,4 @@
-"""Judge a class again, from the evidence that was kept: nobody's code is run in a kernel again."""
+"""`make regrade`: judge a class's kept evidence again, without running anybody's code again."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,7 @@
-"""Stale grades: their exercise, points or judge changed after they were given.
+"""Find stale grades, whose basis changed, and regrade them with as little work as possible.
 
-A stale grade is made again with as little work as possible: from the verdicts, from the evidence
-that was kept, or, where the kernel or the plans changed, by running the notebook once more.
+If only points changed, the kept verdicts are rescored. If exercises or the judge changed, the kept
+evidence is judged again. Otherwise the notebook runs again, as after a new submission.
 """
 
 import functools

@@ -1,7 +1,6 @@
 """The state of each submission: graded, waiting, broken, failed or missing, and with which answers.
 
-All of it comes from the gradebook and the records: why a submission has no grade, and for those
-that have one, the verdicts and the code of each answer.
+Scores come from the gradebook, verdicts from the records, and code from the graded notebooks.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Submissions taken in from learning platforms: Canvas, Moodle, and folders for each student.
+"""Take submissions from learning platforms: Canvas, Moodle, and folders for each student.
 
-In: a zip file that strangers filled, and the roster. Out: `grading/submitted/`, by nbgrader's own
-collector, and a summary of what was taken and what not.
+In: a zip file that strangers filled, and the roster. Out: submissions in `grading/submitted/`, and
+a summary of accepted and rejected files.
 """
 
 from autograder.instructor.collecting.collect import CollectError, collect

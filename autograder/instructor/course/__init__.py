@@ -1,8 +1,7 @@
-"""The course as it lies on a disk: its folders, its gradebook's lock, and what was handed in.
+"""The course on disk: its folders, its gradebook's lock, the class's files, and submissions.
 
-In: a folder with `nbgrader_config.py`. Out: `Course`; why a submission cannot be taken, before
-anything of it is copied, opened or run; its notebook, read and written anew by a process of its
-own.
+In: a folder with `nbgrader_config.py`. Out: `Course`; why a submission cannot be accepted, before
+anything of it is copied, opened or run; its notebook, rewritten by a process of its own.
 """
 
 from autograder.instructor.course.class_file import (

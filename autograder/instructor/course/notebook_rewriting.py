@@ -1,9 +1,8 @@
-"""A notebook as it came, read and written anew: a script for a process of its own.
+"""Parse a submitted notebook and print a checked one of bounded size, or why there is none.
 
-It imports nothing of this package, which takes longer to import than a notebook to read. Bytes
-stand on its standard input, and what it writes is JSON: a notebook that holds what is graded and
-shown, checked and of a bounded size, or why there is none, in a sentence. Whatever those bytes are,
-it is this process that pays for it, and it has limits.
+This is a script for a process of its own, with limits, so that a malicious file can harm nothing
+else. It reads the file's bytes from standard input and prints JSON. It imports nothing of this
+package, which would take longer than reading a notebook.
 """
 
 import json

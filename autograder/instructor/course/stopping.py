@@ -1,7 +1,7 @@
-"""Ctrl-C, and being asked to end: what is at work stops once, in order, and leaves nothing running.
+"""Stop in order on Ctrl-C or SIGTERM, and leave no process running.
 
-The first signal raises `KeyboardInterrupt`, wherever it comes. Those after it change nothing for as
-long as putting things in order may take; then all ends at once.
+The first signal raises `KeyboardInterrupt` wherever it arrives. Further ones are ignored for ten
+seconds, so that cleaning up can end; one after that kills all child processes and exits.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The gradebook itself: where it is, who may write to it, copies of it, and what is shown of it.
+"""The gradebook: its address, its lock, its backups, and what pages show of it.
 
 In: the address of a database, a file or a server's. Out: locks; dated copies, made before grades
 change; what is wrong with it; digests and scores of each student's grades.

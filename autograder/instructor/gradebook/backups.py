@@ -1,7 +1,7 @@
-"""Dated copies of a gradebook's file, each of how it was before a command that may change grades.
+"""Dated copies of a gradebook's file, made before each command that may change grades.
 
-There are never more than so many: the last ones, and of earlier days one each. A copy is checked
-when it is made, and again before it is put back. A gradebook on a server is the server's to copy.
+The last ten are kept, and one for each earlier day, thirty in all. A copy is checked when it is
+made, and again before it is put back. Backups of a database server are the server's own business.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The gradebook's database: its address, a file or a PostgreSQL server, and a lock for grading.
 
-Only one grading may write to it, on this machine or any other. Grading by hand in Formgrader needs
-no lock, because it writes to other columns.
+Only one grading may write to it, on this machine or any other. Formgrader needs no lock: it writes
+manual scores and comments, which grading never overwrites.
 """
 
 import os

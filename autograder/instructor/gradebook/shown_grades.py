@@ -1,4 +1,4 @@
-"""What a feedback page shows of the gradebook: whether it is still what the gradebook has."""
+"""Tell whether a feedback page still shows what the gradebook has."""
 
 import hashlib
 from collections.abc import Mapping

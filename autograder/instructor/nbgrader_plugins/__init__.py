@@ -1,4 +1,4 @@
-"""What plugs into nbgrader: each module takes the place of one of its parts, or stands between two.
+"""Plugins for nbgrader: each module replaces or adds one of its steps.
 
 In: nbgrader's notebooks and resources. Out: the same, with evidence captured, verdicts written,
 cells restored, releases made whole. `configuration.py` puts them where nbgrader looks.

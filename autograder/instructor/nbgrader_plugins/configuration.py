@@ -1,8 +1,8 @@
 """nbgrader's configuration: where a course's parts are, and which plugins replace nbgrader's.
 
 A course's `nbgrader_config.py` calls `configure`; `nbgrader` on the command line, Formgrader and
-`make grade` all read that file. Without our preprocessors nbgrader works as usual: a failed check
-raises.
+`make grade` all read that file. With our preprocessors, checks are judged from evidence; without
+them, as in any course of nbgrader's, a failed check raises.
 
 Formgrader's handlers get a content security policy here, because the Jupyter server around them
 does not read this file; a policy in the server's own configuration is kept. The database version

@@ -1,8 +1,8 @@
 """Enter a record: the gradebook, the graded notebooks, and then the record itself.
 
-This is the one place where a score enters the gradebook, in one transaction for a submission. The
-record is written last; whatever is killed before that is graded again. A graded notebook is written
-to the side and moved into place when it is complete.
+`enter_scores` is the only place where a score enters the gradebook: one transaction for each
+submission, or one for a whole rebuild. The record is written last; whatever is killed before that
+is graded again. A graded notebook is written to the side and moved into place when it is complete.
 
 nbgrader asks for every score given by hand to be checked after each grading. Here a cell that did
 not change keeps its score without that: nobody reads four hundred essays again because of an added

@@ -1,4 +1,4 @@
-"""Between running a submission and saving its grades: the verdicts, from the evidence."""
+"""Judge captured evidence, and write verdict and score into each graded cell."""
 
 import secrets
 from collections.abc import Iterable

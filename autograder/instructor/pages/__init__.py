@@ -1,8 +1,8 @@
-"""Pages that show what strangers wrote: a student's feedback page, and what Formgrader may show.
+"""Pages that show what strangers wrote: feedback pages, and what Formgrader may show.
 
-In: a graded notebook, the verdicts on it, and what the gradebook says of its cells. Out: one page
-of HTML, which asks for nothing elsewhere and runs nothing; and, for pages that nbgrader makes, what
-cleans them and which policy they name.
+In: a graded notebook, its verdicts, and its cells' grades. Out: one HTML page that loads nothing
+from elsewhere and runs no script; and, for nbgrader's own pages, filters that clean them and a
+content security policy.
 """
 
 from autograder.instructor.pages.clean_pages import FILTERS, clean

@@ -1,6 +1,6 @@
 """The result of each graded cell, and the notebook's cells as HTML, for a feedback page.
 
-Paths of the grader's files are nobody's business: in outputs they begin with `…`.
+Outputs hide the grader's own paths behind `…`.
 """
 
 import functools

@@ -1,8 +1,8 @@
-"""One submission's way from what was handed in to a record, as a function.
+"""Grade one submission, as a function of data.
 
-In: what was handed in, and the facts of its assignment, as data that can be sent anywhere. Out: the
-record, with scores, verdicts and evidence, and the graded notebooks; or why there are none. Beside
-it stands what a grade rests on, and where records are kept.
+In: the submission's bytes, and the facts of its assignment, as data that can be sent anywhere. Out:
+a record with scores, verdicts and evidence, and the graded notebooks; or why there are none. Also
+here: the basis of a grade, and reading and writing records.
 """
 
 from autograder.instructor.pipeline.basis import (

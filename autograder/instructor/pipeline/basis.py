@@ -1,6 +1,6 @@
 """The basis of a grade: fingerprints of all it depends on. If one changes, the grade is stale.
 
-The same fingerprints tell whether a worker on another machine has the same package and JAX.
+Calibration has a fingerprint too, and so has the package that other machines' workers must have.
 """
 
 import functools

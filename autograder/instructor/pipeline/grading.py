@@ -1,8 +1,8 @@
 """Grade one submission: read it, run it, judge it. The result is the same on any machine.
 
-Bytes go in: the notebooks, and the accepted files beside them. Nothing here reads or writes a
-class's gradebook or folders, so it can run in many threads, on any machine, repeatedly, and can be
-killed at any time.
+`grade` takes bytes: the notebooks, and the accepted files beside them (`submission_in` reads
+these). It reads and writes neither a class's gradebook nor a course's folders, so it can run in
+many threads, on any machine, repeatedly, and can be killed at any time.
 """
 
 import logging

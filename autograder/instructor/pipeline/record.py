@@ -1,7 +1,7 @@
-"""What is kept of a submission: one file, which the gradebook and all pages can be made from again.
+"""The record of a submission: one file, from which the gradebook and all pages can be rebuilt.
 
-A record is written last, when the gradebook and the graded notebook are as it says. Whatever is
-killed before that leaves the record of before, or none, and the submission is graded again.
+It is written last, after the gradebook and the graded notebook. If grading is killed before that,
+the submission is graded again.
 """
 
 import enum

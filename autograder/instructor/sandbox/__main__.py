@@ -1,7 +1,7 @@
 """`python -P -s -m autograder.instructor.sandbox 120`: the judge, in a process of its own.
 
-With `forks` in place of the seconds, it forks for each request that comes through the socket which
-is its standard input.
+With `forks` instead of a number it is a fork server, which reads requests from the socket on its
+standard input.
 """
 
 import socket

@@ -1,8 +1,8 @@
-"""Which system calls are refused within walls: those that no notebook needs, and no judge.
+"""The filter of system calls for processes in the sandbox.
 
-bubblewrap takes away what a process may see. This takes away ways into the kernel: keys, which are
-not files; calls that many holes were found in; whatever makes another sandbox, or looks into
-another process. It is made with libseccomp, and goes where there is one: the walls stand without.
+bubblewrap limits what a process can see. The filter blocks other ways into the system: keyrings,
+calls with a history of security holes, nested sandboxes, and access to other processes. It needs
+libseccomp; without that the sandbox runs unfiltered.
 """
 
 import errno

@@ -1,8 +1,7 @@
-"""What a sandbox is entered through: it leaves the session's keys outside, and hands in the filter.
+"""Start bubblewrap in a new session keyring, with the system call filter.
 
-It is run as a file, by a bare Python that has nothing of this package, and becomes bubblewrap. The
-keys of a session go with every process, through all walls; a session of its own has none. Where
-there is no filter this is what keeps them, and where there is one, it refuses every use of keys.
+Keyrings are inherited by every process, so the sandbox must not get the caller's. Where there is a
+filter, it also refuses every use of keys. This file is run by a bare Python, without this package.
 """
 
 import ctypes

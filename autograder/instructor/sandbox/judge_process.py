@@ -1,10 +1,9 @@
 """The judge's own process, which has seen no student's code.
 
 `python -P -s -m autograder.instructor.sandbox 120` reads a list of cases from standard input and
-writes a verdict on each, a line each and as soon as it is made, within so many seconds of processor
-time. So whatever ends this process costs only the case that it was at, and a machine that has much
-else to do costs nobody anything. It starts without the caller's environment, user packages or
-folder.
+writes a verdict on each, one line each, as soon as it is made. 120 is its limit in seconds of
+processor time, so a busy machine costs no points; and whatever ends the process costs only the
+current case. It starts without the caller's environment, user packages or folder.
 """
 
 import signal

@@ -1,9 +1,8 @@
-"""To have a submission's evidence judged in processes that have seen no student's code.
+"""Judge a submission's evidence in a process that has seen no student's code.
 
-One process judges all of it, and no other submission's. Where something ends that process, another
-one goes on with what comes after it, as long as there is time. Time is what the processor gave: a
-judge that was kept waiting has more of it, and where it was kept waiting for very long, it is the
-machine that failed, and nobody's answer.
+One process judges one submission's evidence. If it dies, a new one continues with the next case.
+Its limit is processor time. If the machine made a judge wait very long, that is the machine's
+failure, and never a wrong answer.
 """
 
 import re

@@ -1,8 +1,8 @@
 """The kernel that runs a submission: start it, watch it, send it cells, and read its messages.
 
 It gets a partial copy of this package, without exercises, judge and grading, so nothing it can read
-says what is right. Without bubblewrap this copy is found first, but a submission could read every
-file anyway.
+says what is right. Without bubblewrap, Python imports this copy first, but a submission can read
+every file anyway.
 """
 
 import atexit

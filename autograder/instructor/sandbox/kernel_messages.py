@@ -1,4 +1,4 @@
-"""What is kept of a kernel's messages: it may be anybody's by now and say anything."""
+"""Check and limit a kernel's messages. A student's code may control it, so none is trusted."""
 
 import re
 from collections import defaultdict

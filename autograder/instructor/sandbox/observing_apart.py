@@ -1,7 +1,7 @@
-"""Have functions called by several processes that the grader starts, in the sandbox.
+"""Call a submitted function in several sandboxed processes that the grader starts.
 
-A kernel hands in the function, and no results: those it could make up. The processes get data that
-no kernel has known, and each gets its own share of it alone.
+The kernel submits the function and not its results, which it could make up. The processes get
+inputs that no kernel has seen, and each gets only its own share.
 """
 
 import contextlib

@@ -1,9 +1,8 @@
-"""Processes that were warmed up: what a task needs is imported once, and not for each task.
+"""Warm processes: import everything once, and fork for each task.
 
-The first task of a kind starts a server in the sandbox, which imports everything and forks for each
-task (`sandboxed/fork_server.py`). Where that cannot be done, because the system allows no
-namespaces within namespaces or has no filter of system calls, there is none, and each task starts a
-process.
+The first task of a kind starts a server in the sandbox (`sandboxed/fork_server.py`). Where the
+system allows no nested namespaces, or has no filter of system calls, there is no server, and each
+task starts its own process.
 """
 
 import atexit
