@@ -16,9 +16,12 @@ FILE = f"{ASSIGNMENT}.ipynb"
 ORDINARY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 """As an ordinary user: root, too, is then kept out of what is closed."""
 
-pytestmark = pytest.mark.skipif(
-    os.getuid() == 0 and shutil.which("setpriv") is None, reason="nothing is closed to root"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        os.getuid() == 0 and shutil.which("setpriv") is None, reason="nothing is closed to root"
+    ),
+]
 
 
 def a_notebook(path):

@@ -26,6 +26,7 @@ from tests.instructor.gradebook.server import PASSWORD, QUOTED, programs, server
 from tests.instructor.room import Classroom
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.instructor,
     pytest.mark.skipif(programs() is None, reason="there is no PostgreSQL here"),
     # nbgrader's sessions; it says this of each new submission, and nothing is wrong

@@ -6,6 +6,8 @@ import pytest
 
 from tests.instructor.room import Classroom, right_answers
 
+pytestmark = pytest.mark.slow
+
 ASSIGNMENT = "03_constraints"
 FORGE = """
 import jax, jax.numpy as jnp, numpy as np
