@@ -16,8 +16,6 @@ from autograder.programs import Argument, Collective, Ran, Report
 Pair = tuple[str, tuple[str, ...]]
 """A kind of collective, and the axes that it runs over."""
 
-VERBS = {"all-gather": "gathers", "all-to-all": "exchanges", "collective-permute": "moves"}
-
 
 def judge_communication(
     requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
@@ -236,13 +234,13 @@ def _whose(
     collective: Collective, names: Sequence[str], layouts: Sequence[Layout], several: bool
 ) -> str:
     """Which argument a collective takes, how that was laid out, and what the collective adds."""
-    if collective.argument is None or collective.kind not in VERBS:
+    if collective.argument is None or not collective.traits.verb:
         return ""
     name, layout = names[collective.argument], layouts[collective.argument]
     if collective.bytes_in != math.prod(layout.block_shape) * _bytes_of(collective.dtypes):
         return ""  # another collective has been at work on it before
     which = f"The largest, of {collective.total_bytes:,} bytes," if several else "It"
-    said = f" {which} {VERBS[collective.kind]} {name}, which is laid out as {layout.describe()}"
+    said = f" {which} {collective.traits.verb} {name}, which is laid out as {layout.describe()}"
     if collective.kind != "all-gather":
         return f"{said}."
     return f"{said}, and leaves {collective.bytes_out:,} bytes of it on each device."

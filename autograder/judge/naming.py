@@ -13,7 +13,7 @@ def between(collective: Collective) -> str:
     """Which devices talk to each other: `over x`, or `between groups of two devices`."""
     if collective.axes:
         return f"over {', '.join(collective.axes)}"
-    if collective.kind == "collective-permute":  # its groups are pairs, whoever they join
+    if collective.traits.in_pairs:  # its groups are pairs, whoever they join
         return "between single devices"
     size = collective.size
     return f"between groups of {NUMBERS[size] if size < len(NUMBERS) else size} devices"

@@ -34,7 +34,6 @@ def tried(make: Callable[..., Any], *given: Any) -> Made:
     return made if made and numbers and all(np.isfinite(m).all() for m in made) else None
 
 
-REDUCTIONS: Final = ("all-reduce", "reduce-scatter")
 """The kinds of collectives that combine what devices have."""
 
 COMBINED: Final[dict[str, Callable[[np.ndarray], Any]]] = {
@@ -110,7 +109,7 @@ def _combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong | None:
 def _reduces_over(ran: Ran, axes: Sequence[str]) -> bool:
     """Whether a program reduces something over axes, by hand or as the compiler does it."""
     collectives = (*ran.requested, *ran.report.collectives)
-    over = {axis for c in collectives if c.kind in REDUCTIONS for axis in c.axes}
+    over = {axis for c in collectives if c.traits.reduces for axis in c.axes}
     return over >= set(axes)
 
 

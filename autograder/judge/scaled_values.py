@@ -20,7 +20,6 @@ ALIKE: Final = 1e-5
 
 EPS: Final = float(np.finfo(np.float32).eps)
 
-REDUCTIONS: Final = ("all-reduce", "reduce-scatter")
 """The kinds of collectives that add up over devices."""
 
 
@@ -88,7 +87,7 @@ def off_by_a_factor(
         axis
         for _, ran in runs
         for collective in (*ran.requested, *ran.report.collectives)
-        if collective.kind in REDUCTIONS
+        if collective.traits.reduces
         for axis in collective.axes
     }
     return "off-by-a-factor", f"{sentence}.{_which_size(factors, asked, names, reduced)}"

@@ -8,10 +8,8 @@ drawn for a permutation alone: only there does one device send to one other.
 import html
 from typing import Final
 
+from autograder.collective_kinds import KINDS
 from autograder.pictures.collective_labels import label, legend, slots_in_words
-from autograder.pictures.collective_pieces import (
-    PERMUTE,
-)
 from autograder.pictures.held_pieces import (
     ROW,
     SPACE,
@@ -40,7 +38,7 @@ def exchange_as_html(picture: CollectivePicture, above: CollectivePicture | None
     said = picture.caption
     if len(picture.group) > MOST_DRAWN:
         said += f" (A group of {len(picture.group)} devices is too large to be drawn.)"
-    elif picture.kind == PERMUTE:
+    elif KINDS[picture.kind].in_pairs:
         drawn = _with_arrows(picture)
     else:
         width = slot_width(picture)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-PERMUTE: Final = "collective-permute"
-BROADCAST: Final = "collective-broadcast"
-TO_ALL: Final = ("all-to-all", "ragged-all-to-all")
+from autograder.collective_kinds import CollectiveKind
+
+TO_ALL: Final = (CollectiveKind.ALL_TO_ALL, CollectiveKind.RAGGED_ALL_TO_ALL)
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,19 @@ def before_and_after(
     everybody = tuple(members)
     whole = tuple((Piece((i,)),) for i in members)
     cut = tuple(tuple(Piece((i,), k) for k in members) for i in members)
-    if kind == "all-gather":
+    if kind == CollectiveKind.ALL_GATHER:
         joined = tuple(Piece((i,)) for i in members)
         return tuple(_only(i, joined[i], size) for i in members), (joined,) * size
-    if kind == "reduce-scatter":
+    if kind == CollectiveKind.REDUCE_SCATTER:
         return cut, tuple(_only(i, Piece(everybody, i), size) for i in members)
-    if kind == "all-reduce":
+    if kind == CollectiveKind.ALL_REDUCE:
         return whole, ((Piece(everybody),),) * size
     if kind in TO_ALL:
         return cut, tuple(tuple(Piece((i,), k) for i in members) for k in members)
-    if kind == PERMUTE:
+    if kind == CollectiveKind.COLLECTIVE_PERMUTE:
         sender = {target: source for source, target in pairs}
         return whole, tuple((Piece((sender[i],) if i in sender else ()),) for i in members)
-    if kind == BROADCAST:
+    if kind == CollectiveKind.COLLECTIVE_BROADCAST:
         return whole, ((Piece((0,)),),) * size
     raise ValueError(f"{kind} is not known here")
 
@@ -96,16 +96,16 @@ def ring_steps(kind: str, size: int, pairs: Sequence[tuple[int, int]] = ()) -> t
         ValueError: the kind is not known here.
     """
     before, after = before_and_after(kind, size, pairs)
-    if kind == "all-reduce":
-        cut, scattered = before_and_after("reduce-scatter", size)
+    if kind == CollectiveKind.ALL_REDUCE:
+        cut, scattered = before_and_after(CollectiveKind.REDUCE_SCATTER, size)
         return (*_reducing(cut), *_gathering(scattered)[1:])
-    if kind == "reduce-scatter":
+    if kind == CollectiveKind.REDUCE_SCATTER:
         return _reducing(before)
-    if kind == "all-gather":
+    if kind == CollectiveKind.ALL_GATHER:
         return _gathering(before)
     if kind in TO_ALL:
         return _exchanging(after)
-    if kind == BROADCAST:
+    if kind == CollectiveKind.COLLECTIVE_BROADCAST:
         return _passing_on(before)
     arrived = frozenset((target, 0) for _, target in pairs)
     return _start(before), Step(after, arrived, Fraction(1))

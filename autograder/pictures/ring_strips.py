@@ -4,6 +4,7 @@ import html
 from fractions import Fraction
 from typing import Final
 
+from autograder.collective_kinds import KINDS, CollectiveKind
 from autograder.pictures.collective_drawings import (
     MOST_DRAWN,
     exchange_as_html,
@@ -11,8 +12,6 @@ from autograder.pictures.collective_drawings import (
 )
 from autograder.pictures.collective_labels import label, slots_in_words
 from autograder.pictures.collective_pieces import (
-    BROADCAST,
-    PERMUTE,
     TO_ALL,
     Piece,
     Step,
@@ -22,9 +21,6 @@ from autograder.pictures.held_pieces import WIDE, CollectivePicture, held_as_svg
 
 ROW: Final = 23.0
 SIZE: Final = 11.0
-
-SUMS: Final = ("all-reduce", "reduce-scatter")
-"""What combines pieces: a column is a piece then."""
 
 
 def collective_as_html(picture: CollectivePicture, above: CollectivePicture | None = None) -> str:
@@ -53,7 +49,7 @@ def sent_in_steps(picture: CollectivePicture) -> list[Fraction]:
 def strip_as_html(picture: CollectivePicture) -> str:
     """The steps as HTML with an SVG each, in as many rows as the page is wide for."""
     width = _slot_width(picture)
-    numbered = picture.kind in SUMS
+    numbered = KINDS[picture.kind].reduces
     style = "display:flex;flex-wrap:wrap;gap:14px 18px;align-items:flex-start;margin:6px 0 12px"
     drawn = "".join(
         (f"<div>{html.escape(name)}</div>" if name else "")
@@ -86,7 +82,7 @@ def _parts(picture: CollectivePicture) -> list[tuple[str, list[tuple[str, Step]]
     steps = _steps(picture)
     start = "its own piece" if picture.kind in TO_ALL else "before"
     named = list(zip([start, *(f"step {i}" for i in range(1, len(steps)))], steps, strict=True))
-    if picture.kind != "all-reduce":
+    if picture.kind != CollectiveKind.ALL_REDUCE:
         return [("", named)]
     size = len(picture.group)
     return [
@@ -100,7 +96,7 @@ def strip_in_words(picture: CollectivePicture, drawn: bool = True) -> str:
     sent = sent_in_steps(picture)
     total = _number(sum(sent, Fraction(0)))
     each = f"{len(sent)} × {_number(sent[0])} = {total}" if len(sent) > 1 else total
-    if picture.kind == BROADCAST:
+    if picture.kind == CollectiveKind.COLLECTIVE_BROADCAST:
         return (
             f"Each device passes the block on to the next one: it sends {_number(sent[0])} bytes."
         )
@@ -109,7 +105,7 @@ def strip_in_words(picture: CollectivePicture, drawn: bool = True) -> str:
     else:
         way = "In each step, each device sends one piece to the next, and the last to the first."
     key = " What has just arrived is outlined." * drawn
-    key += f" {_key_to_sums(picture)}" if drawn and picture.kind in SUMS else ""
+    key += f" {_key_to_sums(picture)}" if drawn and KINDS[picture.kind].reduces else ""
     return f"{way}{key} Each device sends {each} bytes."
 
 
@@ -117,8 +113,9 @@ def _key_to_sums(picture: CollectivePicture) -> str:
     """Why boxes empty, and what short labels mean."""
     size, room = len(picture.group), room_in(_slot_width(picture), SIZE)
     said = [] if _slot_width(picture) >= WIDE else ["Each column is a piece."]
-    empties = "A box empties when its piece is sent on"
-    said += [f"{empties}{'.' if picture.kind == 'reduce-scatter' else ', as long as sums grow.'}"]
+    scatters = picture.kind == CollectiveKind.REDUCE_SCATTER
+    until = "" if scatters else ", as long as sums grow"
+    said.append(f"A box empties when its piece is sent on{until}.")
     held = [p for step in _steps(picture) for row in step.held for p in row if p is not None]
     longest = max(held, key=lambda p: len(p.sources) * (len(p.sources) < size))
     part = label(Piece(longest.sources), size, picture.operation, room)
@@ -139,7 +136,7 @@ def _slot_width(picture: CollectivePicture) -> float:
 
 
 def _has_strip(picture: CollectivePicture) -> bool:
-    one_step = picture.kind == PERMUTE  # which its picture shows already
+    one_step = KINDS[picture.kind].in_pairs  # which its picture shows already
     return picture.steps and not one_step and len(picture.group) <= MOST_DRAWN
 
 

@@ -8,7 +8,7 @@ Here functions are exported, to leave one process, and loaded and run in another
 """
 
 from autograder.programs.arguments import Argument, current, described, placed
-from autograder.programs.collective import KINDS, Collective
+from autograder.programs.collective import Collective
 from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compile_and_report import CommunicationError, communication
 from autograder.programs.costs import MACHINES, Machine, seconds, wire_bytes
@@ -22,7 +22,6 @@ from autograder.programs.scaled_arguments import BFLOAT16, in_bfloat16
 
 __all__ = [
     "BFLOAT16",
-    "KINDS",
     "MACHINES",
     "UNREDUCED",
     "Argument",

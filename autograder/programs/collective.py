@@ -10,11 +10,7 @@ from typing import Final
 import jax
 import numpy as np
 
-KINDS: Final = (
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all",
-    "collective-permute", "collective-broadcast",
-)  # fmt: skip
-"""The canonical kinds, as HLO spells them."""
+from autograder.collective_kinds import KINDS, CollectiveKind
 
 PACKAGE: Final = str(Path(__file__).parents[1])
 """Where this package's own lines are, which are none of the learner's."""
@@ -36,7 +32,7 @@ class Collective:
     """One collective of a compiled program.
 
     Attributes:
-        kind: one of `KINDS`.
+        kind: HLO's name of its kind, one of `KINDS`.
         axes: the mesh axes it runs over, in the mesh's order; empty where no axes of the mesh
             make its groups.
         groups: the ids of the devices that talk to each other; for a permutation, pairs of source
@@ -66,6 +62,11 @@ class Collective:
     operation: str = "add"
     dtypes: tuple[str, ...] = ()
     asynchronous: bool = False
+
+    @property
+    def traits(self) -> CollectiveKind:
+        """What is known of its kind."""
+        return KINDS[self.kind]
 
     @property
     def bytes(self) -> int:
@@ -99,7 +100,7 @@ def named(collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[
     axes: tuple[str, ...] = ()
     if mesh is not None:
         shape = mesh.devices.shape
-        if collective.kind == "collective-permute":
+        if collective.traits.in_pairs:
             axes = _axes_moved(collective.groups, shape, mesh.axis_names)
         else:
             axes = _axes_of(collective.groups, shape, mesh.axis_names)

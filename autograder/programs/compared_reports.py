@@ -126,4 +126,4 @@ def _of(some: int, report: Report) -> str:
 
 
 def _permutes(report: Report) -> bool:
-    return any(c.kind == "collective-permute" for c in report.collectives)
+    return any(c.traits.in_pairs for c in report.collectives)

@@ -13,10 +13,6 @@ from typing import Final
 
 from autograder.programs.collective import Collective
 
-PASSES: Final = {
-    "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "ragged-all-to-all": 1, "all-reduce": 2,
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -69,11 +65,12 @@ def no_such_machine(name: object) -> str:
 
 
 def wire_bytes(collective: Collective) -> float:
-    """The bytes that one device sends in one run of a collective, by the ring formulas above."""
-    if collective.kind in PASSES:
-        n = collective.size
-        return PASSES[collective.kind] * (n - 1) / n * collective.bytes
-    return float(collective.bytes)
+    """The bytes that one device sends in one run of a collective, by the ring formulas above.
+
+    What a ragged all-to-all sends is decided when it runs; this is the most that it can.
+    """
+    passes, n = collective.traits.ring_passes, collective.size
+    return passes * (n - 1) / n * collective.bytes if passes else float(collective.bytes)
 
 
 def seconds(collective: Collective, machine: Machine) -> float:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import jax
 import numpy as np
@@ -10,29 +9,6 @@ import numpy as np
 from autograder.pictures import CollectivePicture, MeshGrid
 from autograder.programs.collective import Collective, Groups
 from autograder.programs.costs import wire_bytes
-
-DOES: Final = {
-    "all-gather": "Every device of the group ends up with all of the group's blocks.",
-    "all-reduce": "The group's blocks are combined, and every device of the group gets the whole "
-    "result.",
-    "reduce-scatter": "The group's blocks are combined, and every device of the group keeps one "
-    "piece of the result.",
-    "all-to-all": "Every device keeps one piece of its block and sends one to each other device of "
-    "the group: rows become columns.",
-    "ragged-all-to-all": "Every device sends a piece to each other one of the group; the pieces' "
-    "sizes may differ.",
-    "collective-permute": "Each block travels along its arrow.",
-    "collective-broadcast": "Every device of the group gets the first one's block.",
-}
-"""What each kind does, in a sentence."""
-
-ADDS: Final = {
-    "all-reduce": "The group's blocks are added up, and every device of the group gets the whole "
-    "sum.",
-    "reduce-scatter": "The group's blocks are added up, and every device of the group keeps one "
-    "piece of the sum.",
-}
-"""The same, where data are combined by adding them up."""
 
 
 def pictures_of(
@@ -59,7 +35,7 @@ def over_words(collective: Collective) -> str:
     """What it runs over: `x`, or, where no axes of the mesh make its groups, how many they are."""
     if collective.axes:
         return ", ".join(collective.axes)
-    if collective.kind == "collective-permute":
+    if collective.traits.in_pairs:
         return f"{len(collective.groups)} pairs"
     return f"{len(collective.groups)} groups of {collective.size}"
 
@@ -70,7 +46,7 @@ def _picture(
     first = same[0]
     groups: Groups = first.groups
     pairs: tuple[tuple[int, int], ...] = ()
-    if first.kind == "collective-permute":
+    if first.traits.in_pairs:
         groups, pairs = permuting(first, mesh)
     over = f"over {over_words(first)}" if first.axes else f"in {over_words(first)}"
     return CollectivePicture(
@@ -89,8 +65,9 @@ def _picture(
 def _said(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Iterator[str]:
     """What the picture shows, in sentences."""
     first, size = same[0], len(groups[0])
-    yield (ADDS if first.operation == "add" else DOES).get(first.kind, DOES[first.kind])
-    if first.kind == "collective-permute" and len(pairs) < size:
+    kind = first.traits
+    yield kind.adds if kind.reduces and first.operation == "add" else kind.does
+    if kind.in_pairs and len(pairs) < size:
         yield "A device that receives nothing gets zeros."
     if len(groups) > 1:
         others = len(groups) - 1
@@ -100,7 +77,7 @@ def _said(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Iterator
     if len(same) > 1 or runs > 1:
         yield f"The program does this {runs:,} times." if all(c.times for c in same) else ""
     else:
-        sends = "A message has" if first.kind == "collective-permute" else "Each device sends"
+        sends = "A message has" if kind.in_pairs else "Each device sends"
         yield f"{sends} {round(wire_bytes(first)):,} bytes."
 
 

@@ -4,6 +4,7 @@ import html
 import io
 from typing import TYPE_CHECKING, Final
 
+from autograder.collective_kinds import KINDS
 from autograder.pictures import (
     collective_as_html,
     collective_as_text,
@@ -34,7 +35,7 @@ def report_as_html(report: Shown) -> str:
     summary = f'<div style="margin:4px 0">{html.escape(report.summary)}</div>'
     shown = report.pictures[:MOST]
     drawn = "".join(map(collective_as_html, shown, [None, *shown]))
-    sums = f" {STRIPS}" * any(p.kind in ("all-reduce", "reduce-scatter") for p in shown)
+    sums = f" {STRIPS}" * any(KINDS[p.kind].reduces for p in shown)
     key = f'<div style="margin:12px 0 0">{KEY}{sums}</div>' if drawn else ""
     return (
         f"<div>{_scaled(report)}{_table(report)}{summary}{times_as_html(report)}{key}{drawn}"

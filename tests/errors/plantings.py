@@ -386,6 +386,7 @@ PLANTINGS = [
     Planting("programs.understood", "refuse_what_is_not_understood", "3.1", turned),
 ]
 ELSEWHERE = {
+    "collective_kinds": "it holds data, and does nothing",
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.closed_memory": "it is at work in processes of their own, and asked in their tests",
     "processes.forkserver": "it is a process of its own",

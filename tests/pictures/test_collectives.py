@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 from autograder import communication
+from autograder.collective_kinds import KINDS
 from autograder.pictures import (
     CollectivePicture,
     collective_as_html,
@@ -17,7 +18,7 @@ from autograder.pictures import (
 )
 from autograder.pictures.collective_labels import label
 from autograder.pictures.collective_pieces import Piece, before_and_after, ring_steps
-from autograder.programs import KINDS, Collective, wire_bytes
+from autograder.programs import Collective, wire_bytes
 from tests.helpers import mesh
 
 SHIFTED = np.array(jax.devices())[[7, 0, 6, 1, 5, 2, 4, 3]].reshape(4, 2)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from autograder.programs import KINDS, MACHINES, Collective, seconds, wire_bytes
+from autograder.collective_kinds import KINDS
+from autograder.programs import MACHINES, Collective, seconds, wire_bytes
 
 MIB = 1 << 20
 

@@ -38,6 +38,12 @@ def psum_in_scan(a):
     return lax.scan(lambda c, _: (lax.psum(c, "x"), None), a, None, length=5)[0]
 
 
+def ragged(block):
+    """Send one row to each device along `x`; XLA's CPU compiler has no such exchange."""
+    to, one = jnp.arange(4, dtype=jnp.int32), jnp.ones(4, jnp.int32)
+    return lax.ragged_all_to_all(block, block, to, one, to, one, axis_name="x")
+
+
 def nested(a):
     def outer(c, _):
         return psum_in_scan(lax.pmax(c, "y")), None
@@ -63,6 +69,7 @@ def pcast(a):
         (lambda a: lax.all_to_all(a, "x", 1, 0, tiled=True), [(SWAP, X, 128, 128, 1, False)]),
         (lambda a: lax.all_to_all(a, "x", 0, 0), [(SWAP, X, 128, 128, 1, False)]),
         (lambda a: lax.ppermute(a, "x", RING), [(PERMUTE, X, 128, 128, 1, False)]),
+        (ragged, [("ragged-all-to-all", X, 128, 128, 1, False)]),
         (pcast, []),
         (psum_in_scan, [(REDUCE, X, 128, 128, 5, False)]),
         (nested, [(REDUCE, Y, 128, 128, 3, False), (REDUCE, X, 128, 128, 15, False)]),

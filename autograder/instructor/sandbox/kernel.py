@@ -39,7 +39,7 @@ from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, F
 from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunCell
 
 TAKEN: Final = (
-    "__init__.py", "devices.py", "notebook.py",
+    "__init__.py", "collective_kinds.py", "devices.py", "notebook.py",
     "errors", "evidence", "layouts", "pictures", "processes", "programs", "sandboxed",
 )  # fmt: skip
 """What a kernel that grades has a copy of: what runs cells, captures answers, and draws arrays."""

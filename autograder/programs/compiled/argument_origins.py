@@ -1,9 +1,10 @@
 """Origins: which of a program's arguments a collective takes, where nothing was computed before."""
 
+from autograder.collective_kinds import CollectiveKind
 from autograder.programs.compiled.hlo import Instruction, Program
 from autograder.programs.compiled.reduce_scatters import MOVES
 
-GATHERING = ("all-gather", "all-to-all", "collective-permute", "collective-broadcast")
+GATHERING = tuple(kind for kind in CollectiveKind if not kind.reduces)
 MOVING = (
     *MOVES, *GATHERING, *(f"{kind}-start" for kind in GATHERING),
     *(f"{kind}-done" for kind in GATHERING), "transpose", "slice", "optimization-barrier",

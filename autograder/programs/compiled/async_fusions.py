@@ -7,7 +7,7 @@ them names the collective, with the same operand handed from one to the next.
 
 from typing import Final
 
-from autograder.programs.collective import KINDS
+from autograder.collective_kinds import KINDS
 from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
 
 BEGINS: Final = "AsyncCollectiveStart"

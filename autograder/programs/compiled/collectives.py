@@ -12,7 +12,8 @@ from typing import Final
 
 import jax
 
-from autograder.programs.collective import KINDS, Collective, Frame, named
+from autograder.collective_kinds import KINDS, CollectiveKind
+from autograder.programs.collective import Collective, Frame, named
 from autograder.programs.compiled.argument_origins import arguments_of
 from autograder.programs.compiled.async_fusions import goes_on
 from autograder.programs.compiled.hlo import Instruction, Program
@@ -120,7 +121,7 @@ def _kind(instruction: Instruction) -> str | None:
 def _collective(scope: Scope, instruction: Instruction, kind: str) -> Collective | None:
     """What one instruction says, between partitions; None where each talks to itself alone."""
     groups = instruction.groups
-    if kind == "collective-permute":
+    if KINDS[kind].in_pairs:
         talk = any(source != target for source, target in groups)
     else:
         talk = max(map(len, groups), default=1) > 1
@@ -131,8 +132,8 @@ def _collective(scope: Scope, instruction: Instruction, kind: str) -> Collective
     if instruction.opcode.endswith("-start"):
         # The result holds the operands too, and whatever the backend needs to wait for.
         bytes_out = _size_of_start(kind, bytes_in, max(map(len, groups)))
-    if kind == "all-reduce" and keeps_own_slice(scope, instruction, groups):
-        kind, bytes_out = "reduce-scatter", bytes_out // max(map(len, groups))
+    if kind == CollectiveKind.ALL_REDUCE and keeps_own_slice(scope, instruction, groups):
+        kind, bytes_out = CollectiveKind.REDUCE_SCATTER, bytes_out // max(map(len, groups))
     return Collective(
         kind,
         (),
@@ -168,4 +169,5 @@ def _stack(scope: Scope, instruction: Instruction) -> tuple[Frame, ...]:
 
 
 def _size_of_start(kind: str, bytes_in: int, parts: int) -> int:
-    return {"all-gather": bytes_in * parts, "reduce-scatter": bytes_in // parts}.get(kind, bytes_in)
+    growth = KINDS[kind].growth
+    return bytes_in * parts if growth > 0 else bytes_in // parts if growth else bytes_in

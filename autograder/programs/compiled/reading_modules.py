@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from autograder.programs.collective import KINDS, Frame
+from autograder.collective_kinds import KINDS
+from autograder.programs.collective import Frame
 from autograder.programs.compiled.convolutions import Convolution, Span
 from autograder.programs.compiled.hlo import Computation, Instruction, Program
 from autograder.programs.compiled.module_proto import LAST_LOOKED_AT, decoded, form, unknown_fields

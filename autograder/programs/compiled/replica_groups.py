@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder.collective_kinds import CollectiveKind
 from autograder.programs.collective import Groups
 from autograder.programs.compiled.module_proto import unknown_fields_within
 
@@ -24,7 +25,7 @@ def replica_groups(instruction: Any, partitions: int) -> Groups:
     Raises:
         ValueError: the groups are in a form that is not known here.
     """
-    if instruction.opcode.startswith(b"collective-permute"):
+    if instruction.opcode.decode().removesuffix("-start") == CollectiveKind.COLLECTIVE_PERMUTE:
         return tuple((pair.source, pair.target) for pair in instruction.source_target_pairs)
     devices, axes = instruction.collective_device_list, instruction.mesh_axes_replica_groups
     counted = instruction.iota_replica_group_list

@@ -11,19 +11,21 @@ from typing import Any, Final, NamedTuple
 
 import jax
 
+from autograder.collective_kinds import CollectiveKind
 from autograder.programs.collective import Collective, named
 from autograder.programs.requested import replica_groups
 from autograder.programs.requested.liveness import CALLS, Liveness
 from autograder.programs.requested.trip_counts import is_counted, trip_count
 
-KINDS: Final = {
-    "stablehlo.all_reduce": "all-reduce",
-    "stablehlo.all_gather": "all-gather",
-    "stablehlo.reduce_scatter": "reduce-scatter",
-    "stablehlo.all_to_all": "all-to-all",
-    "stablehlo.collective_permute": "collective-permute",
-    "stablehlo.collective_broadcast": "collective-broadcast",
-}
+BY_STABLEHLO: Final = {kind.stablehlo: kind for kind in CollectiveKind}
+
+
+def kind_of(operation: Any) -> CollectiveKind | None:
+    """Return the kind of collective that an operation requests; None if it requests none."""
+    name = operation.name
+    if name == "stablehlo.custom_call":
+        name = operation.attributes["call_target_name"].value
+    return BY_STABLEHLO.get(name)
 
 
 def read(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
@@ -48,7 +50,7 @@ def occurrences(module: Any, mesh: jax.sharding.Mesh) -> list[tuple[Any, Collect
             named(_collective(each.operation, symbols, each.times, each.sometimes), mesh, ids),
         )
         for each in live_operations(module)
-        if each.operation.name in KINDS
+        if kind_of(each.operation)
     ]
 
 
@@ -97,7 +99,7 @@ def live_operations(module: Any) -> Iterator[Occurrence]:
         elif operation.name == "sdy.manual_computation":
             left = left_to_the_compiler(operation, symbols)
             yield from within(each._replace(of_one=each.of_one or not left), operation)
-        elif operation.name not in KINDS:
+        elif kind_of(operation) is None:
             yield from within(each, operation)
 
     main = symbols["main"].operation
@@ -134,14 +136,17 @@ def declared_mesh(sharding: Any, symbols: Any) -> Any:
 
 
 def _collective(operation: Any, symbols: Any, times: int | None, sometimes: bool) -> Collective:
-    kind = KINDS[operation.name]
-    pairs = kind == "collective-permute"
-    groups = operation.attributes["source_target_pairs" if pairs else "replica_groups"]
+    kind = kind_of(operation)
+    assert kind is not None
+    attributes, operands = operation.attributes, list(operation.operands)
+    if kind is CollectiveKind.RAGGED_ALL_TO_ALL:  # beside the data it takes where pieces begin
+        attributes, operands = attributes["backend_config"], operands[:1]
+    groups = attributes["source_target_pairs" if kind.in_pairs else "replica_groups"]
     return Collective(
         kind,
         (),
         replica_groups.read(groups, symbols),
-        sum(_bytes(operand.type) for operand in operation.operands),
+        sum(_bytes(operand.type) for operand in operands),
         sum(_bytes(result.type) for result in operation.results),
         times,
         sometimes,

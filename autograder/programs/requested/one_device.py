@@ -10,7 +10,7 @@ and could as well have been written down.
 import math
 from typing import Any, Final
 
-from autograder.programs.requested.collectives import KINDS, live_operations
+from autograder.programs.requested.collectives import kind_of, live_operations
 from autograder.programs.requested.liveness import Liveness
 
 MOVES: Final = frozenset(
@@ -62,7 +62,7 @@ def _operations(operation: Any) -> float:
     dialect, _, name = operation.name.partition(".")
     if dialect not in ("stablehlo", "chlo") or operation.name in MOVES:
         return 0.0
-    if operation.name in UNCOUNTED or operation.name in KINDS:
+    if operation.name in UNCOUNTED or kind_of(operation):
         return math.inf if operation.name in UNCOUNTED else 0.0
     given = float(sum(_size(result) for result in operation.results))
     if name == "dot_general":
