@@ -4,7 +4,13 @@ In: requests, through a socket. Out: how each task ended; of a kernel, the outpu
 knows nothing of exercises, and the process that grades believes nothing that a kernel says.
 """
 
-from autograder.sandboxed.fork_server import MAX_MESSAGE_BYTES, Ended, Setting, serve
+from autograder.sandboxed.fork_server import (
+    MAX_MESSAGE_BYTES,
+    MAX_STARTED,
+    Ended,
+    Setting,
+    serve,
+)
 from autograder.sandboxed.messages import (
     LINES,
     LONG,
@@ -26,6 +32,7 @@ __all__ = [
     "LINES",
     "LONG",
     "MAX_MESSAGE_BYTES",
+    "MAX_STARTED",
     "Begin",
     "Display",
     "Done",

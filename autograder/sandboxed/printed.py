@@ -30,7 +30,7 @@ class Channel:
     """The way to the process that grades; it takes one message at a time.
 
     Args:
-        file: the descriptor of a socket.
+        file: the descriptor of a pipe.
     """
 
     def __init__(self, file: int) -> None:

@@ -25,13 +25,15 @@ from autograder.instructor.sandbox import (
     error_output,
     output_of,
 )
-from autograder.sandboxed import Display, Done, Message, Ready, Update
+from autograder.sandboxed import Display, Done, Error, Message, Ready, Update
 
 PATIENCE: Final = 10
 """How many seconds a cell that was interrupted has to end."""
 
 MOST_INTERRUPTED: Final = 3
 """How many cells may take all of their time before the notebook is ended."""
+
+TOO_LONG: Final = Error("Error", "the error is too long to be kept", [])
 
 NOWHERE: Final = -1
 """Where a notebook is before its first cell: nobody's code has run."""
@@ -185,7 +187,9 @@ class CaptureEvidence(NbGraderPreprocessor):
             until, is_interrupted = until + PATIENCE, True
         names = [output.ename for output in cell.outputs if output.output_type == "error"]
         if message.error is not None and message.error.ename not in names:
-            cell.outputs.append(error_output(message.error))  # to nbgrader, silence is success
+            # to nbgrader, silence is success
+            kept = output_of(message.error, index, self.allowance)
+            cell.outputs.append(kept or error_output(TOO_LONG))
         self.interrupted += is_interrupted
         if self.interrupted == MOST_INTERRUPTED:
             raise KernelDiedError(f"{MOST_INTERRUPTED} cells did not end in their time")

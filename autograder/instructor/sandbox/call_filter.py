@@ -53,6 +53,11 @@ NEW_SANDBOX: Final = (
 )  # fmt: skip
 """The flags of `clone` that begin with CLONE_NEW: a new process in namespaces of its own."""
 
+CLONE_VM, CLONE_VFORK, CLONE_THREAD = 0x100, 0x4000, 0x1_0000
+"""A process with CLONE_VM alone takes its parent's memory on when that ends, and so runs from look
+to look of whoever counts memory. Threads, and children that a parent waits for, have the others.
+"""
+
 SHARED_AND_NAMELESS: Final = 0x21
 """MAP_SHARED and MAP_ANONYMOUS of `mmap`: memory that stays though no process has it mapped."""
 
@@ -111,6 +116,8 @@ def _made(seccomp: Any) -> Any:
         made.add_rule(seccomp.ERRNO(errno.ENOSYS), call)
     for flag in NEW_SANDBOX:
         made.add_rule(no, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
+    takes_memory_on = CLONE_VM | CLONE_VFORK | CLONE_THREAD
+    made.add_rule(no, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, takes_memory_on, CLONE_VM))
     shared = seccomp.Arg(3, seccomp.MASKED_EQ, SHARED_AND_NAMELESS, SHARED_AND_NAMELESS)
     made.add_rule(no, "mmap", shared)
     for request in TYPES_FOR_OTHERS:

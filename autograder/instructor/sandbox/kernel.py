@@ -8,6 +8,7 @@ every file anyway.
 import atexit
 import functools
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -17,9 +18,8 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from socket import socket, socketpair
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -82,6 +82,9 @@ OWN: Final = ("HOME", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "TMP")
 
 MOST_READ: Final = 2**16
 
+END_SECONDS: Final = 1
+"""Time for a kernel to end that has closed its pipe."""
+
 
 class KernelDiedError(RuntimeError):
     """A kernel has ended, or is to be ended, before the notebook; the message may say why."""
@@ -101,14 +104,20 @@ class Kernel:
         files = _files_in(folder) if has_bubblewrap() and folder is not None else []
         self._first = Begin(list(plans), files)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is open until the kernel is ready
-        self._socket, theirs = socketpair()
+        # Pipes, and no socket: what stands in a socket's queue may be open files, which end only
+        # when the queue does, and to end them may take for ever.
+        come, self._requests = os.pipe()
+        self._messages, go = os.pipe()
+        os.set_blocking(self._requests, False)
         try:
-            with theirs:
-                self.process = _start(sandbox, theirs, self._errors, folder)
+            self.process = _start(sandbox, (come, go, self._errors.fileno()), folder)
         except BaseException:
-            self._socket.close()
+            self._close_files()
             self._errors.close()
             raise
+        finally:
+            os.close(come)
+            os.close(go)
         self.watch = Watch(self.process, sandbox)
         self.watch.start()
 
@@ -169,32 +178,55 @@ class Kernel:
         return read_message(self._waiting.popleft()) if self._waiting else None
 
     def _send(self, request: Request) -> None:
-        try:
-            self._socket.settimeout(None)
-            self._socket.sendall(msgspec.json.encode(request) + b"\n")
-        except OSError as error:
-            raise KernelDiedError from error
+        left = memoryview(msgspec.json.encode(request) + b"\n")
+        while left:
+            if not self._is_ready(self._requests, select.POLLOUT):
+                continue  # it does not read for a moment; whether it lives, was looked at
+            try:
+                left = left[os.write(self._requests, left) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise KernelDiedError from error
 
     def _read(self) -> bytes:
         """What it has sent since; nothing where it sends nothing for a moment."""
-        try:
-            self._socket.settimeout(EVERY)
-            read = self._socket.recv(MOST_READ)
-        except TimeoutError:
-            if self.process.poll() is not None:
-                raise KernelDiedError from None
+        if not self._is_ready(self._messages, select.POLLIN):
             return b""
-        except OSError as error:
-            raise KernelDiedError from error
+        read = os.read(self._messages, MOST_READ)
         if not read:
+            self._wait_for_its_end()
             raise KernelDiedError
         return read
+
+    def _is_ready(self, file: int, event: int) -> bool:
+        """Whether a pipe can be read from, or written to, within a moment.
+
+        Raises:
+            KernelDiedError: it cannot, and the kernel has ended.
+        """
+        waiting = select.poll()
+        waiting.register(file, event)
+        is_ready = bool(waiting.poll(EVERY * 1000))
+        if not is_ready and self.process.poll() is not None:
+            raise KernelDiedError
+        return is_ready
+
+    def _wait_for_its_end(self) -> None:
+        """Wait a moment, so that it is known why it ended."""
+        until = time.monotonic() + END_SECONDS
+        while self.process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def _close_files(self) -> None:
+        os.close(self._requests)
+        os.close(self._messages)
 
     def close(self) -> None:
         """End it, with all that it has started."""
         self.watch.stop()
         self.process.kill()
-        self._socket.close()
+        self._close_files()
         if isinstance(self.process, Forked):
             self.process.close()
         else:
@@ -202,9 +234,9 @@ class Kernel:
 
 
 def _start(
-    sandbox: Sandbox, theirs: socket, errors: IO[bytes], folder: Path | None
+    sandbox: Sandbox, files: tuple[int, int, int], folder: Path | None
 ) -> "Forked | ProcessFamily":
-    """A fork of a warm process, or else a new one."""
+    """Fork a warm process, or else start a new one, with its standard input and outputs."""
     packages = kernel_packages()
     walled = has_bubblewrap()
     variables = {
@@ -225,15 +257,15 @@ def _start(
         sandbox.log.warning(UNFILTERED)
     server = sandbox.warm([*COMMAND, "forks"], variables, packages, "kernels")
     if server is not None:
-        files = (theirs.fileno(), theirs.fileno(), errors.fileno())
         try:
             return server.start(["kernel"], files, START_SECONDS)
         except (OSError, subprocess.TimeoutExpired):  # perhaps it was killed, for memory
             SERVERS.forget(server)
+    come, go, errors = files
     return ProcessFamily(
         sandbox.command(COMMAND, variables, packages, "kernels"),
-        stdin=theirs,
-        stdout=theirs,
+        stdin=come,
+        stdout=go,
         stderr=errors,
         env=variables,
         cwd="/" if walled else folder,

@@ -20,6 +20,8 @@ NAMES: Final = 2**16
 DEEP: Final = 64
 """How deep what a kernel says may be nested: Python's own copying ends somewhere."""
 
+PART_BYTES: Final = 64
+
 LEAST: Final = 500
 """As how many characters each output counts at least: each is a part of a page."""
 
@@ -116,13 +118,22 @@ class Allowance:
 
 
 def _size(message: Output) -> int:
-    """Count all that is kept of a message; its data is still JSON, and nothing is made of it."""
+    """Count all that is kept of a message; its data is still JSON, and nothing is made of it.
+
+    Each element of a list or an object counts as many bytes, because it takes as many as an object
+    of Python's, and as a line of a notebook.
+    """
     if isinstance(message, Stream):
         return len(message.text)
     if isinstance(message, Error):
         return sum(map(len, (message.ename, message.evalue, *message.traceback)))
     name = "" if isinstance(message, Result) else message.name or ""
-    return len(name) + sum(len(kind) + len(bytes(data)) for kind, data in message.data.items())
+    size = len(name)
+    for kind, raw in message.data.items():
+        data = bytes(raw)
+        parts = sum(map(data.count, b",[{")) if JSON.fullmatch(kind) else 0
+        size += len(kind) + len(data) + PART_BYTES * parts
+    return size
 
 
 def is_evidence(message: Output) -> bool:

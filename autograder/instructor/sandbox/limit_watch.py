@@ -85,6 +85,10 @@ class Process(Protocol):
     def pid(self) -> int:
         """Its number."""
 
+    @property
+    def passed_limit(self) -> str:
+        """The limit for which it was ended from within, in words; empty where it was not."""
+
     def poll(self) -> object:
         """None for as long as it has not ended."""
 
@@ -94,6 +98,8 @@ class Process(Protocol):
 
 class ProcessFamily(subprocess.Popen[bytes]):
     """A process in a session of its own, which is killed with all that it has started."""
+
+    passed_limit = ""
 
     def __init__(self, command: Sequence[str], **others: Any) -> None:
         super().__init__(command, start_new_session=True, **others)
@@ -138,6 +144,8 @@ class Watch(threading.Thread):
                 self.process.kill()
                 return
             self._stopped.wait(EVERY)
+        if self.process.poll() is not None:
+            self.ended = self.process.passed_limit
 
     def stop(self) -> None:
         """Look no more."""
@@ -147,6 +155,11 @@ class Watch(threading.Thread):
     def _too_much(self) -> str:
         """What they take too much of, in a sentence."""
         limits, family = self.limits, family_of(self.process.pid)
+        # counted first, because the more there are, the longer it takes to look at their times
+        if len(family) > limits.processes:
+            return f"it started more than {limits.processes} processes"
+        if sum(map(_threads, family)) > limits.threads:
+            return f"it started more than {limits.threads} threads"
         self.running.look(family)
         if self.running.seconds > limits.seconds:
             return f"the notebook took more than {limits.seconds} seconds"
@@ -154,10 +167,6 @@ class Watch(threading.Thread):
             self.is_machines_fault = True
             had = f"{self.running.seconds:.0f} seconds in {PATIENCE * limits.seconds}"
             return f"the machine let the notebook have {had}"
-        if len(family) > limits.processes:
-            return f"it started more than {limits.processes} processes"
-        if sum(map(_threads, family)) > limits.threads:
-            return f"it started more than {limits.threads} threads"
         if sum(map(_memory, family)) > limits.memory:
             return f"it held more than {limits.memory / 2**30:g} GiB of memory"
         return ""

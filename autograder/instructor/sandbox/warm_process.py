@@ -7,7 +7,10 @@ task starts its own process.
 
 import atexit
 import contextlib
+import errno
+import math
 import os
+import resource
 import select
 import signal
 import socket
@@ -22,7 +25,7 @@ from typing import IO, Final
 
 import msgspec
 
-from autograder.sandboxed import MAX_MESSAGE_BYTES, Ended, Setting
+from autograder.sandboxed import MAX_MESSAGE_BYTES, MAX_STARTED, Ended, Setting
 
 MAX_SERVERS: Final = max(4, 2 * (os.cpu_count() or 1))
 """The most servers that are kept: a notebook that is being graded has two, for kernel and judge."""
@@ -32,6 +35,17 @@ START_SECONDS: Final = 120
 
 END_SECONDS: Final = 1
 """Time for a server without tasks to end by itself."""
+
+RETRY_SECONDS: Final = 30
+"""Time until a server is tried again that could not be started."""
+
+TRIES, PAUSE_SECONDS = 20, 0.1
+"""How often it is tried to send open files, and how long to wait in between."""
+
+MAX_OPEN_FILES: Final = 2**16
+"""The most files that this process may have open. Linux counts by it, too, how many of a user's
+open files may be on their way to another process, and strangers may send as many as they may open.
+"""
 
 MAX_OUTPUT_BYTES: Final = 2**26
 """The most that is read of a task's output."""
@@ -106,7 +120,7 @@ class WarmProcess:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             with theirs:
                 request = msgspec.json.encode(arguments)
-                socket.send_fds(self.control, [request], [theirs.fileno(), *files])
+                _send_files(self.control, request, [theirs.fileno(), *files])
             return Forked(ours, timeout)
         except BaseException:
             ours.close()
@@ -180,6 +194,16 @@ class Forked:
         ends.register(self._process, select.POLLIN)
         return True if ends.poll(0) else None
 
+    @property
+    def passed_limit(self) -> str:
+        """The limit for which its supervisor has ended it, in words; empty where it has not."""
+        try:
+            ended = self.wait(0)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        most = f"it started more than {MAX_STARTED:,} processes and threads, one after another"
+        return most if ended.started_too_many else ""
+
     def wait(self, timeout: float) -> Ended:
         """Wait for the task to end.
 
@@ -209,6 +233,31 @@ class Forked:
             os.close(self._process)
 
 
+def _send_files(control: socket.socket, request: bytes, files: Sequence[int]) -> None:
+    """Send a request with open files.
+
+    Linux counts the files of a user that are on their way, and strangers' count too, so there may
+    be too many for a moment.
+    """
+    for _ in range(TRIES):
+        try:
+            socket.send_fds(control, [request], files)
+            return
+        except OSError as error:
+            if error.errno != errno.ETOOMANYREFS:
+                raise
+            time.sleep(PAUSE_SECONDS)
+    raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
+
+
+def _raise_open_files() -> None:
+    """Let this process open as many files as it may, within reason."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def _read(file: IO[bytes]) -> bytes:
     file.seek(0)
     return file.read(MAX_OUTPUT_BYTES)
@@ -218,24 +267,28 @@ class _Servers:
     """The servers of this process, the one that was used last at the end."""
 
     def __init__(self) -> None:
-        self.lock, self.kept = threading.Lock(), OrderedDict[tuple[str, ...], WarmProcess | None]()
+        self.lock, self.kept = threading.Lock(), OrderedDict[tuple[str, ...], WarmProcess]()
+        self.failed = dict[tuple[str, ...], float]()
 
     def get(
         self, command: Sequence[str], variables: Mapping[str, str], setting: Setting
     ) -> WarmProcess | None:
         """A server for a command, started where there is none; None where it cannot be had."""
         with self.lock:
-            name = tuple(command)
+            name, now = tuple(command), time.monotonic()
             if name not in self.kept:
+                if now < self.failed.get(name, -math.inf) + RETRY_SECONDS:
+                    return None
+                _raise_open_files()
                 try:
                     self.kept[name] = WarmProcess(command, variables, setting)
                 except OSError:
-                    self.kept[name] = None
+                    self.failed[name] = time.monotonic()
+                    return None
             self.kept.move_to_end(name)
             while len(self.kept) > MAX_SERVERS:
                 _, oldest = self.kept.popitem(last=False)
-                if oldest is not None:
-                    oldest.close()
+                oldest.close()
             return self.kept[name]
 
     def forget(self, server: WarmProcess) -> None:
@@ -248,7 +301,7 @@ class _Servers:
     def close(self) -> None:
         """End all servers, also those that are at work."""
         with self.lock:
-            servers = list(filter(None, self.kept.values()))
+            servers = list(self.kept.values())
             for server in servers:
                 server.control.close()
             for server in servers:
@@ -258,6 +311,7 @@ class _Servers:
                     server.process.kill()
                     server.process.wait()
             self.kept.clear()
+            self.failed.clear()
 
 
 SERVERS: Final = _Servers()

@@ -89,6 +89,14 @@ def test_no_process_is_made_in_a_sandbox_of_its_own(tell_tale):
     assert set(ends) == {OTHER}
 
 
+def test_no_process_takes_the_memory_of_its_parent_on(tell_tale):
+    """It would never be there when memory is counted; those that its parent waits for may."""
+    vm, signal_of_end = 0x100, 17
+    assert called(("clone", vm | signal_of_end, 0)) == [OTHER]
+    started = "import subprocess; print(subprocess.run(['true']).returncode)"
+    assert within(started) == "0\n"
+
+
 def test_nothing_is_typed_into_a_terminal(tell_tale):
     requests = (0x5412, 0x541C, 0x1_0000_5412)
     assert called(*(("ioctl", 0, request, 0) for request in requests)) == [OTHER] * 3

@@ -1,5 +1,6 @@
 """Kernels: cells show what they show in Jupyter, and nothing of one submission reaches the next."""
 
+import json
 import os
 import sys
 import textwrap
@@ -9,6 +10,7 @@ import time
 import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
+from traitlets.config import Config
 
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
@@ -147,6 +149,8 @@ def test_whatever_a_cell_waits_for_it_is_interrupted(tmp_path, code):
     assert time.monotonic() - began < 15
 
 
+SHORT_TIME = {"config": Config({"Sandbox": {"seconds": 4}})}
+
 FORGE = """
 import json, os
 def say(text):
@@ -169,6 +173,41 @@ def test_forged_messages_are_outputs_at_most(tmp_path):
     said = [text(outputs) for outputs in found]
     assert said[1:3] == ["a\n", "b\n"]
     assert "".join(said[3:]).endswith("d\n")
+
+
+def test_no_open_file_comes_with_a_kernels_words(tmp_path):
+    """Whoever closes a socket that lingers, which a kernel has sent, waits as long as it likes."""
+    sends = """
+        import errno, socket
+        try:
+            socket.socket(fileno=os.dup(get_ipython().channel._file)).sendmsg([b"a"], [])
+        except OSError as error:
+            print(errno.errorcode[error.errno])
+    """
+    (_, said), died = run(tmp_path, "import os", sends)
+    assert (text(said), died) == ("ENOTSOCK\n", None)
+
+
+def test_a_kernel_that_does_not_read_is_ended_when_its_time_is_up(tmp_path, way):
+    """It says that its cell is done, lets go of nothing, and the next cell finds no room."""
+    stops = "forge('Done', number=1)\nimport ctypes\nctypes.PyDLL(None).sleep(100000)"
+    began = time.monotonic()
+    _, died = run(tmp_path, FORGE, stops, f"# {'x' * 2**21}", **SHORT_TIME)
+    assert died.ended == "the notebook took more than 4 seconds"
+    assert time.monotonic() - began < 60
+
+
+def test_what_all_errors_say_is_within_the_allowance(tmp_path):
+    says = """
+        import sys
+        from autograder.sandboxed.messages import Error
+        kernel = sys.modules["autograder.sandboxed.kernel"]
+        kernel.run_cell = lambda *_: Error("E", "e", ["x" * 4096] * 100)
+    """
+    found, died = run(tmp_path, says, *["1"] * 20, notebook_output=2**20)
+    assert died is None
+    assert all(outputs[0].output_type == "error" for outputs in found[1:])
+    assert 2**19 < sum(len(json.dumps(outputs)) for outputs in found) < 2**21
 
 
 def test_evidence_by_another_name_is_not_changed_later(tmp_path):
@@ -298,7 +337,7 @@ def test_a_kernel_has_no_rights_and_only_its_own_files_open(tmp_path):
         print([[int(lines[n], 16) for n in names], sorted(opened)])
     """
     (found,), _ = run(tmp_path, looks)
-    kinds = ["/dev/null", "/tmp/", "anon_inode", "socket"]
+    kinds = ["/dev/null", "/tmp/", "anon_inode", "pipe", "socket"]
     assert text(found) == f"[[0, 0, 0, 0, 1, 2], {kinds}]\n"
 
 

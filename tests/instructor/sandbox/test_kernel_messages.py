@@ -51,6 +51,14 @@ def test_what_is_not_as_it_should_be_is_not_kept(name):
     assert keep(NOT_KEPT[name]) is None
 
 
+def test_small_parts_count_as_what_they_take():
+    """Each of them becomes an object of Python's, and a line of the notebook."""
+    parts = line("Display", data={"application/json": [[]] * 1000})
+    words = line("Display", data={"text/plain": ", ".join("a" * 1000)})
+    for written, is_kept in ((parts, False), (words, True)):
+        assert (keep(written, Allowance(50_000, 50_000, 0)) is not None) == is_kept
+
+
 def test_what_is_text_is_kept_and_so_is_json():
     assert keep(line("Stream", name="stdout", text="a")).text == "a"
     assert keep(line("Display", data={"application/x+json": [1]})) is not None

@@ -1,11 +1,14 @@
 """Nothing of one task reaches the next, one beside it, or the process that they are forked from."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -280,6 +283,66 @@ def test_where_there_is_no_room_for_a_task_the_others_go_on():
         run(server, "pass")
     assert run(server, "print('done')").stdout == b"done\n"
     warming.SERVERS.forget(server)
+
+
+STARTS_FEW = """
+import socket
+from autograder.sandboxed import fork_server
+fork_server.MAX_STARTED = 500
+fork_server.serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], {}))
+"""
+
+
+@pytest.mark.usefixtures("server")
+def test_who_starts_processes_without_end_is_ended_however_short_they_live():
+    command = [sys.executable, "-P", "-s", "-c", STARTS_FEW]
+    server = Sandbox().warm(command, sandbox_environment())
+    assert server is not None
+    few = run(server, "for _ in range(200): os.fork() or os._exit(0); os.wait()")
+    assert few.status == 0
+    with tempfile.TemporaryFile() as file:
+        endless = textwrap.dedent("while True:\n    os.fork() or os._exit(0)\n    os.wait()")
+        task = server.start([EXPLORES + endless], [file.fileno()] * 3, 60)
+        with contextlib.closing(task):
+            deadline = time.monotonic() + 60
+            while task.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert task.passed_limit.startswith("it started more than")
+    warming.SERVERS.forget(server)
+
+
+def test_where_too_many_files_are_on_their_way_it_is_tried_again(server, monkeypatch):
+    """Linux counts those of a user together, and somebody else may have sent them."""
+    send, failures = socket.send_fds, iter([errno.ETOOMANYREFS] * 3)
+
+    def send_fds(*arguments):
+        if number := next(failures, 0):
+            raise OSError(number, os.strerror(number))
+        return send(*arguments)
+
+    monkeypatch.setattr(socket, "send_fds", send_fds)
+    monkeypatch.setattr(warming, "PAUSE_SECONDS", 0)
+    assert run(server, "print('done')").stdout == b"done\n"
+    failures = iter([errno.ETOOMANYREFS] * 100)
+    with pytest.raises(OSError, match="Too many references"):
+        run(server, "print('done')")
+
+
+def test_a_server_that_could_not_be_started_is_tried_again_after_a_while(monkeypatch):
+    servers, setting = warming._Servers(), Setting(b"", (), 0)
+    starts = []
+
+    def start(*_):
+        starts.append(1)
+        raise OSError
+
+    monkeypatch.setattr(warming, "WarmProcess", start)
+    for _ in range(2):
+        assert servers.get(["false"], {}, setting) is None
+    assert len(starts) == 1
+    monkeypatch.setattr(warming, "RETRY_SECONDS", 0)
+    servers.get(["false"], {}, setting)
+    assert len(starts) == 2
 
 
 def test_empty_files_count_too_and_terminals_are_few(server):
