@@ -59,168 +59,18 @@ from autograder.instructor.pipeline import (
 )
 from autograder.instructor.sandbox import Sandbox
 
-
-def alike(
-    pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, Facts]]
-) -> dict[Pair, list[Pair]]:
-    """Students and assignments, each with those after it who handed in the same.
-
-    Args:
-        pairs: all of them, in the order that is kept.
-        handed_in: reads what one of them handed in.
-    """
-    found: dict[object, list[Pair]] = {}
-    for pair in pairs:
-        try:
-            key: object = fingerprint(handed_in(*pair)[0])
-        except Exception:  # what cannot be read is like nothing else, and is told of in its turn
-            key = pair
-        found.setdefault(key, []).append(pair)
-    return {first: others for first, *others in found.values()}
-
-
-def fingerprint(submission: Submission) -> str:
-    """What was handed in, in a few letters, whoever it was."""
-    digest = hashlib.sha256(repr((submission.assignment, submission.not_taken)).encode())
-    for kind in (submission.notebooks, submission.files):
-        digest.update(repr(len(kind)).encode())
-        for name, held in sorted(kind.items()):
-            digest.update(repr((name, len(held))).encode())
-            digest.update(held)
-    return digest.hexdigest()
-
-
-def grade_submissions(
-    course: Course, console: Console, bases: Bases, pairs: Sequence[Pair], workers: Workers
-) -> Iterator[Failure]:
-    """Grade submissions, those first that take longest; what could not be graded.
-
-    Args:
-        course: where.
-        console: what to show on how far it is.
-        bases: what the grades rest on.
-        pairs: students, and what they handed in; nothing of it is known to be broken.
-        workers: who grades.
-
-    Raises:
-        SchedulerError: the workers' scheduler is not to be used, or cannot be.
-    """
-    if not pairs:
-        return
-    if warning := warning_of(workers.scheduler):
-        console.print(printable(warning), style="bold yellow", markup=False, highlight=False)
-    usual = {assignment: usual_seconds(course.root, assignment) for _, assignment in pairs}
-    ordered = sorted(pairs, key=lambda pair: -usual[pair[1]])
-    post = _Post(course, bases)
-    log = course.grading / "logs" / f"{datetime.now():%Y-%m-%dT%H-%M-%S}.jsonl"
-    how_far = HowFar(console, {pair: usual[pair[1]] for pair in ordered}, log)
-    with how_far:
-        while ordered:
-            same = alike(ordered, post.handed_in)
-            ordered = []  # but for those who hand in something else while this goes on
-            with closing(graded([*same], post.handed_in, workers, how_far.begun)) as outcomes:
-                for pair, found in outcomes:
-                    failures = [_entered(post, how_far, pair, found)]
-                    for other in same[pair]:
-                        if post.is_as(other, pair):
-                            how_far.begun(other)
-                            failures.append(_entered(post, how_far, other, found, pair[0]))
-                        else:
-                            ordered.append(other)
-                    yield from filter(None, failures)
-
-
-def _entered(
-    post: "_Post", how_far: HowFar, pair: Pair, found: Outcome, same_as: str = ""
-) -> Failure | None:
-    """Enter what became of a submission, or of another student's that is the same; and say so."""
-    failure = post.entered(pair, found)
-    how_far.ended(pair, **_about(found, failure, same_as))
-    return failure
-
-
-class _Post:
-    """What goes out to workers, and what comes in."""
-
-    def __init__(self, course: Course, bases: Bases) -> None:
-        self.course, self.bases = course, bases
-        self.facts = functools.cache(
-            functools.partial(facts_of, course.api.coursedir, course.api.config)
-        )
-        self.sent: dict[Pair, tuple[str, Basis]] = {}
-
-    def handed_in(self, student: str, assignment: str) -> tuple[Submission, Facts]:
-        """What a worker is sent."""
-        self.sent.pop((student, assignment), None)  # what was read before is not what is sent
-        basis, facts = self.bases.now(student, assignment), self.facts(assignment)
-        submission = self._read(student, assignment)
-        self.sent[student, assignment] = fingerprint(submission), basis
-        return submission, facts
-
-    def _read(self, student: str, assignment: str) -> Submission:
-        facts, folder = self.facts(assignment), self.course.submitted / student / assignment
-        there = [name for name in facts.seconds if (folder / f"{name}.ipynb").exists()]
-        ignored = self.course.api.coursedir.ignore
-        return submission_in(folder, student, assignment, there, ignored)
-
-    def is_as(self, other: Pair, pair: Pair) -> bool:
-        """Whether somebody's submission is now what another's was when it was sent."""
-        try:
-            self.handed_in(*other)
-        except Exception:  # it is told of in its turn
-            return False
-        return pair in self.sent and self.sent[other][0] == self.sent[pair][0]
-
-    def entered(self, pair: Pair, found: Outcome) -> Failure | None:
-        """Enter what became of a submission; an error costs no other."""
-        student, assignment = pair
-        _, basis = self.sent.get(pair, ("", None))  # it may be that it could not even be read
-        record = msgspec.structs.replace(found.record, basis=basis)
-        if record.state is not State.GRADED:
-            return self._not_graded(pair, found, basis)
-        try:
-            submission, facts = self._read(student, assignment), self.facts(assignment)
-            found = dataclasses.replace(found, record=record)
-            enter(self.course, times_of(self.course), submission, facts, found)
-        except Exception as error:
-            why = f"grading failed. {type(error).__name__}: {error}"
-            return Failure(student, assignment, why, theirs=False)
-        done = self.course.api.generate_feedback(assignment, student, force=True)
-        if done["success"]:
-            return None
-        return Failure(student, assignment, f"no feedback page. {reason(done)}", theirs=False)
-
-    def _not_graded(self, pair: Pair, found: Outcome, basis: Basis | None) -> Failure:
-        """Keep why it has no grade."""
-        enter_failure(self.course, *pair, found, basis)
-        return Failure(*pair, found.record.why, theirs=found.record.state is State.BROKEN)
-
-
-def _about(found: Outcome, failure: Failure | None, same_as: str) -> dict[str, Any]:
-    """What is written down of a submission; what it took, once for all that are the same."""
-    about: dict[str, Any] = {}
-    if same_as:
-        about["same_as"] = same_as
-    elif found.record.state is State.GRADED:
-        about["seconds"] = found.record.seconds
-    if found.where and not same_as:
-        about["worker"] = found.where
-    if failure is not None:
-        about |= {"why": failure.why, "theirs": failure.theirs}
-    if found.details:
-        about["details"] = found.details
-    return about
-
-
 HERE: Final = Workers()
 """Workers on this machine, one for each of its cores."""
 
+
 UNRELEASED: Final = "nothing of it is graded until its notebook can be released; see below."
+
 
 NOT_AGAIN: Final = (
     "Nothing has changed since, so it was not tried again: make grade AGAIN=1 STUDENT=… tries it."
 )
 """What is said of a submission that could not be graded, and would not be now."""
+
 
 NOTHING_HANDED_IN: Final = (
     "Nothing has been handed in yet. Put notebooks in "
@@ -380,6 +230,35 @@ def _refusal(course: Course, console: Console, assignment: str) -> str:
     return ""
 
 
+def _misnamed(student: str, assignment: str) -> Failure | None:
+    """What is wrong with a student's name, if nbgrader cannot find a folder of that name."""
+    if any(character in student for character in "*?[]") or readable(student) != student:
+        why = (
+            "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, or is not UTF-8. "
+            "Rename it."
+        )
+        return Failure(student, assignment, why, theirs=True)
+    return None
+
+
+def broken(course: Course, pairs: Iterable[tuple[str, str]] | None = None) -> list[Failure]:
+    """The submissions whose files cannot be graded; of all, where none are named."""
+    among = course.submissions() if pairs is None else pairs
+    return list(_failures(among, functools.partial(_broken, course, Bases(course))))
+
+
+def _broken(course: Course, bases: Bases, student: str, assignment: str) -> Failure | None:
+    """What is wrong with a submission's files themselves, if anything.
+
+    What was graded as it is could be read then, and is not read again.
+    """
+    folder = course.submitted / student / assignment
+    why = cannot_be_taken(folder, assignment)
+    if not why and not bases.is_graded(student, assignment):
+        why = cannot_be_read(folder / f"{assignment}.ipynb", course.api.config)
+    return Failure(student, assignment, why, theirs=True) if why else None
+
+
 def _tell(course: Course, failure: Failure) -> None:
     """A feedback page for what could not be graded, where the student looks for one."""
     about = About(
@@ -405,35 +284,6 @@ def _name(course: Course, student: str) -> str:
         return " ".join(filter(None, (known.first_name, known.last_name)))
 
 
-def broken(course: Course, pairs: Iterable[tuple[str, str]] | None = None) -> list[Failure]:
-    """The submissions whose files cannot be graded; of all, where none are named."""
-    among = course.submissions() if pairs is None else pairs
-    return list(_failures(among, functools.partial(_broken, course, Bases(course))))
-
-
-def _misnamed(student: str, assignment: str) -> Failure | None:
-    """What is wrong with a student's name, if nbgrader cannot find a folder of that name."""
-    if any(character in student for character in "*?[]") or readable(student) != student:
-        why = (
-            "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, or is not UTF-8. "
-            "Rename it."
-        )
-        return Failure(student, assignment, why, theirs=True)
-    return None
-
-
-def _broken(course: Course, bases: Bases, student: str, assignment: str) -> Failure | None:
-    """What is wrong with a submission's files themselves, if anything.
-
-    What was graded as it is could be read then, and is not read again.
-    """
-    folder = course.submitted / student / assignment
-    why = cannot_be_taken(folder, assignment)
-    if not why and not bases.is_graded(student, assignment):
-        why = cannot_be_read(folder / f"{assignment}.ipynb", course.api.config)
-    return Failure(student, assignment, why, theirs=True) if why else None
-
-
 def class_as_it_stands(course: Course) -> tuple[list[Row], list[Person]]:
     """How all submissions stand, and the roster; nothing is graded, and nothing is written.
 
@@ -441,3 +291,155 @@ def class_as_it_stands(course: Course) -> tuple[list[Row], list[Person]]:
         RosterError: the roster cannot be understood.
     """
     return standing(course, broken(course)), read_roster(course)
+
+
+def grade_submissions(
+    course: Course, console: Console, bases: Bases, pairs: Sequence[Pair], workers: Workers
+) -> Iterator[Failure]:
+    """Grade submissions, those first that take longest; what could not be graded.
+
+    Args:
+        course: where.
+        console: what to show on how far it is.
+        bases: what the grades rest on.
+        pairs: students, and what they handed in; nothing of it is known to be broken.
+        workers: who grades.
+
+    Raises:
+        SchedulerError: the workers' scheduler is not to be used, or cannot be.
+    """
+    if not pairs:
+        return
+    if warning := warning_of(workers.scheduler):
+        console.print(printable(warning), style="bold yellow", markup=False, highlight=False)
+    usual = {assignment: usual_seconds(course.root, assignment) for _, assignment in pairs}
+    ordered = sorted(pairs, key=lambda pair: -usual[pair[1]])
+    post = _Post(course, bases)
+    log = course.grading / "logs" / f"{datetime.now():%Y-%m-%dT%H-%M-%S}.jsonl"
+    how_far = HowFar(console, {pair: usual[pair[1]] for pair in ordered}, log)
+    with how_far:
+        while ordered:
+            same = alike(ordered, post.handed_in)
+            ordered = []  # but for those who hand in something else while this goes on
+            with closing(graded([*same], post.handed_in, workers, how_far.begun)) as outcomes:
+                for pair, found in outcomes:
+                    failures = [_entered(post, how_far, pair, found)]
+                    for other in same[pair]:
+                        if post.is_as(other, pair):
+                            how_far.begun(other)
+                            failures.append(_entered(post, how_far, other, found, pair[0]))
+                        else:
+                            ordered.append(other)
+                    yield from filter(None, failures)
+
+
+def _entered(
+    post: "_Post", how_far: HowFar, pair: Pair, found: Outcome, same_as: str = ""
+) -> Failure | None:
+    """Enter what became of a submission, or of another student's that is the same; and say so."""
+    failure = post.entered(pair, found)
+    how_far.ended(pair, **_about(found, failure, same_as))
+    return failure
+
+
+class _Post:
+    """What goes out to workers, and what comes in."""
+
+    def __init__(self, course: Course, bases: Bases) -> None:
+        self.course, self.bases = course, bases
+        self.facts = functools.cache(
+            functools.partial(facts_of, course.api.coursedir, course.api.config)
+        )
+        self.sent: dict[Pair, tuple[str, Basis]] = {}
+
+    def handed_in(self, student: str, assignment: str) -> tuple[Submission, Facts]:
+        """What a worker is sent."""
+        self.sent.pop((student, assignment), None)  # what was read before is not what is sent
+        basis, facts = self.bases.now(student, assignment), self.facts(assignment)
+        submission = self._read(student, assignment)
+        self.sent[student, assignment] = fingerprint(submission), basis
+        return submission, facts
+
+    def _read(self, student: str, assignment: str) -> Submission:
+        facts, folder = self.facts(assignment), self.course.submitted / student / assignment
+        there = [name for name in facts.seconds if (folder / f"{name}.ipynb").exists()]
+        ignored = self.course.api.coursedir.ignore
+        return submission_in(folder, student, assignment, there, ignored)
+
+    def is_as(self, other: Pair, pair: Pair) -> bool:
+        """Whether somebody's submission is now what another's was when it was sent."""
+        try:
+            self.handed_in(*other)
+        except Exception:  # it is told of in its turn
+            return False
+        return pair in self.sent and self.sent[other][0] == self.sent[pair][0]
+
+    def entered(self, pair: Pair, found: Outcome) -> Failure | None:
+        """Enter what became of a submission; an error costs no other."""
+        student, assignment = pair
+        _, basis = self.sent.get(pair, ("", None))  # it may be that it could not even be read
+        record = msgspec.structs.replace(found.record, basis=basis)
+        if record.state is not State.GRADED:
+            return self._not_graded(pair, found, basis)
+        try:
+            submission, facts = self._read(student, assignment), self.facts(assignment)
+            found = dataclasses.replace(found, record=record)
+            enter(self.course, times_of(self.course), submission, facts, found)
+        except Exception as error:
+            why = f"grading failed. {type(error).__name__}: {error}"
+            return Failure(student, assignment, why, theirs=False)
+        done = self.course.api.generate_feedback(assignment, student, force=True)
+        if done["success"]:
+            return None
+        return Failure(student, assignment, f"no feedback page. {reason(done)}", theirs=False)
+
+    def _not_graded(self, pair: Pair, found: Outcome, basis: Basis | None) -> Failure:
+        """Keep why it has no grade."""
+        enter_failure(self.course, *pair, found, basis)
+        return Failure(*pair, found.record.why, theirs=found.record.state is State.BROKEN)
+
+
+def _about(found: Outcome, failure: Failure | None, same_as: str) -> dict[str, Any]:
+    """What is written down of a submission; what it took, once for all that are the same."""
+    about: dict[str, Any] = {}
+    if same_as:
+        about["same_as"] = same_as
+    elif found.record.state is State.GRADED:
+        about["seconds"] = found.record.seconds
+    if found.where and not same_as:
+        about["worker"] = found.where
+    if failure is not None:
+        about |= {"why": failure.why, "theirs": failure.theirs}
+    if found.details:
+        about["details"] = found.details
+    return about
+
+
+def alike(
+    pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, Facts]]
+) -> dict[Pair, list[Pair]]:
+    """Students and assignments, each with those after it who handed in the same.
+
+    Args:
+        pairs: all of them, in the order that is kept.
+        handed_in: reads what one of them handed in.
+    """
+    found: dict[object, list[Pair]] = {}
+    for pair in pairs:
+        try:
+            key: object = fingerprint(handed_in(*pair)[0])
+        except Exception:  # what cannot be read is like nothing else, and is told of in its turn
+            key = pair
+        found.setdefault(key, []).append(pair)
+    return {first: others for first, *others in found.values()}
+
+
+def fingerprint(submission: Submission) -> str:
+    """What was handed in, in a few letters, whoever it was."""
+    digest = hashlib.sha256(repr((submission.assignment, submission.not_taken)).encode())
+    for kind in (submission.notebooks, submission.files):
+        digest.update(repr(len(kind)).encode())
+        for name, held in sorted(kind.items()):
+            digest.update(repr((name, len(held))).encode())
+            digest.update(held)
+    return digest.hexdigest()
