@@ -48,11 +48,11 @@ from autograder.instructor.pipeline import (
 )
 from autograder.instructor.sandbox import ExposedError, Sandbox, has_bubblewrap, sandbox_environment
 
-LARGEST: Final = 2**19
-"""The most bytes of a file that is read: what is larger is a library of machine code, or data."""
+MAX_SEARCHED_BYTES: Final = 2**19
+"""Larger files are machine code or data."""
 
-SECONDS: Final = 300
-"""How long the search may take; it takes a second or two."""
+SEARCH_SECONDS: Final = 300
+"""Time limit; a search takes a second or two."""
 
 SEARCH: Final = f"""
 import json, os, stat, sys
@@ -67,7 +67,7 @@ for folder, folders, files in os.walk("/"):
         path = os.path.join(folder, name)
         try:
             about = os.lstat(path)
-            if stat.S_ISREG(about.st_mode) and about.st_size <= {LARGEST}:
+            if stat.S_ISREG(about.st_mode) and about.st_size <= {MAX_SEARCHED_BYTES}:
                 with open(path, "rb") as file:
                     text = file.read()
                 solved = name == asked["notebook"] and b"BEGIN SOLUTION" in text
@@ -104,7 +104,7 @@ def answers_in_reach(config: Config, assignment: str) -> list[str]:
             input=json.dumps(asked),
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=SEARCH_SECONDS,
             check=True,
         )
     return done.stdout.splitlines()
@@ -281,8 +281,7 @@ def _seconds(notebook: Any) -> list[float]:
 ALMOST: Final = 1e-6
 """How far from all of its points a score may be that is a sum of parts."""
 
-FEW: Final = 3
-"""How many files are named of those that give answers away."""
+MAX_NAMED_FILES: Final = 3
 
 
 class CalibrationError(RuntimeError):
@@ -376,7 +375,8 @@ def _where(graded: Graded) -> str:
 def _exposed(assignment: str, files: list[str]) -> str:
     return (
         f"Nothing of {assignment} is graded, because what is right in it can be read where "
-        f"submissions run, in {', '.join(files[:FEW])}{' and others' * (len(files) > FEW)}. "
+        f"submissions run, in "
+        f"{', '.join(files[:MAX_NAMED_FILES])}{' and others' * (len(files) > MAX_NAMED_FILES)}. "
         f"Kernels see all of Python's folders: remove the copy, or grade from a virtual "
         f"environment that has none."
     )

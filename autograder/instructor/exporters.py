@@ -19,7 +19,7 @@ from nbgrader.plugins import ExportPlugin
 
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom import (
-    OF_ONE_ASSIGNMENT,
+    MOODLE_ID_PREFIX,
     Person,
     Row,
     Submission,
@@ -30,8 +30,7 @@ from autograder.instructor.classroom import (
 from autograder.instructor.course import Course, WrittenTableError, near, printable
 from autograder.judge import headline, sentences
 
-MOST_NAMED = 10
-"""How many students are named who cannot be exported; how many more is said."""
+MAX_NAMED_STUDENTS = 10
 
 
 class ClassExporter(ExportPlugin):
@@ -96,8 +95,12 @@ class ClassExporter(ExportPlugin):
     def say_of(self, what: str, whom: Sequence[str]) -> None:
         """Say something of some, where there are any."""
         if whom:
-            named = ", ".join(map(printable, whom[:MOST_NAMED]))
-            more = f" and {len(whom) - MOST_NAMED} more" if len(whom) > MOST_NAMED else ""
+            named = ", ".join(map(printable, whom[:MAX_NAMED_STUDENTS]))
+            more = (
+                f" and {len(whom) - MAX_NAMED_STUDENTS} more"
+                if len(whom) > MAX_NAMED_STUDENTS
+                else ""
+            )
             have = "1 has" if len(whom) == 1 else f"{len(whom)} have"
             self.log.warning("%s %s: %s%s.", have, what, named, more)
 
@@ -113,13 +116,13 @@ class ClassExporter(ExportPlugin):
         if strange:
             self.parent.fail(
                 f"grading/roster.csv: a {column} is a whole number. These are none: "
-                f"{', '.join(map(printable, strange[:MOST_NAMED]))}."
+                f"{', '.join(map(printable, strange[:MAX_NAMED_STUDENTS]))}."
             )
         if len({*found.values()}) < len(found):
             twice = sorted({i for i in found.values() if [*found.values()].count(i) > 1})
             self.parent.fail(
                 f"grading/roster.csv: several people have the same {column}: "
-                f"{', '.join(twice[:MOST_NAMED])}. Grades would go to the wrong one."
+                f"{', '.join(twice[:MAX_NAMED_STUDENTS])}. Grades would go to the wrong one."
             )
         return found
 
@@ -230,7 +233,7 @@ HEADING: Final = (
 IN_NAMES: Final = re.compile(r"""[_/\\:*?"<>|\s]+""")
 """What is a blank in a folder's name: Moodle takes it apart at underscores."""
 
-LONGEST: Final = 60
+MAX_NAME_CHARACTERS: Final = 60
 
 
 class Moodle(ClassExporter):
@@ -273,7 +276,7 @@ class Moodle(ClassExporter):
 
     def _ids(self, people: Sequence[Person], assignment: str) -> Mapping[str, str]:
         """The participant numbers that people have in an assignment."""
-        return self.ids(people, f"{OF_ONE_ASSIGNMENT}{assignment}") or self.ids(people, "moodle_id")
+        return self.ids(people, f"{MOODLE_ID_PREFIX}{assignment}") or self.ids(people, "moodle_id")
 
     def _write_pages(
         self,
@@ -310,4 +313,7 @@ def _worksheet(
 
 def _named(person: Person) -> str:
     """What a folder is called after somebody: Moodle shows it, and does not look at it."""
-    return IN_NAMES.sub(" ", printable(person.name or person.id))[:LONGEST].strip(" .") or "student"
+    return (
+        IN_NAMES.sub(" ", printable(person.name or person.id))[:MAX_NAME_CHARACTERS].strip(" .")
+        or "student"
+    )

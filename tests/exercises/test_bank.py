@@ -10,7 +10,7 @@ import pytest
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
 from autograder.instructor.authoring import Sitting, bank
 from autograder.instructor.sandbox import Case, Sandbox, judge_apart
-from autograder.instructor.sandbox.judge_process import SECONDS
+from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
 from autograder.judge import headline, sentences, verdict_as_text
 from autograder.programs import compile_and_report
 from autograder.programs.compiled import operations as work
@@ -65,7 +65,7 @@ def verdicts(request):
     }
     # each is an answer of a submission of its own, and has as much time
     room = Sandbox(required=False)  # they are ours
-    judged = judge_apart([*cases.values()], SECONDS * len(known), room)
+    judged = judge_apart([*cases.values()], JUDGE_CPU_SECONDS * len(known), room)
     apart = dict(zip(cases, judged, strict=True))
     return [
         (entry, here, apart.get(i))

@@ -13,7 +13,7 @@ from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
 from autograder.instructor.classroom.roster import (
     EVERYTHING,
-    OF_ONE_ASSIGNMENT,
+    MOODLE_ID_PREFIX,
     Choice,
     Person,
     RosterError,
@@ -26,7 +26,7 @@ from autograder.instructor.classroom.workers import SchedulerError, Workers
 
 __all__ = [
     "EVERYTHING",
-    "OF_ONE_ASSIGNMENT",
+    "MOODLE_ID_PREFIX",
     "Choice",
     "DemonstrationError",
     "Person",

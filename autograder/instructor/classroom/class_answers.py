@@ -79,11 +79,10 @@ def unexplained(name: str, submissions: Sequence[Submission]) -> list[Submission
     return found
 
 
-FEWEST: Final = 10
-"""From how many submissions on a correlation is said at all: with fewer, chance alone makes it."""
+MIN_FOR_CORRELATION: Final = 10
+"""The fewest submissions for which a correlation is told; with fewer it is mostly chance."""
 
-HARDLY: Final = 0.2
-"""Below this, an exercise says little of the rest."""
+LOW_CORRELATION: Final = 0.2
 
 
 def item_rest(name: str, submissions: Sequence[Submission]) -> float | None:
@@ -99,7 +98,7 @@ def item_rest(name: str, submissions: Sequence[Submission]) -> float | None:
         for mark in [s.row.marks.get(name)]
         if mark is not None
     ]
-    if len(pairs) < FEWEST:
+    if len(pairs) < MIN_FOR_CORRELATION:
         return None
     item, rest = np.array(pairs).T
     if np.ptp(item) < 1e-9 or np.ptp(rest) < 1e-9:
@@ -109,17 +108,18 @@ def item_rest(name: str, submissions: Sequence[Submission]) -> float | None:
 
 def too_few_for_some(names: Sequence[str], submissions: Sequence[Submission]) -> str:
     """That there are exercises of which no correlation is said, in a sentence; empty if not."""
-    if all(_count(name, submissions) >= FEWEST for name in names):
+    if all(_count(name, submissions) >= MIN_FOR_CORRELATION for name in names):
         return ""
     return (
-        f"How an exercise goes with the rest of the score is said from {FEWEST} graded submissions "
+        f"How an exercise goes with the rest of the score is said from {MIN_FOR_CORRELATION} "
+        f"graded submissions "
         f"on."
     )
 
 
 def item_rest_in_words(name: str, submissions: Sequence[Submission]) -> str:
     """That correlation with what it means, in a sentence; nothing, where there are too few."""
-    if _count(name, submissions) < FEWEST:
+    if _count(name, submissions) < MIN_FOR_CORRELATION:
         return ""
     found = item_rest(name, submissions)
     if found is None:
@@ -130,7 +130,7 @@ def item_rest_in_words(name: str, submissions: Sequence[Submission]) -> str:
             "who has it right tends to do worse in the rest; is there something in its text, or in "
             "what it asks, that misleads those who know more?"
         )
-    elif found < HARDLY:
+    elif found < LOW_CORRELATION:
         meaning = "it says little of the rest"
     return f"Correlation with the rest of the score: {found:.2f} ({meaning})."
 
@@ -140,8 +140,8 @@ def _count(name: str, submissions: Sequence[Submission]) -> int:
     return sum(name in submission.row.marks for submission in submissions)
 
 
-BEYOND_A_BUDGET: Final = ("over-the-cap", "sends-too-much")
-"""The diagnoses of designs that compute what is asked, and are beyond a budget."""
+OVER_BUDGET: Final = ("over-the-cap", "sends-too-much")
+"""Diagnoses of designs that compute what is asked, and exceed a budget."""
 
 DISCOVERY: Final = 0.99
 """A design is called faster than the best known one if it takes at most this share of its time."""
@@ -190,7 +190,7 @@ def designs_of(name: str, submissions: Sequence[Submission]) -> Designs | None:
         trade = _trade(verdict)
         if verdict is None or trade is None or trade.unit != "microseconds":
             continue
-        is_beyond = any(d in BEYOND_A_BUDGET for d in verdict.diagnoses)
+        is_beyond = any(d in OVER_BUDGET for d in verdict.diagnoses)
         found[is_beyond, trade.costs, trade.held, verdict.score] += 1
         known = trade
     if known is None:
@@ -222,11 +222,11 @@ def _is_new(known: Trade, time: int) -> bool:
     return time < DISCOVERY * min(costs for held, costs in known.frontier if held <= known.cap)
 
 
-RARE: Final = 0.05
-"""A mistake is rare that at most this share of the class makes, and two of them at least may."""
+RARE_SHARE: Final = 0.05
+"""A mistake is rare if at most this share of the class makes it; two students always may."""
 
-FEW: Final = 20
-"""In a smaller class two alike are no wonder: there, they have to be alike in two exercises."""
+SMALL_CLASS: Final = 20
+"""In a smaller class, two answers have to be alike in two exercises."""
 
 Mistake = tuple[tuple[str, ...], ...]
 
@@ -248,7 +248,7 @@ class Alike:
 
 def alike_in_mistakes(submissions: Sequence[Submission]) -> list[Alike]:
     """Those who made the same rare mistakes, whoever shares the most exercises first."""
-    most = max(2, int(RARE * len(submissions)))
+    most = max(2, int(RARE_SHARE * len(submissions)))
     shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
     same: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name in exercises_of(submissions):
@@ -263,7 +263,7 @@ def alike_in_mistakes(submissions: Sequence[Submission]) -> list[Alike]:
                 shared[students].append(name)
                 codes = {"".join(s.code(name).split()) for s in group}
                 same[students] += [name] * (len(codes) == 1 and "" not in codes)
-    fewest = 2 if len(submissions) < FEW else 1
+    fewest = 2 if len(submissions) < SMALL_CLASS else 1
     found = [
         Alike(who, tuple(names), tuple(same[who]))
         for who, names in shared.items()
@@ -282,18 +282,17 @@ def _mistake(verdict: Verdict | None) -> Mistake:
     return tuple((f.answer, f.cell, f.about, f.diagnosis, f.came, f.difference) for f in wrong)
 
 
-MOST_LINES: Final = 40
-MOST_WIDE: Final = 200
-"""How much of an answer is shown: what exercises ask for is shorter."""
+MAX_SHOWN_LINES: Final = 40
+MAX_LINE_CHARACTERS: Final = 200
 
-TURNS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""What turns the words after it round, in whatever is shown beside them."""
+BIDIRECTIONAL: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Control characters that reverse the direction of the text after them."""
 
-MOST_TRIED: Final = 5
-"""Of how many diagnoses an answer is looked for that can be shown."""
+MAX_DIAGNOSES_TRIED: Final = 5
+"""How many diagnoses are searched for an answer that can be shown."""
 
-SHORTEST_NAME: Final = 3
-"""How many letters a part of a name has that is looked for in answers: `jo` is in `join`."""
+MIN_NAME_LETTERS: Final = 3
+"""Shorter parts of names are not searched for in answers: `jo` is in `join`."""
 
 
 @dataclass(frozen=True)
@@ -345,7 +344,7 @@ def two_answers(
     right = shown(lambda verdict: verdict.state == "right")
     first = next(right, None)
     answers = [_answer(first, name, "One that is right")] if first else []
-    for called in [diagnosis.name for diagnosis in found[:MOST_TRIED]]:
+    for called in [diagnosis.name for diagnosis in found[:MAX_DIAGNOSES_TRIED]]:
         wrong = next(with_mistake(called), None) if len(answers) < 2 else None
         if wrong is not None:
             answers.append(_answer(wrong, name, f"One with a frequent mistake: {called}"))
@@ -364,9 +363,12 @@ def candidate(name: str, submission: Submission) -> Answer:
 def shown_code(code: str) -> str:
     """Code as it is shown: what cannot be seen in it is a symbol, and what is very long is cut."""
     lines = code.expandtabs(4).split("\n")
-    kept = [line if len(line) <= MOST_WIDE else f"{line[:MOST_WIDE]} …" for line in lines]
-    if len(lines) > MOST_LINES:
-        kept = [*kept[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more lines"]
+    kept = [
+        line if len(line) <= MAX_LINE_CHARACTERS else f"{line[:MAX_LINE_CHARACTERS]} …"
+        for line in lines
+    ]
+    if len(lines) > MAX_SHOWN_LINES:
+        kept = [*kept[:MAX_SHOWN_LINES], f"… and {len(lines) - MAX_SHOWN_LINES} more lines"]
     return "\n".join(map(printable, kept))
 
 
@@ -376,14 +378,14 @@ def _answer(submission: Submission, name: str, label: str, drawn: bool = True) -
     picture = ""
     if drawn:
         parts = verdict_in_parts(verdict, made="Made")
-        picture = TURNS.sub("�", clean(f"{parts.first}{parts.pictures}"))
+        picture = BIDIRECTIONAL.sub("�", clean(f"{parts.first}{parts.pictures}"))
     return Answer(label, shown_code(submission.code(name)), printable(said), verdict.state, picture)
 
 
 def _hides(names: Iterable[str]) -> Callable[[str], bool]:
     """Whether a text has to be left out, because a part of somebody's name is in it."""
     parts = {part for name in names for part in re.findall(r"[^\W\d_]+|\d{4,}", name.casefold())}
-    parts = {part for part in parts if len(part) >= SHORTEST_NAME}
+    parts = {part for part in parts if len(part) >= MIN_NAME_LETTERS}
 
     def hides(text: str) -> bool:
         return not parts.isdisjoint(re.findall(r"[^\W\d_]+|\d{4,}", text.casefold()))

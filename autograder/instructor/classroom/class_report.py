@@ -49,7 +49,7 @@ FILLS: Final = {
 }  # fmt: skip
 """Okabe and Ito's colours, and a pattern, for nothing is told by colour alone."""
 
-MOST_BARS: Final = 12
+MAX_BARS: Final = 12
 
 
 def histogram(totals: Sequence[float], points: float) -> Markup:
@@ -64,7 +64,7 @@ def histogram(totals: Sequence[float], points: float) -> Markup:
     from matplotlib.ticker import MaxNLocator
 
     most = max(points, *totals) or 1.0
-    bars = min(MOST_BARS, max(1, round(most)))
+    bars = min(MAX_BARS, max(1, round(most)))
     edges = [most * i / bars for i in range(bars + 1)]
     counts = [0] * bars
     for total in totals:
@@ -236,14 +236,13 @@ def _page_of(course: Course, row: Row, here: Path) -> str:
     return "/".join(quote(os.fsencode(part), safe="") for part in Path(way).parts)
 
 
-REPORT: Final = "report/index.html"
-"""Where the page is, in a class's folder."""
+REPORT_FILE: Final = "report/index.html"
 
-MOST_CANDIDATES: Final = 5
-"""How many answers to an exercise are shown as candidates for the bank; how many more is said."""
+MAX_CANDIDATES: Final = 5
+"""How many answers to an exercise are listed as candidates for the bank."""
 
-MOST_DIAGNOSES: Final = 12
-MOST_ALIKE: Final = 40
+MAX_DIAGNOSES: Final = 12
+MAX_ALIKE: Final = 40
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'"
 
@@ -326,7 +325,7 @@ def write_report(
         policy=POLICY,
         made=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
     )
-    path = course.grading / REPORT
+    path = course.grading / REPORT_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)  # were it a link, what it leads to would be written
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -348,7 +347,7 @@ def _assignment(
     totals = [s.row.total for s in submissions]
     points = max((s.row.points for s in submissions), default=0.0)
     alike = alike_in_mistakes(submissions)
-    known, here = {p.id: p.name for p in people}, (course.grading / REPORT).parent
+    known, here = {p.id: p.name for p in people}, (course.grading / REPORT_FILE).parent
     return AssignmentPart(
         name,
         _who(rows, failures, known),
@@ -358,8 +357,8 @@ def _assignment(
         parts,
         too_few_for_some([*exercises], submissions),
         [*lines_of(course, rows, submissions, [*exercises], known, here)],
-        [_printable(each) for each in alike[:MOST_ALIKE]],
-        max(0, len(alike) - MOST_ALIKE),
+        [_printable(each) for each in alike[:MAX_ALIKE]],
+        max(0, len(alike) - MAX_ALIKE),
         sum(not s.verdicts for s in submissions),
     )
 
@@ -437,12 +436,12 @@ def _exercise(name: str, submissions: Sequence[Submission], names: Sequence[str]
         number(mine[0].row.marks[name].points),
         {state: states[state] for state in STATES if states[state]},
         item_rest_in_words(name, mine),
-        found[:MOST_DIAGNOSES],
-        max(0, len(found) - MOST_DIAGNOSES),
+        found[:MAX_DIAGNOSES],
+        max(0, len(found) - MAX_DIAGNOSES),
         designs_of(name, mine),
         two_answers(name, mine, found, names),
-        [candidate(name, s) for s in without_diagnosis[:MOST_CANDIDATES]],
-        max(0, len(without_diagnosis) - MOST_CANDIDATES),
+        [candidate(name, s) for s in without_diagnosis[:MAX_CANDIDATES]],
+        max(0, len(without_diagnosis) - MAX_CANDIDATES),
     )
 
 

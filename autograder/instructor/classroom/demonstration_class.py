@@ -19,10 +19,10 @@ from autograder.instructor.classroom.grading import grade_class
 from autograder.instructor.course import Course, printable
 from autograder.instructor.gradebook import VARIABLE
 
-QUICK: Final = ("01_sharding_basics", "06_shard_map_matmul")
-"""One on layouts and one on programs: no other two are graded as quickly."""
+QUICK_ASSIGNMENTS: Final = ("01_sharding_basics", "06_shard_map_matmul")
+"""One on layouts and one on programs; no other two are graded as quickly."""
 
-FOLDER: Final = "demo"
+DEMO_FOLDER: Final = "demo"
 
 STUDENTS: Final = (
     "ada-all-right", "ben-typical-mistakes", "cleo-other-mistakes", "dana-untouched", "emil-broken",
@@ -51,7 +51,7 @@ def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
         DemonstrationError: the folder has something else in it.
     """
     os.environ.pop(VARIABLE, None)  # a class's gradebook on a server is not for made-up students
-    apart = Course(course.root / FOLDER)
+    apart = Course(course.root / DEMO_FOLDER)
     _look_around(apart)
     for name in COPIED:
         if (course.root / name).exists():
@@ -65,7 +65,7 @@ def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
     fill(apart, chosen)
     console.print(
         f"Five made-up students hand in: {', '.join(chosen)}. Their class is a course of its own, "
-        f"in {FOLDER}/, and has nothing to do with yours.",
+        f"in {DEMO_FOLDER}/, and has nothing to do with yours.",
         highlight=False,
     )
     if not whole:
@@ -87,7 +87,8 @@ def _look_around(apart: Course) -> None:
                if path.name not in STUDENTS]  # fmt: skip
     if others:
         raise DemonstrationError(
-            f"{FOLDER}/ is where the demonstration class is made, and it has something else in it: "
+            f"{DEMO_FOLDER}/ is where the demonstration class is made, and it has something "
+            f"else in it: "
             f"{', '.join(sorted(map(printable, others))[:5])}. Move that elsewhere; your own class "
             f"belongs in grading/submitted/."
         )
@@ -96,7 +97,7 @@ def _look_around(apart: Course) -> None:
 def assignments(course: Course, whole: bool) -> list[str]:
     """What the class hands in: two notebooks, or all that are graded."""
     graded = [assignment for assignment in course.assignments() if NOTEBOOKS.get(assignment)]
-    return graded if whole else [a for a in graded if a in QUICK] or graded
+    return graded if whole else [a for a in graded if a in QUICK_ASSIGNMENTS] or graded
 
 
 def fill(course: Course, assignments: Sequence[str]) -> None:

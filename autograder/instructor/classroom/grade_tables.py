@@ -26,28 +26,27 @@ from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import Mark, Row, Submission, problems
 from autograder.instructor.course import printable, without_controls
 
-SHORTEST_NAME: Final = 12
-"""How many cells of the terminal are left to a name, if it has so many."""
+MIN_NAME_WIDTH: Final = 12
+"""Terminal columns that a name keeps at least, if it has as many characters."""
 
-GAP: Final = 2
-"""How many cells are between two columns."""
+GAP_WIDTH: Final = 2
 
 SCREENFUL: Final = 20
 """From how many students on the headings stand below the table, too."""
 
-LOOK: Final = "?"
-"""What follows a score that somebody has to look at."""
+LOOK_SIGN: Final = "?"
+"""Follows a score that somebody has to check."""
 
-FULL: Final = "✓"
-NONE: Final = "–"
+FULL_SIGN: Final = "✓"
+NO_SCORE_SIGN: Final = "–"
 STYLES: Final = {
-    FULL: "green", NONE: "dim", "0": "red", "broken": "yellow", "failed": "bold red",
+    FULL_SIGN: "green", NO_SCORE_SIGN: "dim", "0": "red", "broken": "yellow", "failed": "bold red",
     "missing": "yellow", "awaited": "dim", "waiting": "yellow",
 }  # fmt: skip
 """Colours repeat what the cells say."""
 
-FEW: Final = 5
-"""From how many graded submissions on averages are shown."""
+MIN_FOR_AVERAGE: Final = 5
+"""Averages are shown from this many graded submissions."""
 
 AVERAGE: Final = "average"
 
@@ -62,7 +61,7 @@ class Column:
     @property
     def width(self) -> int:
         """How many cells of the terminal it takes, with the gap before it."""
-        return GAP + len(self.cells[0])
+        return GAP_WIDTH + len(self.cells[0])
 
 
 def show_table(
@@ -82,11 +81,11 @@ def show_table(
         rows.sort(key=lambda row: -row.total if row.graded else math.inf)
     names = [printable(row.student) for row in rows]
     graded = [row for row in rows if row.graded]
-    averaged = [AVERAGE] * (len(graded) >= FEW)
+    averaged = [AVERAGE] * (len(graded) >= MIN_FOR_AVERAGE)
     total, *exercises = _columns(rows, bool(averaged))
     names += averaged
     longest = max(cell_len(name) for name in [*names, "student"])
-    room = console.width - total.width - min(longest, SHORTEST_NAME)
+    room = console.width - total.width - min(longest, MIN_NAME_WIDTH)
     shown: list[Column] = []
     for column in exercises:
         room -= column.width
@@ -94,7 +93,7 @@ def show_table(
             break
         shown.append(column)
     left = console.width - sum(column.width for column in (total, *shown))
-    names = told_apart(names, max(left, SHORTEST_NAME))
+    names = told_apart(names, max(left, MIN_NAME_WIDTH))
     console.print(Text(assignment, "bold"))
     console.print(_table(names, [total, *shown], len(averaged)))
     if dropped := [column.heading.split("\n")[0].strip() for column in exercises[len(shown) :]]:
@@ -156,7 +155,7 @@ def _columns(rows: Sequence[Row], averaged: bool) -> list[Column]:
     """The total, and then each exercise that anybody has a score for; with averages, or without."""
 
     def average(scores: Sequence[float]) -> list[str]:
-        return [number(statistics.fmean(scores)) if scores else NONE] * averaged
+        return [number(statistics.fmean(scores)) if scores else NO_SCORE_SIGN] * averaged
 
     points = {name: mark.points for row in rows for name, mark in row.marks.items()}
     most = number(max(row.points for row in rows)) if points else ""
@@ -167,14 +166,14 @@ def _columns(rows: Sequence[Row], averaged: bool) -> list[Column]:
         columns.append(_column("late", "", [*late, *([""] * averaged)]))
     for name in points:
         marks = [row.marks.get(name) for row in rows]
-        cells = [NONE if mark is None else _cell(mark) for mark in marks]
+        cells = [NO_SCORE_SIGN if mark is None else _cell(mark) for mark in marks]
         cells += average([mark.score for mark in marks if mark is not None])
         columns.append(_column(printable(name), number(points[name]), cells))
     return columns
 
 
 def _total(row: Row) -> str:
-    return number(row.total) + LOOK * row.needs_a_look if row.graded else row.state
+    return number(row.total) + LOOK_SIGN * row.needs_a_look if row.graded else row.state
 
 
 def _late(row: Row) -> str:
@@ -183,8 +182,8 @@ def _late(row: Row) -> str:
 
 
 def _cell(mark: Mark) -> str:
-    score = FULL if 0 < mark.points == mark.score else number(mark.score)
-    return score + LOOK * mark.needs_a_look
+    score = FULL_SIGN if 0 < mark.points == mark.score else number(mark.score)
+    return score + LOOK_SIGN * mark.needs_a_look
 
 
 def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
@@ -201,13 +200,13 @@ def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
 
 def _decimals(text: str) -> str:
     """What follows a number's whole part: its point, and what comes after."""
-    return text[len(text.rstrip(LOOK).partition(".")[0]) :]
+    return text[len(text.rstrip(LOOK_SIGN).partition(".")[0]) :]
 
 
 def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Table:
     """The table; so many rows at its end are averages, and stand apart."""
     table = Table(
-        box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False,
+        box=SIMPLE_HEAD, padding=(0, GAP_WIDTH - 1, 0, 0), pad_edge=False, show_edge=False,
         show_footer=len(names) > SCREENFUL,
     )  # fmt: skip
     table.add_column("student\npoints", "student", no_wrap=True)
@@ -229,7 +228,7 @@ FORMULAS: Final = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20"
 """The signs that a spreadsheet takes for the beginning of a formula, as a regular expression has
 them within brackets; the last four are the first four, as wide as a Chinese character."""
 
-BEGINS: Final = re.compile(rf"\A(?=\s*[{FORMULAS}])|(?<=;)(?=[\s\"]*[{FORMULAS}])")
+FORMULA_START: Final = re.compile(rf"\A(?=\s*[{FORMULAS}])|(?<=;)(?=[\s\"]*[{FORMULAS}])")
 """The places in a text where a formula would begin, also in a spreadsheet that takes semicolons for
 what separates cells; to quote a text does not help there, where a comma is before it."""
 
@@ -238,8 +237,7 @@ NEEDS_A_LOOK: Final = "needs_a_look"
 FOR_EXCEL: Final = "utf-8-sig"
 """UTF-8 with a byte-order mark, without which Excel reads letters as another encoding's."""
 
-DAY: Final = 24 * 60 * 60
-"""Its seconds."""
+DAY_SECONDS: Final = 24 * 60 * 60
 
 
 def write_csvs(
@@ -358,7 +356,7 @@ def _totals(row: Row) -> tuple[object, ...]:
 
 def _times(row: Row, zone: tzinfo) -> tuple[object, ...]:
     """When it was due and handed in, and how many days late that was; blank where unknown."""
-    days = round(row.seconds_late / DAY, 4) if row.due and row.handed_in else ""
+    days = round(row.seconds_late / DAY_SECONDS, 4) if row.due and row.handed_in else ""
     return _time(row.due, zone), _time(row.handed_in, zone), days
 
 
@@ -396,4 +394,4 @@ def _csv_cell(value: object) -> object:
     """What is written: numbers are ours, and texts may be names that strangers chose."""
     if not isinstance(value, str):
         return value
-    return without_controls(BEGINS.sub("'", value))
+    return without_controls(FORMULA_START.sub("'", value))

@@ -59,17 +59,17 @@ from autograder.instructor.pipeline import (
 )
 from autograder.instructor.sandbox import Sandbox
 
-HERE: Final = Workers()
-"""Workers on this machine, one for each of its cores."""
+LOCAL_WORKERS: Final = Workers()
+"""Workers on this machine, one for each core."""
 
 
 UNRELEASED: Final = "nothing of it is graded until its notebook can be released; see below."
 
 
-NOT_AGAIN: Final = (
+NOT_RETRIED: Final = (
     "Nothing has changed since, so it was not tried again: make grade AGAIN=1 STUDENT=… tries it."
 )
-"""What is said of a submission that could not be graded, and would not be now."""
+"""Told for a submission that failed on the same basis before."""
 
 
 NOTHING_HANDED_IN: Final = (
@@ -84,7 +84,7 @@ def grade_class(
     console: Console,
     again: bool = False,
     choice: Choice = EVERYTHING,
-    workers: Workers = HERE,
+    workers: Workers = LOCAL_WORKERS,
 ) -> int:
     """Release the notebooks, grade what is new in `grading/submitted/`, and report.
 
@@ -185,7 +185,7 @@ def _grade_all(
             return found
         why = "" if again else bases.failed_before(student, assignment)
         if why:
-            return Failure(student, assignment, f"{why.rstrip('. ')}. {NOT_AGAIN}", theirs=False)
+            return Failure(student, assignment, f"{why.rstrip('. ')}. {NOT_RETRIED}", theirs=False)
         why = refusal(assignment)
         if why:
             ours = Failure(student, assignment, why, theirs=False)

@@ -54,8 +54,7 @@ def following(
 
 Pair = tuple[str, str]
 
-NAMED: Final = 3
-"""How many submissions are named of those that run, or come next."""
+MAX_NAMED_SUBMISSIONS: Final = 3
 
 
 class HowFar:
@@ -157,5 +156,9 @@ def _in_words(seconds: float) -> str:
 
 
 def _listed(pairs: Sequence[Pair]) -> str:
-    some = "; ".join(printable(", ".join(pair)) for pair in pairs[:NAMED])
-    return f"{some} and {len(pairs) - NAMED} more" if len(pairs) > NAMED else some
+    some = "; ".join(printable(", ".join(pair)) for pair in pairs[:MAX_NAMED_SUBMISSIONS])
+    return (
+        f"{some} and {len(pairs) - MAX_NAMED_SUBMISSIONS} more"
+        if len(pairs) > MAX_NAMED_SUBMISSIONS
+        else some
+    )

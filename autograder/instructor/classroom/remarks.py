@@ -15,18 +15,26 @@ from rich.console import Console
 from autograder.instructor.classroom.roster import (
     COLUMNS,
     EVERYTHING,
-    OF_ONE_ASSIGNMENT,
-    ROSTER,
+    MOODLE_ID_PREFIX,
+    ROSTER_FILE,
     Choice,
     Facts,
 )
 from autograder.instructor.classroom.stale_grades import Bases, told
 from autograder.instructor.classroom.submission_states import Failure, Row
-from autograder.instructor.course import TIMES, Course, in_words, near, printable, reason, zone_of
+from autograder.instructor.course import (
+    TIMES_FILE,
+    Course,
+    in_words,
+    near,
+    printable,
+    reason,
+    zone_of,
+)
 from autograder.instructor.gradebook import shown_grades
 from autograder.instructor.pages import shown_by
 
-KEPT: Final = "attempts.json"
+ATTEMPTS_FILE: Final = "attempts.json"
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -54,7 +62,7 @@ def keep_attempts(course: Course, rows: Sequence[Row]) -> Attempts:
         course: where.
         rows: how its submissions stand; of what was graded elsewhere than here nothing is kept.
     """
-    path, bases = course.grading / KEPT, Bases(course)
+    path, bases = course.grading / ATTEMPTS_FILE, Bases(course)
     attempts = _read(course)
     before = msgspec.json.encode(attempts)
     for row in rows:
@@ -94,7 +102,7 @@ def scored_otherwise(course: Course, rows: Sequence[Row]) -> Iterator[tuple[Row,
 
 def _read(course: Course) -> Attempts:
     try:
-        return msgspec.json.decode((course.grading / KEPT).read_bytes(), type=Attempts)
+        return msgspec.json.decode((course.grading / ATTEMPTS_FILE).read_bytes(), type=Attempts)
     except (OSError, msgspec.MsgspecError):  # there is none, or it is no longer one
         return {}
 
@@ -105,8 +113,7 @@ def has_the_time_of_before(attempts: Sequence[Attempt]) -> bool:
     return len(times) == 2 and times[0] is not None and times[0] == times[1]
 
 
-MOST_NAMED: Final = 20
-"""How many pages a sentence names."""
+MAX_NAMED_PAGES: Final = 20
 
 
 def outdated_pages(
@@ -153,8 +160,8 @@ def renew_pages(
             why = f"no new feedback page. {reason(done)}"
             failures.append(Failure(student, assignment, why, theirs=False, was_graded=True))
     if renewed:
-        more = len(renewed) - MOST_NAMED
-        said = ", ".join(renewed[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        more = len(renewed) - MAX_NAMED_PAGES
+        said = ", ".join(renewed[:MAX_NAMED_PAGES]) + (f" and {more} more" if more > 0 else "")
         console.print(
             printable(
                 f"Feedback pages that did not show what the gradebook has by now are new: {said}."
@@ -165,8 +172,8 @@ def renew_pages(
     return failures
 
 
-MOST_LISTED: Final = 20
-"""How many submissions a sentence lists; the CSVs have all."""
+MAX_LISTED_SUBMISSIONS: Final = 20
+"""The CSVs have all of them."""
 
 
 def remarks(
@@ -182,7 +189,7 @@ def remarks(
     if untimed := [r for r in handed_in if r.assignment in facts.due and r.handed_in is None]:
         yield (
             f"When these were handed in is not known, so they do not count as late: "
-            f"{_listed(untimed)}. grading/{TIMES} is where to say it."
+            f"{_listed(untimed)}. grading/{TIMES_FILE} is where to say it."
         )
     if late := [row for row in handed_in if row.seconds_late > 0]:
         yield f"Late: {_listed(late, [_how_late(facts, row) for row in late])}."
@@ -240,7 +247,8 @@ def _again(course: Course, facts: Facts, handed_in: Sequence[Row]) -> Iterator[s
         yield f"Handed in again, and the last one counts: {_listed(several, said)}."
     if untimed:
         yield (
-            f"grading/{TIMES} has no other time since these handed in something else, so the time "
+            f"grading/{TIMES_FILE} has no other time since these handed in something else, so "
+            f"the time "
             f"of before counts: {_listed(untimed)}."
         )
 
@@ -286,9 +294,9 @@ def _columns(facts: Facts) -> Iterator[str]:
     """Columns of the roster that nothing is made of, and are called almost as others are."""
     found = dict.fromkeys(column for person in facts.people for column in person.others)
     for column in found:
-        is_known = column in COLUMNS or column.startswith(OF_ONE_ASSIGNMENT)
+        is_known = column in COLUMNS or column.startswith(MOODLE_ID_PREFIX)
         if not is_known and (meant := near(column, COLUMNS, 0.75)):
-            yield f"grading/{ROSTER} has a column {column}, which is not known.{meant}"
+            yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"
 
 
 def _strangers(facts: Facts, handed_in: Sequence[Row]) -> Iterator[str]:
@@ -297,10 +305,11 @@ def _strangers(facts: Facts, handed_in: Sequence[Row]) -> Iterator[str]:
     if not known:
         return
     for student in sorted({row.student for row in handed_in}.difference(known)):
-        yield f"{student} has handed in, and is not in grading/{ROSTER}.{near(student, known)}"
+        yield f"{student} has handed in, and is not in grading/{ROSTER_FILE}.{near(student, known)}"
     for student in sorted(set(facts.times.rules.extensions or {}).difference(known)):
         yield (
-            f"grading/class.toml has an extension for {student}, who is not in grading/{ROSTER}."
+            f"grading/class.toml has an extension for {student}, who is not in "
+            f"grading/{ROSTER_FILE}."
             f"{near(student, known)}"
         )
 
@@ -313,19 +322,20 @@ def _unknown_times(course: Course, facts: Facts, rows: Sequence[Row]) -> Iterato
     for student, assignment in facts.times.written:
         if student not in known:
             said.add(
-                f"grading/{TIMES} has a time of {student}, who has handed in nothing"
-                f"{' and is not in grading/' + ROSTER if facts.people else ''}."
+                f"grading/{TIMES_FILE} has a time of {student}, who has handed in nothing"
+                f"{' and is not in grading/' + ROSTER_FILE if facts.people else ''}."
                 f"{near(student, known)}"
             )
         if assignment not in assignments:
             said.add(
-                f"grading/{TIMES} has a time of {assignment}, and there is no such assignment."
+                f"grading/{TIMES_FILE} has a time of {assignment}, and there is no such assignment."
                 f"{near(assignment, assignments)}"
             )
     lines = sorted(said)
-    yield from lines[:MOST_LISTED]
-    if len(lines) > MOST_LISTED:
-        yield f"There are {len(lines) - MOST_LISTED} more lines like these in grading/{TIMES}."
+    yield from lines[:MAX_LISTED_SUBMISSIONS]
+    if len(lines) > MAX_LISTED_SUBMISSIONS:
+        more = len(lines) - MAX_LISTED_SUBMISSIONS
+        yield f"There are {more} more lines like these in grading/{TIMES_FILE}."
 
 
 def _not_graded(course: Course, rows: Sequence[Row]) -> Iterator[Row]:
@@ -371,5 +381,5 @@ def _listed(rows: Sequence[Row], about: Sequence[str] = ()) -> str:
 
 def _cut(said: Sequence[str]) -> str:
     """The first of many, and how many more there are."""
-    others = len(said) - MOST_LISTED
-    return ", ".join(said[:MOST_LISTED]) + (f" and {others} more" if others > 0 else "")
+    others = len(said) - MAX_LISTED_SUBMISSIONS
+    return ", ".join(said[:MAX_LISTED_SUBMISSIONS]) + (f" and {others} more" if others > 0 else "")

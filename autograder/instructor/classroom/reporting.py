@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from autograder.instructor.classroom.class_report import write_report
-from autograder.instructor.classroom.grade_tables import LOOK, show_table, write_csvs
+from autograder.instructor.classroom.grade_tables import LOOK_SIGN, show_table, write_csvs
 from autograder.instructor.classroom.remarks import remarks, renew_pages
 from autograder.instructor.classroom.roster import (
     EVERYTHING,
@@ -92,7 +92,7 @@ def report(
         show_table(console, assignment, mine, best_first)
     console.print()
     if any(row.needs_a_look for row in rows):
-        console.print(f"{LOOK} is where somebody has to look: Formgrader shows where.")
+        console.print(f"{LOOK_SIGN} is where somebody has to look: Formgrader shows where.")
     for remark in remarks(course, facts, rows, choice):
         console.print(Text(printable(remark)))
     for sentence, about in told([f for f in failures if choice.has(f.student, f.assignment)]):

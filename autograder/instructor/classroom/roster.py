@@ -18,25 +18,24 @@ from autograder.instructor.gradebook import is_server
 from autograder.instructor.nbgrader_plugins import Times, settle_lateness, times_of
 from autograder.instructor.pipeline import State
 
-ROSTER: Final = "roster.csv"
+ROSTER_FILE: Final = "roster.csv"
 
-LONGEST: Final = 128
-"""The most characters of an id or a name: nbgrader's own."""
+MAX_ID_CHARACTERS: Final = 128
+"""nbgrader's own limit for an id or a name."""
 
-MOST_SAID: Final = 5
-"""How many lines are complained of at once."""
+MAX_REPORTED_LINES: Final = 5
 
-SHORTENED: Final = re.compile(r"\d([.,]\d+)?E\+\d+")
+SPREADSHEET_NUMBER: Final = re.compile(r"\d([.,]\d+)?E\+\d+")
 """What a spreadsheet makes of a long number."""
 
-OF_PLATFORMS: Final = ("lms_user_id", "canvas_id", "moodle_id")
-"""Columns one of which nbgrader keeps, too."""
+PLATFORM_COLUMNS: Final = ("lms_user_id", "canvas_id", "moodle_id")
+"""Columns of which nbgrader keeps one, too."""
 
 
-OF_ONE_ASSIGNMENT: Final = "moodle_id_"
-"""How columns begin that have Moodle's numbers of people in one assignment, whose name follows."""
+MOODLE_ID_PREFIX: Final = "moodle_id_"
+"""A column with Moodle's ids for one assignment begins so, and ends with its name."""
 
-COLUMNS: Final = ("id", "name", "first_name", "last_name", "email", "section", *OF_PLATFORMS)
+COLUMNS: Final = ("id", "name", "first_name", "last_name", "email", "section", *PLATFORM_COLUMNS)
 """Those of which something is made; others are kept."""
 
 
@@ -73,7 +72,7 @@ def read_roster(course: Course) -> list[Person]:
     Raises:
         RosterError: it cannot be understood.
     """
-    path = course.grading / ROSTER
+    path = course.grading / ROSTER_FILE
     if not path.exists():
         return []
     try:
@@ -83,8 +82,10 @@ def read_roster(course: Course) -> list[Person]:
     people = [(line, _person(row)) for line, row in rows]
     wrong = list(_wrong(people))
     if wrong:
-        more = f" {len(wrong) - MOST_SAID} more lines are like these." * (len(wrong) > MOST_SAID)
-        raise RosterError(f"grading/{ROSTER} {' '.join(wrong[:MOST_SAID])}{more}")
+        more = f" {len(wrong) - MAX_REPORTED_LINES} more lines are like these." * (
+            len(wrong) > MAX_REPORTED_LINES
+        )
+        raise RosterError(f"grading/{ROSTER_FILE} {' '.join(wrong[:MAX_REPORTED_LINES])}{more}")
     return [person for _, person in people]
 
 
@@ -111,8 +112,9 @@ def _wrong(people: Sequence[tuple[int, Person]]) -> Iterator[str]:
                 f"line {line}: the id {printable(person.id)} stands in line {seen[person.id]}, "
                 f"too. Each student has one line."
             )
-        elif any(len(text) > LONGEST for text in (person.name, person.email)):
-            yield f"line {line}: the name or the address has more than {LONGEST} characters."
+        elif any(len(text) > MAX_ID_CHARACTERS for text in (person.name, person.email)):
+            most = MAX_ID_CHARACTERS
+            yield f"line {line}: the name or the address has more than {most} characters."
         elif not all(text.isprintable() for text in (person.name, person.email, person.section)):
             yield f"line {line}: a cell has line breaks or other characters that cannot be shown."
         seen.setdefault(person.id, line)
@@ -123,13 +125,13 @@ def _cannot_be_an_id(text: str) -> str:
     shown = printable(text)
     if not text:
         return "there is no id. It is the name of the student's folder in grading/submitted/."
-    if SHORTENED.fullmatch(text):
+    if SPREADSHEET_NUMBER.fullmatch(text):
         return (
             f"the id {shown} is a number that a spreadsheet has shortened. Format the column as "
             f"text, and enter the ids again."
         )
-    if len(text) > LONGEST:
-        return f"the id has more than {LONGEST} characters."
+    if len(text) > MAX_ID_CHARACTERS:
+        return f"the id has more than {MAX_ID_CHARACTERS} characters."
     if not text.isprintable() or text.startswith(".") or set(text) & set('/\\*?[]:"<>|'):
         return (
             f"the id {shown} cannot be the name of a folder: it must not begin with a full stop, "
@@ -163,7 +165,7 @@ def _as_nbgrader_has_it(person: Person) -> dict[str, Any]:
         last, _, first = (part.strip() for part in person.name.partition(","))
     elif not (first or last):
         first, _, last = person.name.rpartition(" ")
-    ids = (person.others.get(column, "") for column in OF_PLATFORMS)
+    ids = (person.others.get(column, "") for column in PLATFORM_COLUMNS)
     return {
         "first_name": first,
         "last_name": last,
@@ -172,8 +174,8 @@ def _as_nbgrader_has_it(person: Person) -> dict[str, Any]:
     }
 
 
-MOST_NAMED: Final = 12
-"""Of how many names all are said, where none is near."""
+MAX_NAMED: Final = 12
+"""How many known names are listed where none is similar."""
 
 
 class UnknownNameError(LookupError):
@@ -241,7 +243,7 @@ def _graded(course: Course) -> set[str]:
 def _said(name: str, there: Collection[str]) -> str:
     question = near(name, there)
     all_of_them = f" There are {', '.join(map(printable, there))}." if there else ""
-    return f"{printable(name)}.{question or (all_of_them if len(there) <= MOST_NAMED else '')}"
+    return f"{printable(name)}.{question or (all_of_them if len(there) <= MAX_NAMED else '')}"
 
 
 @dataclass(frozen=True)

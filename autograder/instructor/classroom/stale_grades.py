@@ -35,9 +35,9 @@ from autograder.instructor.pipeline import (
 from autograder.instructor.sandbox import Case, NoSandboxError, Sandbox, judge_apart
 from autograder.judge import Verdict
 
-ALL: Final = frozenset(Basis.__struct_fields__)
+ALL_PARTS: Final = frozenset(Basis.__struct_fields__)
 
-WORDS: Final = {
+CHANGED_IN_WORDS: Final = {
     "submission": "what was handed in has changed",
     "cells": "cells of the notebook or files beside it have changed",
     "plans": "what exercises look at has changed",
@@ -90,9 +90,9 @@ class Bases:
         """The names of what has changed since the grade was made; all, where there is none."""
         then = self.then(student, assignment)
         if then is None:
-            return ALL
+            return ALL_PARTS
         if assignment in self.unreleased:
-            return frozenset() if self.is_graded(student, assignment) else ALL
+            return frozenset() if self.is_graded(student, assignment) else ALL_PARTS
         return frozenset(then.changed(self.now(student, assignment)))
 
     def is_graded(self, student: str, assignment: str) -> bool:
@@ -135,12 +135,12 @@ def only_judging(changed: frozenset[str]) -> bool:
 
 def told(changed: frozenset[str]) -> str:
     """What has changed, in words."""
-    *others, last = (words for name, words in WORDS.items() if name in changed)
+    *others, last = (words for name, words in CHANGED_IN_WORDS.items() if name in changed)
     return f"{', '.join(others)} and {last}" if others else last
 
 
-CORES: Final = os.cpu_count() or 1
-"""How many judges are at work, each on one submission."""
+JUDGES: Final = os.cpu_count() or 1
+"""How many judges run at once."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def judged(graded: Sequence[Graded], config: Any) -> Generator[Future[list[Verdi
         assignment: Sandbox(config=config, compiled=compiled_before(config, assignment))
         for assignment in {one.assignment for one in graded}
     }
-    pool = ThreadPoolExecutor(CORES)
+    pool = ThreadPoolExecutor(JUDGES)
     try:
         yield from [
             pool.submit(_verdicts, one.cases, seconds, rooms[one.assignment]) for one in graded
@@ -308,8 +308,8 @@ def _page(course: Course, student: str, assignment: str) -> str:
     return "" if done["success"] else f"no feedback page. {reason(done)}"
 
 
-POINTS: Final = frozenset({"points"})
-"""Where no more than these has changed, the same judge would say the same of the same evidence."""
+POINTS_ALONE: Final = frozenset({"points"})
+"""If nothing else changed, the kept verdicts are rescored."""
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ def stale_grades(course: Course, bases: Bases, choice: Choice = EVERYTHING) -> I
             evidence = None
             if only_judging(changed):
                 with suppress(UnreadableRecordError):
-                    evidence = evidence_of(course, student, assignment, changed != POINTS)
+                    evidence = evidence_of(course, student, assignment, changed != POINTS_ALONE)
             yield Stale(student, assignment, changed, evidence)
 
 
@@ -350,7 +350,7 @@ def say_why(console: Console, stale: Sequence[Stale]) -> None:
         alike[key] = alike.get(key, 0) + 1
     for (assignment, is_judged, changed), count in alike.items():
         again = "judged again from the evidence that was kept" if is_judged else "run again"
-        if changed == POINTS:
+        if changed == POINTS_ALONE:
             again = "given the new points, by the verdicts that were kept"
         console.print(
             f"Since {assignment} was graded, {told(changed)}. {count} of its submissions "

@@ -32,10 +32,10 @@ from autograder.instructor.pipeline import (
 )
 from autograder.instructor.sandbox import has_bubblewrap
 
-PATIENCE: Final = 30
-"""How many seconds a scheduler has to answer, and to have a worker."""
+CONNECT_SECONDS: Final = 30
+"""Time for a scheduler to answer and to have a worker."""
 
-HOW: Final = (
+HOW_TO_CONNECT: Final = (
     "Start scheduler and workers with certificates (dask scheduler --tls-ca-file … --tls-cert … "
     "--tls-key …), name the same files here by DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__CLIENT__"
     "CERT and …__CLIENT__KEY, and give its address as tls://…"
@@ -43,7 +43,7 @@ HOW: Final = (
 """How a scheduler on another machine is reached."""
 
 
-OPEN: Final = (
+WITHOUT_TLS: Final = (
     "The scheduler at {address} is without TLS, so whoever has an account on this machine can "
     "reach it, read what is handed in, and send any grade. Where somebody else has one, use TLS. "
 )
@@ -106,7 +106,7 @@ def standing(address: str) -> Iterator[Pool]:
 
     security = Security(require_encryption=address.startswith("tls://"))
     try:
-        client = Client(address, security=security, timeout=PATIENCE, set_as_default=False)
+        client = Client(address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
     except Exception as error:
         raise SchedulerError(
             f"The scheduler at {address} does not answer as it should: {_said(error)}. Is it "
@@ -114,7 +114,7 @@ def standing(address: str) -> Iterator[Pool]:
         ) from None
     with client:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError:
             raise SchedulerError(
                 f"The scheduler at {address} has no workers. Start one: dask worker {address} "
@@ -173,7 +173,7 @@ def warning_of(address: str) -> str:
     """What is to be said before a scheduler is used; empty where it has TLS, or there is none."""
     parts = urlsplit(address)
     is_open = parts.scheme == "tcp" and _is_loopback(parts.hostname or "")
-    return f"{OPEN.format(address=address)}{HOW}." if is_open else ""
+    return f"{WITHOUT_TLS.format(address=address)}{HOW_TO_CONNECT}." if is_open else ""
 
 
 def check_address(address: str) -> None:
@@ -191,12 +191,12 @@ def check_address(address: str) -> None:
     if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
         raise SchedulerError(
             f"{address} is on another machine and without TLS: whoever listens would read what is "
-            f"handed in, and whoever answers could send any grades. {HOW}"
+            f"handed in, and whoever answers could send any grades. {HOW_TO_CONNECT}"
         )
     import dask
 
     if parts.scheme == "tls" and not dask.config.get("distributed.comm.tls.ca-file", None):
-        raise SchedulerError(f"No certificates are named here for {address}. {HOW}")
+        raise SchedulerError(f"No certificates are named here for {address}. {HOW_TO_CONNECT}")
 
 
 def _is_loopback(host: str) -> bool:
@@ -214,13 +214,13 @@ def _said(error: Any) -> str:
     return f"{type(first).__name__}: {first}".splitlines()[0]
 
 
-LOOK: Final = 2.0
-"""How often it is looked, in seconds, whether there still are workers."""
+LOOK_SECONDS: Final = 2.0
+"""How often it is checked whether there still are workers."""
 
-ALONE: Final = 300
-"""How many seconds it is waited for a worker, where all have gone."""
+NO_WORKER_SECONDS: Final = 300
+"""How long to wait for a worker after all have gone."""
 
-VARIABLE: Final = "SHARDLINGS_WORKERS"
+WORKERS_VARIABLE: Final = "SHARDLINGS_WORKERS"
 """The variable that says how many workers there are to be on this machine, if nobody else does."""
 
 LOST: Final = (
@@ -250,7 +250,7 @@ class Workers:
         """How many there are to be for so many submissions."""
         from dask.system import CPU_COUNT  # the cores that a container may use, and no others
 
-        wanted = self.number or int(os.environ.get(VARIABLE, 0)) or CPU_COUNT
+        wanted = self.number or int(os.environ.get(WORKERS_VARIABLE, 0)) or CPU_COUNT
         return min(wanted, submissions)
 
 
@@ -308,8 +308,8 @@ class _Grading:
         alone = 0.0
         while waiting or self.running:
             there = self.pool.number()
-            alone = 0.0 if there else alone + LOOK
-            if there is None or alone > ALONE:
+            alone = 0.0 if there else alone + LOOK_SECONDS
+            if there is None or alone > NO_WORKER_SECONDS:
                 yield from self._lost([*self.running.values(), *waiting])
                 return
             while waiting and len(self.running) < max(ahead * there, 1):
@@ -317,7 +317,7 @@ class _Grading:
                 failed = self._send(pair)
                 if failed is not None:
                     yield pair, failed
-            for future in wait(self.running, LOOK, FIRST_COMPLETED).done:
+            for future in wait(self.running, LOOK_SECONDS, FIRST_COMPLETED).done:
                 yield self.running.pop(future), _result(future)
 
     def _send(self, pair: Pair) -> Outcome | None:

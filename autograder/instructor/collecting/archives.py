@@ -23,7 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from autograder.instructor.course import EXCHANGED, MOST_BYTES, MOST_TOGETHER, is_taken
+from autograder.instructor.course import (
+    EXCHANGE_FILES,
+    MAX_NOTEBOOK_BYTES,
+    MAX_SUBMISSION_BYTES,
+    is_taken,
+)
 
 CANVAS: Final = re.compile(
     r"(?P<name>[^_/]+)_(?:(?P<late>LATE)_)?(?P<user>\d+)_(?P<number>\d+)_(?P<file>[^/]+)"
@@ -32,8 +37,10 @@ MOODLE: Final = re.compile(
     r"(?P<name>[^/]+?)_(?P<user>\d+)_assignsubmission_[a-z]+(?:_/?|/)(?P<file>.+)"
 )
 
-AGAIN: Final = re.compile(r"(?P<stem>.+?)(?:[-_ ]?\((?P<n>\d+)\)|-(?P<m>\d+)|[-_ ]?[cC]opy\d*)")
-"""What platforms and browsers make of a name that there is already."""
+NUMBERED_NAME: Final = re.compile(
+    r"(?P<stem>.+?)(?:[-_ ]?\((?P<n>\d+)\)|-(?P<m>\d+)|[-_ ]?[cC]opy\d*)"
+)
+"""A name as platforms and browsers number it, if there is already one."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ def uploader(name: PurePosixPath, around: int) -> str:
 
 def again(stem: str) -> tuple[str, int]:
     """A file's name without what was put after it because there was one, and which it was."""
-    found = AGAIN.fullmatch(stem)
+    found = NUMBERED_NAME.fullmatch(stem)
     if found is None:
         return stem, 0
     return found["stem"], int((found["n"] or found["m"] or "1")[:9])
@@ -114,26 +121,23 @@ def again(stem: str) -> tuple[str, int]:
 Refuse = Callable[[str, str], None]
 """What is told of a file that is not taken: its name, and why."""
 
-MOST_FILES: Final = 100_000
-"""How many files an archive may have, without those in archives within it."""
+MAX_FILES: Final = 100_000
+"""Not counting files in archives inside it."""
 
-MOST_WITHIN: Final = 1000
-"""How many files an archive in an archive may have."""
+MAX_NESTED_FILES: Final = 1000
 
-MOST_IN_ALL: Final = 10 * 2**30
-"""How many bytes are taken of one archive."""
+MAX_ARCHIVE_BYTES: Final = 10 * 2**30
 
-MOST_OF_ONE: Final = 4 * MOST_TOGETHER
-"""After how many bytes of one student's nothing more of theirs is unpacked."""
+MAX_STUDENT_BYTES: Final = 4 * MAX_SUBMISSION_BYTES
+"""Once a student's files come to this, no more of them are unpacked."""
 
-MOST_LISTED: Final = 2**25
-"""How many bytes the list of an archive's files may have."""
+MAX_LIST_BYTES: Final = 2**25
+"""Size limit for an archive's list of files."""
 
 CHUNK: Final = 2**20
 """How much is read at once; the list of files in an archive within may have as much."""
 
-LONGEST: Final = 500
-"""The most characters of a name in an archive."""
+MAX_NAME_CHARACTERS: Final = 500
 
 LONGEST_PART: Final = 255
 """The most bytes of a file's or folder's name, on all usual systems."""
@@ -144,8 +148,7 @@ ENCRYPTED: Final = 0x1
 METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """How a file may be packed: of other methods `zipfile` unpacks gigabytes at once, in memory."""
 
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""What the system says where there is no more space, which is no student's fault."""
+DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 LITTER: Final = frozenset({"__MACOSX", ".ipynb_checkpoints", "__pycache__"})
 """Folders that systems make, and nobody hands in."""
@@ -202,7 +205,7 @@ class Archive:
     def __init__(self, folder: Path, refuse: Refuse) -> None:
         self.folder, self.refuse = folder, refuse
         self.numbers = itertools.count(1)
-        self.read, self.left = 0, MOST_IN_ALL
+        self.read, self.left = 0, MAX_ARCHIVE_BYTES
         self.of_each: Counter[str] = Counter()
         self.around = 0
 
@@ -214,9 +217,9 @@ class Archive:
             OSError: it cannot be opened, or there is no space for what is packed in it.
         """
         try:
-            with _Narrow(path, MOST_LISTED) as file, zipfile.ZipFile(file) as archive:
-                if len(archive.infolist()) > MOST_FILES:
-                    raise ArchiveError(f"There are more than {MOST_FILES:,} files in it.")
+            with _Narrow(path, MAX_LIST_BYTES) as file, zipfile.ZipFile(file) as archive:
+                if len(archive.infolist()) > MAX_FILES:
+                    raise ArchiveError(f"There are more than {MAX_FILES:,} files in it.")
                 return list(self._outer(archive))
         except (ArchiveError, OSError):
             raise
@@ -236,10 +239,11 @@ class Archive:
         self.around = folder_around(map(PurePosixPath, kept))
         for about, name in _wanted(archive, PurePosixPath(), self.refuse, nested=False):
             whose, before = self.uploader(name), self.read
-            if self.of_each[whose] > MOST_OF_ONE:
+            if self.of_each[whose] > MAX_STUDENT_BYTES:
                 self.refuse(
                     str(name),
-                    f"there are more than {MOST_OF_ONE // 2**20} MB of the same student before it.",
+                    f"there are more than {MAX_STUDENT_BYTES // 2**20} MB of the same student "
+                    f"before it.",
                 )
                 continue
             copy = self._copied(archive, about, name, self.refuse)
@@ -252,7 +256,8 @@ class Archive:
             if self.left < 0:
                 most = self.of_each.most_common(1)[0][0]
                 raise ArchiveError(
-                    f"What is packed in it has more than {MOST_IN_ALL // 2**30} GB, and most of it "
+                    f"What is packed in it has more than {MAX_ARCHIVE_BYTES // 2**30} GB, and "
+                    f"most of it "
                     f"is of {most}. Take it apart."
                 )
             yield from files
@@ -268,15 +273,16 @@ class Archive:
 
         try:
             with _Narrow(path, CHUNK) as file, zipfile.ZipFile(file) as archive:
-                if len(archive.infolist()) > MOST_WITHIN:
-                    raise _TooMuchError(f"there are more than {MOST_WITHIN:,} files in it.")
+                if len(archive.infolist()) > MAX_NESTED_FILES:
+                    raise _TooMuchError(f"there are more than {MAX_NESTED_FILES:,} files in it.")
                 for about, inside in _wanted(archive, within, refuse, nested=True):
                     copy = self._copied(archive, about, inside, refuse)
                     if copy:
                         found.append(Found(inside, copy, len(within.parts)))
-                    if self.read - before > MOST_TOGETHER:
+                    if self.read - before > MAX_SUBMISSION_BYTES:
                         raise _TooMuchError(
-                            f"what is packed in it has more than {MOST_TOGETHER // 2**20} MB."
+                            f"what is packed in it has more than "
+                            f"{MAX_SUBMISSION_BYTES // 2**20} MB."
                         )
         except Exception as error:  # whatever `zipfile` makes of it, it is one student's
             if _is_full(error):
@@ -294,7 +300,7 @@ class Archive:
         self, archive: zipfile.ZipFile, about: zipfile.ZipInfo, name: PurePosixPath, refuse: Refuse
     ) -> Path | None:
         """A file's contents, under a number; None where they are refused. No size is believed."""
-        most = MOST_BYTES if name.suffix == ".ipynb" else MOST_TOGETHER
+        most = MAX_NOTEBOOK_BYTES if name.suffix == ".ipynb" else MAX_SUBMISSION_BYTES
         copy = self.folder / f"{next(self.numbers):06}{name.suffix}"
         size = 0
         try:
@@ -317,7 +323,7 @@ class Archive:
 
 
 def _is_full(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno in FULL
+    return isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
 
 
 def _wanted(
@@ -329,7 +335,7 @@ def _wanted(
             continue
         why = _unsafe(about) or _not_wanted(about.filename, nested)
         if why:
-            refuse(f"{within / about.filename[:LONGEST]}", why)
+            refuse(f"{within / about.filename[:MAX_NAME_CHARACTERS]}", why)
         else:
             yield about, within / PurePosixPath(about.filename)
 
@@ -348,7 +354,7 @@ def _unsafe(about: zipfile.ZipInfo) -> str:
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if "\x00" in name or ".." in parts or name.startswith(("/", "\\")) or name[1:2] == ":":
         return "its name leads out of the archive."
-    if len(name) > LONGEST or not parts:
+    if len(name) > MAX_NAME_CHARACTERS or not parts:
         return "its name is too long, or there is none."
     if any(len(part.encode(errors="replace")) > LONGEST_PART for part in parts):
         return "its name is too long for a file or folder."
@@ -381,7 +387,7 @@ def _not_wanted(name: str, nested: bool) -> str:
     path = PurePosixPath(name)
     if path.suffix.lower() == ".zip":
         return "it is an archive in an archive in an archive." if nested else ""
-    if path.name.casefold() in EXCHANGED:
+    if path.name.casefold() in EXCHANGE_FILES:
         return NOT_THEIRS
     if path.suffix == ".ipynb" or is_taken(Path(path.name)):
         return ""

@@ -47,8 +47,7 @@ def put(one: HandedIn, place: Path, aside: Path) -> None:
         raise
 
 
-NAMED = 20
-"""How many files that were not taken are named."""
+MAX_NAMED_FILES = 20
 
 NAMED_OF_ONE = 4
 """How many of them may be of one student, whose thousand files are not to hide everybody else's."""
@@ -178,7 +177,7 @@ def _say_refused(console: Console, refused: Sequence[tuple[str, str]], archive: 
     for name, why in refused:
         whose = archive.uploader(PurePosixPath(name))
         of_each[whose] += 1
-        if of_each[whose] <= NAMED_OF_ONE and shown < NAMED:
+        if of_each[whose] <= NAMED_OF_ONE and shown < MAX_NAMED_FILES:
             shown += 1
             _print(console, f"  {name}: {why}")
     if len(refused) > shown:

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from autograder.instructor.classroom import OF_ONE_ASSIGNMENT, Person
+from autograder.instructor.classroom import MOODLE_ID_PREFIX, Person
 from autograder.instructor.collecting.archives import NOT_THEIRS, Found, Owned, Refuse, again, owned
-from autograder.instructor.course import EXCHANGED, printable
+from autograder.instructor.course import EXCHANGE_FILES, printable
 
 UNWANTED: Final = set('/\\*?[]:"<>|')
 """What the name of a student's folder may not have in it."""
 
-LONGEST: Final = 128
-"""The most characters of a student's id, which are nbgrader's."""
+MAX_ID_CHARACTERS: Final = 128
+"""nbgrader's limit."""
 
 NUMBERS: Final = {"Canvas": ("canvas_id", "lms_user_id"), "Moodle": ("moodle_id", "lms_user_id")}
 """The columns of a roster that have a platform's number of somebody."""
@@ -96,7 +96,7 @@ def _numbers(person: Person, platform: str) -> Iterator[str]:
     """A platform's numbers of somebody; Moodle has one for each assignment."""
     for column, said in person.others.items():
         is_one = column in NUMBERS[platform] or (
-            platform == "Moodle" and column.startswith(OF_ONE_ASSIGNMENT)
+            platform == "Moodle" and column.startswith(MOODLE_ID_PREFIX)
         )
         if is_one and said.strip():
             yield said.strip()
@@ -114,10 +114,10 @@ def _own_name(owned: Owned) -> str:
         not name.isprintable()
         or name.startswith(".")
         or set(name) & UNWANTED
-        or not 0 < len(name) <= LONGEST
+        or not 0 < len(name) <= MAX_ID_CHARACTERS
     ):
         raise UnknownOwnerError(
-            f"no folder can be called {printable(name)[:LONGEST]!r}. A roster "
+            f"no folder can be called {printable(name)[:MAX_ID_CHARACTERS]!r}. A roster "
             f"(grading/roster.csv) would say who that is."
         )
     return name
@@ -349,7 +349,7 @@ def _add_others(
         plain = file.owned.file
         if file.owned.platform == "Canvas":
             plain = plain.with_stem(again(plain.stem)[0])
-        if plain.name.startswith(".") or plain.name.casefold() in EXCHANGED:
+        if plain.name.startswith(".") or plain.name.casefold() in EXCHANGE_FILES:
             refuse(str(file.found.name), NOT_THEIRS)
             continue
         handed_in[place].files[PurePosixPath(plain.name)] = file.found.path

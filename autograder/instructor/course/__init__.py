@@ -5,7 +5,7 @@ anything of it is copied, opened or run; its notebook, rewritten by a process of
 """
 
 from autograder.instructor.course.class_file import (
-    TIMES,
+    TIMES_FILE,
     ClassError,
     ClassRules,
     WrittenTableError,
@@ -24,8 +24,8 @@ from autograder.instructor.course.course import (
     reason,
 )
 from autograder.instructor.course.handed_in import (
-    MOST_BYTES,
-    MOST_TOGETHER,
+    MAX_NOTEBOOK_BYTES,
+    MAX_SUBMISSION_BYTES,
     HandedIn,
     ReaderFailedError,
     UnreadableError,
@@ -35,28 +35,32 @@ from autograder.instructor.course.handed_in import (
     read_apart,
 )
 from autograder.instructor.course.names import (
-    EXCHANGED,
+    EXCHANGE_FILES,
     is_taken,
     left_out,
     printable,
     readable,
     without_controls,
 )
-from autograder.instructor.course.notebook_rewriting import BASE64, MOST_PICTURED, PICTURES
+from autograder.instructor.course.notebook_rewriting import (
+    BASE64,
+    MAX_PICTURE_CHARACTERS,
+    PICTURE_TYPES,
+)
 from autograder.instructor.course.stopping import STATUSES, STOPPED, stoppable
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
     "BASE64",
-    "EXCHANGED",
-    "MOST_BYTES",
-    "MOST_PICTURED",
-    "MOST_TOGETHER",
+    "EXCHANGE_FILES",
+    "MAX_NOTEBOOK_BYTES",
+    "MAX_PICTURE_CHARACTERS",
+    "MAX_SUBMISSION_BYTES",
     "NAMESPACE",
-    "PICTURES",
+    "PICTURE_TYPES",
     "STATUSES",
     "STOPPED",
-    "TIMES",
+    "TIMES_FILE",
     "BusyError",
     "ClassError",
     "ClassRules",

@@ -30,13 +30,12 @@ import msgspec
 
 from autograder.instructor.course.names import printable
 
-NAME: Final = "class.toml"
+CLASS_FILE: Final = "class.toml"
 
-ALL: Final = "all"
-"""In place of an assignment: the same extension for each."""
+ALL_ASSIGNMENTS: Final = "all"
+"""Stands in place of an assignment: the same extension for each."""
 
-DAY: Final = 24 * 60 * 60
-"""Its seconds."""
+DAY_SECONDS: Final = 24 * 60 * 60
 
 
 SHOULD_BE: Final = {
@@ -75,9 +74,9 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Which share of a score is taken off, so many seconds after it was due."""
         if seconds <= self.grace_minutes * 60:
             return 0.0
-        if self.zero_after_days is not None and seconds > self.zero_after_days * DAY:
+        if self.zero_after_days is not None and seconds > self.zero_after_days * DAY_SECONDS:
             return 1.0
-        return min(self.most, self.per_day * math.ceil(seconds / DAY))
+        return min(self.most, self.per_day * math.ceil(seconds / DAY_SECONDS))
 
 
 class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +108,7 @@ class ClassRules:
     def extension(self, student: str, assignment: str, due: datetime | None) -> timedelta | None:
         """How much longer somebody has than all others; None where not longer."""
         theirs = (self.extensions or {}).get(student, {})
-        more = theirs.get(assignment, theirs.get(ALL))
+        more = theirs.get(assignment, theirs.get(ALL_ASSIGNMENTS))
         if isinstance(more, datetime):
             more = more - due if due is not None else None
         return more if more is not None and more > timedelta() else None
@@ -129,7 +128,7 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
     Raises:
         ClassError: it cannot be understood.
     """
-    path = grading / NAME
+    path = grading / CLASS_FILE
     if not path.exists():
         return ClassRules()
     try:
@@ -141,21 +140,26 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
             due = {name: moment(value, zone, f"due.{name}") for name, value in written.due.items()}
         extensions = {}
         for student, theirs in (written.extensions or {}).items():
-            _known([name for name in theirs if name != ALL], assignments, f"[extensions.{student}]")
+            _known(
+                [name for name in theirs if name != ALL_ASSIGNMENTS],
+                assignments,
+                f"[extensions.{student}]",
+            )
             extensions[student] = {
                 name: _extension(value, zone, f"extensions.{student}.{name}")
                 for name, value in theirs.items()
             }
     except msgspec.ValidationError as error:
-        raise ClassError(f"grading/{NAME}: {printable(_meant(str(error)))}") from None
+        raise ClassError(f"grading/{CLASS_FILE}: {printable(_meant(str(error)))}") from None
     except tomllib.TOMLDecodeError as error:
         raise ClassError(
-            f"grading/{NAME} cannot be read as TOML: {printable(str(error))}. A time is written as "
+            f"grading/{CLASS_FILE} cannot be read as TOML: {printable(str(error))}. A time is "
+            f"written as "
             f"2026-10-12T23:59:00, and a whole day as 2026-10-12. The README has an example of "
             f"such a file."
         ) from None
     except (ClassError, OSError, UnicodeDecodeError, ValueError) as error:
-        raise ClassError(f"grading/{NAME}: {printable(str(error))}") from None
+        raise ClassError(f"grading/{CLASS_FILE}: {printable(str(error))}") from None
     return ClassRules(zone, due, written.late, extensions)
 
 
@@ -204,7 +208,7 @@ def moment(value: Any, zone: tzinfo | None, where: str) -> datetime:
     if value.tzinfo is None and zone is None:
         raise ClassError(
             f"{where} says {value.isoformat(' ')}, and not in which time zone. Write a line such "
-            f'as timezone = "Europe/Berlin" at the top of grading/{NAME}.'
+            f'as timezone = "Europe/Berlin" at the top of grading/{CLASS_FILE}.'
         )
     when: datetime = value if value.tzinfo is not None else value.replace(tzinfo=zone)
     try:
@@ -260,8 +264,8 @@ def _extension(value: Any, zone: tzinfo | None, where: str) -> timedelta | datet
         raise ClassError(f"{error} A number means so many days more.") from None
 
 
-MOST_BYTES: Final = 2**22
-"""The most bytes of a table; one of four hundred students has some forty thousand."""
+MAX_TABLE_BYTES: Final = 2**22
+"""A table of four hundred students has some forty thousand."""
 
 SEPARATORS: Final = ",;\t"
 """What may stand between columns: spreadsheets choose it by the country they are in."""
@@ -320,12 +324,12 @@ def read_table(
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_TABLE_BYTES + 1)
     except OSError as error:
         raise WrittenTableError(f"{path.name} cannot be opened: {error.strerror}.") from None
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_TABLE_BYTES:
         raise WrittenTableError(
-            f"{path.name} has more than {MOST_BYTES // 2**20} MB, and is no table of a class."
+            f"{path.name} has more than {MAX_TABLE_BYTES // 2**20} MB, and is no table of a class."
         )
     try:
         text = data.decode("utf-8-sig")
@@ -376,7 +380,7 @@ def _word(separator: str) -> str:
     return {",": "comma", ";": "semicolon"}.get(separator, "tab")
 
 
-TIMES: Final = "handed_in.csv"
+TIMES_FILE: Final = "handed_in.csv"
 
 UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
 """How a time says that it is in UTC."""
@@ -386,7 +390,7 @@ COLUMNS: Final = ("student", "assignment", "time")
 
 def written_when(grading: Path) -> tuple[int, ...]:
     """When what an instructor wrote of times was last written, to see that it is as it was."""
-    files = (grading / name for name in (NAME, TIMES))
+    files = (grading / name for name in (CLASS_FILE, TIMES_FILE))
     return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
 
 
@@ -402,7 +406,7 @@ def read_times(
     Raises:
         ClassError: the file cannot be understood.
     """
-    path = grading / TIMES
+    path = grading / TIMES_FILE
     if not path.exists():
         return {}
     try:
@@ -411,7 +415,7 @@ def read_times(
         raise ClassError(f"grading/{error}") from None
     times: dict[tuple[str, str], set[datetime]] = {}
     for line, row in rows:
-        where = f"grading/{TIMES}, line {line}: time"
+        where = f"grading/{TIMES_FILE}, line {line}: time"
         try:
             written = datetime.fromisoformat(UTC_SUFFIX.sub("+00:00", row["time"]))
         except ValueError:

@@ -27,10 +27,10 @@ from autograder.instructor.gradebook import (
     trouble_in,
 )
 
-WHERE: Final = "grading/submitted/<student>/<assignment>/<assignment>.ipynb"
+SUBMISSION_PATH: Final = "grading/submitted/<student>/<assignment>/<assignment>.ipynb"
 
-NAMED: Final = 10
-"""How many are named of what is wrong in the same way."""
+MAX_NAMED: Final = 10
+"""How many files are named that are misplaced in the same way."""
 
 
 def misplaced(submitted: Path, assignments: Sequence[str]) -> Iterator[str]:
@@ -44,7 +44,8 @@ def misplaced(submitted: Path, assignments: Sequence[str]) -> Iterator[str]:
     yield from _listed(
         [printable(file.name) for file in students if not isdir(file)],
         "directly in grading/submitted/",
-        f"A notebook belongs in {WHERE}; a zip file of a learning platform is taken in with make "
+        f"A notebook belongs in {SUBMISSION_PATH}; a zip file of a learning platform is taken "
+        f"in with make "
         f"collect FROM=<file>",
     )
     known = set(assignments)
@@ -61,14 +62,14 @@ def _of_student(student: Path, assignments: Sequence[str], known: set[str]) -> I
     yield from _listed(
         [printable(file.name) for file in inside if not isdir(file)],
         f"directly in {shown}/",
-        f"A notebook belongs in {WHERE}",
+        f"A notebook belongs in {SUBMISSION_PATH}",
     )
     folders = [folder.name for folder in inside if isdir(folder)]
     folders = [folder for folder in folders if folder not in known]
     if folders and student.name in known:
         yield (
             f"{shown} was left alone: {student.name} is the name of an assignment, and not of a "
-            f"student, whose folder is the outer one: {WHERE}. In it {_are(folders)}: "
+            f"student, whose folder is the outer one: {SUBMISSION_PATH}. In it {_are(folders)}: "
             f"if that is who handed it in, exchange the names of the two folders."
         )
         return
@@ -88,8 +89,8 @@ def _listed(names: Sequence[str], where: str, what_to_do: str) -> Iterator[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
+    return f"{', '.join(names[:MAX_NAMED])}{more}"
 
 
 def _are(names: Sequence[str]) -> str:

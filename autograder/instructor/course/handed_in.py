@@ -24,23 +24,24 @@ from autograder.instructor.course import notebook_rewriting
 from autograder.instructor.course.names import printable
 from autograder.instructor.sandbox import PACKAGES, Sandbox, has_bubblewrap, sandbox_environment
 
-MOST_BYTES: Final = 20 * 2**20
-"""How large a notebook is taken: with all its outputs, one of this course has less than 1 MB."""
+MAX_NOTEBOOK_BYTES: Final = 20 * 2**20
+"""One of this course, with all its outputs, has less than 1 MB."""
 
-MEMORY: Final = 2 * 2**30
-"""The most bytes that a reader may address: 20 MB of brackets make 1 GB of lists."""
+READER_MEMORY_BYTES: Final = 2 * 2**30
+"""20 MB of brackets make 1 GB of lists."""
 
-SECONDS: Final = 60
-"""How much processor time one may take: a notebook of 20 MB takes two seconds."""
+READER_CPU_SECONDS: Final = 60
+"""A notebook of 20 MB takes two."""
 
-PATIENCE: Final = 10
-"""How many times as long it is waited for one by the clock; then the machine is at fault."""
+READER_PATIENCE: Final = 10
+"""How many times its processor time a reader may take by the clock; then the machine is at fault.
+"""
 
-MOST_REPLIED: Final = 2**24
-"""The most bytes that one may write: its limits on cells and pictures keep it below."""
+MAX_REPLY_BYTES: Final = 2**24
+"""A reader's limits on cells and pictures keep it below."""
 
-CONTROL: Final = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
-"""What any reader can read: where this fails, it is the machine that is at fault."""
+CONTROL_NOTEBOOK: Final = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
+"""Any reader can read it; if that fails, the machine is at fault."""
 
 
 class UnreadableError(ValueError):
@@ -88,13 +89,15 @@ def read_apart(path: Path, config: Config | None = None) -> HandedIn:
     """
     try:
         with path.open("rb") as file:
-            came = file.read(MOST_BYTES + 1)
+            came = file.read(MAX_NOTEBOOK_BYTES + 1)
     except OSError as error:  # it is closed to whoever grades, or no file
         raise UnreadableError(
             f"{printable(path.name)} cannot be opened: {error.strerror}. Hand it in again."
         ) from None
-    if len(came) > MOST_BYTES:
-        raise UnreadableError(f"{printable(path.name)} has more than {MOST_BYTES // 2**20} MB.")
+    if len(came) > MAX_NOTEBOOK_BYTES:
+        raise UnreadableError(
+            f"{printable(path.name)} has more than {MAX_NOTEBOOK_BYTES // 2**20} MB."
+        )
     made = _made(came, Sandbox(config=config or Config()).required)
     if isinstance(made, str):
         raise UnreadableError(f"{printable(path.name)} cannot be read as a notebook: {made}.")
@@ -113,13 +116,19 @@ def cannot_be_read(path: Path, config: Config | None = None) -> str:
 @functools.lru_cache(maxsize=1)  # whoever asks first whether it can be read has it read next
 def _made(came: bytes, required: bool) -> HandedIn | str:
     """What a reader makes of a file's bytes; or why it makes nothing of them."""
-    room = Sandbox(required=required, memory=MEMORY, cpu_seconds=SECONDS, scratch=MOST_REPLIED)
+    room = Sandbox(
+        required=required,
+        memory=READER_MEMORY_BYTES,
+        cpu_seconds=READER_CPU_SECONDS,
+        scratch=MAX_REPLY_BYTES,
+    )
     reply = _reply(came, room)
-    if reply is None and _reply(CONTROL, room) is None:
+    if reply is None and _reply(CONTROL_NOTEBOOK, room) is None:
         raise ReaderFailedError("No notebook can be read here, not even an empty one.")
     if reply is None:
         return (
-            f"it takes more than {SECONDS} seconds or {MEMORY // 2**30} GB to read it. Clear its "
+            f"it takes more than {READER_CPU_SECONDS} seconds or {READER_MEMORY_BYTES // 2**30} "
+            f"GB to read it. Clear its "
             f"outputs, and hand it in again"
         )
     if reply.why:
@@ -144,7 +153,7 @@ def _reply(came: bytes, room: Sandbox) -> _Reply | None:
                 input=came,
                 stdout=reply,
                 stderr=subprocess.DEVNULL,
-                timeout=PATIENCE * SECONDS,
+                timeout=READER_PATIENCE * READER_CPU_SECONDS,
                 env=variables,
                 check=True,
             )
@@ -157,19 +166,17 @@ def _reply(came: bytes, room: Sandbox) -> _Reply | None:
             return None
         reply.seek(0)
         try:
-            return msgspec.json.decode(reply.read(MOST_REPLIED), type=_Reply)
+            return msgspec.json.decode(reply.read(MAX_REPLY_BYTES), type=_Reply)
         except msgspec.MsgspecError:  # cut off, or no reply at all
             return None
 
 
-MOST_TOGETHER: Final = 100 * 2**20
-"""How much is taken in all."""
+MAX_SUBMISSION_BYTES: Final = 100 * 2**20
 
-MOST_FILES: Final = 1000
-"""How many files and folders."""
+MAX_FILES: Final = 1000
+"""Files and folders."""
 
-DEEPEST: Final = 500
-"""How many characters of folders lead to one."""
+MAX_PATH_CHARACTERS: Final = 500
 
 HAND_IN_THE_FILE: Final = "Hand in the file itself, and remove the link."
 
@@ -205,7 +212,7 @@ def _cannot_be_copied(folder: Path) -> str:
     """
     together = 0
     for number, entry in enumerate(_entries(folder), 1):
-        if len(entry.path) > len(str(folder)) + DEEPEST:
+        if len(entry.path) > len(str(folder)) + MAX_PATH_CHARACTERS:
             return "the folders that were handed in are too deep. Hand in the notebook alone."
         about = entry.stat(follow_symlinks=False)
         if entry.is_symlink():  # nbgrader would follow it, and copy what it points to
@@ -214,17 +221,17 @@ def _cannot_be_copied(folder: Path) -> str:
             return f"{printable(entry.name)} is neither a file nor a folder. Remove it."
         if not os.access(entry.path, os.R_OK):
             return f"{printable(entry.name)} {MAY_NOT_BE_READ}"
-        if entry.name.endswith(".ipynb") and about.st_size > MOST_BYTES:
+        if entry.name.endswith(".ipynb") and about.st_size > MAX_NOTEBOOK_BYTES:
             return (
                 f"{printable(entry.name)} has {about.st_size / 2**20:.0f} MB, and "
-                f"{MOST_BYTES // 2**20} are taken. Clear its outputs, and hand it in again."
+                f"{MAX_NOTEBOOK_BYTES // 2**20} are taken. Clear its outputs, and hand it in again."
             )
         together += about.st_size
-        if number > MOST_FILES:
-            return f"more than {MOST_FILES:,} files were handed in. Hand in the notebook alone."
-        if together > MOST_TOGETHER:
+        if number > MAX_FILES:
+            return f"more than {MAX_FILES:,} files were handed in. Hand in the notebook alone."
+        if together > MAX_SUBMISSION_BYTES:
             return (
-                f"what was handed in has more than {MOST_TOGETHER // 2**20} MB. Hand in the "
+                f"what was handed in has more than {MAX_SUBMISSION_BYTES // 2**20} MB. Hand in the "
                 f"notebook alone."
             )
     return ""

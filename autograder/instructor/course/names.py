@@ -34,17 +34,16 @@ def _symbol(character: str) -> str:
     return CONTROLS.get(ord(character)) or (" " if character.isspace() else "�")
 
 
-TAKEN: Final = frozenset({
+ACCEPTED_SUFFIXES: Final = frozenset({
     ".bin", ".csv", ".dat", ".gif", ".h5", ".jpeg", ".jpg", ".json", ".npy", ".npz", ".parquet",
     ".pkl", ".png", ".py", ".safetensors", ".toml", ".tsv", ".txt", ".yaml", ".yml",
 })  # fmt: skip
-"""What the names of files end with that an exercise may need."""
+"""Of files that an exercise may need."""
 
-NAMED: Final = 5
-"""How many files are named that are left out."""
+MAX_NAMED_FILES: Final = 5
 
-EXCHANGED: Final = ("timestamp.txt", "submission_secret.txt")
-"""What nbgrader's exchange writes beside a notebook: no student is to, and it is no answer."""
+EXCHANGE_FILES: Final = ("timestamp.txt", "submission_secret.txt")
+"""nbgrader's exchange writes these beside a notebook."""
 
 
 def is_taken(name: Path) -> bool:
@@ -56,17 +55,20 @@ def is_taken(name: Path) -> bool:
     """
     if name.name.startswith("."):
         return False
-    return name.suffix.lower() in TAKEN and not any("." in folder for folder in name.parts[:-1])
+    return name.suffix.lower() in ACCEPTED_SUFFIXES and not any(
+        "." in folder for folder in name.parts[:-1]
+    )
 
 
 def left_out(names: Sequence[Path]) -> str:
     """What is said of files that are not taken; empty where there are none."""
     if not names:
         return ""
-    some = ", ".join(printable(str(name)) for name in sorted(names)[:NAMED])
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    some = ", ".join(printable(str(name)) for name in sorted(names)[:MAX_NAMED_FILES])
+    more = f" and {len(names) - MAX_NAMED_FILES:,} more" if len(names) > MAX_NAMED_FILES else ""
     return (
         f"Not everything beside the notebook was taken: {some}{more} had to stay away. Files are "
-        f"taken whose names end with {', '.join(sorted(TAKEN))}, and do not begin with a dot, in "
+        f"taken whose names end with {', '.join(sorted(ACCEPTED_SUFFIXES))}, and do not begin "
+        f"with a dot, in "
         f"folders whose names have no dot."
     )

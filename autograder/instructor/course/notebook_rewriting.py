@@ -13,17 +13,17 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-MOST_CELLS: Final = 500
-"""How many cells are taken: the notebooks of this course have less than a hundred."""
+MAX_CELLS: Final = 500
+"""The notebooks of this course have less than a hundred."""
 
-MOST_WRITTEN: Final = 2**18
-"""How many characters its cells may have: those of this course have at most 25,000."""
+MAX_SOURCE_CHARACTERS: Final = 2**18
+"""Of all cells; those of this course have at most 25,000."""
 
-MOST_PICTURED: Final = 2**23
-"""How many characters of pasted pictures a page shows: each as often as it is referred to."""
+MAX_PICTURE_CHARACTERS: Final = 2**23
+"""Of pasted pictures, each counted as often as it is referred to."""
 
-ONE_NAME: Final = 200
-"""How many characters a name in a cell's metadata has at most."""
+MAX_METADATA_NAME: Final = 200
+"""Characters of a name in a cell's metadata."""
 
 TAGS, PASTED = 20, 100
 """How many tags of a cell are looked at, and how many pictures that were pasted into it."""
@@ -31,12 +31,12 @@ TAGS, PASTED = 20, 100
 CELL_ID: Final = re.compile(r"[a-zA-Z0-9-_]{1,64}")
 """What the notebook format takes for a cell's id."""
 
-MOST_BLANK: Final = 100
-"""How many spaces and empty lines of code are kept in a row: who colours it takes their square."""
+MAX_BLANK: Final = 100
+"""Spaces and empty lines of code in a row; colouring them takes time that grows as the square."""
 
-BLANK: Final = re.compile(rf"\s{{{MOST_BLANK},}}")
+BLANK: Final = re.compile(rf"\s{{{MAX_BLANK},}}")
 
-PICTURES: Final = ("image/png", "image/jpeg", "image/gif")
+PICTURE_TYPES: Final = ("image/png", "image/jpeg", "image/gif")
 """The pictures that pages show."""
 
 BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
@@ -48,7 +48,7 @@ WRITTEN_OUT: Final = re.compile(r"data:(image/[\w.+-]{1,40})([\w.;=-]{0,80}),([^
 UNSHOWN: Final = "attachment:left-out"
 """What a picture is first called that pages do not show."""
 
-OF_UNSHOWN: Final = re.compile(
+UNSHOWN_REFERENCE: Final = re.compile(
     rf"!\[[^\[\]]{{0,200}}\]\(\s?<?{UNSHOWN}>?(\s+\"[^\"]{{0,200}}\")?\)"
     rf"|<img\b[^<>]{{0,300}}{UNSHOWN}[^<>]{{0,300}}>|{UNSHOWN}"
 )
@@ -63,7 +63,7 @@ NBGRADERS: Final = {
 }  # fmt: skip
 """What nbgrader's metadata of a cell has by its schema; the gradebook has the last word on it."""
 
-KEPT: Final = {"editable": bool, "deletable": bool}
+KEPT_METADATA: Final = {"editable": bool, "deletable": bool}
 """What is kept of a cell's other metadata, besides its tags."""
 
 
@@ -87,13 +87,15 @@ def rewritten(came: bytes) -> dict[str, Any]:
         RefusedError: it cannot be taken.
     """
     cells = _cells(_parsed(came))
-    if len(cells) > MOST_CELLS:
-        raise RefusedError(f"it has {len(cells):,} cells, and {MOST_CELLS} are taken")
+    if len(cells) > MAX_CELLS:
+        raise RefusedError(f"it has {len(cells):,} cells, and {MAX_CELLS} are taken")
     ids: set[str] = set()
     made = [_cell(number, cell, ids) for number, cell in enumerate(cells, 1)]
     written = sum(len(cell["source"]) for cell in made)
-    if written > MOST_WRITTEN:
-        raise RefusedError(f"its cells have {written:,} characters, and {MOST_WRITTEN:,} are taken")
+    if written > MAX_SOURCE_CHARACTERS:
+        raise RefusedError(
+            f"its cells have {written:,} characters, and {MAX_SOURCE_CHARACTERS:,} are taken"
+        )
     notebook = {"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     return {"notebook": notebook, "said": _show_no_more_pictures_than_fit(made)}
 
@@ -134,7 +136,7 @@ def _cells(data: dict[str, Any]) -> list[Any]:
         return _listed(data.get("cells"))
     sheets = _listed(data.get("worksheets"))
     old = [_third(cell) for sheet in sheets for cell in _listed(_of(sheet, "cells"))]
-    if len(old) > MOST_CELLS:
+    if len(old) > MAX_CELLS:
         return old
     import nbformat  # which takes longer than all the rest, and is needed for nothing else
 
@@ -169,7 +171,7 @@ def _cell(number: int, came: Any, ids: set[str]) -> dict[str, Any]:
         "source": source,
     }  # fmt: skip
     if kind == "code":
-        short = BLANK.sub(lambda run: run[0][:MOST_BLANK], source)
+        short = BLANK.sub(lambda run: run[0][:MAX_BLANK], source)
         return {**cell, "source": short, "execution_count": None, "outputs": []}
     source, pictures = _pictures(source, came.get("attachments"))
     cell["source"] = source
@@ -180,10 +182,12 @@ def _metadata(came: Any) -> dict[str, Any]:
     """What is kept of a cell's metadata: nbgrader's own, its tags, and who may edit it."""
     if not isinstance(came, dict):
         return {}
-    made: dict[str, Any] = _known(came, KEPT)
+    made: dict[str, Any] = _known(came, KEPT_METADATA)
     tags = came.get("tags")
     if isinstance(tags, list):
-        short = (tag for tag in tags[:TAGS] if isinstance(tag, str) and len(tag) <= ONE_NAME)
+        short = (
+            tag for tag in tags[:TAGS] if isinstance(tag, str) and len(tag) <= MAX_METADATA_NAME
+        )
         made["tags"] = list(dict.fromkeys(t for t in map(_spelt, short) if t and "," not in t))
     if isinstance(came.get("nbgrader"), dict):
         made["nbgrader"] = _known(came["nbgrader"], NBGRADERS)
@@ -195,7 +199,7 @@ def _known(came: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, kind in kinds.items():
         value = came.get(name)
-        if kind is str and isinstance(value, str) and len(value) <= ONE_NAME:
+        if kind is str and isinstance(value, str) and len(value) <= MAX_METADATA_NAME:
             made[name] = _spelt(value)
         elif isinstance(value, bool):
             made.update({name: value} if kind is bool else {})
@@ -213,9 +217,9 @@ def _pictures(source: str, came: Any) -> tuple[str, dict[str, dict[str, str]]]:
     made: dict[str, dict[str, str]] = {}
     for name, forms in islice(came.items(), PASTED) if isinstance(came, dict) else ():
         reference = f"attachment:{name}"
-        if len(name) > ONE_NAME or reference not in source or not isinstance(forms, dict):
+        if len(name) > MAX_METADATA_NAME or reference not in source or not isinstance(forms, dict):
             continue
-        texts = ((form, _text(forms[form])) for form in PICTURES if form in forms)
+        texts = ((form, _text(forms[form])) for form in PICTURE_TYPES if form in forms)
         kept = {form: text for form, text in texts if text is not None and BASE64.fullmatch(text)}
         if kept:
             made[name] = kept
@@ -224,14 +228,14 @@ def _pictures(source: str, came: Any) -> tuple[str, dict[str, dict[str, str]]]:
 
     def referred_to(written: re.Match[str]) -> str:
         form, how, text = written.groups()
-        shown = form in PICTURES and how == ";base64" and BASE64.fullmatch(text)
+        shown = form in PICTURE_TYPES and how == ";base64" and BASE64.fullmatch(text)
         if not shown or len(made) == PASTED:
             return UNSHOWN
         name = f"picture-{os.urandom(4).hex()}"
         made[name] = {form: text}
         return f"attachment:{name}"
 
-    return OF_UNSHOWN.sub(LEFT_OUT, WRITTEN_OUT.sub(referred_to, source)), made
+    return UNSHOWN_REFERENCE.sub(LEFT_OUT, WRITTEN_OUT.sub(referred_to, source)), made
 
 
 def _show_no_more_pictures_than_fit(cells: Iterable[dict[str, Any]]) -> list[str]:
@@ -244,14 +248,14 @@ def _show_no_more_pictures_than_fit(cells: Iterable[dict[str, Any]]) -> list[str
             continue
         times = cell["source"].count("![") + cell["source"].count("<img")  # whichever each is
         shown += times * max(sizes) + sum(sizes)
-        if shown > MOST_PICTURED:
+        if shown > MAX_PICTURE_CHARACTERS:
             del cell["attachments"]
             left_out.append(number)
     if not left_out:
         return []
     return [
         f"Pictures that were pasted into it are left out from cell {left_out[0]} on: each as often "
-        f"as it is referred to, they come to more than {MOST_PICTURED // 2**20} MB."
+        f"as it is referred to, they come to more than {MAX_PICTURE_CHARACTERS // 2**20} MB."
     ]
 
 

@@ -17,8 +17,8 @@ from typing import Final
 
 import psutil
 
-PATIENCE: Final = 10
-"""For how many seconds after the first Ctrl-C another one makes no difference."""
+CLEANUP_SECONDS: Final = 10
+"""Signals in so many seconds after the first one are ignored."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -45,7 +45,7 @@ class _Stop:
             # a loop that was left says of each of its tasks that nobody asked how it ended
             logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
             raise KeyboardInterrupt
-        if time.monotonic() > self.since + PATIENCE:
+        if time.monotonic() > self.since + CLEANUP_SECONDS:
             self.end_children()
             os._exit(self.status)
 
@@ -59,7 +59,7 @@ class _Stop:
         for child in started:
             with suppress(psutil.NoSuchProcess):
                 child.kill()
-        psutil.wait_procs(started, timeout=PATIENCE / 2)
+        psutil.wait_procs(started, timeout=CLEANUP_SECONDS / 2)
 
 
 @contextmanager

@@ -19,22 +19,21 @@ from nbgrader.api import Base
 
 from autograder.instructor.gradebook.database import GradebookError, is_server
 
-LAST: Final = 10
-"""How many of the last copies are kept, of whatever day."""
+LAST_KEPT: Final = 10
+"""How many of the latest copies are kept."""
 
-MOST: Final = 30
-"""How many are kept in all."""
+MAX_KEPT: Final = 30
 
-NAME: Final = re.compile(r"gradebook-(\d{4}-\d\d-\d\d)T\d{6}(-\d+)?\.db")
+COPY_NAME: Final = re.compile(r"gradebook-(\d{4}-\d\d-\d\d)T\d{6}(-\d+)?\.db")
 
-NEAR: Final = 5
-"""Which of the last copies are looked at, whether they have these grades already."""
+COMPARED: Final = 5
+"""How many of the latest copies are compared with the gradebook."""
 
-OF_GRADES: Final = (
+GRADE_TABLES: Final = (
     "submitted_assignment", "submitted_notebook", "grade", "comment", "base_cell", "grade_cells",
     "task_cells",
 )  # fmt: skip
-"""The tables that hold what somebody has earned, and of how much."""
+"""The tables that hold what somebody has earned."""
 
 ON_A_SERVER: Final = (
     "The gradebook is on a server, which has its own way to copy it and to put a copy back: "
@@ -70,7 +69,7 @@ def _copied(gradebook: Path, folder: Path) -> Path:
     part = path.with_suffix(".part")
     _write(gradebook, part)
     trouble = trouble_in(part)
-    same = next((copy for copy in backups(folder)[:NEAR] if _are_same(copy, part)), None)
+    same = next((copy for copy in backups(folder)[:COMPARED] if _are_same(copy, part)), None)
     if trouble or same:
         part.unlink()
     if trouble:
@@ -92,7 +91,7 @@ def _write(gradebook: Path, path: Path) -> None:
 
 def backups(folder: Path) -> list[Path]:
     """All copies in a folder, the last one first."""
-    copies = [path for path in folder.glob("gradebook-*.db") if NAME.fullmatch(path.name)]
+    copies = [path for path in folder.glob("gradebook-*.db") if COPY_NAME.fullmatch(path.name)]
     return sorted(copies, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)
 
 
@@ -186,7 +185,7 @@ def _are_same(one: Path, other: Path) -> bool:
         try:
             for name, path in (("one", one), ("other", other)):
                 both.execute(f"ATTACH ? AS {name}", [str(path)])
-            return all(_is_same(both, table) for table in OF_GRADES)
+            return all(_is_same(both, table) for table in GRADE_TABLES)
         except sqlite3.Error:  # it is no gradebook, or a damaged one
             return False
 
@@ -201,12 +200,12 @@ def _is_same(both: sqlite3.Connection, table: str) -> bool:
 
 def _superfluous(copies: Sequence[Path]) -> list[Path]:
     """Those that are not kept, of all, the last one first."""
-    kept = list(copies[:LAST])
+    kept = list(copies[:LAST_KEPT])
     days = set()
-    for copy in copies[LAST:]:  # of each day, the last one
-        found = NAME.fullmatch(copy.name)
+    for copy in copies[LAST_KEPT:]:  # of each day, the last one
+        found = COPY_NAME.fullmatch(copy.name)
         day = found[1] if found else ""
-        if day not in days and len(kept) < MOST:
+        if day not in days and len(kept) < MAX_KEPT:
             days.add(day)
             kept.append(copy)
     return [copy for copy in copies if copy not in kept]

@@ -26,8 +26,8 @@ SERVERS: Final = ("postgres", "postgresql", "postgresql+psycopg", "postgresql+ps
 SECRETS: Final = frozenset({"sslpassword", "oauth_client_secret"})
 """Options of an address that are secrets, too, and for which there are no variables."""
 
-SECONDS: Final = 10
-"""How long a server has to answer."""
+CONNECT_SECONDS: Final = 10
+"""Time for a server to answer."""
 
 
 class GradebookError(RuntimeError):
@@ -92,7 +92,7 @@ def engine(url: str) -> Any:
     """What connects to a gradebook, and notices when a server does not answer."""
     if not is_server(url):
         return create_engine(url)
-    patience = {"connect_timeout": SECONDS, "keepalives_idle": 30}
+    patience = {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 30}
     return create_engine(url, connect_args=patience, poolclass=NullPool)  # closed is closed
 
 

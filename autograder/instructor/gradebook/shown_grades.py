@@ -23,13 +23,13 @@ ANYBODY: Final = "*"
 SCORES: Final = (
     Grade.auto_score, Grade.manual_score, Grade.extra_credit, Grade.needs_manual_grade,
 )  # fmt: skip
-TIMES: Final = SubmittedNotebook.late_submission_penalty, SubmittedAssignment.timestamp
+TIME_COLUMNS: Final = SubmittedNotebook.late_submission_penalty, SubmittedAssignment.timestamp
 DUE: Final = [
     case((SubmittedNotebook.late_submission_penalty != 0, when), else_=None)
     for when in (Assignment.duedate, SubmittedAssignment.extension)
 ]
 """When it was due, of which a page speaks where something is taken off for being late."""
-NAME: Final = Student.first_name, Student.last_name
+NAME_COLUMNS: Final = Student.first_name, Student.last_name
 COMMENTS: Final = (Comment.auto_comment, Comment.manual_comment)
 
 
@@ -61,7 +61,7 @@ def shown_grades(
     rows: dict[str, list[list[Any]]] = {}
     scores: dict[str, list[list[Any]]] = {}
     for kind, columns in (
-        (Grade, (*SCORES, *TIMES, *DUE, *NAME)),
+        (Grade, (*SCORES, *TIME_COLUMNS, *DUE, *NAME_COLUMNS)),
         (Comment, COMMENTS),
     ):
         wanted = _of_cells(kind, assignment, *columns)

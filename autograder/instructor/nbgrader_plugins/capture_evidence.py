@@ -27,16 +27,15 @@ from autograder.instructor.sandbox import (
 )
 from autograder.sandboxed import Display, Done, Error, Message, Ready, Update
 
-PATIENCE: Final = 10
-"""How many seconds a cell that was interrupted has to end."""
+INTERRUPT_SECONDS: Final = 10
+"""Time for an interrupted cell to end."""
 
-MOST_INTERRUPTED: Final = 3
-"""How many cells may take all of their time before the notebook is ended."""
+MAX_INTERRUPTED: Final = 3
+"""So many cells may use up their time before the notebook is ended."""
 
 TOO_LONG: Final = Error("Error", "the error is too long to be kept", [])
 
-NOWHERE: Final = -1
-"""Where a notebook is before its first cell: nobody's code has run."""
+BEFORE_FIRST_CELL: Final = -1
 
 SKIPPED: Final = "skip-execution"
 """The tag of cells that are not run."""
@@ -139,7 +138,7 @@ class CaptureEvidence(NbGraderPreprocessor):
             cell.get("outputs", []).clear()  # evidence is what this run publishes
         self.allowance = Allowance(self.cell_output, self.notebook_output, self.notebook_evidence)
         self.shown = defaultdict[str, list[NotebookNode]](list)
-        self.at, self.interrupted = NOWHERE, 0
+        self.at, self.interrupted = BEFORE_FIRST_CELL, 0
         folder = resources.get("metadata", {}).get("path")
         kernel = Kernel(self.sandbox, _plans(nb, self.seed), folder and Path(folder))
         try:
@@ -150,7 +149,7 @@ class CaptureEvidence(NbGraderPreprocessor):
                         self.run_cell(kernel, cell, index)
         except KernelDiedError as error:
             ended = kernel.watch.ended or str(error)
-            if kernel.watch.is_machines_fault or self.at == NOWHERE:
+            if kernel.watch.is_machines_fault or self.at == BEFORE_FIRST_CELL:
                 if not kernel.watch.is_machines_fault:
                     ended = f"The kernel did not start ({ended or 'and does not say why'})"
                 raise MachineError(
@@ -184,15 +183,15 @@ class CaptureEvidence(NbGraderPreprocessor):
             if is_interrupted:
                 raise KernelDiedError("a cell did not end in its time, and heeded no interrupt")
             kernel.interrupt()
-            until, is_interrupted = until + PATIENCE, True
+            until, is_interrupted = until + INTERRUPT_SECONDS, True
         names = [output.ename for output in cell.outputs if output.output_type == "error"]
         if message.error is not None and message.error.ename not in names:
             # to nbgrader, silence is success
             kept = output_of(message.error, index, self.allowance)
             cell.outputs.append(kept or error_output(TOO_LONG))
         self.interrupted += is_interrupted
-        if self.interrupted == MOST_INTERRUPTED:
-            raise KernelDiedError(f"{MOST_INTERRUPTED} cells did not end in their time")
+        if self.interrupted == MAX_INTERRUPTED:
+            raise KernelDiedError(f"{MAX_INTERRUPTED} cells did not end in their time")
 
     def _keep(self, message: Message | TooLarge, cell: Any, index: int) -> None:
         """Keep an output, or change those that were shown under its name."""

@@ -126,8 +126,8 @@ def take_place(graded: Path) -> None:
     shutil.rmtree(before, ignore_errors=True)
 
 
-SAME: Final = frozenset({"submission", "cells", "points"})
-"""What a grade rests on that has to be the same for it to stand where another one fails."""
+UNCHANGED: Final = frozenset({"submission", "cells", "points"})
+"""A grade stands although regrading failed if these parts of its basis are the same."""
 
 NO_RESPONSE: Final = "No response."
 """nbgrader's own comment on a cell that is as it was released."""
@@ -188,7 +188,7 @@ def enter_failure(
     before, is_broken = records.get(student, assignment), found.state is State.BROKEN
     tried = basis if outcome.is_final and not is_broken else None
     then = before.basis if before is not None else None
-    stands = then is not None and basis is not None and not then.changed(basis) & SAME
+    stands = then is not None and basis is not None and not then.changed(basis) & UNCHANGED
     if before is not None and stands and not is_broken:
         kept = replace(before, again=True, tried=tried, why=found.why)
         records.write(student, assignment, kept)

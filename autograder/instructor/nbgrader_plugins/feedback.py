@@ -21,7 +21,7 @@ from nbgrader.exchange.default import ExchangeReleaseFeedback
 from nbgrader.utils import check_directory, notebook_hash
 
 from autograder.instructor.course import (
-    EXCHANGED,
+    EXCHANGE_FILES,
     ClassError,
     Course,
     in_words,
@@ -63,7 +63,7 @@ class CarefulFeedback(GenerateFeedback):
             for place in (self._format_source, self._format_dest)
         )
         folder.mkdir(parents=True, exist_ok=True)
-        for name in EXCHANGED:  # `nbgrader release_feedback` reads no more beside a page
+        for name in EXCHANGE_FILES:  # `nbgrader release_feedback` reads no more beside a page
             new, old = source / name, folder / name
             if new.is_file() and not (old.is_file() and filecmp.cmp(new, old, shallow=False)):
                 old.unlink(missing_ok=True)  # it may be read-only
@@ -141,10 +141,9 @@ def install_feedback() -> None:
     generatefeedbackapp.GenerateFeedback = api.GenerateFeedback = CarefulFeedback
 
 
-SECRET: Final = EXCHANGED[1]
+SECRET: Final = EXCHANGE_FILES[1]
 
-LONGEST: Final = 1000
-"""The most bytes of such a file."""
+MAX_SECRET_BYTES: Final = 1000
 
 
 class CarefulReleaseFeedback(ExchangeReleaseFeedback):
@@ -233,7 +232,7 @@ def _secret(folder: Path, handed_in: Path) -> str:
     What is not beside the page yet is put there from what was handed in.
     """
     found = {}
-    for name in EXCHANGED:
+    for name in EXCHANGE_FILES:
         text = _text(folder / name)
         if not text:
             text = _text(handed_in / name)
@@ -249,7 +248,7 @@ def _text(path: Path) -> str:
     """What a small file holds; empty where it is none, or holds no text."""
     try:
         about = path.lstat()
-        if not stat.S_ISREG(about.st_mode) or about.st_size > LONGEST:
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_SECRET_BYTES:
             return ""
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeError):

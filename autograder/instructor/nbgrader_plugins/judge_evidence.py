@@ -16,7 +16,7 @@ from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins.capture_evidence import Died, published
 from autograder.instructor.pipeline import compiled_before, is_told
 from autograder.instructor.sandbox import (
-    SECONDS,
+    JUDGE_CPU_SECONDS,
     Case,
     NotObservedError,
     Sandbox,
@@ -28,8 +28,8 @@ from autograder.instructor.sandbox import (
 from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_text
 from autograder.notebook import NotJudged
 
-FRESH: Final = 128
-"""How many random bits a program's inputs are drawn from: nobody tries all of them beforehand."""
+SEED_BITS: Final = 128
+"""Random bits from which a program's inputs are sampled: too many to try beforehand."""
 
 
 class NotGradedError(RuntimeError):
@@ -55,7 +55,7 @@ class JudgeEvidence(NbGraderPreprocessor):
     """
 
     seconds = Float(
-        SECONDS,
+        JUDGE_CPU_SECONDS,
         help="How much processor time all of one notebook's evidence may take to judge. By the "
         "clock it may take five times as long; where it takes more, nothing is graded.",
     ).tag(config=True)
@@ -75,7 +75,7 @@ class JudgeEvidence(NbGraderPreprocessor):
             if exercise is not None and exercise.grade_id in points and cell.cell_type == "code"
         }
         too_large = [nb.cells[index] for index in heard["too_large"]]
-        fresh = secrets.randbits(FRESH)
+        fresh = secrets.randbits(SEED_BITS)
         cases = [
             Case(exercise.id, found, heard["seed"], fresh)
             for exercise, cell in graded.values()

@@ -26,8 +26,7 @@ from autograder.instructor.course import (
     written_when,
 )
 
-LONG: Final = 100
-"""The most bytes of a time, as it is written down."""
+MAX_TIMESTAMP_BYTES: Final = 100
 
 
 def written_time(folder: Path) -> datetime | None:
@@ -35,7 +34,7 @@ def written_time(folder: Path) -> datetime | None:
     path = folder / "timestamp.txt"
     try:
         with path.open("rb") as file:
-            said = file.read(LONG).decode().strip()
+            said = file.read(MAX_TIMESTAMP_BYTES).decode().strip()
         return parse_utc(said) if said else None
     except Exception:  # what is no time raises many kinds of error, and is no time
         return None

@@ -23,7 +23,7 @@ from bleach.css_sanitizer import CSSSanitizer
 from nbconvert.filters import Highlight2HTML, ansi2html, strip_ansi
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from autograder.instructor.course import BASE64, MOST_PICTURED, PICTURES
+from autograder.instructor.course import BASE64, MAX_PICTURE_CHARACTERS, PICTURE_TYPES
 
 WORD: Final = r"[a-z]+(-[a-z]+)*"
 COLOUR: Final = rf"#[0-9a-f]{{3,8}}|{WORD}|rgba?\([\d., %]{{5,40}}\)"
@@ -78,8 +78,8 @@ def _is_plain(name: str, value: str) -> Any:
     return name in VALUES and VALUES[name].fullmatch(value)
 
 
-MOST_TAGS: Final = 50_000
-"""How many tags a page has room for; a graded notebook of this course has less than 10,000."""
+MAX_TAGS: Final = 50_000
+"""A graded notebook of this course has less than 10,000."""
 
 FOR_ITSELF: Final = 5
 """How many tags stand around each thing that is shown."""
@@ -93,20 +93,19 @@ ENTITIES: Final = 4
 LONG_CODE: Final = 2**15
 """The most characters of a cell's code that are coloured; those of this course have 3,000."""
 
-TAKEN: Final = "shardlings_tags"
-"""Under which name a page's resources have the number of tags that are taken."""
+TAG_COUNT_KEY: Final = "shardlings_tags"
+"""The key of a page's resources that counts its tags."""
 
 
-MOST_REMEMBERED: Final = 300
-"""How many texts it is remembered of what was made of them: what an exercise asks stands on each
-page of a class."""
+MAX_REMEMBERED_TEXTS: Final = 300
+"""A cache: what an exercise asks stands on each page of a class."""
 
 
 def remembering(longest: int) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
     """Have a function remember what it has made of texts of so many characters, and of shorter."""
 
     def of(function: Callable[[str], str]) -> Callable[[str], str]:
-        kept = functools.lru_cache(MOST_REMEMBERED)(function)
+        kept = functools.lru_cache(MAX_REMEMBERED_TEXTS)(function)
 
         @functools.wraps(function)
         def remembered(text: str) -> str:
@@ -120,9 +119,9 @@ def remembering(longest: int) -> Callable[[Callable[[str], str]], Callable[[str]
 def has_room(context: Mapping[str, Any], more: int) -> bool:
     """Whether a page has room for so many tags more; they are taken then."""
     resources = context.get("resources", {})
-    taken = resources.get(TAKEN, 0) + FOR_ITSELF
-    fits: bool = taken + more <= MOST_TAGS
-    resources[TAKEN] = taken + more * fits
+    taken = resources.get(TAG_COUNT_KEY, 0) + FOR_ITSELF
+    fits: bool = taken + more <= MAX_TAGS
+    resources[TAG_COUNT_KEY] = taken + more * fits
     return fits
 
 
@@ -169,11 +168,11 @@ FORMATTING: Final = re.compile(
 )
 """What a parser of HTML opens again in each block that comes after it, until it is closed."""
 
-MOST_REOPENED: Final = 300_000
+MAX_REOPENED: Final = 300_000
 """How often it may have to, at most; a verdict with its pictures stays far below."""
 
-MOST_ATTRIBUTES: Final = 100
-"""How many attributes an element may have."""
+MAX_ATTRIBUTES: Final = 100
+"""For each element."""
 
 DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text", "tspan")
 
@@ -239,7 +238,7 @@ class BoundedTokenizer(html5lib_shim.BleachHTMLTokenizer):
 
     def attributeNameState(self) -> Any:  # noqa: N802  it is html5lib's name
         """Read on in the name of an attribute."""
-        if len(self.currentToken["data"]) > MOST_ATTRIBUTES:
+        if len(self.currentToken["data"]) > MAX_ATTRIBUTES:
             raise TooManyAttributesError
         return super().attributeNameState()
 
@@ -252,7 +251,7 @@ def clean(element: object) -> str:
     text = _text(element)
     if len(text) > LONG_HTML:
         return f"<em>{len(text):,} characters of HTML are too many to be shown.</em>"
-    if len(FORMATTING.findall(text)) * text.count("<") > MOST_REOPENED:
+    if len(FORMATTING.findall(text)) * text.count("<") > MAX_REOPENED:
         return f"<pre>{html.escape(text)}</pre>"
     return _cleaned(text)
 
@@ -307,7 +306,7 @@ def _with_pictures(cleaned: str, attachments: Mapping[str, Mapping[str, str]]) -
     Raises:
         LookupError: one of them is missing.
     """
-    room = MOST_PICTURED
+    room = MAX_PICTURE_CHARACTERS
 
     def picture(reference: re.Match[str]) -> str:
         nonlocal room
@@ -315,7 +314,7 @@ def _with_pictures(cleaned: str, attachments: Mapping[str, Mapping[str, str]]) -
         forms = attachments.get(name) or attachments[unquote(name)]
         kind, text = next(iter(forms.items()))
         room -= len(text)
-        is_plain = kind in PICTURES and BASE64.fullmatch(text)
+        is_plain = kind in PICTURE_TYPES and BASE64.fullmatch(text)
         return f'src="data:{kind};base64,{text}"' if is_plain and room >= 0 else ""
 
     return REFERENCE.sub(picture, cleaned)

@@ -73,8 +73,8 @@ WRITTEN: Final = re.compile(r'<meta name="date" content="([^"]{10,40})">')
 SHOWS: Final = re.compile(r'<meta name="grades" content="(\w{64}) (\w{64})">')
 """Where a page says what of the gradebook it shows."""
 
-WHERE: Final = 1000
-"""Within how many characters from a page's beginning it says these."""
+HEAD_CHARACTERS: Final = 1000
+"""Digests stand within so many characters of a page's beginning."""
 
 
 def write_page(path: Path, page: Callable[[datetime], str]) -> bool:
@@ -102,7 +102,7 @@ def write_page(path: Path, page: Callable[[datetime], str]) -> bool:
 
 
 def _since(page: str) -> datetime | None:
-    found = WRITTEN.search(page[:WHERE])
+    found = WRITTEN.search(page[:HEAD_CHARACTERS])
     try:
         return datetime.fromisoformat(found[1]) if found else None
     except ValueError:
@@ -113,13 +113,13 @@ def shown_by(page: Path) -> Shown | None:
     """What of the gradebook a page shows; None where there is none, or it shows no grade."""
     try:
         with page.open("rb") as file:
-            found = SHOWS.search(file.read(WHERE).decode(errors="replace"))
+            found = SHOWS.search(file.read(HEAD_CHARACTERS).decode(errors="replace"))
     except OSError:
         return None
     return Shown(*found.groups()) if found else None
 
 
-HERE: Final = Path(__file__).parent
+TEMPLATES: Final = Path(__file__).parent
 
 LIGHT, DARK = "friendly", "github-dark"
 """Pygments' styles for code, of which each can be read on its ground."""
@@ -228,13 +228,13 @@ def _page(since: datetime, **facts: Any) -> str:
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True,
-        loader=jinja2.FileSystemLoader(HERE),
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         lstrip_blocks=True,
         trim_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"number": _number, "day": _day, "line": printable}
-    style = (HERE / "feedback.css").read_text(encoding="utf-8")
+    style = (TEMPLATES / "feedback.css").read_text(encoding="utf-8")
     colours = "\n".join(f".{state} {{ --state: {colour} }}" for state, colour in COLOURS.items())
     environment.globals |= {
         "policy": FEEDBACK,

@@ -19,7 +19,7 @@ from nbconvert.filters import strip_ansi
 
 import autograder
 from autograder.exercises import BY_GRADE_ID, EXERCISES, Exercise, pictured
-from autograder.instructor.course import BASE64, PICTURES, without_controls
+from autograder.instructor.course import BASE64, PICTURE_TYPES, without_controls
 from autograder.instructor.pages.clean_pages import (
     clean_within,
     coloured,
@@ -36,8 +36,8 @@ PATH: Final = re.compile(r"(?<![\w.…])(?:[A-Za-z]:)?[/\\][^\s\"'`<>|:;,()\[\]]
 INSTALLED: Final = re.compile(r".*(?:(?:site|dist)-packages|lib[/\\]python3[^/\\]*)(?=[/\\])")
 """How a path begins that leads to Python's own modules, or to installed ones, on any machine."""
 
-LEAST: Final = 2
-"""How many folders a place has at least that is the grader's own; `/` and `/tmp` are anybody's."""
+MIN_FOLDERS: Final = 2
+"""A path of the grader's own has at least so many folders; `/` and `/tmp` are anybody's."""
 
 
 def _own() -> tuple[str, ...]:
@@ -47,10 +47,12 @@ def _own() -> tuple[str, ...]:
         str(Path(autograder.__file__).parent.parent), tempfile.gettempdir(),
     }  # fmt: skip
     places |= {os.path.realpath(place) for place in places}
-    return tuple(sorted((p for p in places if len(Path(p).parts) > LEAST), key=len, reverse=True))
+    return tuple(
+        sorted((p for p in places if len(Path(p).parts) > MIN_FOLDERS), key=len, reverse=True)
+    )
 
 
-OWN: Final = _own()
+OWN_PATHS: Final = _own()
 
 
 def without_paths(text: str) -> str:
@@ -63,7 +65,7 @@ def _shortened(found: re.Match[str]) -> str:
     installed = INSTALLED.match(path)
     if installed:
         return f"…{path[installed.end() :]}"
-    own = next((place for place in OWN if path.startswith(place)), "")
+    own = next((place for place in OWN_PATHS if path.startswith(place)), "")
     return f"…{path[len(own) :]}" if own else path
 
 
@@ -77,13 +79,20 @@ BELOW: Final = 2
 PICTURELESS: Final = re.compile(r'<img alt="([^"<>]*)">')
 """A picture that would be asked for elsewhere, and is not."""
 
-MOST_TARGETS: Final = 200
-"""How many targets are drawn on a page, at most: somebody may ask for the same again and again."""
+MAX_TARGETS: Final = 200
+"""A student could ask for the same picture again and again."""
 
 LONG_WORDS: Final = 500
 """How many characters of an error are said where it is not shown with its traceback."""
 
-RICH: Final = ("text/html", "image/svg+xml", *PICTURES, "text/markdown", "text/latex", "text/plain")
+RICH: Final = (
+    "text/html",
+    "image/svg+xml",
+    *PICTURE_TYPES,
+    "text/markdown",
+    "text/latex",
+    "text/plain",
+)
 """The forms of what a cell shows, the best first."""
 
 
@@ -150,7 +159,7 @@ def _output(output: Any, context: Mapping[str, Any]) -> str:
 
 
 def _rich(kind: str, text: str, context: Mapping[str, Any]) -> str:
-    if kind in PICTURES:
+    if kind in PICTURE_TYPES:
         fits = BASE64.fullmatch(text) and has_room(context, 0)
         name = "a picture that this cell has made"
         return f'<img alt="{name}" src="data:{kind};base64,{text}">' * bool(fits)
@@ -170,7 +179,7 @@ def _targets(source: str, room: dict[str, Any]) -> Iterator[str]:
     """The targets that a cell draws for whoever runs it."""
     for name in TARGET.findall(source):
         room["targets"] = room.get("targets", 0) + 1
-        if name in EXERCISES and room["targets"] <= MOST_TARGETS:
+        if name in EXERCISES and room["targets"] <= MAX_TARGETS:
             asked = [drawn for r in EXERCISES[name].requirements if (drawn := pictured(r))]
             titles = [name if len(asked) == 1 else f"{name} {r.answer}" for r in asked]
             pictures = [r.target().picture(t) for r, t in zip(asked, titles, strict=True)]
@@ -182,8 +191,8 @@ WAITS: Final = "waits"
 
 SIGNS: Final = {**MARKS, WAITS: "?"}
 
-MOST_RAISED: Final = 3
-"""How many errors of the cells above a graded cell are said beside it."""
+MAX_ERRORS_ABOVE: Final = 3
+"""How many errors of the cells above are told beside a graded cell."""
 
 REMEMBERED: Final = 200
 """How many verdicts' pictures are remembered: many of a class have the same."""
@@ -312,8 +321,8 @@ def results(
             Markup(rest),
             tuple(_of_score(given[name], verdict)),
             tuple(Markup(markdown({"resources": room}, words)) for words in written),
-            tuple(errors[:MOST_RAISED]),
-            max(len(errors) - MOST_RAISED, 0),
+            tuple(errors[:MAX_ERRORS_ABOVE]),
+            max(len(errors) - MAX_ERRORS_ABOVE, 0),
             place,
         )
 

@@ -41,11 +41,11 @@ from traitlets.config import Config
 from autograder.instructor.pipeline.basis import versions
 from autograder.instructor.sandbox import seal
 
-TIMES: Final = 20
+TIME_FACTOR: Final = 20
 """How many times as long as the solution a submission may take."""
 
-LEAST: Final = 60
-"""The fewest seconds that a notebook is given: what is quick here may once be slow."""
+MIN_TIME_LIMIT_SECONDS: Final = 60
+"""What is quick here may once be slow."""
 
 
 class Calibration(msgspec.Struct, frozen=True):
@@ -95,7 +95,9 @@ def time_limit(config: Config, assignment: str, notebook: str) -> int | None:
         return None
     calibration = remembered(memory(Path(root), assignment))
     cells = calibration.cells.get(f"{notebook}.ipynb") if calibration is not None else None
-    return max(LEAST, round(TIMES * sum(cells))) if cells is not None else None
+    return (
+        max(MIN_TIME_LIMIT_SECONDS, round(TIME_FACTOR * sum(cells))) if cells is not None else None
+    )
 
 
 SILENT: Final = (0, 10)
@@ -201,7 +203,7 @@ def _machine() -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-KINDS: Final[Mapping[Any, Sequence[str]]] = {
+KEPT_COLUMNS: Final[Mapping[Any, Sequence[str]]] = {
     GradeCell: ("name", "max_score", "cell_type"),
     SolutionCell: ("name",),
     TaskCell: ("name", "max_score", "cell_type"),
@@ -303,5 +305,5 @@ def _without_students(coursedir: Any, assignment: str) -> tuple[bytes, list[str]
 
 def _copy(cell: Any, notebook: Any) -> Any:
     """A cell of another gradebook's notebook."""
-    kind = next(kind for kind in KINDS if isinstance(cell, kind))
-    return kind(notebook=notebook, **{name: getattr(cell, name) for name in KINDS[kind]})
+    kind = next(kind for kind in KEPT_COLUMNS if isinstance(cell, kind))
+    return kind(notebook=notebook, **{name: getattr(cell, name) for name in KEPT_COLUMNS[kind]})

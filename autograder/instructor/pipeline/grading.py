@@ -33,7 +33,7 @@ from nbgrader.utils import (
 from traitlets.config import Config, LoggingConfigurable
 
 from autograder.instructor.course import (
-    EXCHANGED,
+    EXCHANGE_FILES,
     NAMESPACE,
     UnreadableError,
     is_taken,
@@ -86,14 +86,14 @@ def submission_in(
     """
     files = find_all_files(str(folder), [*ignored, "*.ipynb"])
     beside = [Path(file).relative_to(folder) for file in files]
-    names = [name for name in beside if str(name) not in EXCHANGED]
+    names = [name for name in beside if str(name) not in EXCHANGE_FILES]
     return Submission(
         student,
         assignment,
         {name: (folder / f"{name}.ipynb").read_bytes() for name in notebooks},
         {str(name): (folder / name).read_bytes() for name in names if is_taken(name)},
         left_out([name for name in names if not is_taken(name)]),
-        {str(name): (folder / name).read_bytes() for name in beside if str(name) in EXCHANGED},
+        {str(name): (folder / name).read_bytes() for name in beside if str(name) in EXCHANGE_FILES},
     )
 
 

@@ -15,7 +15,7 @@ from autograder.instructor.sandbox.bubblewrap import (
     has_call_filter,
     is_root,
 )
-from autograder.instructor.sandbox.judge_process import SECONDS, Case, encode
+from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS, Case, encode
 from autograder.instructor.sandbox.judging_apart import JudgeFailedError, judge_apart
 from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, furnish
 from autograder.instructor.sandbox.kernel_messages import (
@@ -42,9 +42,9 @@ from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, F
 
 __all__ = [
     "AS_ROOT",
+    "JUDGE_CPU_SECONDS",
     "NO_SANDBOX",
     "PACKAGES",
-    "SECONDS",
     "SERVERS",
     "START_SECONDS",
     "UNFILTERED",

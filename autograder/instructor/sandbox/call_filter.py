@@ -32,13 +32,15 @@ REFUSED: Final = (
     "semget", "msgget", "mq_open", "io_setup", "inotify_init", "inotify_init1",
 )  # fmt: skip
 
-NEWER: Final = {
+REFUSED_NUMBERS: Final = {
     "mount_setattr": 442, "quotactl_fd": 443, "statmount": 457, "listmount": 458,
     "open_tree_attr": 467,
 }  # fmt: skip
-"""Refused too, by numbers, which of late are every machine's: not each libseccomp has the names."""
+"""Refused too. Newer calls have the same numbers on all machines, and old versions of libseccomp
+lack the names.
+"""
 
-ABSENT: Final = (
+MISSING: Final = (
     # its arguments lie in memory, where no filter looks: whoever hears this takes `clone`
     "clone3",
     # memory that no process need hold; without these it has a name, and a limit
@@ -46,7 +48,7 @@ ABSENT: Final = (
     # whoever hears this does without
     "io_uring_setup", "io_uring_enter", "io_uring_register",
 )  # fmt: skip
-"""What there is said to be none of, as in an older kernel; software has another way then."""
+"""The filter says that these do not exist, as in an older kernel; software has another way then."""
 
 NEW_SANDBOX: Final = (
     0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000,
@@ -110,9 +112,9 @@ def _made(seccomp: Any) -> Any:
     # another machine's calls, such as those of 32 bits, have other numbers than these rules
     made.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.ERRNO(REFUSAL))
     no = seccomp.ERRNO(REFUSAL)
-    for call in (*REFUSED, *NEWER.values()):
+    for call in (*REFUSED, *REFUSED_NUMBERS.values()):
         made.add_rule(no, call)
-    for call in ABSENT:
+    for call in MISSING:
         made.add_rule(seccomp.ERRNO(errno.ENOSYS), call)
     for flag in NEW_SANDBOX:
         made.add_rule(no, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))

@@ -20,20 +20,20 @@ from autograder.errors import Fault
 from autograder.exercises import Exercise, find
 from autograder.judge import Verdict, failed, judge, no_evidence
 
-SECONDS: Final = 120
-"""How much processor time one submission's evidence may take to judge."""
+JUDGE_CPU_SECONDS: Final = 120
+"""Processor time for judging one submission's evidence."""
 
 ALARM: Final = 27
 """The signal that a process ends by whose time is up; Windows has none of that name."""
 
-OVER: Final = 75
-"""The status that this process ends with where there was no time for the last cases."""
+OUT_OF_TIME_STATUS: Final = 75
+"""The exit status if there was no time for the last cases."""
 
-SHARE: Final = 0.5
-"""How much of the time that is left one case may take: some is left for those after it."""
+CASE_SHARE: Final = 0.5
+"""The share of the remaining time that one case may take."""
 
-SHORTEST: Final = 0.001
-"""The least time that a case is given in seconds: none would be no limit."""
+MIN_CASE_SECONDS: Final = 0.001
+"""A timer of zero would be no limit."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ def encode(case: Case) -> bytes | None:
         return None
 
 
-def replies(cases: bytes, seconds: float = SECONDS) -> Iterator[bytes]:
+def replies(cases: bytes, seconds: float = JUDGE_CPU_SECONDS) -> Iterator[bytes]:
     """The verdicts on cases, as JSON. An error of ours is one of them, and costs no other.
 
     Args:
@@ -85,7 +85,7 @@ def replies(cases: bytes, seconds: float = SECONDS) -> Iterator[bytes]:
         left = end - time.process_time()
         if left <= 0:
             return
-        _end_after(max(SHARE * left, SHORTEST))
+        _end_after(max(CASE_SHARE * left, MIN_CASE_SECONDS))
         yield _reply(case)
     _end_after(0)
 
@@ -119,7 +119,7 @@ def _verdict(exercise: Exercise, case: Case) -> Verdict:
     return judge(exercise, read, case.seed, case.fresh)
 
 
-def main(seconds: float = SECONDS) -> None:
+def main(seconds: float = JUDGE_CPU_SECONDS) -> None:
     """Read cases, write verdicts."""
     written, came = sys.stdout.buffer, sys.stdin.buffer.read()
     done = 0
@@ -130,4 +130,4 @@ def main(seconds: float = SECONDS) -> None:
             written.flush()
             done += 1
     if done < len(msgspec.json.decode(came, type=list[msgspec.Raw])):
-        sys.exit(OVER)
+        sys.exit(OUT_OF_TIME_STATUS)

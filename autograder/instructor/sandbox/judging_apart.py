@@ -20,9 +20,9 @@ from autograder.errors import remark_on_version
 from autograder.exercises import find
 from autograder.instructor.sandbox.judge_process import (
     ALARM,
-    OVER,
-    SECONDS,
-    SHARE,
+    CASE_SHARE,
+    JUDGE_CPU_SECONDS,
+    OUT_OF_TIME_STATUS,
     Case,
     Reply,
     encode,
@@ -31,8 +31,8 @@ from autograder.instructor.sandbox.sandbox import Sandbox, sandbox_environment
 from autograder.instructor.sandbox.warm_process import SERVERS, Finished
 from autograder.judge import Verdict, no_evidence
 
-PATIENCE: Final = 5
-"""How many times as long it is waited for a judge, by the clock, as its processor time may be."""
+JUDGE_PATIENCE: Final = 5
+"""How many times its processor time a judge may take by the clock."""
 
 RENDEZVOUS_SECONDS: Final = {"warn_stuck": 3, "terminate": 12}
 """How long XLA's collectives wait until all devices have come: until it warns, and from then on
@@ -48,8 +48,8 @@ NEVER_MET: Final = re.compile(
 JUDGE: Final = (sys.executable, "-P", "-s", "-m", "autograder.instructor.sandbox")
 """The command that judges, without what it is to do."""
 
-CONTROL: Final = Case("1.1", {}, 0)
-"""What any judge can judge: where this fails, it is the machine that is at fault."""
+CONTROL_CASE: Final = Case("1.1", {}, 0)
+"""Any judge can judge it; if that fails, the machine is at fault."""
 
 
 class JudgeFailedError(RuntimeError):
@@ -78,7 +78,7 @@ class Judged:
 
 
 def judge_apart(
-    cases: Sequence[Case], seconds: float = SECONDS, sandbox: Sandbox | None = None
+    cases: Sequence[Case], seconds: float = JUDGE_CPU_SECONDS, sandbox: Sandbox | None = None
 ) -> list[Verdict]:
     """Judge one submission's evidence in a process of its own.
 
@@ -94,7 +94,7 @@ def judge_apart(
     Raises:
         JudgeFailedError: a process ended without verdicts, and it was not for what it was given.
     """
-    room, until = sandbox or Sandbox(), time.monotonic() + PATIENCE * seconds
+    room, until = sandbox or Sandbox(), time.monotonic() + JUDGE_PATIENCE * seconds
     sent = {number: encode(case) for number, case in enumerate(cases)}
     made = {n: _unwritable(cases[n]) for n, encoded in sent.items() if encoded is None}
     waiting = [(number, encoded) for number, encoded in sent.items() if encoded is not None]
@@ -124,8 +124,8 @@ def _see_that_a_judge_can_be_had(seconds: float, room: Sandbox) -> None:
     Raises:
         JudgeFailedError: it is.
     """
-    until = time.monotonic() + PATIENCE * seconds
-    judged = _judged([msgspec.json.encode(CONTROL)], seconds, until, room)
+    until = time.monotonic() + JUDGE_PATIENCE * seconds
+    judged = _judged([msgspec.json.encode(CONTROL_CASE)], seconds, until, room)
     if judged.ended or judged.over:
         raise JudgeFailedError(judged.ended or "No judge can start in the time that it has.")
 
@@ -206,19 +206,20 @@ def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox)
         done = _run_judge(cases, seconds, max(until - time.monotonic(), 0), room)
     except subprocess.TimeoutExpired:
         raise JudgeFailedError(
-            f"The judge did not get its {seconds:.0f} seconds of processor time in {PATIENCE} "
+            f"The judge did not get its {seconds:.0f} seconds of processor time in "
+            f"{JUDGE_PATIENCE} "
             f"times as long. Judge it again, when the machine has less to do."
         ) from None
     replies = _replies(done.stdout)
     verdicts, spent = [reply.verdict for reply in replies], replies[-1].spent if replies else 0.0
-    if done.status == OVER:
+    if done.status == OUT_OF_TIME_STATUS:
         return Judged(verdicts, seconds, over=True)
     if not done.status and len(verdicts) != len(cases):
         raise JudgeFailedError(f"The judge gave {len(verdicts)} verdicts on {len(cases)} cases.")
     if not done.status:
         return Judged(verdicts, spent)
     before_it = spent
-    spent += SHARE * max(seconds - spent, 0)  # what the case could take that ended it
+    spent += CASE_SHARE * max(seconds - spent, 0)  # what the case could take that ended it
     if done.status == -ALARM:
         return Judged(verdicts, spent, "It took more than its share of the time.", too_slow=True)
     written = done.stderr.decode(errors="replace").strip()

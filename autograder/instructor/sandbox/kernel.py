@@ -33,16 +33,17 @@ from autograder.instructor.sandbox.bubblewrap import (
     has_call_filter,
 )
 from autograder.instructor.sandbox.kernel_messages import Lines, TooLarge, read_message
-from autograder.instructor.sandbox.limit_watch import EVERY, ProcessFamily, Watch
+from autograder.instructor.sandbox.limit_watch import LOOK_SECONDS, ProcessFamily, Watch
 from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, sandbox_environment
 from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, Forked
 from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunCell
 
-TAKEN: Final = (
+KERNEL_PARTS: Final = (
     "__init__.py", "collective_kinds.py", "devices.py", "notebook.py",
     "errors", "evidence", "layouts", "pictures", "processes", "programs", "sandboxed",
 )  # fmt: skip
-"""What a kernel that grades has a copy of: what runs cells, captures answers, and draws arrays."""
+"""The part of this package that a kernel gets: what runs cells, captures answers, and draws arrays.
+"""
 
 LOCK: Final = threading.Lock()
 
@@ -66,7 +67,7 @@ def furnish(folder: Path) -> None:
     package = Path(autograder.__file__).parent
     copy = folder / package.name
     copy.mkdir()
-    for name in TAKEN:
+    for name in KERNEL_PARTS:
         if (package / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(package / name, copy / name, ignore=ignored)
@@ -77,10 +78,10 @@ def furnish(folder: Path) -> None:
 COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.sandboxed")
 """The command that starts a kernel."""
 
-OWN: Final = ("HOME", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "TMP")
-"""The variables of who grades that a kernel needs where it has no walls, and no home in them."""
+INHERITED_VARIABLES: Final = ("HOME", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "TMP")
+"""Passed to a kernel without a sandbox."""
 
-MOST_READ: Final = 2**16
+MAX_READ_BYTES: Final = 2**16
 
 END_SECONDS: Final = 1
 """Time for a kernel to end that has closed its pipe."""
@@ -136,7 +137,9 @@ class Kernel:
         except KernelDiedError as error:
             self.close()
             self._errors.seek(0)
-            written = self._errors.read(MOST_READ).decode(errors="replace").splitlines() or [""]
+            written = self._errors.read(MAX_READ_BYTES).decode(errors="replace").splitlines() or [
+                ""
+            ]
             raise KernelDiedError(str(error) or written[-1]) from None
         except BaseException:
             self.close()
@@ -193,7 +196,7 @@ class Kernel:
         """What it has sent since; nothing where it sends nothing for a moment."""
         if not self._is_ready(self._messages, select.POLLIN):
             return b""
-        read = os.read(self._messages, MOST_READ)
+        read = os.read(self._messages, MAX_READ_BYTES)
         if not read:
             self._wait_for_its_end()
             raise KernelDiedError
@@ -207,7 +210,7 @@ class Kernel:
         """
         waiting = select.poll()
         waiting.register(file, event)
-        is_ready = bool(waiting.poll(EVERY * 1000))
+        is_ready = bool(waiting.poll(LOOK_SECONDS * 1000))
         if not is_ready and self.process.poll() is not None:
             raise KernelDiedError
         return is_ready
@@ -251,7 +254,7 @@ def _start(
     if walled:
         variables["MPLCONFIGDIR"] = "/tmp/matplotlib"
     else:
-        variables |= {name: os.environ[name] for name in OWN if name in os.environ}
+        variables |= {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         sandbox.log.warning(UNPROTECTED)
     if walled and not has_call_filter():
         sandbox.log.warning(UNFILTERED)

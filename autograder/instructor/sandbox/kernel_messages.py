@@ -11,19 +11,18 @@ from nbformat.v4 import new_output
 from autograder import evidence
 from autograder.sandboxed import LINES, LONG, Display, Error, Message, Result, Stream, Update
 
-MESSAGE: Final = 2**24
-"""The most bytes of a message: nothing is kept of a larger one."""
+MAX_MESSAGE_BYTES: Final = 2**24
 
-NAMES: Final = 2**16
-"""The most colons in a message, and so the most names in it: to make each takes a microsecond."""
+MAX_COLONS: Final = 2**16
+"""A message has no more names than colons; making each takes a microsecond."""
 
-DEEP: Final = 64
-"""How deep what a kernel says may be nested: Python's own copying ends somewhere."""
+MAX_DEPTH: Final = 64
+"""Python's own copying ends somewhere."""
 
 PART_BYTES: Final = 64
 
-LEAST: Final = 500
-"""As how many characters each output counts at least: each is a part of a page."""
+MIN_OUTPUT_CHARACTERS: Final = 500
+"""Each output counts as at least so many, because it is a part of a page."""
 
 JSON: Final = re.compile(r"application/(.*\+)?json")
 """The kinds of data that need not be text."""
@@ -47,7 +46,7 @@ class Lines:
         lines = list[bytes | None]()
         for end in ends:
             self._keep(end)
-            lines.append(b"".join(self._begun) if self._size <= MESSAGE else None)
+            lines.append(b"".join(self._begun) if self._size <= MAX_MESSAGE_BYTES else None)
             self._begun, self._size = [], 0
         self._keep(rest)
         return lines
@@ -55,13 +54,13 @@ class Lines:
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
         self._begun.append(piece)
-        if self._size > MESSAGE:
+        if self._size > MAX_MESSAGE_BYTES:
             self._begun.clear()
 
 
 def read_message(line: bytes | None) -> Message | TooLarge | None:
     """A line that a kernel has written, read strictly; None where it is no message."""
-    if line is None or line.count(b":") > NAMES:
+    if line is None or line.count(b":") > MAX_COLONS:
         return TooLarge()
     try:
         message: Message = msgspec.json.decode(line, type=Message)
@@ -101,7 +100,7 @@ class Allowance:
         size = _size(message)
         if is_evidence(message):
             return self._takes_evidence(size, index)
-        size = max(size, LEAST) * times
+        size = max(size, MIN_OUTPUT_CHARACTERS) * times
         taken = (
             self.said[index] + size <= self.cell
             and sum(self.said.values()) + size <= self.notebook
@@ -147,7 +146,7 @@ def is_evidence(message: Output) -> bool:
 def depth(content: Any) -> int:
     """How deep plain data is nested; of what is too deep to keep, one more than that."""
     deep, level = 0, [content]
-    while deep <= DEEP:
+    while deep <= MAX_DEPTH:
         level = [each for each in level if isinstance(each, dict | list)]
         if not level:
             break
@@ -199,4 +198,4 @@ def _data(bundle: dict[str, msgspec.Raw]) -> dict[str, Any] | None:
         }
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return data if depth(data) <= DEEP else None
+    return data if depth(data) <= MAX_DEPTH else None

@@ -71,11 +71,11 @@ def _waits(process: psutil.Process) -> Iterator[tuple[str, int]]:
                 yield f"{process.pid}/{thread}", int(file.read().split()[1])
 
 
-EVERY: Final = 0.25
-"""How often it is looked, in seconds: so long may a limit be passed."""
+LOOK_SECONDS: Final = 0.25
+"""How often limits are checked, and so how long one may be exceeded."""
 
-PATIENCE: Final = 10
-"""How many times as long a notebook is let run by the clock as it may have for itself."""
+CLOCK_FACTOR: Final = 10
+"""How many times its running time a notebook may take by the clock."""
 
 
 class Process(Protocol):
@@ -143,7 +143,7 @@ class Watch(threading.Thread):
             if self.ended:
                 self.process.kill()
                 return
-            self._stopped.wait(EVERY)
+            self._stopped.wait(LOOK_SECONDS)
         if self.process.poll() is not None:
             self.ended = self.process.passed_limit
 
@@ -163,9 +163,9 @@ class Watch(threading.Thread):
         self.running.look(family)
         if self.running.seconds > limits.seconds:
             return f"the notebook took more than {limits.seconds} seconds"
-        if time.monotonic() - self.started > PATIENCE * limits.seconds:
+        if time.monotonic() - self.started > CLOCK_FACTOR * limits.seconds:
             self.is_machines_fault = True
-            had = f"{self.running.seconds:.0f} seconds in {PATIENCE * limits.seconds}"
+            had = f"{self.running.seconds:.0f} seconds in {CLOCK_FACTOR * limits.seconds}"
             return f"the machine let the notebook have {had}"
         if sum(map(_memory, family)) > limits.memory:
             return f"it held more than {limits.memory / 2**30:g} GiB of memory"

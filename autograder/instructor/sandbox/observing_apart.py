@@ -16,7 +16,7 @@ from autograder import devices, evidence
 from autograder.evidence import Call, NotCaptured, Plan
 from autograder.instructor.sandbox.bubblewrap import has_bubblewrap
 from autograder.instructor.sandbox.kernel import kernel_packages
-from autograder.instructor.sandbox.limit_watch import PATIENCE, ProcessFamily, Watch
+from autograder.instructor.sandbox.limit_watch import CLOCK_FACTOR, ProcessFamily, Watch
 from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, sandbox_environment
 
 MAX_REPLY_BYTES: Final = 1 << 26
@@ -93,7 +93,7 @@ def _replies(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list[A
     watch.start()
     try:
         sent = msgspec.json.encode([Call(*call) for call in calls])
-        written, _ = process.communicate(sent, timeout=PATIENCE * limits.seconds)
+        written, _ = process.communicate(sent, timeout=CLOCK_FACTOR * limits.seconds)
     except subprocess.TimeoutExpired:
         watch.is_machines_fault = True
         written = b""

@@ -54,8 +54,8 @@ PLACE: Final = "/compiled"
 ENDING: Final = "-cache"
 """How the names of JAX's files end, after a program's name and what it is known by."""
 
-LARGEST: Final = 256 * 2**20
-"""The most bytes that are kept for one assignment: a notebook's take a few."""
+MAX_CACHE_BYTES: Final = 256 * 2**20
+"""For one assignment; a notebook needs a few MB."""
 
 NEVER: Final = "1e9"
 """So many seconds a program must take to compile before it is written down."""
@@ -108,7 +108,7 @@ def seal(folder: Path) -> None:
             file.unlink()
             continue
         size += file.stat().st_size
-        if size > LARGEST:
+        if size > MAX_CACHE_BYTES:
             file.unlink()
 
 
@@ -136,8 +136,8 @@ COURSE: Final = "nbgrader_config.py"
 CHECKOUT: Final = (COURSE, "pyproject.toml", "setup.py", ".git")
 """What a folder has in it from which a package is installed."""
 
-DEEP: Final = 6
-"""How many folders deep is looked: `/usr/local/lib/python3.11/dist-packages` has five."""
+MAX_SEARCH_DEPTH: Final = 6
+"""Folders; `/usr/local/lib/python3.11/dist-packages` has five."""
 
 
 class ExposedError(RuntimeError):
@@ -207,7 +207,7 @@ def _within(folder: Path, above: tuple[Path, ...], names: frozenset[str]) -> Ite
     for name, is_folder in there.items():
         if is_folder and name in names:
             yield _checkout(above) or folder / name
-        elif is_folder and len(above) < DEEP:
+        elif is_folder and len(above) < MAX_SEARCH_DEPTH:
             yield from _within(folder / name, (*above, folder / name), names)
 
 

@@ -18,7 +18,7 @@ from autograder.instructor.classroom.class_answers import (
     item_rest_in_words,
     shown_code,
 )
-from autograder.instructor.classroom.class_report import REPORT, write_report
+from autograder.instructor.classroom.class_report import REPORT_FILE, write_report
 from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import Failure, Mark, Row, kept_answers
 from autograder.instructor.course import Course
@@ -322,7 +322,7 @@ def test_names_and_scores_lead_to_feedback_pages_whatever_they_are_called(course
     assert len(ways) == 1 + len(row.marks)
     for way in ways:
         path, _, anchor = way.partition("#")
-        assert ((course.grading / REPORT).parent / unquote(path)).resolve() == there
+        assert ((course.grading / REPORT_FILE).parent / unquote(path)).resolve() == there
         assert anchor in ("", "result-ex-1-1-check")
     there.unlink()
     assert "feedback/" not in "".join(
@@ -352,8 +352,8 @@ def test_what_an_earlier_version_graded_is_said_to_have_no_verdicts(course):
 def test_a_link_in_its_place_is_not_followed(course, tmp_path):
     mine = tmp_path / "mine.txt"
     mine.write_text("mine")
-    (course.grading / REPORT).parent.mkdir()
-    (course.grading / REPORT).symlink_to(mine)
+    (course.grading / REPORT_FILE).parent.mkdir()
+    (course.grading / REPORT_FILE).symlink_to(mine)
     page(course, of_class(course, 1))
     assert mine.read_text() == "mine"
 

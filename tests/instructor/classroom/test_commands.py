@@ -10,7 +10,7 @@ import pytest
 
 import autograder
 from autograder.instructor.sandbox import has_bubblewrap, judge_apart, sandbox, sandbox_environment
-from autograder.instructor.sandbox.judging_apart import CONTROL
+from autograder.instructor.sandbox.judging_apart import CONTROL_CASE
 from tests.conftest import ROOT
 from tests.helpers import pretend_walls
 
@@ -56,4 +56,4 @@ def test_within_the_walls_is_the_package_at_work_wherever_another_is_installed(
     command = sandbox.Sandbox().command([sys.executable, "-c", look], sandbox_environment())
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "the other one False\n", done.stderr
-    assert [verdict.exercise for verdict in judge_apart([CONTROL])] == ["1.1"]
+    assert [verdict.exercise for verdict in judge_apart([CONTROL_CASE])] == ["1.1"]

@@ -72,7 +72,7 @@ def test_a_demonstration_leaves_the_class_and_the_course_alone(graded):
 
 def test_only_what_was_handed_in_is_made_and_entered(graded):
     with Gradebook(f"sqlite:///{graded[0] / 'grading' / 'gradebook.db'}") as gradebook:
-        assert {a.name for a in gradebook.assignments} == set(demonstration.QUICK)
+        assert {a.name for a in gradebook.assignments} == set(demonstration.QUICK_ASSIGNMENTS)
 
 
 def test_the_whole_demonstration_has_every_notebook(graded, monkeypatch):

@@ -171,7 +171,7 @@ def test_where_nobody_else_can_come_in_nothing_is_said_of_it(address):
 def test_it_is_said_that_others_on_this_machine_can_reach_a_scheduler(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(workers, "PATIENCE", 0.5)
+    monkeypatch.setattr(workers, "CONNECT_SECONDS", 0.5)
     root = tiny_class(tmp_path / "course", 1)
     assert main(["--root", str(root), "grade", "--scheduler", "tcp://127.0.0.1:1"]) == 1
     said = " ".join(capsys.readouterr().out.split())
@@ -192,7 +192,7 @@ def certificates(folder, security):
 
 
 def test_a_wrong_certificate_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(workers, "PATIENCE", 3)
+    monkeypatch.setattr(workers, "CONNECT_SECONDS", 3)
     right, wrong = Security.temporary(), Security.temporary()
     root = tiny_class(tmp_path / "course", 1)
     with LocalCluster(

@@ -215,8 +215,8 @@ def test_what_is_no_archive_is_said(room):
 
 def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
     monkeypatch.setattr(archives, "MOST_TOGETHER", 2**20)
-    monkeypatch.setattr(archives, "MOST_OF_ONE", 2**22)
-    monkeypatch.setattr(archives, "MOST_IN_ALL", 2**23)
+    monkeypatch.setattr(archives, "MAX_STUDENT_BYTES", 2**22)
+    monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 2**23)
     unusual = io.BytesIO()
     with zipfile.ZipFile(unusual, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr(f"{FIRST}.ipynb", NOTEBOOK * 10)
@@ -251,8 +251,8 @@ def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
 @pytest.mark.parametrize("around", ["", "class/"])
 def test_folders_within_a_students_own_cost_nobody_else_anything(room, monkeypatch, around):
     monkeypatch.setattr(archives, "MOST_TOGETHER", 2**20)
-    monkeypatch.setattr(archives, "MOST_OF_ONE", 2**22)
-    monkeypatch.setattr(archives, "MOST_IN_ALL", 2**23)
+    monkeypatch.setattr(archives, "MAX_STUDENT_BYTES", 2**22)
+    monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 2**23)
     zeros = packed({f"{n}.csv": b"0" * 2**17 for n in range(7)})
     file = room.zipped({
         **{f"{around}ann/part-{n}/work.zip": zeros for n in range(20)},

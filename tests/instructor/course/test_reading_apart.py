@@ -20,9 +20,9 @@ from autograder.instructor.course import (
 )
 from autograder.instructor.course.course import misplaced
 from autograder.instructor.course.notebook_rewriting import (
-    MOST_CELLS,
-    MOST_PICTURED,
-    MOST_WRITTEN,
+    MAX_CELLS,
+    MAX_PICTURE_CHARACTERS,
+    MAX_SOURCE_CHARACTERS,
     RefusedError,
     rewritten,
 )
@@ -191,9 +191,9 @@ def test_two_cells_of_one_id_are_told_apart():
 
 
 LIMITS = {
-    "cells": (notebook(*[code()] * (MOST_CELLS + 1)), "it has 501 cells, and 500 are taken"),
+    "cells": (notebook(*[code()] * (MAX_CELLS + 1)), "it has 501 cells, and 500 are taken"),
     "characters": (
-        notebook(code("x" * MOST_WRITTEN), code("x")),
+        notebook(code("x" * MAX_SOURCE_CHARACTERS), code("x")),
         "its cells have 262,145 characters, and 262,144 are taken",
     ),
     "kinds": (notebook(code(), {"cell_type": "game"}), "cell 2 is of no kind that a notebook has"),
@@ -214,7 +214,7 @@ def test_what_is_too_much_is_said(limit):
 
 
 def test_pictures_count_as_often_as_they_are_shown():
-    pasted = {"a": {"image/png": "A" * (MOST_PICTURED // 100)}}
+    pasted = {"a": {"image/png": "A" * (MAX_PICTURE_CHARACTERS // 100)}}
     often = words("![x](attachment:a) " * 200, attachments=pasted)
     once = words("![x](attachment:a)", attachments=pasted)
     made = rewritten(notebook(once, often, code(), once))
@@ -238,7 +238,7 @@ LEFT_OUT = "(A picture is left out here: PNG, JPEG and GIF are shown.)"
 )
 def test_a_picture_in_the_text_is_a_picture_and_no_writing(written):
     came = notebook(words(written.replace("HERE", f"data:image/png;base64,{PNG}")), code("x = 1"))
-    assert len(came) > MOST_WRITTEN
+    assert len(came) > MAX_SOURCE_CHARACTERS
     made = rewritten(came)
     shown, _ = made["notebook"]["cells"]
     ((name, forms),) = shown["attachments"].items()
@@ -273,7 +273,7 @@ def test_where_a_picture_is_not_shown_it_is_said(written, left):
 
 
 def test_a_picture_that_a_reference_shows_often_counts_as_often():
-    pasted = {"a": {"image/png": "A" * (MOST_PICTURED // 100)}}
+    pasted = {"a": {"image/png": "A" * (MAX_PICTURE_CHARACTERS // 100)}}
     often = words("![x][r] " * 200 + "\n\n[r]: attachment:a", attachments=pasted)
     (said,) = rewritten(notebook(often))["said"]
     assert "left out from cell 1 on" in said
@@ -286,13 +286,13 @@ WORST = {
     "brackets": lambda: in_metadata(b"[" * (19 * MB)),
     "digits": lambda: in_metadata(b"1" * (19 * MB)),
     "lines": lambda: notebook(code(["a", ""] * (2 * MB))),
-    "breaks": lambda: notebook(code("\\n" * (MOST_WRITTEN // 2))),
+    "breaks": lambda: notebook(code("\\n" * (MAX_SOURCE_CHARACTERS // 2))),
     "cells": lambda: notebook(*[code()] * 200_000),
     "outputs": lambda: notebook(code(outputs=[{"data": {"text/html": "<b>" * 1000}}] * 5000)),
     "written-out": lambda: notebook(words("![](data:image/png;base64,AA)" * (MB // 2))),
     "no-pictures": lambda: notebook(words("![" * (9 * MB))),
     "tags": lambda: notebook(words("<img " * (3 * MB))),
-    "zeros": lambda: notebook(code("\x00" * MOST_WRITTEN)),
+    "zeros": lambda: notebook(code("\x00" * MAX_SOURCE_CHARACTERS)),
     "pictures": lambda: notebook(
         words("![](attachment:a)" * 480, attachments={"a": {"image/png": "A" * MB}})
     ),
@@ -321,7 +321,7 @@ for path in sorted(Path(sys.argv[1]).glob("*.ipynb")):
 def test_twenty_megabytes_of_anything_cost_whoever_grades_little(tmp_path):
     for name, make in WORST.items():
         came = make()
-        assert len(came) <= handed_in.MOST_BYTES
+        assert len(came) <= handed_in.MAX_NOTEBOOK_BYTES
         (tmp_path / f"{name}.ipynb").write_bytes(came)
     began = time.monotonic()
     command = [sys.executable, "-c", MEASURE, str(tmp_path)]
@@ -336,7 +336,7 @@ def test_twenty_megabytes_of_anything_cost_whoever_grades_little(tmp_path):
 def test_a_reader_that_cannot_be_had_blames_nobody(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(notebook(code("only here")))
-    monkeypatch.setattr(handed_in, "MEMORY", 2**20)
+    monkeypatch.setattr(handed_in, "READER_MEMORY_BYTES", 2**20)
     with pytest.raises(ReaderFailedError, match="No notebook can be read here"):
         read_apart(path)
 
@@ -344,7 +344,7 @@ def test_a_reader_that_cannot_be_had_blames_nobody(tmp_path, monkeypatch):
 def test_a_reader_that_is_kept_waiting_blames_nobody(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(notebook(code("this one alone")))
-    monkeypatch.setattr(handed_in, "PATIENCE", 0.0001)
+    monkeypatch.setattr(handed_in, "READER_PATIENCE", 0.0001)
     with pytest.raises(ReaderFailedError, match="Grade it again, when it has less to do"):
         read_apart(path)
 
@@ -364,8 +364,8 @@ def test_who_takes_too_much_time_of_the_processor_is_told_what_to_do(tmp_path, m
     script.write_text(ENDLESS)
     pretend_walls(monkeypatch, False)  # within them, no other script can be seen
     monkeypatch.setattr(notebook_rewriting, "__file__", str(script))
-    monkeypatch.setattr(handed_in, "SECONDS", 1)
-    monkeypatch.setattr(handed_in, "PATIENCE", 600)
+    monkeypatch.setattr(handed_in, "READER_CPU_SECONDS", 1)
+    monkeypatch.setattr(handed_in, "READER_PATIENCE", 600)
     with pytest.raises(UnreadableError, match="more than 1 seconds or 2 GB to read it"):
         read_apart(path)
 
@@ -373,7 +373,7 @@ def test_who_takes_too_much_time_of_the_processor_is_told_what_to_do(tmp_path, m
 def test_who_takes_too_much_is_told_what_to_do(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(WORST["pairs"]())
-    monkeypatch.setattr(handed_in, "MEMORY", 2**28)
+    monkeypatch.setattr(handed_in, "READER_MEMORY_BYTES", 2**28)
     with pytest.raises(UnreadableError, match="Clear its outputs, and hand it in again"):
         read_apart(path)
 

@@ -113,7 +113,7 @@ def test_a_cell_that_is_kept_waiting_is_not_interrupted(tmp_path, crowded):
 
 @pytest.mark.slow
 def test_a_notebook_that_is_not_let_run_is_the_machines(tmp_path, crowded, monkeypatch):
-    monkeypatch.setattr(limit_watch, "PATIENCE", 3)
+    monkeypatch.setattr(limit_watch, "CLOCK_FACTOR", 3)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SPINS % 600)])
     runner = Crowded(timeout=100, config=Config({"Sandbox": {"seconds": 4}}))
     with pytest.raises(MachineError, match=r"let the notebook have . seconds in 12\. Grade it"):

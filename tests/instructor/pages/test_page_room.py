@@ -10,17 +10,17 @@ import sys
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
-from autograder.instructor.course.notebook_rewriting import MOST_CELLS, MOST_WRITTEN
+from autograder.instructor.course.notebook_rewriting import MAX_CELLS, MAX_SOURCE_CHARACTERS
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.pages.clean_pages import (
     LONG_CODE,
     LONG_HTML,
     LONG_MARKDOWN,
-    MOST_TAGS,
+    MAX_TAGS,
     coloured,
     printed,
 )
-from autograder.instructor.sandbox.kernel_messages import LEAST
+from autograder.instructor.sandbox.kernel_messages import MIN_OUTPUT_CHARACTERS
 from tests.conftest import ROOT
 
 CELL, NOTEBOOK = (
@@ -38,19 +38,19 @@ def filled(text, length):
 def coded(text, length=LONG_CODE):
     """As much code as is taken, in cells of a length, made of a text."""
     source = filled(text, length)
-    return [new_code_cell(source) for _ in range(MOST_WRITTEN // length)]
+    return [new_code_cell(source) for _ in range(MAX_SOURCE_CHARACTERS // length)]
 
 
 def written(text):
     """As much markdown as is taken and rendered, made of a text."""
     source = filled(text, LONG_MARKDOWN)
-    return [new_markdown_cell(source) for _ in range(MOST_WRITTEN // LONG_MARKDOWN)]
+    return [new_markdown_cell(source) for _ in range(MAX_SOURCE_CHARACTERS // LONG_MARKDOWN)]
 
 
 def shown(kind, text, length=LONG_HTML):
     """As much output of a kind as is kept, in outputs of a length, made of a text."""
     data = {kind: filled(text, length)}
-    times = CELL // max(length, LEAST)
+    times = CELL // max(length, MIN_OUTPUT_CHARACTERS)
     return [
         new_code_cell("", outputs=[new_output("display_data", data=data) for _ in range(times)])
         for _ in range(CELLS)
@@ -60,14 +60,16 @@ def shown(kind, text, length=LONG_HTML):
 def said(text, length=CELL):
     """As much as is kept of what is printed, in streams of a length, made of a text."""
     stream = new_output("stream", name="stdout", text=filled(text, length))
-    return [new_code_cell("", outputs=[stream] * (CELL // max(length, LEAST)))] * CELLS
+    return [
+        new_code_cell("", outputs=[stream] * (CELL // max(length, MIN_OUTPUT_CHARACTERS)))
+    ] * CELLS
 
 
 COSTS = {
     "lines": lambda: coded("x\n"),
     "braces": lambda: coded("f'{"),
-    "one cell": lambda: coded("f'{", MOST_WRITTEN),
-    "cells": lambda: coded("f'{", MOST_WRITTEN // MOST_CELLS),
+    "one cell": lambda: coded("f'{", MAX_SOURCE_CHARACTERS),
+    "cells": lambda: coded("f'{", MAX_SOURCE_CHARACTERS // MAX_CELLS),
     "tables": lambda: written("|a"),
     "images": lambda: written("!["),
     "quotes": lambda: written(">"),
@@ -143,7 +145,7 @@ def test_what_a_page_has_no_room_for_is_there_as_text():
     assert coloured({"resources": {}}, "x<" * LONG_CODE).startswith(
         '<div class="highlight"><pre>x&lt;'
     )
-    assert printed(context, "\x1b[31m<" * MOST_TAGS) == "&lt;" * MOST_TAGS
-    context["resources"]["shardlings_tags"] = MOST_TAGS
+    assert printed(context, "\x1b[31m<" * MAX_TAGS) == "&lt;" * MAX_TAGS
+    context["resources"]["shardlings_tags"] = MAX_TAGS
     assert coloured(context, "x < 1") == "<pre>x &lt; 1</pre>"
     assert printed(context, "\x1b[31mred\x1b[0m") == "red"

@@ -16,7 +16,7 @@ from autograder.instructor.sandbox import (
     has_call_filter,
     sandbox_environment,
 )
-from autograder.instructor.sandbox.call_filter import ABSENT, NEW_SANDBOX, NEWER, REFUSED
+from autograder.instructor.sandbox.call_filter import MISSING, NEW_SANDBOX, REFUSED, REFUSED_NUMBERS
 
 pytestmark = pytest.mark.skipif(not has_call_filter(), reason="there is no filter here")
 
@@ -73,14 +73,14 @@ def called(*calls):
 
 
 def test_each_refused_call_is_refused_by_the_filter(tell_tale):
-    calls = (*REFUSED, *NEWER.values())
+    calls = (*REFUSED, *REFUSED_NUMBERS.values())
     ends = called(*((call, 0, 0, 0, 0, 0) for call in calls))
     assert dict(zip(calls, ends, strict=True)) == dict.fromkeys(calls, OTHER)
 
 
 def test_what_there_is_none_of_is_absent():
-    ends = called(*((call, 0, 0, 0, 0, 0) for call in ABSENT))
-    assert dict(zip(ABSENT, ends, strict=True)) == dict.fromkeys(ABSENT, "ENOSYS")
+    ends = called(*((call, 0, 0, 0, 0, 0) for call in MISSING))
+    assert dict(zip(MISSING, ends, strict=True)) == dict.fromkeys(MISSING, "ENOSYS")
 
 
 def test_no_process_is_made_in_a_sandbox_of_its_own(tell_tale):

@@ -104,7 +104,7 @@ def test_only_whole_programs_are_kept(tmp_path):
 
 
 def test_there_is_a_most_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "LARGEST", 250)
+    monkeypatch.setattr(sandbox, "MAX_CACHE_BYTES", 250)
     for number in range(5):
         (tmp_path / f"jit_f-{number}-cache").write_bytes(zlib.compress(os.urandom(100)))
     seal(tmp_path)

@@ -197,7 +197,7 @@ def test_a_judge_that_is_kept_waiting_has_the_time_that_it_needs():
 
 
 def test_a_judge_that_never_gets_its_time_is_no_fault_of_the_answer(monkeypatch):
-    monkeypatch.setattr(judging_apart, "PATIENCE", 0.5)
+    monkeypatch.setattr(judging_apart, "JUDGE_PATIENCE", 0.5)
     with kept_waiting(600), pytest.raises(JudgeFailedError, match="machine has less to do"):
         judge_apart([RIGHT], seconds=15)
 
@@ -289,7 +289,7 @@ def test_numbers_beyond_floats_cost_themselves_alone():
 
 def test_a_judge_that_does_not_answer_is_an_error_that_says_so(monkeypatch):
     with monkeypatch.context() as impatient:
-        impatient.setattr(judging_apart, "PATIENCE", 0.001)
+        impatient.setattr(judging_apart, "JUDGE_PATIENCE", 0.001)
         with pytest.raises(JudgeFailedError, match="did not get its 1 seconds of processor"):
             judge_apart([RIGHT], seconds=1)
     with pytest.raises(UnknownExerciseError, match="no exercise '99'"):

@@ -7,7 +7,7 @@ import pytest
 
 from autograder import evidence
 from autograder.instructor.sandbox import Allowance, kernel_messages, output_of, read_message
-from autograder.instructor.sandbox.kernel_messages import DEEP, depth
+from autograder.instructor.sandbox.kernel_messages import MAX_DEPTH, depth
 
 
 def line(kind, **content):
@@ -25,7 +25,7 @@ def keep(written, allowance=None):
 
 
 deep: list[object] = []
-for _ in range(DEEP + 1):
+for _ in range(MAX_DEPTH + 1):
     deep = [deep]
 NOT_KEPT = {
     "lines": line("Stream", name="stdout", text=["a", "b"]),
@@ -102,7 +102,7 @@ def test_how_deep_is_found_without_going_there():
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    assert depth(deep) == DEEP + 1
+    assert depth(deep) == MAX_DEPTH + 1
     assert depth({"a": [1, {"b": 2}]}) == 3
 
 
@@ -114,13 +114,13 @@ def test_the_name_of_what_is_shown_counts_too(kind):
 
 def test_a_message_of_too_many_names_is_not_read():
     """To make each of two million takes seconds, in which nobody watches the neighbours."""
-    many = line("Display", data={str(i): 0 for i in range(kernel_messages.NAMES)})
+    many = line("Display", data={str(i): 0 for i in range(kernel_messages.MAX_COLONS)})
     assert isinstance(kernel_messages.read_message(many), kernel_messages.TooLarge)
 
 
 @pytest.mark.parametrize("size", [1, 7, 2**16])
 def test_of_a_line_that_is_too_long_only_that_is_kept(monkeypatch, size):
-    monkeypatch.setattr(kernel_messages, "MESSAGE", 10)
+    monkeypatch.setattr(kernel_messages, "MAX_MESSAGE_BYTES", 10)
     said = b"first\n" + b"x" * 11 + b"\n" + b"y" * 10 + b"\n\n" + b"z" * 40
     lines = kernel_messages.Lines()
     found = [line for at in range(0, len(said), size) for line in lines.feed(said[at : at + size])]

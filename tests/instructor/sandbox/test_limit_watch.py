@@ -45,7 +45,7 @@ def test_an_error_of_the_watch_is_the_machines_fault(monkeypatch):
 
 
 def test_processes_that_end_while_they_are_looked_at_are_no_error(monkeypatch):
-    monkeypatch.setattr(watching, "EVERY", 0)
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0)
     starts = "import subprocess\nfor _ in range(300): subprocess.run(['true'])"
     assert watched(starts) == ""
 
@@ -101,7 +101,7 @@ def test_who_is_kept_waiting_has_its_time_all_the_same(crowded):
 
 @pytest.mark.slow
 def test_who_spins_is_ended_however_busy_the_machine_is(crowded, monkeypatch):
-    monkeypatch.setattr(watching, "PATIENCE", 60)  # of which it has a sixteenth
+    monkeypatch.setattr(watching, "CLOCK_FACTOR", 60)  # of which it has a sixteenth
     watch = who_watched(ON_ONE_CORE + SPINS % 600, seconds=1)
     assert watch.ended == "the notebook took more than 1 seconds"
     assert not watch.is_machines_fault
@@ -116,7 +116,7 @@ def test_who_sleeps_has_no_more_time_than_the_clock_gives(crowded):
 
 @pytest.mark.slow
 def test_who_is_not_let_run_at_all_is_ended_for_the_machines_sake(crowded, monkeypatch):
-    monkeypatch.setattr(watching, "PATIENCE", 2)
+    monkeypatch.setattr(watching, "CLOCK_FACTOR", 2)
     watch = who_watched(ON_ONE_CORE + SPINS % 600, seconds=3)
     assert watch.is_machines_fault
     assert watch.ended in [f"the machine let the notebook have {n} seconds in 6" for n in (0, 1, 2)]
