@@ -101,7 +101,7 @@ def _hand_in(captured: evidence.Evidence) -> None:
     from IPython.display import display as publish
 
     said = f"{captured.exercise}: handed in"
-    publish({evidence.MIME: evidence.to_json(captured), "text/plain": said}, raw=True)
+    publish({evidence.MIME_TYPE: evidence.to_json(captured), "text/plain": said}, raw=True)
 
 
 def _say_whose_fault(fault: Fault) -> None:

@@ -7,7 +7,7 @@ what is right.
 
 from autograder.evidence.capturing import capture
 from autograder.evidence.data import (
-    MIME,
+    MIME_TYPE,
     Contents,
     Design,
     Evidence,
@@ -52,7 +52,7 @@ from autograder.evidence.time_limits import announced
 from autograder.evidence.unfinished_cells import watch_cells
 
 __all__ = [
-    "MIME",
+    "MIME_TYPE",
     "AnswerPlan",
     "Call",
     "Contents",

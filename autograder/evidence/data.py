@@ -13,7 +13,7 @@ import msgspec
 from autograder.errors import Fault
 from autograder.processes import PackedFunction
 
-MIME: Final = "application/vnd.shardlings.evidence+json"
+MIME_TYPE: Final = "application/vnd.shardlings.evidence+json"
 """The media type under which evidence travels in a cell's outputs."""
 
 
@@ -21,8 +21,8 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record that JSON is read into strictly."""
 
 
-DEEPEST: Final = 8
-"""How deep the tables of a value may be nested: deeper than those that `capture` makes."""
+MAX_VALUE_DEPTH: Final = 8
+"""Deeper than any table that `capture` makes."""
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 
@@ -90,7 +90,7 @@ class Value(Struct, frozen=True, tag="value"):
 
     def __post_init__(self) -> None:
         """Look at all of it, for it may be forged."""
-        if not _is_plain(self.value, DEEPEST):
+        if not _is_plain(self.value, MAX_VALUE_DEPTH):
             raise ValueError("a value holds what no answer's value holds")
 
 

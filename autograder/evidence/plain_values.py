@@ -10,8 +10,8 @@ import numpy as np
 from autograder.errors import TheirError, theirs
 from autograder.layouts import entries
 
-MOST_BITS: Final = 10_000
-"""Python refuses to write numbers down that are much longer."""
+MAX_INTEGER_BITS: Final = 10_000
+"""Python refuses to write much longer numbers."""
 
 
 def plain(value: object, depth: int = 4) -> Any:
@@ -30,7 +30,7 @@ def plain(value: object, depth: int = 4) -> Any:
             return value
         case int() if abs(value) < 1 << 63:
             return int(value)
-        case int() if value.bit_length() < MOST_BITS:
+        case int() if value.bit_length() < MAX_INTEGER_BITS:
             return repr(value)
         case Fraction():
             return plain(float(value))

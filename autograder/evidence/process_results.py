@@ -43,14 +43,13 @@ from autograder.processes import (
     write_files,
 )
 
-LARGEST: Final = 1 << 18
-"""The most bytes of an array that a process returns or writes; those of the exercises have less."""
+MAX_ARRAY_BYTES: Final = 1 << 18
+"""Those of the exercises have less."""
 
 MAYBE_THE_MACHINES: Final = ("died",)
 """What may have befallen a process by no fault of the function's: it is called once more."""
 
-MOST_FILES: Final = 64
-"""The most files that processes write."""
+MAX_FILES: Final = 64
 
 
 def packed(answer: object) -> Piece:
@@ -139,7 +138,9 @@ def _result(outcome: Outcome) -> ProcessResult:
         return ProcessResult((Value(plain(...)),))
     assert isinstance(outcome.came, ProcessResult)
     if outcome.came.why == "too-large":
-        said = f"Process {outcome.process} returned an array of more than {LARGEST:,} bytes."
+        said = (
+            f"Process {outcome.process} returned an array of more than {MAX_ARRAY_BYTES:,} bytes."
+        )
         return ProcessResult(why="too-large", sentence=said)
     return outcome.came
 
@@ -171,8 +172,8 @@ DATA: Final = Form(write_result, read_result)
 
 def _too_large(part: Any) -> bool:
     if isinstance(part, AddressableShards):
-        return sum(data.nbytes for _, _, data in part.shards) > LARGEST
-    return isinstance(part, np.ndarray) and part.nbytes > LARGEST
+        return sum(data.nbytes for _, _, data in part.shards) > MAX_ARRAY_BYTES
+    return isinstance(part, np.ndarray) and part.nbytes > MAX_ARRAY_BYTES
 
 
 def _part(part: Any) -> Shards | OwnArray | Value:
@@ -189,7 +190,7 @@ def _contents(array: np.ndarray) -> Contents:
 
 
 def _files(case: ProcessCase, folder: Path) -> tuple[File, ...]:
-    written = files_written(folder, case.processes)[: MOST_FILES + 1]
+    written = files_written(folder, case.processes)[: MAX_FILES + 1]
     return tuple(_file(name, path) for name, path in written)
 
 
@@ -197,8 +198,8 @@ def _file(name: str, path: Path) -> File:
     """A file as `np.load` reads it. It may be anything."""
     name = name.encode(errors="replace").decode()
     try:
-        if path.stat().st_size > LARGEST:
-            return File(name, None, f"It has more than {LARGEST:,} bytes.")
+        if path.stat().st_size > MAX_ARRAY_BYTES:
+            return File(name, None, f"It has more than {MAX_ARRAY_BYTES:,} bytes.")
         array = np.load(path, allow_pickle=False)
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
             return File(name, None, "It does not hold one array of numbers.")

@@ -11,11 +11,11 @@ from autograder.judge.comparing_values import Wrong
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument
 
-NEAR: Final = 1e-4
-"""Tolerance for a sum of products, relative to the largest value."""
+TOLERANCE: Final = 1e-4
+"""For a sum of products, relative to the largest value."""
 
-MOST: Final = 2 / 3
-"""Limit on the number of products per value: with more, several sums give the same values."""
+MAX_PRODUCTS_PER_VALUE: Final = 2 / 3
+"""With more, several sums give the same values."""
 
 MAX_TERMS: Final = 4
 """Limit on the products that a verdict lists for one device."""
@@ -75,7 +75,7 @@ def _sums(
     shape = rows, inner, inner, columns
     products = [of_a[i][k] @ of_b[m][j] for i, k, m, j in np.ndindex(shape)]
     terms = np.stack([np.ravel(product) for product in products], axis=1)
-    if math.prod(shape) > MOST * len(terms):
+    if math.prod(shape) > MAX_PRODUCTS_PER_VALUE * len(terms):
         return None
     sums = {}
     for device, block in blocks.items():
@@ -85,7 +85,7 @@ def _sums(
         solved, _, rank, _ = np.linalg.lstsq(terms, wanted, rcond=None)
         counts = np.round(solved, 3)
         off = np.max(np.abs(terms @ counts - wanted))
-        if rank < math.prod(shape) or off > NEAR * np.max(np.abs(terms)):
+        if rank < math.prod(shape) or off > TOLERANCE * np.max(np.abs(terms)):
             return None
         sums[device] = counts.reshape(shape)
     return sums

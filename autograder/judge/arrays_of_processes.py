@@ -10,10 +10,10 @@ from autograder.evidence import Contents, OwnArray, Shard, Shards, Value
 from autograder.layouts import Layout, Shape
 from autograder.processes import ProcessCase
 
-LARGEST: Final = 1 << 16
-"""The most numbers that an array has; those of the exercises have less."""
+MAX_NUMBERS: Final = 1 << 16
+"""In one array; those of the exercises have less."""
 
-MOST_DIMENSIONS: Final = 4
+MAX_DIMENSIONS: Final = 4
 
 
 class MalformedRunsError(Exception):
@@ -50,7 +50,7 @@ def look_at(case: ProcessCase, parts: Sequence[Shards | OwnArray | Value]) -> No
     if shared and not any(part.shards for _, part in shared):
         raise MalformedRunsError("an array is on no device")
     for process, part in shared:
-        if math.prod(part.shape) > LARGEST or len(part.shape) > MOST_DIMENSIONS:
+        if math.prod(part.shape) > MAX_NUMBERS or len(part.shape) > MAX_DIMENSIONS:
             raise MalformedRunsError("an array is too large")
         for shard in part.shards:
             _look_at_shard(shard, part.shape)

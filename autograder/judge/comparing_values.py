@@ -19,11 +19,11 @@ ROUNDING: Final = 16
 LENIENT: Final = 100 * ROUNDING
 """The same, where a mistake is to be recognised: it may be the difference of two large numbers."""
 
-MOST: Final = 1e-3
-"""The most that is let through, as a share of the largest value, whatever last places do."""
+MAX_TOLERANCE: Final = 1e-3
+"""Relative to the largest value, whatever rounding would allow."""
 
-ABOUT: Final = 1.001
-"""How many times as far off another value has to be, to be told of as the one furthest off."""
+CLEARLY_FURTHER: Final = 1.001
+"""A value is told as the one furthest off if it is so many times as far off as another."""
 
 NUDGES: Final = 4
 """How often inputs are moved by their last places, to see what that does to the result."""
@@ -144,9 +144,9 @@ def worst_place(
                 off = np.abs(wide(came) - wide(right))
             off = np.where(np.isnan(off), np.inf, off)
             # the first of those that are about as far off: of equals, rounding would choose
-            if not off.size or off.max() <= furthest * ABOUT:
+            if not off.size or off.max() <= furthest * CLEARLY_FURTHER:
                 continue
-            place = np.unravel_index(int((off * ABOUT >= off.max()).argmax()), off.shape)
+            place = np.unravel_index(int((off * CLEARLY_FURTHER >= off.max()).argmax()), off.shape)
             starts = [part.start or 0 for part in shard.index]
             at = ", ".join(str(int(i) + s) for i, s in zip(place, starts, strict=True))
             where = f"at [{at}] " if at else ""
@@ -227,7 +227,9 @@ def _spread(
             far = float(np.max(np.abs(there - here), initial=0)) if _unit(here) else 0.0
             most[number] = max(most[number], far)
     largest = [float(np.max(np.abs(value), initial=1)) for value in wanted]
-    return [min(far, MOST / ROUNDING * size) for far, size in zip(most, largest, strict=True)]
+    return [
+        min(far, MAX_TOLERANCE / ROUNDING * size) for far, size in zip(most, largest, strict=True)
+    ]
 
 
 def _nudged(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:

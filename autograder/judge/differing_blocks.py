@@ -8,8 +8,8 @@ import numpy as np
 from autograder.judge.comparing_values import Wrong
 from autograder.judge.scaled_values import in_words
 
-NEAR: Final = 1e-5
-"""The most that a value may be off, as a share of the largest."""
+TOLERANCE: Final = 1e-5
+"""Relative to the largest value."""
 
 
 def how_values_differ(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Wrong | None:
@@ -26,7 +26,7 @@ def how_values_differ(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) 
     if not right.any() or not np.isfinite(values).all() or np.iscomplexobj(came[0]):
         return None
     found = float(values @ right / (right @ right))
-    if not found or np.max(np.abs(values - found * right)) > NEAR * np.max(np.abs(values)):
+    if not found or np.max(np.abs(values - found * right)) > TOLERANCE * np.max(np.abs(values)):
         return None
     return "off-by-a-factor", f"Every value is {in_words(found)} what it should be."
 
@@ -55,7 +55,7 @@ def how_far_off(came: np.ndarray, wanted: np.ndarray) -> str:
     scale = max(1.0, float(np.abs(wanted).max(initial=0)))
     with np.errstate(invalid="ignore"):
         off = np.abs(came.astype(np.complex128) - wanted)
-    if not off.size or bool((off <= NEAR * scale).all()):
+    if not off.size or bool((off <= TOLERANCE * scale).all()):
         return ""
     place = np.unravel_index(int(np.nanargmax(np.where(np.isnan(off), np.inf, off))), off.shape)
     at = f"the value at {tuple(map(int, place))}" if place else "the value"

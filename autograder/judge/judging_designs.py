@@ -16,14 +16,14 @@ from autograder.judge.judging_given_functions import idle_devices, lay_out
 from autograder.judge.judging_layouts import rebuild
 from autograder.judge.judging_times import in_mb, in_time, most_of_it
 from autograder.judge.judging_values import judge_runs
-from autograder.judge.running_programs import DRAWS, Run
+from autograder.judge.running_programs import SAMPLES, Run
 from autograder.judge.scaled_values import in_words
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
 from autograder.programs import BFLOAT16, LaidOut
 
-NEAR: Final = 2e-6
-"""The most that a change may be off from a multiple of the right one, as a share of the largest."""
+TOLERANCE: Final = 2e-6
+"""For a change that should be a multiple of the right one, relative to the largest value."""
 
 ALL_OF_IT = 1.03
 """Up to how many times its share a device works that repeats nothing: XLA counts a little more."""
@@ -31,8 +31,8 @@ ALL_OF_IT = 1.03
 VALUES_FIRST = "first of all, at small sizes, the new parameters that one device would compute"
 """What is asked of a step before its time is looked at."""
 
-FAIR = 0.9
-"""How much of its share of the work a device does at least; what is less leaves something out."""
+MIN_WORK_SHARE = 0.9
+"""A device that does less of its share of the work leaves something out."""
 
 
 def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int) -> Finding:
@@ -74,7 +74,7 @@ def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int)
     idle = idle_devices(piece.layouts, basis)
     if idle is not None:
         return idle
-    if report.flops < FAIR * requirement.work:
+    if report.flops < MIN_WORK_SHARE * requirement.work:
         return basis.problem(
             "too-little-work",
             f"At the real size, each device does {report.flops:,.0f} operations, and its share of "
@@ -114,7 +114,7 @@ def _factor_of_changes(requirement: Designs, runs: Sequence[Run]) -> float | Non
                 return None
             factors.append(float(came @ right / (right @ right)))
             largest = max(float(np.max(np.abs(each))) for each in (*inputs[: len(wanted)], came))
-            if np.max(np.abs(came - factors[-1] * right)) > NEAR * largest:
+            if np.max(np.abs(came - factors[-1] * right)) > TOLERANCE * largest:
                 return None
     alike = all(math.isclose(each, factors[0], rel_tol=1e-3) for each in factors)
     return factors[0] if alike else None
@@ -216,7 +216,7 @@ def _run(requirement: Designs, number: int, program: LaidOut, seed: int) -> Run:
     """What a program made of fresh values."""
     generator = np.random.default_rng([seed, number])
     shapes = dict(zip(requirement.plan.names, requirement.plan.sizes[number + 1], strict=True))
-    draws = [requirement.draw(generator, shapes) for _ in range(DRAWS)]
+    draws = [requirement.draw(generator, shapes) for _ in range(SAMPLES)]
     return draws, programs.run_laid_out(program, draws)
 
 

@@ -20,11 +20,11 @@ from autograder.judge.verdict import Finding, Trade
 from autograder.layouts import Layout, LayoutError, Shape
 from autograder.programs import communication
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a mesh axis may be called where a program is compiled for it."""
 
-SLACK = 1.5
-"""How much more than its share a device may do: what communicates takes some operations too."""
+MAX_WORK_SHARE = 1.5
+"""A device may do so much of its share of the work: communicating takes some operations too."""
 
 
 MAX_NAMED: Final = 2
@@ -57,7 +57,7 @@ def lay_out(
     except LayoutError as error:
         return basis.problem("does-not-fit", str(error), came="a sharding that does not fit")
     basis = basis.but(came=listed(names, layouts))
-    strange = [n for part in piece.parts for n in part.mesh.names if not NAME.fullmatch(n)]
+    strange = [n for part in piece.parts for n in part.mesh.names if not AXIS_NAME.fullmatch(n)]
     if strange:  # XLA's own parser aborts the process on some
         return basis.problem(
             "axis-names",
@@ -189,7 +189,7 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
                     difference=f"The result is not where it should be. {found.difference}",
                 )
         share, fair = fed.ran.report.flops / _whole(function, shapes), 1 / jax.device_count()
-        if share > SLACK * fair:
+        if share > MAX_WORK_SHARE * fair:
             return basis.problem(
                 "repeated-work",
                 f"The program communicates no more than it may, but each device does "

@@ -21,7 +21,12 @@ from autograder.judge.arrays_of_processes import (
     rows_like,
     whole,
 )
-from autograder.judge.differing_blocks import NEAR, how_far_off, how_rows_differ, how_values_differ
+from autograder.judge.differing_blocks import (
+    TOLERANCE,
+    how_far_off,
+    how_rows_differ,
+    how_values_differ,
+)
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout, difference
 from autograder.processes import ProcessCase
@@ -190,7 +195,7 @@ def _judge_whole(wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Fi
             )
     arrays = [array for array in came if not isinstance(array, str)]
     for number, array in enumerate(arrays[1:], 1):
-        if not np.allclose(array, arrays[0], rtol=NEAR, atol=NEAR, equal_nan=True):
+        if not np.allclose(array, arrays[0], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
             return basis.problem(
                 "differs-between-processes",
                 f"Process 0 and process {number} returned different values; expected the same ones "

@@ -13,8 +13,8 @@ from autograder.judge.differing_results import how_results_differ
 from autograder.judge.miscounted_words import lines_in_question, too_many_and_too_few
 from autograder.judge.verdict import Finding
 
-LONGEST: Final = 160
-"""The most characters that are shown of what a call returns."""
+MAX_SHOWN_CHARACTERS: Final = 160
+"""Of what a call returns."""
 
 LONGEST_CALL: Final = 120
 """The most characters that are shown of a call; of a longer one, the middle is left out."""
@@ -259,7 +259,7 @@ def _as_asked(value: Any, right: Any, lists: bool = False) -> Any:
 def _cut(text: str) -> str:
     """A text, or as much of it as a reader compares by eye; of long numbers, both ends."""
     text = LONG_NUMBER.sub(r"\1…\2", text)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 
 
 def _called(call: str) -> str:

@@ -30,8 +30,8 @@ from autograder.programs import (
 COMPUTING = "computing"
 """What a program's own arithmetic is called among the items that take time."""
 
-CLEAR = 0.02
-"""A change is told where it is at least this part of what the other program takes in all."""
+MIN_TOLD_CHANGE = 0.02
+"""Relative to the time of the other program."""
 
 
 def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
@@ -110,7 +110,7 @@ def _compared(shown: Timed, report: Report) -> str:
     now = items_of(report)
     kinds = list(dict.fromkeys([*shown.items, *now]))
     changes = {kind: now.get(kind, 0) - shown.items.get(kind, 0) for kind in kinds}
-    clear = [kind for kind in kinds if abs(changes[kind]) >= CLEAR * shown.total]
+    clear = [kind for kind in kinds if abs(changes[kind]) >= MIN_TOLD_CHANGE * shown.total]
     clear.sort(key=lambda kind: -abs(changes[kind]))
     if not clear:
         return f"That is about what {shown.name} takes ({_ms(shown.total / 1e6)}). "

@@ -7,8 +7,7 @@ from typing import Any, Final
 LONGEST_LINE: Final = 120
 """The most characters that are shown of a line."""
 
-MOST_LINES: Final = 6
-"""The most lines of a long text that are shown beside a result."""
+MAX_SHOWN_LINES: Final = 6
 
 
 def lines_in_question(case: Sequence[Any], came: Any, right: Any) -> str:
@@ -24,8 +23,8 @@ def lines_in_question(case: Sequence[Any], came: Any, right: Any) -> str:
     lines = [line.strip() for text in texts for line in text.splitlines() if word in line]
     if not word or not lines:
         return ""
-    shown = "; ".join(f"`{line[:LONGEST_LINE]}`" for line in lines[:MOST_LINES])
-    more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
+    shown = "; ".join(f"`{line[:LONGEST_LINE]}`" for line in lines[:MAX_SHOWN_LINES])
+    more = f" and {len(lines) - MAX_SHOWN_LINES} more" if len(lines) > MAX_SHOWN_LINES else ""
     return f" The lines that mention {word!r} are {shown}{more}."
 
 

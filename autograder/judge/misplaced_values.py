@@ -9,8 +9,8 @@ import numpy as np
 from autograder.judge.comparing_values import ROUNDING
 from autograder.programs import Argument
 
-NEAR: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
-"""How far off two pieces may be, as a share of the largest value, to be the same."""
+TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
+"""Relative to the largest value."""
 
 MAX_PIECES: Final = 64
 """The most pieces in which values are looked for along one dimension."""
@@ -70,7 +70,7 @@ def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, li
     index[d] = slice(None)
     strip = wanted[tuple(index)]
     pieces = np.split(strip, strip.shape[d] // size, axis=d)
-    near = NEAR * float(np.max(np.abs(wanted), initial=0))
+    near = TOLERANCE * float(np.max(np.abs(wanted), initial=0))
     sources = []
     for number, piece in enumerate(np.split(data, data.shape[d] // size, axis=d)):
         place = first + number
@@ -193,7 +193,7 @@ def where_wrong(output: jax.Array, wanted: np.ndarray) -> str:
     """
     if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
         return ""
-    near = NEAR * float(np.max(np.abs(wanted), initial=0))
+    near = TOLERANCE * float(np.max(np.abs(wanted), initial=0))
     shards = sorted(output.addressable_shards, key=lambda shard: shard.device.id)
     with np.errstate(invalid="ignore"):
         off = [~(np.abs(np.asarray(shard.data) - wanted[shard.index]) <= near) for shard in shards]

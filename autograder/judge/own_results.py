@@ -34,8 +34,6 @@ def tried(make: Callable[..., Any], *given: Any) -> Made:
     return made if made and numbers and all(np.isfinite(m).all() for m in made) else None
 
 
-"""The kinds of collectives that combine what devices have."""
-
 COMBINED: Final[dict[str, Callable[[np.ndarray], Any]]] = {
     "added up": lambda parts: parts.sum(0),
     "averaged": lambda parts: parts.mean(0),

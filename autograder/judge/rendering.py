@@ -20,14 +20,13 @@ COLOURS: Final = {
     "failed": "#7a4390",
 }  # fmt: skip
 
-SHORT: Final = 40
-"""How long what stands in a table may be, to stand on one line."""
+MAX_ONE_LINE_CHARACTERS: Final = 40
 
 UNBROKEN: Final = 24
 """How long code in a sentence may be, to stand on one line."""
 
 LEFT: Final = "text-align:left;vertical-align:top"
-NAMED: Final = re.compile(
+CODE_IN_PROSE: Final = re.compile(
     r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\))"
 )
 """What is code in a sentence: what stands between backticks, calls of ours, and specs."""
@@ -135,7 +134,7 @@ def words(text: str) -> str:
 
 def _with_names(text: str) -> str:
     parts, last = [], 0
-    for found in NAMED.finditer(text):
+    for found in CODE_IN_PROSE.finditer(text):
         code = found[1] or found[2]
         parts += [html.escape(text[last : found.start()]), _code(code, UNBROKEN)]
         last = found.end()
@@ -181,11 +180,11 @@ def _table(table: Table) -> str:
 def _row(row: Row) -> Iterator[str]:
     marks = {mark: state for state, mark in MARKS.items()}
     cell = f'<td style="{LEFT};padding:2px 14px 2px 0">'
-    yield f"{cell}{_code(row.name, SHORT)}</td>"
+    yield f"{cell}{_code(row.name, MAX_ONE_LINE_CHARACTERS)}</td>"
     for said in row.cells:
         state = marks.get(said, "right")
         stands_out = state in ("wrong", "partly")
         shown = badge(state) if stands_out else html.escape(said)
         is_mark = said in marks or len(said) < 2
-        yield f"{cell}{shown if is_mark else _code(said, SHORT)}</td>"
+        yield f"{cell}{shown if is_mark else _code(said, MAX_ONE_LINE_CHARACTERS)}</td>"
     yield f'<td style="{LEFT};padding:2px 0">{words(row.why)}</td>'

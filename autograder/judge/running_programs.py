@@ -18,8 +18,8 @@ Run = tuple[list[list[np.ndarray]], programs.Ran]
 Names = tuple[str, ...] | None
 """Names of mesh axes; None for any."""
 
-DRAWS = 2
-"""How often inputs are drawn: what ignores them gives itself away."""
+SAMPLES = 2
+"""How often inputs are sampled: a program that ignores them gives itself away."""
 
 
 def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
@@ -54,7 +54,7 @@ def _tried(
     artifact: bytes, arguments: tuple[Argument, ...], seed: int
 ) -> Run | programs.ProgramError:
     generator = np.random.default_rng(seed)
-    draws = [[argument.draw(generator) for argument in arguments] for _ in range(DRAWS)]
+    draws = [[argument.draw(generator) for argument in arguments] for _ in range(SAMPLES)]
     try:
         ran = programs.run(artifact, arguments, draws)
     except programs.ProgramError as refused:

@@ -12,15 +12,13 @@ from autograder.judge.comparing_values import LENIENT, ROUNDING, Wrong, wide
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument, placed
 
-LARGEST: Final = 128
-"""Up to which number a factor is said as a whole number, or as one part of so many."""
+MAX_WHOLE_FACTOR: Final = 128
+"""Larger factors are told as decimals."""
 
-ALIKE: Final = 1e-5
-"""How far apart factors may be that were found for two draws of the inputs, as a share."""
+FACTOR_TOLERANCE: Final = 1e-5
+"""Relative difference of the factors found for two samples of the inputs."""
 
 EPS: Final = float(np.finfo(np.float32).eps)
-
-"""The kinds of collectives that add up over devices."""
 
 
 def factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
@@ -41,9 +39,9 @@ def in_words(found: float) -> str:
         return "minus"
     size = abs(found)
     whole, part = round(size), round(1 / size)
-    if whole <= LARGEST and math.isclose(size, whole, rel_tol=1e-4):
+    if whole <= MAX_WHOLE_FACTOR and math.isclose(size, whole, rel_tol=1e-4):
         said = f"{whole} times"
-    elif part <= LARGEST and math.isclose(size * part, 1, rel_tol=1e-4):
+    elif part <= MAX_WHOLE_FACTOR and math.isclose(size * part, 1, rel_tol=1e-4):
         said = f"1/{part} of"
     else:
         said = f"{size:.4g} times"
@@ -75,7 +73,8 @@ def off_by_a_factor(
         ]
         first = found[0]
         if first is None or any(
-            other is None or not math.isclose(first, other, rel_tol=ALIKE) for other in found
+            other is None or not math.isclose(first, other, rel_tol=FACTOR_TOLERANCE)
+            for other in found
         ):
             return None
         factors.append(first)

@@ -12,7 +12,7 @@ from autograder.pictures import Edge, Picture
 
 Mesh = jax.sharding.Mesh | jax.sharding.AbstractMesh
 
-MOST_AXES: Final = 4
+MAX_AXES: Final = 4
 
 
 def mesh_picture(title: str, mesh: Mesh) -> Picture:
@@ -28,9 +28,9 @@ def mesh_picture(title: str, mesh: Mesh) -> Picture:
         LayoutError: it has no axes, or too many, or holds something else than devices.
     """
     sizes = tuple(mesh.shape.values())
-    if not 1 <= len(sizes) <= MOST_AXES:
+    if not 1 <= len(sizes) <= MAX_AXES:
         many = f"{len(sizes)} axes" if sizes else "no axes"
-        raise LayoutError(f"show draws meshes of one to {MOST_AXES} axes; this one has {many}.")
+        raise LayoutError(f"show draws meshes of one to {MAX_AXES} axes; this one has {many}.")
     refused = not_of_devices(mesh)
     if refused:
         raise LayoutError(refused)

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import jax
 
-LONGEST: Final = 16
-"""The most characters of an axis's name that are drawn."""
+MAX_DRAWN_NAME: Final = 16
+"""Characters of an axis's name."""
 
 
 def entries(spec: jax.P) -> tuple[Any, ...]:
@@ -46,7 +46,7 @@ def together(names: Sequence[str]) -> str:
 def shown(name: object) -> str:
     """An axis's name, short enough to be drawn, and of characters that can be."""
     text = "".join(c if c.isprintable() else "·" for c in str(name))
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_DRAWN_NAME else f"{text[: MAX_DRAWN_NAME - 1]}…"
 
 
 def _entry(entry: object) -> str:

@@ -23,8 +23,8 @@ from autograder.pictures.held_pieces import (
 from autograder.pictures.mesh_groups import mesh_as_svg
 from autograder.pictures.svg_parts import SIZE, width_of
 
-MOST_DRAWN: Final = 8
-"""Larger groups are told of in words."""
+MAX_DRAWN_DEVICES: Final = 8
+"""Larger groups are described in words."""
 
 
 def exchange_as_html(picture: CollectivePicture, above: CollectivePicture | None = None) -> str:
@@ -36,7 +36,7 @@ def exchange_as_html(picture: CollectivePicture, above: CollectivePicture | None
     mesh = mesh_as_svg(picture.mesh, picture.groups) if picture.mesh is not None and is_new else ""
     drawn = ""
     said = picture.caption
-    if len(picture.group) > MOST_DRAWN:
+    if len(picture.group) > MAX_DRAWN_DEVICES:
         said += f" (A group of {len(picture.group)} devices is too large to be drawn.)"
     elif KINDS[picture.kind].in_pairs:
         drawn = _with_arrows(picture)

@@ -14,8 +14,8 @@ from autograder.pictures.palette import INK, tint
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-MOST: Final = 16
-"""More numbers than this in a block are not written out."""
+MAX_WRITTEN_NUMBERS: Final = 16
+"""In a block; of a larger one the numbers are left out."""
 
 Row = tuple[str, Mapping[int, np.ndarray[Any, Any]]]
 """A title, and for each device its block."""
@@ -75,7 +75,7 @@ def _written(blocks: Mapping[int, np.ndarray[Any, Any]], device: int) -> str:
     if device not in blocks:
         return ""
     block = np.asarray(blocks[device])
-    if block.size > MOST:
+    if block.size > MAX_WRITTEN_NUMBERS:
         return f"{block.dtype.name}{list(block.shape)}"
     lines = block.reshape(-1, block.shape[-1]) if block.ndim else block.reshape(1, 1)
     return "\n".join(" ".join(f"{number:.4g}" for number in line) for line in lines)

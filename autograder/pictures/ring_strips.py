@@ -6,7 +6,7 @@ from typing import Final
 
 from autograder.collective_kinds import KINDS, CollectiveKind
 from autograder.pictures.collective_drawings import (
-    MOST_DRAWN,
+    MAX_DRAWN_DEVICES,
     exchange_as_html,
     exchange_as_text,
 )
@@ -137,7 +137,7 @@ def _slot_width(picture: CollectivePicture) -> float:
 
 def _has_strip(picture: CollectivePicture) -> bool:
     one_step = KINDS[picture.kind].in_pairs  # which its picture shows already
-    return picture.steps and not one_step and len(picture.group) <= MOST_DRAWN
+    return picture.steps and not one_step and len(picture.group) <= MAX_DRAWN_DEVICES
 
 
 def _steps(picture: CollectivePicture) -> tuple[Step, ...]:

@@ -23,8 +23,8 @@ from autograder.processes.no_common_disk import refuse_to_write
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 
-LARGEST: Final = 8
-"""Values are whole numbers below this, and above its opposite."""
+MAX_VALUE: Final = 8
+"""Values are whole numbers between its opposite and it."""
 
 
 class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def values(self) -> np.ndarray:
         """The values of an array, a table or a folder's files."""
-        drawn = np.random.default_rng(self.seed).integers(1 - LARGEST, LARGEST, self.shape)
+        drawn = np.random.default_rng(self.seed).integers(1 - MAX_VALUE, MAX_VALUE, self.shape)
         return drawn.astype(np.float32)
 
 

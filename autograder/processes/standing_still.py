@@ -10,10 +10,10 @@ from typing import Final
 
 import psutil
 
-STILL: Final = 5.0
-"""How many seconds a process does nothing before it is said to stand still."""
+IDLE_SECONDS: Final = 5.0
+"""After so many seconds without work a process is said to stand still."""
 
-BUSY: Final = 0.02
+BUSY_CPU_SECONDS: Final = 0.02
 """The seconds of a processor, in that time, with which a process does nothing: the threads that
 tell the others that it lives need less."""
 
@@ -45,9 +45,9 @@ class Stillness:
         now = time.monotonic()
         passed, self._looked = min(now - self._looked, LONGEST_LOOK), now
         self._still += passed
-        if had > self.had + BUSY:
+        if had > self.had + BUSY_CPU_SECONDS:
             self.had, self._still = had, 0.0
-        return self._still > STILL
+        return self._still > IDLE_SECONDS
 
 
 def where_it_stands(pid: int, file: Path, written_in: str) -> str:

@@ -19,21 +19,21 @@ import msgspec
 
 from autograder.errors import UsageError
 from autograder.processes.packing import PackedFunction
-from autograder.processes.standing_still import STILL, where_it_stands
+from autograder.processes.standing_still import IDLE_SECONDS, where_it_stands
 from autograder.processes.starting import Outcome, ProcessesFailedError, Worker, free_port, started
 from autograder.processes.worker import Job, Message, Place, pickle_result, work
 
-COME: Final = 20
-"""How many seconds all processes have to come up."""
+START_SECONDS: Final = 20
+"""Time for all processes to start."""
 
-END: Final = 60
-"""How many seconds of a processor each has, from then on, to do what it is to do."""
+WORK_CPU_SECONDS: Final = 60
+"""Processor time of each process, from then on."""
 
-LATEST: Final = 5 * END
-"""After how many seconds by the clock they are ended, however little of them they had."""
+MAX_CLOCK_SECONDS: Final = 5 * WORK_CPU_SECONDS
+"""They are ended after so many seconds by the clock, however little time the machine gave them."""
 
-AFTER_AN_ERROR: Final = 2.0
-"""How many seconds the others have, once one has raised an error, to raise the same."""
+AFTER_ERROR_SECONDS: Final = 2.0
+"""Time for the others to raise the same error that one has raised."""
 
 COUNTS: Final = (1, 2, 4, 8)
 
@@ -99,7 +99,14 @@ def run(
     meet = free_port(port)
     with tempfile.TemporaryDirectory() as folder:
         places = [
-            Place(i, processes, meet, Path(folder, f"stands {i}"), Path(folder, f"says {i}"), COME)
+            Place(
+                i,
+                processes,
+                meet,
+                Path(folder, f"stands {i}"),
+                Path(folder, f"says {i}"),
+                START_SECONDS,
+            )
             for i in range(processes)
         ]
         with started(places, jobs, target) as workers:
@@ -123,13 +130,14 @@ def _come_up(workers: list[Worker]) -> None:
     Raises:
         ProcessesFailedError: one did not.
     """
-    until = time.monotonic() + COME
+    until = time.monotonic() + START_SECONDS
     while not all(w.ready for w in workers):
         if time.monotonic() > until:
             # while one is missing, the others wait for it, and are not ready either
             missing = [w.name.lower() for w in workers if not w.up] or ["one of them"]
             raise ProcessesFailedError(
-                f"{_listed(missing).capitalize()} of {len(workers)} did not come up within {COME} "
+                f"{_listed(missing).capitalize()} of {len(workers)} did not come up within "
+                f"{START_SECONDS} "
                 f"seconds. The others waited, and were ended. Is the machine very busy?"
             )
         for worker in _speaking([w for w in workers if not w.ready]):
@@ -162,7 +170,7 @@ def _one_has_left(workers: list[Worker]) -> bool:
 
 def _do_their_work(workers: list[Worker], file: str) -> None:
     """Wait until each has an outcome, and give one to those that do not come to an end."""
-    until = time.monotonic() + LATEST
+    until = time.monotonic() + MAX_CLOCK_SECONDS
     first_error = 0.0
     while unfinished := [w for w in workers if w.outcome is None]:
         for worker in _speaking(unfinished):
@@ -174,7 +182,7 @@ def _do_their_work(workers: list[Worker], file: str) -> None:
         first_error = first_error or (time.monotonic() if failed else 0.0)
         unfinished = [w for w in unfinished if w.outcome is None]
         still = [w for w in unfinished if w.stillness.look()]
-        if failed and time.monotonic() > first_error + AFTER_AN_ERROR:
+        if failed and time.monotonic() > first_error + AFTER_ERROR_SECONDS:
             for worker in unfinished:
                 worker.outcome = Outcome(
                     worker.place.process, why="stopped",
@@ -185,15 +193,16 @@ def _do_their_work(workers: list[Worker], file: str) -> None:
         unfinished = [w for w in unfinished if w.outcome is None]
         if unfinished and time.monotonic() > until:
             raise ProcessesFailedError(
-                f"After {LATEST} seconds the processes were not done, though none of them had had "
-                f"{END} seconds of a processor: this machine is too busy."
+                f"After {MAX_CLOCK_SECONDS} seconds the processes were not done, though none of "
+                f"them had had "
+                f"{WORK_CPU_SECONDS} seconds of a processor: this machine is too busy."
             )
         for worker in unfinished:
-            if worker.stillness.had > END:
+            if worker.stillness.had > WORK_CPU_SECONDS:
                 where = where_it_stands(worker.process.pid or 0, worker.place.stands, file)
                 worker.outcome = Outcome(
                     worker.place.process, why="too-slow",
-                    said=f"{worker.name} was not done after {END} seconds of work"
+                    said=f"{worker.name} was not done after {WORK_CPU_SECONDS} seconds of work"
                     f"{f', and was in {where}' * bool(where)}.",
                 )  # fmt: skip
 
@@ -206,7 +215,7 @@ def _stand_still(workers: list[Worker], still: list[Worker], file: str) -> None:
         where = where_it_stands(worker.process.pid or 0, worker.place.stands, file)
         worker.outcome = Outcome(
             worker.place.process, why="waits",
-            said=f"{worker.name} stood still for {STILL:.0f} seconds"
+            said=f"{worker.name} stood still for {IDLE_SECONDS:.0f} seconds"
             f"{f' in {where}' * bool(where)}{others}. Does it wait for a collective that not all "
             f"processes have come to, here or further up?",
         )  # fmt: skip

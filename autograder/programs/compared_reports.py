@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-SMALL: Final = 1 << 24
-"""Bytes below which it is the tiles that make the difference in memory."""
+TILE_BYTES: Final = 1 << 24
+"""Below so many bytes, padding to tiles explains a difference in memory."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +94,7 @@ def _differences(cpu: Report, tpu: Report) -> Iterator[str]:
     halves = sum(c.asynchronous for c in tpu.collectives)
     if halves:
         yield f"On the TPU, {_of(halves, tpu)} a beginning and an end, and other work in between."
-    if cpu.peak_bytes < tpu.peak_bytes < SMALL:
+    if cpu.peak_bytes < tpu.peak_bytes < TILE_BYTES:
         yield (
             "Small arrays take more memory on a TPU, which keeps a matrix in tiles of 8 by 128 "
             "numbers or more."

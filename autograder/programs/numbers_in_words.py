@@ -2,12 +2,12 @@
 
 from typing import Final
 
-LARGE: Final = (("quadrillion", 1e15), ("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
+SCALES: Final = (("quadrillion", 1e15), ("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
 
 
 def count_in_words(count: float) -> str:
     """`2,816`, and `137 billion`."""
-    for word, factor in LARGE:
+    for word, factor in SCALES:
         if count >= (10 if word == "million" else 1) * factor:
             return f"{_rounded(count / factor)} {word}"
     return f"{count:,.0f}"

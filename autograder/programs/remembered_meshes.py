@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import jax
 
-MOST: Final = 10_000
-"""How many objects are looked at: a learner's function reaches a few dozen."""
+MAX_OBJECTS: Final = 10_000
+"""A learner's function reaches a few dozen."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def _reached(function: Callable[..., Any]) -> Iterator[FunctionType]:
     """The Python functions that a function is made of, or has a name for."""
     waiting: list[Any] = [function]
     seen: set[int] = set()
-    while waiting and len(seen) < MOST:
+    while waiting and len(seen) < MAX_OBJECTS:
         each = waiting.pop()
         if id(each) in seen:
             continue

@@ -16,8 +16,8 @@ from autograder.programs.shown_report import Row, Shown
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-MOST: Final = 8
-"""More pictures than these are not drawn of one program."""
+MAX_PICTURES: Final = 8
+"""Of one program."""
 
 KEY: Final = (
     "In the pictures, a row is a device of the group with the thick outline, and a letter is what "
@@ -33,7 +33,7 @@ NUMBER: Final = "text-align:right;vertical-align:top;padding:4px 0 4px 12px;whit
 def report_as_html(report: Shown) -> str:
     """The table, what it takes on a machine, and a picture for each kind of exchange."""
     summary = f'<div style="margin:4px 0">{html.escape(report.summary)}</div>'
-    shown = report.pictures[:MOST]
+    shown = report.pictures[:MAX_PICTURES]
     drawn = "".join(map(collective_as_html, shown, [None, *shown]))
     sums = f" {STRIPS}" * any(KINDS[p.kind].reduces for p in shown)
     key = f'<div style="margin:12px 0 0">{KEY}{sums}</div>' if drawn else ""
@@ -73,7 +73,9 @@ def report_for_terminal(report: Shown) -> "RenderableType":
         parts.append(table)
     parts.append(Text(report.summary))
     parts += [Text(said) for said in (times_in_words(report),) if said]
-    parts += [Text(f"\n{collective_as_text(picture)}") for picture in report.pictures[:MOST]]
+    parts += [
+        Text(f"\n{collective_as_text(picture)}") for picture in report.pictures[:MAX_PICTURES]
+    ]
     return Group(*parts)
 
 
@@ -157,5 +159,5 @@ def _scaled_in_words(report: Shown) -> str:
 
 
 def _left_out(report: Shown) -> str:
-    more = len(report.pictures) - MOST
+    more = len(report.pictures) - MAX_PICTURES
     return f"<div>{more} more kinds of exchange are not drawn.</div>" if more > 0 else ""

@@ -14,7 +14,7 @@ from typing import Final
 from autograder.pictures import Roofline, RooflinePoint
 from autograder.programs.costs import Machine
 from autograder.programs.numbers_in_words import count_in_words, sized, time_in_words
-from autograder.programs.report_times import LEAST
+from autograder.programs.report_times import MIN_SECONDS
 
 LATENCY: Final = (
     "At these sizes, starting a message takes longer than sending it, which a roofline leaves out; "
@@ -50,7 +50,7 @@ def roofline_of(programs: Sequence[Measured], machine: Machine) -> Roofline:
     """
     drawn = [program for program in programs if _is_drawn(program)]
     remarks = [_why_not(program) for program in programs if not _is_drawn(program)]
-    if any(0 < program.communicating < LEAST for program in drawn):
+    if any(0 < program.communicating < MIN_SECONDS for program in drawn):
         remarks.append(LATENCY)
     peak, link = f"{count_in_words(machine.flops)} operations", f"{sized(machine.link)}"
     ridge = f"{_count(machine.flops / machine.link)} operations for each byte"

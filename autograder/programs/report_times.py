@@ -8,13 +8,13 @@ from autograder.pictures import bars_as_html
 from autograder.programs.numbers_in_words import time_in_words
 from autograder.programs.shown_report import Shown
 
-LEAST: Final = 1e-6
-"""Seconds: below it, a machine takes longer to start sending than to send."""
+MIN_SECONDS: Final = 1e-6
+"""Below it, a machine takes longer to start sending than to send."""
 
 
 def is_timed(report: Shown) -> bool:
     """Whether sending takes long enough for a time to mean anything."""
-    return report.communicating >= LEAST
+    return report.communicating >= MIN_SECONDS
 
 
 def times_in_words(report: Shown) -> str:
@@ -36,7 +36,7 @@ def times_in_words(report: Shown) -> str:
         f"On {report.machine}, arithmetic takes {time_in_words(computing)} and communicating "
         f"{time_in_words(communicating)}"
     )
-    if max(computing, communicating) < LEAST:
+    if max(computing, communicating) < MIN_SECONDS:
         return f"{said}. Starting either takes longer."
     if communicating > computing:
         return f"{said}. Even if both happen at once, the devices wait for data."
@@ -55,6 +55,8 @@ def times_as_html(report: Shown) -> str:
         )
         if math.isfinite(amount)
     ]  # fmt: skip
-    worth = max(report.computing, report.communicating) >= LEAST and "and communicating" in said
+    worth = (
+        max(report.computing, report.communicating) >= MIN_SECONDS and "and communicating" in said
+    )
     bars = bars_as_html(amounts) if worth else ""
     return f'<div style="margin:8px 0">{bars}<div>{html.escape(said)}</div></div>'

@@ -13,7 +13,7 @@ from autograder.programs.report import Report
 BFLOAT16: Final = 2
 """Bytes of a number in bfloat16, which large models compute in."""
 
-WIDER: Final = {"f32": 4, "f64": 8}
+WIDER_THAN_BFLOAT16: Final = {"f32": 4, "f64": 8}
 """Bytes of the floating-point types of HLO that count as bfloat16 when a program is scaled up."""
 
 
@@ -93,9 +93,11 @@ def sizes_in_words(sizes: Mapping[int, int]) -> str:
 
 
 def _narrowed(collective: Collective) -> Collective:
-    if not collective.dtypes or any(dtype not in WIDER for dtype in collective.dtypes):
+    if not collective.dtypes or any(
+        dtype not in WIDER_THAN_BFLOAT16 for dtype in collective.dtypes
+    ):
         return collective
-    widest = max(WIDER[dtype] for dtype in collective.dtypes)
+    widest = max(WIDER_THAN_BFLOAT16[dtype] for dtype in collective.dtypes)
     return replace(
         collective,
         bytes_in=round(collective.bytes_in * BFLOAT16 / widest),

@@ -31,10 +31,10 @@ TOPOLOGIES: Final = (
 )
 """Examples, in words."""
 
-PATIENCE: Final = 300
-"""Seconds after which a compiler that does not answer is given up."""
+COMPILER_SECONDS: Final = 300
+"""A compiler that does not answer in this time is given up."""
 
-FORM: Final = re.compile(r"v\d+[a-z]*:\d{1,3}(x\d{1,3}){1,2}")
+TPU_NAME: Final = re.compile(r"v\d+[a-z]*:\d{1,3}(x\d{1,3}){1,2}")
 
 
 class TargetError(ValueError):
@@ -47,7 +47,7 @@ def refuse_target(target: object) -> None:
     Raises:
         TargetError: it does.
     """
-    if not isinstance(target, str) or not FORM.fullmatch(target):
+    if not isinstance(target, str) or not TPU_NAME.fullmatch(target):
         came = repr(target) if isinstance(target, str) else f"{type(target).__name__} {target!r}"
         raise TargetError(
             f"A target is the name of a TPU topology, such as {TOPOLOGIES}; {came[:80]} came."
@@ -169,13 +169,13 @@ def _asked(
             [sys.executable, "-P", tpu_process.__file__],
             input=pickle.dumps(request),
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=COMPILER_SECONDS,
             env={**os.environ, **tpu_process.QUIETLY},
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise TargetError(
-            f"The TPU's compiler did not come to an end in {PATIENCE} seconds."
+            f"The TPU's compiler did not come to an end in {COMPILER_SECONDS} seconds."
         ) from None
     if done.returncode or not done.stdout:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it says nothing"]

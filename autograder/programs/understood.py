@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from autograder.programs.program_errors import ProgramError
 
-KEY: Final = re.compile(r"[A-Za-z_][\w.\-]{0,200}", re.ASCII)
+ATTRIBUTE_NAME: Final = re.compile(r"[A-Za-z_][\w.\-]{0,200}", re.ASCII)
 """What an attribute may be called: letters, digits, dots, underscores and hyphens."""
 
 WITH_REGIONS: Final = frozenset(
@@ -34,10 +34,10 @@ OUTSIDE: Final = frozenset(
 )
 """Operations that talk to what is outside of the program, or to other devices uncounted."""
 
-DEEPEST: Final = 20
-"""How deep lists and dictionaries lie in each other in an attribute; JAX makes four of them."""
+MAX_ATTRIBUTE_DEPTH: Final = 20
+"""Of lists and dictionaries; JAX makes four levels."""
 
-MOST_NESTED: Final = 100_000
+MAX_NESTED: Final = 100_000
 """How much lies in the lists and dictionaries of all attributes, counted as often as it is there:
 what is written once can be in a list many times, and that list in another one."""
 
@@ -56,7 +56,7 @@ def refuse_what_is_not_understood(module: Any) -> None:
     from jax.extend.mlir import ir
 
     strange: list[str] = []
-    room = iter(range(MOST_NESTED))
+    room = iter(range(MAX_NESTED))
 
     def visit(operation: Any) -> Any:
         if operation.name.partition(".")[0] not in DIALECTS or operation.name in OUTSIDE:
@@ -95,12 +95,12 @@ def _strange_attributes(attributes: Any, room: Iterator[int]) -> Iterator[str]:
     waiting = deque([(name, attribute, 0) for name, attribute in named_attributes(attributes)])
     while waiting:
         name, attribute, depth = waiting.popleft()
-        if not KEY.fullmatch(name):
+        if not ATTRIBUTE_NAME.fullmatch(name):
             yield f"an attribute {name[:80]!r}"
         if not isinstance(attribute, ir.DictAttr | ir.ArrayAttr):
             continue
-        if depth == DEEPEST:
-            yield f"an attribute {name!r} of more than {DEEPEST} lists in each other"
+        if depth == MAX_ATTRIBUTE_DEPTH:
+            yield f"an attribute {name!r} of more than {MAX_ATTRIBUTE_DEPTH} lists in each other"
             return
         held = (
             named_attributes(attribute)
@@ -109,7 +109,7 @@ def _strange_attributes(attributes: Any, room: Iterator[int]) -> Iterator[str]:
         )
         for inner, each in held:
             if next(room, None) is None:
-                yield f"more than {MOST_NESTED:,} attributes in lists"
+                yield f"more than {MAX_NESTED:,} attributes in lists"
                 return
             waiting.append((inner, each, depth + 1))
 

@@ -43,8 +43,8 @@ USER_NAMESPACES: Final = "/proc/sys/user/max_user_namespaces"
 
 MAX_MESSAGE_BYTES: Final = 2**16
 
-PAGE: Final = 4096
-"""The bytes that a file takes at least, so that an empty one counts too."""
+PAGE_BYTES: Final = 4096
+"""A file takes at least so many, so an empty one counts too."""
 
 TERMINALS: Final = 16
 """The most pseudo-terminals of a task; the machine has few thousand for everybody."""
@@ -227,7 +227,7 @@ def _shut_in(setting: Setting) -> None:
     """
     _call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     for folder in setting.folders:
-        files = setting.scratch // PAGE
+        files = setting.scratch // PAGE_BYTES
         options = f"size={setting.scratch},nr_inodes={files},mode=1777".encode()
         _call("mount", b"tmpfs", folder.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:

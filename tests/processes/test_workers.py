@@ -28,7 +28,7 @@ from autograder.processes import (
     run,
     workers,
 )
-from autograder.processes.standing_still import STILL
+from autograder.processes.standing_still import IDLE_SECONDS
 from autograder.processes.worker import Job, Message, Place, work
 
 
@@ -135,7 +135,7 @@ def test_who_waits_alone_is_told_where():
     with pytest.raises(ProcessesError) as raised:
         on_processes(alone, 2)
     said = str(raised.value)
-    assert said.startswith(f"Process 0 stood still for {STILL:.0f} seconds in line ")
+    assert said.startswith(f"Process 0 stood still for {IDLE_SECONDS:.0f} seconds in line ")
     assert "`return float(x.sum()) if" in said
     assert "while process 1 had returned" in said
     assert "Does it wait for a collective that not all processes have come to, here or" in said
@@ -210,7 +210,7 @@ def not_the_second_either(place: Place, job: Job, to_parent: object) -> None:
 
 
 def test_one_that_never_comes_is_named(monkeypatch):
-    monkeypatch.setattr(workers, "COME", 3)
+    monkeypatch.setattr(workers, "START_SECONDS", 3)
     with pytest.raises(ProcessesFailedError, match="Process 1 of 2 did not come up within 3"):
         run(pack(rows), 2, nothing, target=not_the_second)
 
@@ -302,7 +302,7 @@ def test_what_they_start_ends_with_them(tmp_path):
 
 
 def test_work_without_end_is_ended_with_the_line(monkeypatch):
-    monkeypatch.setattr(workers, "END", 3)
+    monkeypatch.setattr(workers, "WORK_CPU_SECONDS", 3)
 
     def endless():
         number = 0

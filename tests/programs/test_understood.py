@@ -10,7 +10,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from autograder import programs
 from autograder.programs import Argument
-from autograder.programs.understood import KEY, refuse_what_is_not_understood
+from autograder.programs.understood import ATTRIBUTE_NAME, refuse_what_is_not_understood
 from tests.helpers import mesh
 
 ARGUMENTS = (Argument((16, 16), (("x", 4), ("y", 2)), ("x", "y"), mode="auto"),)
@@ -63,7 +63,7 @@ def test_a_name_without_letters_is_refused_by_whoever_sees_it_first():
 
 @pytest.mark.parametrize("key", ["jax.result_info", "mhlo.num_partitions", "_xla_x", "a-b.c_d1"])
 def test_names_as_jax_has_them_are_understood(key):
-    assert KEY.fullmatch(key)
+    assert ATTRIBUTE_NAME.fullmatch(key)
 
 
 SENT = """

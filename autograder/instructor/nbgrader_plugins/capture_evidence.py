@@ -228,8 +228,8 @@ def _plans(nb: Any, seed: int) -> list[evidence.Plan]:
 def published(cell: Any) -> list[dict[str, Any]]:
     """The evidence in a cell's outputs, as plain data that may be anything."""
     found = [
-        output.data[evidence.MIME]
+        output.data[evidence.MIME_TYPE]
         for output in cell.get("outputs", [])
-        if output.output_type == "display_data" and evidence.MIME in output.get("data", {})
+        if output.output_type == "display_data" and evidence.MIME_TYPE in output.get("data", {})
     ]
     return [item for item in found if isinstance(item, dict)]

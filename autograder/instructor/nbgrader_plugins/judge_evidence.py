@@ -152,7 +152,7 @@ def _refuse_to_guess(exercise: Exercise, cell: Any, verdict: Verdict | None) -> 
 def _forget_evidence(cell: Any) -> None:
     """Take what was published from a cell's outputs: it is judged, and in the record."""
     if cell.cell_type == "code":
-        cell.outputs = [o for o in cell.outputs if evidence.MIME not in o.get("data", {})]
+        cell.outputs = [o for o in cell.outputs if evidence.MIME_TYPE not in o.get("data", {})]
 
 
 def _say_what_did_not_run(cells: Iterable[Any]) -> None:

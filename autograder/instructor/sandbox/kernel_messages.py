@@ -137,10 +137,10 @@ def _size(message: Output) -> int:
 
 def is_evidence(message: Output) -> bool:
     """Whether a message is evidence, as a check hands it in, and little else."""
-    if not isinstance(message, Display) or evidence.MIME not in message.data:
+    if not isinstance(message, Display) or evidence.MIME_TYPE not in message.data:
         return False
     said = message.data.get("text/plain", msgspec.Raw(b""))
-    return message.data.keys() <= {evidence.MIME, "text/plain"} and len(bytes(said)) <= LONG
+    return message.data.keys() <= {evidence.MIME_TYPE, "text/plain"} and len(bytes(said)) <= LONG
 
 
 def depth(content: Any) -> int:

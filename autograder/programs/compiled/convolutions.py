@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-LARGEST: Final = 1 << 20
-"""Windows that are larger are taken to lie on an element everywhere."""
+MAX_COUNTED_WINDOW: Final = 1 << 20
+"""Larger windows are taken to lie on an element everywhere."""
 
 
 Shape = tuple[int, ...]
@@ -44,7 +44,7 @@ class Span:
             taken: the array's size.
             given: the result's.
         """
-        if self.size > LARGEST:
+        if self.size > MAX_COUNTED_WINDOW:
             return self.size * given
         # the element below place k for result o is (o * stride + shift[k]) / apart, if it is whole
         shift = np.arange(self.size) * self.dilation - self.before

@@ -26,8 +26,8 @@ TUPLES: Final = (13, 34)
 LONGEST_CONSTANT: Final = 4096
 """The most numbers of a constant that are read: a table of one for each partition is short."""
 
-MOST_PARTITIONS: Final = 1 << 16
-"""The most devices of a program, which is more than anybody compiles for."""
+MAX_PARTITIONS: Final = 1 << 16
+"""More devices than anybody compiles for."""
 
 
 class UnreadableProgramError(ValueError):
@@ -94,8 +94,8 @@ def _partitions(assignment: Any) -> int:
     partitions, replicas = int(assignment.computation_count), int(assignment.replica_count)
     if min(partitions, replicas) > 1:
         raise UnreadableProgramError("It has several partitions, and several replicas of each.")
-    if max(partitions, replicas) > MOST_PARTITIONS:
-        raise UnreadableProgramError(f"It has more than {MOST_PARTITIONS:,} partitions.")
+    if max(partitions, replicas) > MAX_PARTITIONS:
+        raise UnreadableProgramError(f"It has more than {MAX_PARTITIONS:,} partitions.")
     return max(partitions, replicas, 1)
 
 

@@ -32,7 +32,7 @@ COMPARISONS = {
 }  # fmt: skip
 
 
-MOST_STEPS: Final = 150
+MAX_STEPS: Final = 150
 """How many instructions are looked at to work out one offset, and how many moves are followed: JAX
 makes a dozen. What takes more is unknown, as is what takes the same values again and again."""
 
@@ -82,7 +82,7 @@ def keeps_own_slice(
 
 
 def _slices(
-    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...], left: int = MOST_STEPS
+    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...], left: int = MAX_STEPS
 ) -> list[Slices | None]:
     """The slices that each use of a result takes; None for a use of another kind."""
     if not left:
@@ -118,7 +118,7 @@ def _own_slices(
     partitions = max(max(group) for group in groups) + 1
     sizes, room = cut.arrays[0][1], whole.arrays[0][1]
     offsets = [
-        _value(scope, number, partitions, iter(range(MOST_STEPS))) for number in cut.operands[1:]
+        _value(scope, number, partitions, iter(range(MAX_STEPS))) for number in cut.operands[1:]
     ]
     if any(offset is None for offset in offsets) or len(offsets) != len(room):
         return None
@@ -197,7 +197,7 @@ def _value(
 
 def _table(scope: Scope, number: int) -> npt.NDArray[Any] | None:
     """A constant list of numbers, here or where a fusion was given it."""
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         instruction = scope.computation[number]
         if instruction.opcode == "parameter" and scope.caller and scope.outer:
             number, scope = scope.caller.operands[instruction.index], scope.outer

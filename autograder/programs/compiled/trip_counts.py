@@ -9,8 +9,8 @@ from typing import Final
 
 from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
 
-LARGEST: Final = 1 << 31
-"""Where a counter of 32 bits would begin again."""
+MAX_COUNT: Final = 1 << 31
+"""A counter of 32 bits would wrap around here."""
 
 
 def trip_count(program: Program, around: Computation, loop: Instruction) -> int | None:
@@ -31,7 +31,7 @@ def trip_count(program: Program, around: Computation, loop: Instruction) -> int 
     place, limit = _place(condition, compared), _constant(condition, most)
     start = _constant(around, _element(around, around[loop.operands[0]], place))
     step = _step(body, place)
-    if start is None or limit is None or not step or step < 0 or limit + step >= LARGEST:
+    if start is None or limit is None or not step or step < 0 or limit + step >= MAX_COUNT:
         return None
     if test.unsigned and min(start, limit) < 0:
         return None  # numbers without a sign are never so; what else this is, nobody knows

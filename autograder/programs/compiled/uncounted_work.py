@@ -22,8 +22,8 @@ ROUTINES: Final = re.compile(r"lapack_[sdcz](?P<name>getrf|trsm)_ffi")
 """The routines that `jnp.linalg.solve` calls on a CPU, in each type of number."""
 
 
-OF_A_TRANSFORM: Final = 8
-"""The operations of a Fourier transform for each number and each factor of two of its length."""
+FFT_OPERATIONS: Final = 8
+"""For each number and each factor of two of its length."""
 
 OPAQUE: Final = "tpu_custom_call"
 """Where a TPU's compiler has a routine of its own for what it found, such as attention."""
@@ -53,7 +53,7 @@ def work_of(computation: Computation, instruction: Instruction) -> float:
     if instruction.opcode == "fft":
         logarithms = math.prod(int(math.log2(size)) for size in instruction.lengths)
         ((_, dimensions), *_) = computation[instruction.operands[0]].arrays
-        return OF_A_TRANSFORM * logarithms * _size(dimensions)
+        return FFT_OPERATIONS * logarithms * _size(dimensions)
     return _of_routine(computation, instruction) + _operations(computation, instruction)
 
 

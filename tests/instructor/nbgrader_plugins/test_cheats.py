@@ -103,7 +103,7 @@ import json
 pieces = json.loads({json.dumps(json.dumps(made))})
 def forge(*_):
     for piece in pieces:
-        display({{{evidence.MIME!r}: piece}}, raw=True)
+        display({{{evidence.MIME_TYPE!r}: piece}}, raw=True)
 get_ipython().events.register("post_run_cell", forge)
 """
 

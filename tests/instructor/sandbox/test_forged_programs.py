@@ -29,7 +29,7 @@ def exported(function, *allowed, shape=None):
 
 def hand_in(*_):
     pieces = evidence.Evidence("3.1", {"turned": evidence.Program(tuple(ARTIFACTS))})
-    display({evidence.MIME: evidence.to_json(pieces)}, raw=True)
+    display({evidence.MIME_TYPE: evidence.to_json(pieces)}, raw=True)
 """
 ARTIFACTS = {
     "nonsense": ("[b'no program', b'none either']", "The exported program cannot be read."),

@@ -15,7 +15,7 @@ def line(kind, **content):
 
 
 def evidence_of(size, **data):
-    data |= {evidence.MIME: {"exercise": "1.1", "x": "x" * size}}
+    data |= {evidence.MIME_TYPE: {"exercise": "1.1", "x": "x" * size}}
     return line("Display", data={"text/plain": "1.1: handed in", **data})
 
 
