@@ -1,4 +1,4 @@
-"""What a notebook calls of the exercises: check, hint, progress, target. (`show` is in `layouts`.)
+"""`check`, `hint`, `progress` and `target`, which a notebook calls. (`show` is in `layouts`.)
 
 In a student's own kernel, `check` captures and judges. A kernel that grades is sent plans, and has
 neither an exercise nor a judge: an answer is captured there, and leaves as evidence;

@@ -1,4 +1,4 @@
-"""Errors: whose they are, what they say, and what they usually mean.
+"""Decide whose error an error is, and say what it usually means.
 
 In: exceptions, from the learner's code, from JAX, or from ours. Out: a short sentence, a
 diagnosis, and whether it is theirs (`TheirError`) or ours (`Fault`, which leads to no score).

@@ -1,4 +1,4 @@
-"""Whose error is it: the learner's, JAX's about what the learner wrote, or our own?
+"""Tell the learner's errors, and JAX's about their code, from our own.
 
 To blame an answer for an error of its own is the worst that an autograder can do. So the learner's
 code, and JAX at work on it, are called in few places, each within a narrow `with theirs():`, and

@@ -1,4 +1,4 @@
-"""What JAX's errors on layouts and programs usually mean, and what they are diagnosed as."""
+"""What JAX's errors about layouts and programs usually mean, with a diagnosis for each."""
 
 import dis
 import re

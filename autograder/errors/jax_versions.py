@@ -1,4 +1,4 @@
-"""Which versions of JAX the course was tested with, and what to say of the others."""
+"""The supported versions of JAX, and a remark on any other."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""What an error says, for learners: sentences of ours without a traceback, and theirs in short."""
+"""Error messages for learners: our sentences without a traceback, JAX's shortened."""
 
 
 class ShortError(Exception):

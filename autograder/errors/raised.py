@@ -1,4 +1,4 @@
-"""What is said of an error that a learner's function raised while it was compiled."""
+"""Explain an error that a learner's function raised while it was traced or compiled."""
 
 import re
 from collections.abc import Callable, Sequence

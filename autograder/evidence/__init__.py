@@ -1,4 +1,4 @@
-"""Evidence: what goes into a kernel and what leaves it, both as plain data.
+"""Evidence: the plain data that goes into a student's kernel and comes out of it.
 
 In: a `Plan`, and answers of a learner's, which may be anything. Out: `Evidence`, which says
 nothing about right or wrong, and which is read strictly, since it may be forged. Nothing here knows

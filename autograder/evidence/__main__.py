@@ -1,4 +1,4 @@
-"""The process that has other processes call functions, when a class is graded.
+"""Call functions in several processes, for a class that is graded.
 
 `python -P -s -m autograder.evidence` reads a list of `Call`s from standard input, as JSON, and
 writes the evidence of each to standard output, a line each and as soon as it is there. It runs in

@@ -1,4 +1,4 @@
-"""From answers to evidence, in the student's kernel."""
+"""Capture a learner's answers as evidence, in their kernel."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,4 +1,4 @@
-"""Evidence: what leaves a student's kernel.
+"""The kinds of evidence: the plain data that leaves a student's kernel.
 
 Plain data, which says nothing about right or wrong. `autograder.evidence.capturing` makes it from
 answers, in the student's kernel; the judge reads it from JSON, which may be forged, so reading is

@@ -1,4 +1,4 @@
-"""Layouts and a training step, as evidence: the step is exported for arguments laid out so."""
+"""Capture a design: layouts, and a training step exported for arguments laid out so."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

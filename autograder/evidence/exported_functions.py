@@ -1,4 +1,4 @@
-"""A learner's function as evidence: exported, or why it cannot be."""
+"""Export a learner's function, or say why it cannot be exported."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Arrays and shardings as placements: which device holds which block, as plain data."""
+"""Capture arrays and shardings as placements: which device holds which block."""
 
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard

@@ -1,4 +1,4 @@
-"""What leaves a kernel as a value: numbers, strings and lists of them, in the form JSON has."""
+"""Capture values: numbers, strings and lists of them, as JSON has them."""
 
 import math
 from fractions import Fraction

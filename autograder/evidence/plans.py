@@ -1,4 +1,4 @@
-"""Plans: what goes into a kernel that hands in answers.
+"""Plans: what a student's kernel needs to know to capture answers.
 
 A plan says for each answer of an exercise which kind of evidence it becomes, and what that takes:
 arguments to export a function for, cases to call one with. It says nothing of what is right, and

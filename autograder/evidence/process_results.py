@@ -1,4 +1,4 @@
-"""What several processes returned and wrote, as evidence."""
+"""Capture what several processes returned and wrote."""
 
 import re
 import tempfile

@@ -1,4 +1,4 @@
-"""Call a learner's function within a limit, and say what is waited for.
+"""Call a learner's function within a time limit, and say what `check` is waiting for.
 
 A thread watches the call. After a few seconds it prints what `check` waits for; at the limit it
 stops the call. It does so by a signal, where the call runs in the main thread of Linux or macOS,

@@ -1,4 +1,4 @@
-"""Cells that stopped: which answers they were to make, and what stopped them.
+"""Remember cells that raised, so that no answer from an earlier run is judged.
 
 A cell that raises leaves its names as they were: the stub above the mistake, or what an earlier run
 had made. To judge that would be to speak of another answer than the one on the screen. So where

@@ -1,4 +1,4 @@
-"""Answers of another kind than was asked for, and what is said of each."""
+"""Explain why an answer is of the wrong kind."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Exercises: what is asked, and what is right; one module for each notebook.
+"""The exercises: what is asked, and what is right; one module for each notebook.
 
 In: nothing but layouts and arguments to describe. Out: each `Exercise`, by its id or by its
 notebook: its requirements with their references, cases, hints and lessons. A kernel that grades

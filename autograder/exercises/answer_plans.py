@@ -1,4 +1,4 @@
-"""From a requirement to a plan: what a kernel has to know of it, and nothing of what is right."""
+"""Make the plan of a requirement: what a kernel needs to know, without what is right."""
 
 from collections.abc import Iterable
 

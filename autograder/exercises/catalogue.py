@@ -1,4 +1,4 @@
-"""Every exercise there is, by its id, its notebook, or the name of its graded cell."""
+"""Find an exercise by its id, its notebook, or the name of its graded cell."""
 
 import reprlib
 from typing import Final

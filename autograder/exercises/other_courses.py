@@ -1,4 +1,4 @@
-"""Exercises of other courses: packages that are installed beside this one, and say what they have.
+"""Load exercises of other courses from packages that are installed beside this one.
 
 A package says so by an entry point, in its `pyproject.toml`:
 

@@ -1,4 +1,4 @@
-"""Requirements on programs: what they compute, communicate, ask for, hold and do."""
+"""Requirements on programs: values, collectives, requests, memory and work."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

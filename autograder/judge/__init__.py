@@ -1,4 +1,4 @@
-"""The judge: an exercise and evidence in, a verdict out; and a verdict in words and pictures.
+"""The judge: exercise + evidence → verdict, in words and pictures.
 
 In: an exercise, and evidence that may be forged. Out: a `Verdict`, with a finding for each
 requirement, or a `Fault` of ours and no score. There is one module for each kind of requirement.

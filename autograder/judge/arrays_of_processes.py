@@ -1,4 +1,4 @@
-"""Arrays as several processes handed them in: any of it may be forged, so it is looked at here."""
+"""Check arrays that several processes returned, any of which may be forged."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is wrong with an answer, of all that was found: causes before what may follow from them."""
+"""Choose the cause of a wrong answer among its findings; the rest may follow from it."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a program asks for by hand, beside what it was to ask for."""
+"""Compare the requested collectives with those that the exercise asks for."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Values beside those that were asked for: near enough, and if not, in which way they differ.
+"""Compare values with the reference: near enough, or in which way they differ.
 
 How far off a right program may be follows from the computation. It adds up and rounds in an order
 of its own, so its error is of the size of what a last place of its inputs does to the result: where

@@ -1,4 +1,4 @@
-"""Differences between arrays that several processes returned and those that were asked for."""
+"""Describe how arrays that several processes returned differ from the right ones."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""How the results of plain functions differ from the right ones, where all differ alike."""
+"""Describe how results of plain functions differ, if all differ in the same way."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Which pictures a verdict has: what was made beside what was expected, where they differ."""
+"""Choose the pictures of a verdict: what was made beside what was expected."""
 
 from collections.abc import Sequence
 from dataclasses import replace

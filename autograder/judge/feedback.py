@@ -1,4 +1,4 @@
-"""Verdicts as words and pictures: text, rich tables for a terminal, HTML for a notebook."""
+"""Show verdicts: as text, as rich tables for a terminal, as HTML in a notebook."""
 
 import html
 import textwrap

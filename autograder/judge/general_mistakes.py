@@ -1,4 +1,4 @@
-"""Mistakes that any program can make, recognised by making them with the exercise's reference.
+"""Recognise mistakes that any program can make, by making them with the reference.
 
 A cause is named only where it gives what the program gave, in every case and for every draw.
 """

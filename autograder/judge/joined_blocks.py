@@ -1,4 +1,4 @@
-"""Results of another shape: blocks that out_specs join wrongly, and right numbers reshaped."""
+"""Explain a result of another shape: blocks joined by the wrong out_specs, or a reshape."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The judge: from an exercise and evidence to a verdict.
+"""Judge an answer: exercise + evidence → verdict.
 
 The same code judges in a student's kernel, for feedback at once, and in a clean process, for a
 grade. It believes nothing that evidence says about itself: layouts are rebuilt, programs are

@@ -1,4 +1,4 @@
-"""The judge's eye for costs: what a compiled program communicates and holds, against budgets."""
+"""Judge costs: compiled collectives, memory and work, against their budgets."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The judge's eye for designs: layouts and a training step, first their values, then their time."""
+"""Judge designs, layouts with a training step: their values first, then their time."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

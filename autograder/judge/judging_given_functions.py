@@ -1,4 +1,4 @@
-"""The judge's eye for the layout of arguments: what does a given function make of them?"""
+"""Judge argument layouts by what a given function does with them."""
 
 import math
 import re

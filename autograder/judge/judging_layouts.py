@@ -1,4 +1,4 @@
-"""The judge's eye for layouts: is every block where it was asked for?"""
+"""Judge layouts: is every block where it was asked for?"""
 
 import math
 

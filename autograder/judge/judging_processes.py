@@ -1,4 +1,4 @@
-"""The judge's eye for what several processes returned together, and for the files they wrote.
+"""Judge what several processes returned together, and the files they wrote.
 
 It knows which devices each process has, since they are shared out in order; whatever else evidence
 says of blocks and values is looked at here.

@@ -1,4 +1,4 @@
-"""The judge's eye for what was written: the collectives that a program asks for by hand."""
+"""Judge the requested collectives: those written in the program itself."""
 
 import math
 from collections import Counter

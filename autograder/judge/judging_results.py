@@ -1,4 +1,4 @@
-"""The judge's eye for plain functions: do they give the right results on fresh cases?"""
+"""Judge plain functions by their results on fresh cases."""
 
 import math
 import re

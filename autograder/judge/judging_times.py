@@ -1,4 +1,4 @@
-"""The judge's eye for modelled time: how long does a given function take at a real size?"""
+"""Judge modelled time: how long a given function takes at a real size."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The judge's eye for programs: what they compute and where, by compiling and running them here.
+"""Judge programs by what they compute and where, after compiling and running them here.
 
 Each of these raises `programs.ProgramError` for a program that cannot be judged.
 """

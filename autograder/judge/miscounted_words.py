@@ -1,4 +1,4 @@
-"""Lists of words in which some are counted too often or too seldom."""
+"""Explain lists of words in which some are counted too often or too seldom."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Where right values are, if not in their place; and where the wrong ones are."""
+"""Find right values in wrong places, and where the wrong ones are."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""How a judge names what it speaks of, so that it is named alike wherever it is."""
+"""Words for devices, collectives and arguments, the same in every verdict."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What comes of each device working on its own block alone, recognised by doing so."""
+"""Recognise results that each device computed from its own block alone."""
 
 import math
 from collections.abc import Callable, Sequence

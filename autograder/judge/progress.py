@@ -1,4 +1,4 @@
-"""What a learner has done: remembered between kernels, in a small file of their own."""
+"""Remember a learner's progress between kernels, in a small file of their own."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A report as text, in a terminal, and as HTML.
+"""Render a report as text, for a terminal, and as HTML.
 
 The HTML has no colours of its own for words, so that it can be read in light and dark themes, and
 no style that nbgrader's feedback pages would take out.

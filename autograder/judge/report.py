@@ -1,4 +1,4 @@
-"""What is to be said of a verdict, in order: one cause first, and what only follows from it below.
+"""Order what a verdict says: one cause first, and what only follows from it below.
 
 Text, terminals and notebooks say the same; how they draw it is `rendering`'s.
 """

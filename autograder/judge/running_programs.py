@@ -1,4 +1,4 @@
-"""Programs that were handed in, run here: as they are, and changed to see what they rest on.
+"""Run submitted programs: as they are, and changed to see what their results rest on.
 
 Several requirements look at one run, so the last few are kept.
 """

@@ -1,4 +1,4 @@
-"""Values that are wrong by a factor, or by as much everywhere; and what that factor is."""
+"""Recognise values that are wrong by one factor or one difference, and say which."""
 
 import math
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""What counts how much: from findings to a share of an exercise's points.
+"""Compute a score: from findings to a share of an exercise's points.
 
 The deed that an exercise is about carries its points. A program that computes the right values and
 is laid out, or communicates, as it comes has not done it; and a table of predictions is worth what

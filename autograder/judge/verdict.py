@@ -1,4 +1,4 @@
-"""Verdicts: what a judge says, as plain data."""
+"""Verdicts and findings, as plain data."""
 
 from typing import Any, Final, Self
 

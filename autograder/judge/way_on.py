@@ -1,4 +1,4 @@
-"""The way on: the next hint, what is done, and where the next notebook is."""
+"""Show the next hint, what is done, and where the next notebook is."""
 
 import html
 import re

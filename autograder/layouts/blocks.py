@@ -1,4 +1,4 @@
-"""Blocks of an array: pictures of them in text, and devices and blocks in words."""
+"""Blocks of an array: parse them from a picture in text, and name them in words."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What was made beside what was expected: what is wrong outlined, what is right not drawn twice."""
+"""Draw what was made beside what was expected: wrong blocks outlined, right ones once."""
 
 import math
 from dataclasses import replace

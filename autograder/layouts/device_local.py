@@ -1,4 +1,4 @@
-"""Inside the body of `jax.shard_map`: what one device holds of an array, and who holds the same."""
+"""Show what one device holds inside the body of `jax.shard_map`."""
 
 import re
 from itertools import product

@@ -1,4 +1,4 @@
-"""What is different between two layouts, in a learner's words and without the answer."""
+"""Describe how two layouts differ, in a learner's words and without the answer."""
 
 import math
 from dataclasses import dataclass

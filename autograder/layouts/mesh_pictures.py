@@ -1,4 +1,4 @@
-"""A mesh as a picture, and specs that are to be drawn on one."""
+"""Draw a mesh, and specs on it."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`show`: what a notebook calls to draw which device holds which block."""
+"""`show`: draw which device holds which block."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload

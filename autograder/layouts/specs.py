@@ -1,4 +1,4 @@
-"""Partition specs, as every supported version of JAX has them, and as one types them."""
+"""Read and write partition specs, the same for every supported version of JAX."""
 
 from collections.abc import Sequence
 from typing import Any, Final

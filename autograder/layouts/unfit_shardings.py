@@ -1,4 +1,4 @@
-"""Why a sharding has no layout, or does not fit a shape, in a learner's words."""
+"""Explain why a sharding has no layout, or does not fit a shape."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Bars that are compared with each other: names, lengths, and numbers in words."""
+"""Draw bars to compare: names, lengths, and numbers in words."""
 
 import html
 from collections.abc import Sequence

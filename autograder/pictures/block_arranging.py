@@ -1,4 +1,4 @@
-"""Where the blocks of pictures stand: at one scale, with what cuts a dimension on its edge."""
+"""Arrange pictures of blocks at one scale, with the mesh axes along the edges."""
 
 import math
 from collections.abc import Sequence

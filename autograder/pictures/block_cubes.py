@@ -1,4 +1,4 @@
-"""The three faces of an array of rank 3 that can be seen from a corner."""
+"""Draw the three visible faces of a 3-D array."""
 
 from itertools import product
 from typing import Final

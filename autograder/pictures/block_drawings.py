@@ -1,4 +1,4 @@
-"""Pictures of blocks, drawn: as SVG for a notebook."""
+"""Draw pictures of blocks as SVG for a notebook."""
 
 import html
 from collections.abc import Sequence

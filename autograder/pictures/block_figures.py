@@ -1,4 +1,4 @@
-"""Pictures of blocks as a matplotlib figure."""
+"""Draw pictures of blocks as a matplotlib figure."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a picture of blocks is drawn with: tiles, words and hairlines, in pixels.
+"""The parts of a picture of blocks: tiles, words and hairlines, in pixels.
 
 The same scene serves SVG and matplotlib, so the two cannot drift apart.
 """

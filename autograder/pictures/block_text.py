@@ -1,4 +1,4 @@
-"""Pictures of blocks in text: as labels alone, in words for a reader, and for a terminal."""
+"""Write pictures of blocks as text: labels, words, and colours for a terminal."""
 
 from collections.abc import Callable, Sequence
 from itertools import zip_longest

@@ -1,4 +1,4 @@
-"""A collective's picture: what each device of a group holds before and after, and the mesh.
+"""Draw a collective: what each device of a group holds before and after, and the mesh.
 
 A row is a device, and a column a place in the whole buffer; so a reduce-scatter adds up columns, an
 all-to-all turns rows into columns, and an all-gather is a reduce-scatter's way back. Arrows are

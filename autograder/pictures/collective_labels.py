@@ -1,4 +1,4 @@
-"""How a piece of a collective is called: `a`, `b₂`, `a+b+c+d`, `Σ₂`, `max(a, b)`."""
+"""Labels for pieces of a collective: `a`, `b₂`, `a+b+c+d`, `Σ₂`, `max(a, b)`."""
 
 import string
 from collections.abc import Sequence

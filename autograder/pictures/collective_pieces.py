@@ -1,4 +1,4 @@
-"""What a collective does to the pieces of the devices of one group, at once and round a ring.
+"""Move the pieces of a group's devices as a collective does, at once and round a ring.
 
 This is arithmetic on labels: a device's data are a letter, a piece of them a letter with a number,
 and a sum says whose data are in it. A test runs each kind in JAX and finds the same.

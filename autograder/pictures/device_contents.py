@@ -1,4 +1,4 @@
-"""Pictures of what each device holds: a column for each device, a row for each array.
+"""Draw what each device holds: a column for each device, a row for each array.
 
 This knows tables, numbers and colours, and nothing of JAX.
 """

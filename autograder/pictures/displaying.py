@@ -1,4 +1,4 @@
-"""Shown where the reader is: as HTML in a notebook, as text with colours in a terminal."""
+"""Display pictures where the reader is: HTML in a notebook, coloured text in a terminal."""
 
 import sys
 from collections.abc import Callable, Sequence

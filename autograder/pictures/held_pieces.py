@@ -1,4 +1,4 @@
-"""What each device of a group holds, drawn: a row for each device, a column for each slot."""
+"""Draw what each device of a group holds: a row for each device, a column for each slot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

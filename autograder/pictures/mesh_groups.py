@@ -1,4 +1,4 @@
-"""A mesh drawn small, with the groups of devices that talk to each other outlined on it."""
+"""Draw a small mesh with its groups of devices outlined."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

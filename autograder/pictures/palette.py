@@ -1,4 +1,4 @@
-"""The colours of devices, and of what is written on them.
+"""The colours of devices, and of the words on them.
 
 Tints are light and ink is dark, in every theme, so that labels can be read wherever a block stands.
 What stands beside blocks is drawn in the colour that the page writes with (`currentColor`).

@@ -1,4 +1,4 @@
-"""How a ring does a collective: a strip of small pictures, one for each step, that prints."""
+"""Draw how a ring does a collective: a strip of small pictures, one for each step."""
 
 import html
 from fractions import Fraction

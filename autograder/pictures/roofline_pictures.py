@@ -1,4 +1,4 @@
-"""A roofline of communication: how fast programs can be, given what they send for what they do."""
+"""Draw a roofline of communication: how fast programs can be, given what they send."""
 
 import base64
 import html

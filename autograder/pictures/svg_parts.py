@@ -1,4 +1,4 @@
-"""An SVG that is put together: boxes, edges, arrows and words, with few attributes.
+"""Put an SVG together: boxes, edges, arrows and words, with few attributes.
 
 A feedback page keeps only plain attributes (no dashes, no rounded `rect`, no `tspan`), so that what
 is drawn there is what is drawn in the notebook. What stands on the page itself is in the theme's

@@ -1,4 +1,4 @@
-"""A picture of bytes held against their price: the best that is known, and one's own attempts."""
+"""Draw memory against cost: the best that is known, and your own attempts."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""What one process holds of an array: the shards that are on its own devices."""
+"""Describe the shards of an array on the devices of one process."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a notebook calls: a function on several processes, and what each of them returned."""
+"""`on_processes`: call a function on several processes, and show what each returned."""
 
 from collections.abc import Callable
 from functools import partial

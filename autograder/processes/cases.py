@@ -1,4 +1,4 @@
-"""Cases: what a function of several processes is called with, as plain data.
+"""Cases for functions that several processes call, as plain data.
 
 A case holds no values but the seeds that they are sampled from. Whoever starts the processes
 samples them, and gives each process its own share alone: what a function knows of the rest, its

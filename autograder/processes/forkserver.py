@@ -1,4 +1,4 @@
-"""What the server that forks workers imports first: then none of them can read another's memory."""
+"""Imported first by the server that forks workers: no worker can read another's memory."""
 
 from autograder.processes.closed_memory import close_memory
 

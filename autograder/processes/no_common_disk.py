@@ -1,4 +1,4 @@
-"""Processes without a disk in common: what one of them writes, no other could read."""
+"""Give processes no disk in common: what one writes, no other can read."""
 
 import os
 from typing import Any, Final

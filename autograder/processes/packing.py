@@ -1,4 +1,4 @@
-"""A function of a notebook's as bytes, with whatever it uses of the notebook."""
+"""Pack a notebook's function as bytes, with whatever it uses of the notebook."""
 
 import contextlib
 import inspect

@@ -1,4 +1,4 @@
-"""Processes that stand still: which ones do, and in which line."""
+"""Find processes that wait for each other, and the line in which each does."""
 
 import contextlib
 import linecache

@@ -1,4 +1,4 @@
-"""The start of several processes, and their end, whatever happens in between.
+"""Start several processes, and end them whatever happens in between.
 
 They are forked from a server that has imported JAX and has started none of it, which takes a tenth
 of a second where a new Python takes one.

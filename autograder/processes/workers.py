@@ -1,4 +1,4 @@
-"""Several processes that run one function together, from their start to their end.
+"""Run one function in several processes, from their start to their end.
 
 Whatever happens, none is left: they are killed when their work is done, when one of them fails the
 others, when they take too long, and when their parent ends, however it does.

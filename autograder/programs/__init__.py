@@ -1,4 +1,4 @@
-"""Programs: what a compiled function says to whom, and what it costs.
+"""Programs: export, compile and run them; read their collectives and what these cost.
 
 In: a function and its arguments, or an exported program, which may be forged. Out: its
 collectives, as the compiler made them (`compiled/`) and as they were asked for by hand

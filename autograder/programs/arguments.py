@@ -1,4 +1,4 @@
-"""The arrays that a function is given: what they are, and how they are laid out."""
+"""Arguments of a function: their shapes, meshes and specs, and arrays laid out so."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext

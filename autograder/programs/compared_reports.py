@@ -1,4 +1,4 @@
-"""What two compilers make of one program, a CPU's and a TPU's, side by side."""
+"""Compare what a CPU's and a TPU's compiler make of one program."""
 
 import html
 from collections import Counter

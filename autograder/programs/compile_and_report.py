@@ -1,4 +1,4 @@
-"""`communication(f, *args)`: what a function's compiled program says to whom, and what it costs."""
+"""`communication(f, *args)`: the collectives of a compiled function, and what they cost."""
 
 import inspect
 import math

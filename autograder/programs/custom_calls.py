@@ -1,4 +1,4 @@
-"""What a program may call that is no operation of StableHLO's own: two routines of LAPACK's.
+"""The custom calls that a program may contain: two routines of LAPACK.
 
 A routine is told by attributes how large its matrices are and where they lie, and believes it: a
 call with operands of another size reads and writes memory that is not its own. So a call is taken

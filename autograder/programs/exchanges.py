@@ -1,4 +1,4 @@
-"""Collectives as pictures: those that are alike in one, and the groups on the mesh."""
+"""Make the pictures of a program's collectives, one for those that are alike."""
 
 import math
 from collections.abc import Iterator, Sequence

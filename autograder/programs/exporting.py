@@ -1,4 +1,4 @@
-"""Functions that leave a kernel: exported as StableHLO, which is data, and no Python."""
+"""Export functions as StableHLO, which is data and no Python."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Exported programs whose arguments somebody laid out: run where they are small, else compiled.
+"""Run exported programs whose arguments a learner laid out; only compile large ones.
 
 A large program is never run, so what it computes is known only because small ones were run, and
 because they are the same program but for their sizes (`same_program.py` looks at that).

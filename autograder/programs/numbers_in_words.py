@@ -1,4 +1,4 @@
-"""Counts and times as one writes them: exact while they are small, rounded where they are large."""
+"""Write counts and times: exact while they are small, rounded when they are large."""
 
 from typing import Final
 

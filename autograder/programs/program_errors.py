@@ -1,4 +1,4 @@
-"""Programs that cannot be judged, and how that is said."""
+"""Explain programs that cannot be judged."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The mesh that a `shard_map` remembers, and is to forget.
+"""Make a `shard_map` forget the mesh of its first call.
 
 What `jax.shard_map` gives without `mesh=` takes the current mesh of its first call, and keeps it:
 made once, at the top of a cell, it serves one mesh and refuses the next. Nobody who reads JAX's

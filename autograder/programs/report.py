@@ -1,4 +1,4 @@
-"""A report on a program: what it says to whom, what that costs, and which line caused it."""
+"""A report on a program: its collectives, what they cost, and the lines that caused them."""
 
 import linecache
 import math

@@ -1,4 +1,4 @@
-"""A report, shown: as HTML in a notebook, as text, and for a terminal."""
+"""Show a report: as HTML in a notebook, as text, and for a terminal."""
 
 import html
 import io

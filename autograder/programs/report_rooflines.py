@@ -1,4 +1,4 @@
-"""Programs on the roofline of a machine: what each sends for what it computes, in words and places.
+"""Place programs on the roofline of a machine: operations against bytes sent.
 
 A chip computes at most so many operations a second, and sends at most so many bytes a second. A
 program that computes `i` operations for each byte that it sends can therefore reach `min(peak, link

@@ -1,4 +1,4 @@
-"""What computing and communicating take on a named machine, side by side."""
+"""Compare the time for computing with the time for communicating, on a named machine."""
 
 import html
 import math

@@ -1,4 +1,4 @@
-"""Functions that travel: exported in one process, compiled and run in another.
+"""Run exported functions: compile and run here what was exported in another process.
 
 An exported program is StableHLO: data, not Python. Loading one runs nothing of its author's, and
 what it may do when it runs is limited to StableHLO's own operations and an allow-list of custom

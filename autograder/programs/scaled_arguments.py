@@ -1,4 +1,4 @@
-"""Arguments of a real size, of which there are shapes alone, and what they cost in bfloat16."""
+"""Scale arguments to a real size, and costs to bfloat16, without making arrays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

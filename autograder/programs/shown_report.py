@@ -1,4 +1,4 @@
-"""What is shown of a report, as plain data: a table, pictures and sums."""
+"""The shown form of a report, as plain data: a table, pictures and sums."""
 
 from dataclasses import dataclass
 

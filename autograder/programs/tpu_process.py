@@ -1,4 +1,4 @@
-"""A process that compiles one program for TPUs that are not there, and ends.
+"""Compile one program for TPUs that are not there, in a process of its own.
 
 It is a process of its own because libtpu is not made to live beside another backend: it writes to
 the error stream and to /tmp, and a program that it does not understand may end the process, which

@@ -1,4 +1,4 @@
-"""Programs compiled for TPUs that nobody has: by a TPU's own compiler, in a process of its own.
+"""Compile programs with a TPU's compiler, without a TPU, in a process of its own.
 
 The function is exported, as StableHLO, which names no devices, and compiled for the devices of a
 topology, each argument cut over them as it is cut here. So a mesh that the function itself names is

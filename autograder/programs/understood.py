@@ -1,4 +1,4 @@
-"""What a program may be made of: an operation or a name that is not understood is refused.
+"""Check that every operation and name of a program is known; refuse all others.
 
 A compiler prints the keys of some attributes as they are, so a key with a quotation mark and a
 brace in it could end a computation in the eyes of whoever reads the compiler's text. And an

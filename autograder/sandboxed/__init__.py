@@ -1,4 +1,4 @@
-"""What runs inside the sandbox: a server that forks for each task, and the kernel for submissions.
+"""Code that runs inside the sandbox: a fork server, and the kernel for submissions.
 
 In: requests, through a socket. Out: how each task ended; of a kernel, the outputs of its cells. It
 knows nothing of exercises, and the process that grades believes nothing that a kernel says.

@@ -1,4 +1,4 @@
-"""A process inside the sandbox that has imported everything, and forks for each task.
+"""The fork server: import everything once, inside the sandbox, and fork for each task.
 
 It never reads a byte of a submission and holds no secret: it passes open files on to its children.
 Each child goes into namespaces of its own (user, PID, mount, IPC, network, host name), with folders

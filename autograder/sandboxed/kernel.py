@@ -1,4 +1,4 @@
-"""The kernel for submissions: it runs the cells that it is sent, and sends what they show.
+"""The kernel for submissions: run cells on request, and send what they show.
 
 It is warmed up when it is made: all that notebooks import is imported, and no JAX backend is
 started. It may then be forked. What it sends may be forged by the cells that it has run.

@@ -1,4 +1,4 @@
-"""What cells print: `sys.stdout` and `sys.stderr`, and the descriptors 1 and 2 below them.
+"""Collect what cells print: through `sys.stdout`, `sys.stderr`, and descriptors 1 and 2.
 
 Python's own text is sent as messages. What subprocesses and libraries in C write to the descriptors
 goes into a file, from which it is taken in turn.

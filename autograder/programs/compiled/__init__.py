@@ -1,4 +1,4 @@
-"""What a compiler made of a program: instructions, read from XLA's serialised module.
+"""Read a compiled program from XLA's serialised module.
 
 In: a compiled program. Out: its collectives, with their mesh axes, bytes, number of runs, and where
 they come from; and the work of its loops. No text is read: a learner may have named things in it.

@@ -1,4 +1,4 @@
-"""Origins: which of a program's arguments a collective takes, where nothing was computed before."""
+"""Find which argument a collective takes, if nothing was computed before it."""
 
 from autograder.collective_kinds import CollectiveKind
 from autograder.programs.compiled.hlo import Instruction, Program

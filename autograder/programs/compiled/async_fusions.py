@@ -1,4 +1,4 @@
-"""Collectives in the background of a TPU: one that several fusions name, and that runs once.
+"""Collectives that a TPU runs in the background, named by several fusions and run once.
 
 A TPU's compiler begins a large collective in one fusion, with a custom call beside it, goes on with
 it in fusions that compute something else, and ends it in another, with a custom call again. Each of

@@ -1,4 +1,4 @@
-"""Collectives: what a compiled program says to whom.
+"""Read the collectives of a compiled program.
 
 Read from the program's instructions, whatever their names. Kinds are canonical: an all-reduce of
 which each device goes on to use only its own slice is a reduce-scatter, however the backend spells

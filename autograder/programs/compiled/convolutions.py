@@ -1,4 +1,4 @@
-"""Convolutions: how many pairs of numbers one multiplies and adds.
+"""Count the pairs of numbers that a convolution multiplies and adds.
 
 A TPU's compiler writes every matrix product as a convolution, and a product of many matrices as one
 with a window over their number, in which all places but one are outside of the array or in a hole.

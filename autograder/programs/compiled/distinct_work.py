@@ -1,4 +1,4 @@
-"""The operations of a compiled program: what it computes, however the compiler arranged it.
+"""Count the operations of a compiled program, however the compiler arranged them.
 
 A compiler duplicates cheap work: XLA's CPU compiler puts a copy of a producer into each fusion that
 needs it, and from JAX 0.12 on so often that a program can seem to do sixteen times what it was

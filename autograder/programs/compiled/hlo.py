@@ -1,4 +1,4 @@
-"""A compiled program as instructions: what is asked of it, in whatever form it came."""
+"""A compiled program as instructions."""
 
 import math
 from collections.abc import Mapping

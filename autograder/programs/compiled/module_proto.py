@@ -1,4 +1,4 @@
-"""XLA's `HloModuleProto`: the form in which a compiled program is data, and not a text.
+"""A description of the fields of XLA's `HloModuleProto` that are read here.
 
 A text holds names of the learner's choosing, and XLA prints some of them as they are, so that a
 name can end a computation in the eyes of whoever reads it. In the serialised form each name has

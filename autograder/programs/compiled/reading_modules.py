@@ -1,4 +1,4 @@
-"""From XLA's serialised module to instructions; what is not understood is refused."""
+"""Turn XLA's serialised module into instructions; refuse what is not understood."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence

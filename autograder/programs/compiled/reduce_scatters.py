@@ -1,4 +1,4 @@
-"""All-reduces that are reduce-scatters: each device goes on to use only a slice of its own.
+"""Recognise all-reduces of which each device uses only its own slice: reduce-scatters.
 
 XLA's CPU compiler never emits a reduce-scatter by itself, nor does the TPU's on small arrays; it
 writes an all-reduce, and then each device takes its slice. That is the same collective where,

@@ -1,4 +1,4 @@
-"""Replica groups of a compiled program, in any of the forms in which XLA keeps them."""
+"""Read a compiled collective's replica groups, in each form that XLA has for them."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Loops: how often the body of a compiled `while` runs.
+"""Find out how often the body of a compiled `while` runs.
 
 XLA's CPU compiler notes it beside the loop; the TPU's does not, and it is worked out here for the
 form that every `scan` and `fori_loop` has: a counter that starts at a constant, grows by a

@@ -1,4 +1,4 @@
-"""The work of single instructions; and what a TPU compiler's own count leaves out.
+"""Count the operations of single instructions, also those that XLA's count leaves out.
 
 XLA counts a loop's body once, and of LAPACK's routines nothing. An instruction does two operations
 for each pair of numbers that a product multiplies and adds, and one for each number that arithmetic

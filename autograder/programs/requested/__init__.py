@@ -1,4 +1,4 @@
-"""What a program asks for by hand: StableHLO, before any compiler has seen it.
+"""Read what a program requests: its StableHLO, before any compiler.
 
 In: the operations of an exported program. Out: the collectives that its author wrote, whether there
 is a `shard_map` in it, and what is done outside of one. To see what a result rests on, more can be

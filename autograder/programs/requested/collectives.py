@@ -1,4 +1,4 @@
-"""Requested collectives: what a program asks for by hand, before any compiler has seen it.
+"""Read the requested collectives of a program, before any compiler.
 
 Read from the operations of a StableHLO module, such as an exported program holds. What the compiler
 adds, to make layouts fit, is not among them; what it merges still is. What no result rests on is

@@ -1,4 +1,4 @@
-"""Constraints: where a program says that a value is to be laid out so, and on which mesh.
+"""Read the constraints of a program: which value is to be laid out how, on which mesh.
 
 Whoever calls an exported function constrains its arguments to be where they were then. Those
 constraints stand in `main`, from where the function is called, and are not its author's.

@@ -1,4 +1,4 @@
-"""What of a StableHLO module its results rest on; the rest is dead, and asks for nothing.
+"""Find the operations of a StableHLO module that its results rest on.
 
 Whatever a program's author writes beside the way from its arguments to its results is in the module
 until a compiler drops it. Counted are operations that a result of `main` is made of: through calls

@@ -1,4 +1,4 @@
-"""What one device is told to do: whether there is a `shard_map`, and what is done outside of it.
+"""Find out what a program does inside `shard_map`, and what outside of it.
 
 A program can have a `shard_map` that does nothing, and leave its work to be cut up by the compiler.
 So the work is counted that stands outside of every body: two operations for each pair of numbers

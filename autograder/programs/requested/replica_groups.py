@@ -1,4 +1,4 @@
-"""Replica groups: which partitions a collective of a StableHLO program runs among.
+"""Read a requested collective's replica groups.
 
 A program says so in one of two ways: as a table of partition numbers, or, from JAX 0.12 on, as the
 axes of a mesh that the attribute holds, or that an operation of the module declares.

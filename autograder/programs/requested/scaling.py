@@ -1,4 +1,4 @@
-"""Scaling: what a collective takes, made larger, to see whether the result rests on it.
+"""Scale what a collective takes, to see whether the result rests on it.
 
 A program can ask for a collective and add what comes of it, being zeros, to a result that it has
 without. Such a result stays as it is when all that goes into the collective is multiplied. So does

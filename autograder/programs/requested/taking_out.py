@@ -1,4 +1,4 @@
-"""Taking out the collectives that a program asks for, to see which a compiler adds by itself.
+"""Take the requested collectives out, to see which ones the compiler adds by itself.
 
 What is left in place of each is of the same shape and rests on the same numbers, and no device
 learns of it from another. The values are wrong then; but each collective that the compiled program

@@ -1,4 +1,4 @@
-"""How often the body of a StableHLO `while` runs, and whether it is sure to end."""
+"""Find out how often the body of a StableHLO `while` runs, and whether it surely ends."""
 
 from typing import Any, NamedTuple
 
