@@ -32,7 +32,7 @@ def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> evi
     return evidence.capture(exercise.plan(seed), answers)
 
 
-def pretend_walls(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+def pretend_bubblewrap(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
     """Have everything of ours believe that there is a bubblewrap, or that there is none."""
     from autograder.instructor.sandbox import Sandbox, has_bubblewrap
 

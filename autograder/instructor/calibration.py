@@ -76,7 +76,7 @@ for folder, folders, files in os.walk("/"):
         except OSError:
             pass
 """
-"""What is run within walls, by a Python that has nothing of this package."""
+"""The search, run in the sandbox by a Python without this package."""
 
 
 def answers_in_reach(config: Config, assignment: str) -> list[str]:
@@ -92,7 +92,7 @@ def answers_in_reach(config: Config, assignment: str) -> list[str]:
         TimeoutExpired: it took too long.
     """
     if not has_bubblewrap():
-        return []  # who has no walls can read all files
+        return []  # without a sandbox, a submission can read every file
     asked = {"words": _words(assignment), "notebook": f"{assignment}.ipynb"}
     with tempfile.TemporaryDirectory() as nothing:
         done = subprocess.run(

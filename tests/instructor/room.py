@@ -111,7 +111,7 @@ class Classroom:
                 shutil.copy(shared, mine)
                 shutil.copytree(shared.with_suffix(""), compiled, dirs_exist_ok=True)
             calibrate(api.coursedir, api.config, self.assignment)
-            compiled.mkdir(exist_ok=True)  # without walls, nothing is kept there
+            compiled.mkdir(exist_ok=True)  # without a sandbox, nothing is kept there
             shutil.copytree(compiled, shared.with_suffix(""), dirs_exist_ok=True)
             shutil.copy(mine, shared)
 

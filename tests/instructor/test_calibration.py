@@ -19,7 +19,7 @@ from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
 from autograder.instructor.pipeline import basis, time_limit
 from autograder.instructor.sandbox import has_bubblewrap, sandbox
 from tests.conftest import ROOT
-from tests.helpers import pretend_walls
+from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -243,13 +243,13 @@ def another_library(_, monkeypatch):
     monkeypatch.setattr(basis, "_installed", lambda: known)
 
 
-def no_walls(_, monkeypatch):
-    pretend_walls(monkeypatch, not has_bubblewrap())
+def no_bubblewrap(_, monkeypatch):
+    pretend_bubblewrap(monkeypatch, not has_bubblewrap())
 
 
 STATES = [
     another_solution, another_release, another_configuration, another_package, another_library,
-    no_walls,
+    no_bubblewrap,
 ]  # fmt: skip
 
 

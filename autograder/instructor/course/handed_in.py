@@ -81,7 +81,7 @@ def read_apart(path: Path, config: Config | None = None) -> HandedIn:
 
     Args:
         path: the file, which nobody else changes meanwhile.
-        config: the configuration of the course, which may say what to do where there are no walls.
+        config: the configuration of the course, which may say what to do without a sandbox.
 
     Raises:
         UnreadableError: it cannot be read.

@@ -100,7 +100,7 @@ def _configuration(coursedir: Any, config: Config) -> list[str]:
 
 
 def _environment() -> list[Any]:
-    """Python, what is installed beside it, the machine, and which walls there are."""
+    """Python, what is installed beside it, the machine, and its sandbox."""
     return [
         sys.version,
         sys.prefix,

@@ -140,7 +140,7 @@ def keep_compiled(filled: Path, root: Path, assignment: str, state: str) -> None
         assignment: which.
         state: what the calibration holds for.
     """
-    if not filled.is_dir() or _jax() < SILENT:  # in the first case, there were no walls
+    if not filled.is_dir() or _jax() < SILENT:  # in the first case there was no sandbox
         return
     seal(filled)
     place = _place(root, assignment, state)
@@ -156,7 +156,7 @@ def _place(root: Path, assignment: str, state: str) -> Path:
 
 def _is_ours_alone(folder: Path, root: Path) -> bool:
     """Whether nobody else can write into a folder, or into any that it is in, up to a root."""
-    if sys.platform == "win32":  # which has no walls, and without them nothing is kept
+    if sys.platform == "win32":  # without bubblewrap nothing is kept
         return False
     within = [folder, *folder.parents]
     try:

@@ -17,7 +17,7 @@ from typing import Final
 from autograder.instructor.sandbox import call_filter, entrance
 
 AS_ROOT: Final = (
-    "You are root: a submission that got through all walls could do anything to this machine. "
+    "You are root: a submission that got out of the sandbox could do anything to this machine. "
     "Please grade as an ordinary user."
 )
 
@@ -54,7 +54,7 @@ UNFILTERED: Final = (
     "System calls are not filtered here, so a hole in the kernel's rarer parts is open to "
     "submissions: install libseccomp (`libseccomp2` on Debian), and pyseccomp beside nbgrader."
 )
-"""What is said where there are walls and no filter."""
+"""Logged where there is bubblewrap and no filter."""
 
 BARE: Final = ("bwrap", "--ro-bind", "/", "/")
 """A sandbox in which all is as outside, to see whether an option works here."""
@@ -65,15 +65,15 @@ FILTERED: Final = ("--seccomp", str(entrance.FILTER))
 
 @functools.cache
 def has_bubblewrap() -> bool:
-    """Whether there is a bubblewrap here that may make a sandbox in which this Python starts."""
+    """Check whether bubblewrap can make a sandbox here in which this Python starts."""
     if shutil.which("bwrap") is None:
         return False
-    return _starts(["bwrap", *walls(2**20, [])])
+    return _starts(["bwrap", *sandbox_options(2**20, [])])
 
 
 @functools.cache
 def has_call_filter() -> bool:
-    """Whether system calls are filtered within walls: there is a library, and bubblewrap can."""
+    """Check whether system calls can be filtered here: by libseccomp, through bubblewrap."""
     file = call_filter.filter_file()
     return bool(file) and has_bubblewrap() and _starts([*_through(file), *BARE, *FILTERED])
 
@@ -103,14 +103,14 @@ def _no_further() -> list[str]:
     return option if _starts([*BARE, *option]) else []
 
 
-def _starts(walled: Sequence[str]) -> bool:
-    """Whether this Python starts within walls."""
-    tried = [*walled, "--", sys.executable, "-c", "import msgspec"]
+def _starts(sandboxed: Sequence[str]) -> bool:
+    """Check whether this Python starts in a sandbox, given as a command."""
+    tried = [*sandboxed, "--", sys.executable, "-c", "import msgspec"]
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
-def walls(scratch: int, seen: Sequence[str], forks: bool = False) -> list[str]:
-    """What makes bubblewrap's walls.
+def sandbox_options(scratch: int, seen: Sequence[str], forks: bool = False) -> list[str]:
+    """Return the options that make bubblewrap's sandbox.
 
     Args:
         scratch: the bytes that there is room for in each place that can be written to.

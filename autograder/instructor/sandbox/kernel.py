@@ -92,7 +92,7 @@ class KernelDiedError(RuntimeError):
 
 
 class Kernel:
-    """A kernel behind walls, where there are any, and within limits; a fork of a warm process.
+    """A kernel in the sandbox, if there is one, and within limits; a fork of a warm process.
 
     Args:
         sandbox: what it runs in.
@@ -241,22 +241,22 @@ def _start(
 ) -> "Forked | ProcessFamily":
     """Fork a warm process, or else start a new one, with its standard input and outputs."""
     packages = kernel_packages()
-    walled = has_bubblewrap()
+    is_sandboxed = has_bubblewrap()
     variables = {
         **sandbox_environment(),
         **devices.environment(),
         "NBGRADER_EXECUTION": "autograde",  # where a fault of ours is not to go unseen
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": PACKAGES if walled else str(packages),
+        "PYTHONPATH": PACKAGES if is_sandboxed else str(packages),
         "PYTHONSAFEPATH": "1",  # a file beside the notebook is not what somebody else imports
     }
-    if walled:
+    if is_sandboxed:
         variables["MPLCONFIGDIR"] = "/tmp/matplotlib"
     else:
         variables |= {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         sandbox.log.warning(UNPROTECTED)
-    if walled and not has_call_filter():
+    if is_sandboxed and not has_call_filter():
         sandbox.log.warning(UNFILTERED)
     server = sandbox.warm([*COMMAND, "forks"], variables, packages, "kernels")
     if server is not None:
@@ -271,7 +271,7 @@ def _start(
         stdout=go,
         stderr=errors,
         env=variables,
-        cwd="/" if walled else folder,
+        cwd="/" if is_sandboxed else folder,
     )
 
 

@@ -37,7 +37,7 @@ from autograder.instructor.sandbox.bubblewrap import (
     has_bubblewrap,
     has_call_filter,
     prefixes,
-    walls,
+    sandbox_options,
 )
 from autograder.instructor.sandbox.call_filter import filter_bytes
 from autograder.instructor.sandbox.warm_process import SERVERS, WarmProcess
@@ -49,7 +49,7 @@ Reader = Literal["kernels", "judges"]
 READERS: Final[tuple[Reader, ...]] = ("kernels", "judges")
 
 PLACE: Final = "/compiled"
-"""Where it is found within walls: the same for all, for JAX may make it a part of its keys."""
+"""Its path inside the sandbox: the same for all, because JAX may make it a part of its keys."""
 
 ENDING: Final = "-cache"
 """How the names of JAX's files end, after a program's name and what it is known by."""
@@ -225,11 +225,11 @@ def _checkout(above: tuple[Path, ...]) -> Path | None:
 
 
 PACKAGES: Final = "/shardlings"
-"""Where, within walls, the package lies that grades; Python looks there before anywhere else.
+"""The path of this package inside the sandbox; Python looks there before anywhere else.
 
 Left to itself it would look where the package is installed. From an editable installation that is
 another checkout than the one at work, if that is what the current folder holds, and it has no
-place within the walls.
+place in the sandbox.
 """
 
 
@@ -257,7 +257,7 @@ class Sandbox(LoggingConfigurable):
     cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
     compiled = Unicode(
         "",
-        help="The folder with what was compiled before, which can be read within walls; see "
+        help="The folder with what was compiled before, which can be read in the sandbox; see "
         "`sandbox/sandbox.py`. Calibration fills one for each assignment.",
     ).tag(config=True)
     filled_by = List(
@@ -283,7 +283,7 @@ class Sandbox(LoggingConfigurable):
         reader: Reader | None = None,
         forks: bool = False,
     ) -> list[str]:
-        """A command that runs another one within limits, and within walls where there are such.
+        """Return a command that runs another one within limits, in bubblewrap if there is one.
 
         Args:
             command: what to run.
@@ -308,8 +308,8 @@ class Sandbox(LoggingConfigurable):
             variables |= variables_for(reader, fills) if shown else {}
             seen += shown
         known = [part for pair in variables.items() for part in ("--setenv", *pair)]
-        walled = [*bubblewrap(filtered=not forks), *walls(self.scratch, seen, forks)]
-        return self._limited([*walled, "--chdir", HOME, "--clearenv", *known, "--", *command])
+        entered = [*bubblewrap(filtered=not forks), *sandbox_options(self.scratch, seen, forks)]
+        return self._limited([*entered, "--chdir", HOME, "--clearenv", *known, "--", *command])
 
     def warm(
         self,
@@ -331,9 +331,9 @@ class Sandbox(LoggingConfigurable):
         # a child has its own empty /tmp, which would hide a Python that is installed below it
         if any(str(prefix).startswith(f"{f}/") for prefix in prefixes() for f in SCRATCH_FOLDERS):
             return None
-        walled = self.command(command, environment, packages, reader, forks=True)
+        server = self.command(command, environment, packages, reader, forks=True)
         setting = Setting(filter_bytes(), SCRATCH_FOLDERS, self.scratch)
-        return SERVERS.get(walled, environment, setting)
+        return SERVERS.get(server, environment, setting)
 
     def _limited(self, command: Sequence[str]) -> list[str]:
         """The same command under a shell's limits, where there is a shell; no limit is required.

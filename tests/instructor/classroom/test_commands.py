@@ -1,4 +1,4 @@
-"""What a command is wrapped in, where there are walls and where there are none."""
+"""What a command is wrapped in, where there is a sandbox and where there are none."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ import autograder
 from autograder.instructor.sandbox import has_bubblewrap, judge_apart, sandbox, sandbox_environment
 from autograder.instructor.sandbox.judging_apart import CONTROL_CASE
 from tests.conftest import ROOT
-from tests.helpers import pretend_walls
+from tests.helpers import pretend_bubblewrap
 
 STARTS_AND_DIES = """
 import os, signal, subprocess, sys, time
@@ -34,8 +34,8 @@ def test_it_dies_with_who_started_it_however_early():
     assert not [command for command in running if seconds in command]
 
 
-def test_without_walls_it_says_so_or_refuses(monkeypatch):
-    pretend_walls(monkeypatch, False)
+def test_without_a_sandbox_it_says_so_or_refuses(monkeypatch):
+    pretend_bubblewrap(monkeypatch, False)
     here = sandbox.Sandbox().command(["true"], {})
     assert here[-1] == "true"
     assert "bwrap" not in here
@@ -44,9 +44,7 @@ def test_without_walls_it_says_so_or_refuses(monkeypatch):
 
 
 @pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
-def test_within_the_walls_is_the_package_at_work_wherever_another_is_installed(
-    tmp_path, monkeypatch
-):
+def test_in_the_sandbox_is_the_package_at_work_wherever_another_is_installed(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
     (tmp_path / "solutions").mkdir()
     file = tmp_path / "autograder" / "__init__.py"

@@ -26,7 +26,7 @@ from autograder.instructor.pipeline import (
     UnreadableRecordError,
 )
 from autograder.instructor.sandbox import Case, JudgeFailedError, judge_apart, sandbox
-from tests.helpers import pretend_walls
+from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -212,7 +212,7 @@ def test_judging_again_keeps_to_the_sandbox_that_was_asked_for(graded, monkeypat
     config = graded.root / "nbgrader_config.py"
     text = config.read_text()
     config.write_text(text + "\nc.Sandbox.required = True\n")
-    pretend_walls(monkeypatch, False)
+    pretend_bubblewrap(monkeypatch, False)
     with pytest.raises(sandbox.NoSandboxError, match="Nothing is graded, because"):
         regrading.regrade_class(Course(graded.root), say())
     config.write_text(text)

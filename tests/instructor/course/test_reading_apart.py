@@ -28,7 +28,7 @@ from autograder.instructor.course.notebook_rewriting import (
 )
 from autograder.instructor.pages.clean_pages import markdown
 from tests.conftest import ROOT
-from tests.helpers import pretend_walls
+from tests.helpers import pretend_bubblewrap
 
 SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
 
@@ -362,7 +362,7 @@ def test_who_takes_too_much_time_of_the_processor_is_told_what_to_do(tmp_path, m
     path, script = tmp_path / "a.ipynb", tmp_path / "reads.py"
     path.write_bytes(notebook(code("endless")))
     script.write_text(ENDLESS)
-    pretend_walls(monkeypatch, False)  # within them, no other script can be seen
+    pretend_bubblewrap(monkeypatch, False)  # within them, no other script can be seen
     monkeypatch.setattr(notebook_rewriting, "__file__", str(script))
     monkeypatch.setattr(handed_in, "READER_CPU_SECONDS", 1)
     monkeypatch.setattr(handed_in, "READER_PATIENCE", 600)

@@ -10,7 +10,7 @@ import pytest
 
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import State, facts_of, grade, submission_in
-from tests.helpers import pretend_walls
+from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
@@ -71,7 +71,7 @@ def raises(*_):
     raise ZeroDivisionError("planted")
 
 
-@pytest.mark.parametrize("of_ours", ["error", "version", "walls"])
+@pytest.mark.parametrize("of_ours", ["error", "version", "no sandbox"])
 def test_what_is_ours_is_not_theirs_and_no_score(sent, of_ours, monkeypatch):
     handed_in, facts = cloudpickle.loads(sent)
     if of_ours == "error":
@@ -79,12 +79,12 @@ def test_what_is_ours_is_not_theirs_and_no_score(sent, of_ours, monkeypatch):
     elif of_ours == "version":
         facts = dataclasses.replace(facts, versions=("another",))
     else:
-        pretend_walls(monkeypatch, False)
+        pretend_bubblewrap(monkeypatch, False)
     done = grade(handed_in, facts, sandboxed=True)
     expected = {
         "error": "grading failed. ZeroDivisionError: planted",
         "version": "OtherPackageError: This worker has another version of the package or of JAX",
-        "walls": "NoSandboxError: Nothing is graded, because there is no working bubblewrap here",
+        "no sandbox": "NoSandboxError: Nothing is graded, because there is no working bubblewrap",
     }
     assert expected[of_ours] in done.record.why
     assert done.record.state is State.FAILED

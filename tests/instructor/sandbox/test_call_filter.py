@@ -1,4 +1,4 @@
-"""System calls within walls, one by one: those that nobody needs are refused, by the filter."""
+"""System calls in the sandbox, one by one: those that nobody needs are refused, by the filter."""
 
 import errno
 import json
@@ -54,7 +54,7 @@ def tell_tale(monkeypatch):
 
 
 def within(code, *arguments):
-    """What a bare Python prints within walls."""
+    """What a bare Python prints in the sandbox."""
     command = Sandbox().command([sys.executable, "-c", code, *arguments], sandbox_environment())
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.stderr, done.stderr
@@ -237,7 +237,7 @@ def test_keys_of_the_session_stay_outside_and_none_is_left(root, unfiltered):
 STATUS = "print(open('/proc/self/status').read())"
 
 
-def test_without_a_library_the_walls_stand_and_without_a_filter(monkeypatch):
+def test_without_a_library_the_sandbox_stands_and_without_a_filter(monkeypatch):
     found = (call_filter._written, bubblewrap.has_call_filter)
     monkeypatch.setitem(sys.modules, "pyseccomp", None)  # as where it is not installed
     for each in found:

@@ -16,7 +16,7 @@ from autograder.instructor.authoring import bank
 from autograder.instructor.sandbox import Case, Sandbox, has_bubblewrap, judge_apart, sandbox, seal
 from tests.conftest import ROOT
 from tests.errors.plantings import iterate
-from tests.helpers import capture, pretend_walls
+from tests.helpers import capture, pretend_bubblewrap
 
 pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 
@@ -111,8 +111,8 @@ def test_there_is_a_most_of_it(tmp_path, monkeypatch):
     assert len(contents(tmp_path)) == 2
 
 
-def test_without_walls_nothing_is_read_or_written(tmp_path, monkeypatch):
-    pretend_walls(monkeypatch, there=False)
+def test_without_a_sandbox_nothing_is_read_or_written(tmp_path, monkeypatch):
+    pretend_bubblewrap(monkeypatch, there=False)
     room = Sandbox(compiled=str(tmp_path), filled_by=["judges"])
     assert str(tmp_path) not in " ".join(room.command(["true"], {}, reader="judges"))
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""What a kernel is told of the grader's environment: with walls and without, what it needs."""
+"""What a kernel is told of the grader's environment: with a sandbox and without, what it needs."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import has_bubblewrap
-from tests.helpers import pretend_walls
+from tests.helpers import pretend_bubblewrap
 
 LOOK = """
 import json, os, sys, tempfile, pathlib, jax
@@ -21,11 +21,11 @@ print(json.dumps({
 """
 
 
-@pytest.mark.parametrize("walled", [True, False])
-def test_a_kernel_is_told_what_it_needs_and_nothing_else(tmp_path, monkeypatch, walled):
-    if walled and not has_bubblewrap():
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_a_kernel_is_told_what_it_needs_and_nothing_else(tmp_path, monkeypatch, sandboxed):
+    if sandboxed and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
-    pretend_walls(monkeypatch, walled)
+    pretend_bubblewrap(monkeypatch, sandboxed)
     monkeypatch.setenv("A_SECRET", "of the grader's")
     monkeypatch.setenv("PYTHONSTARTUP", "/nowhere")
     notebook = tmp_path / "notebook"
@@ -44,6 +44,6 @@ def test_a_kernel_is_told_what_it_needs_and_nothing_else(tmp_path, monkeypatch, 
     assert found["devices"] == 8
     assert found["beside"] == "found"
     assert found["prefix"] == sys.prefix
-    if not walled:
+    if not sandboxed:
         assert found["home"] == os.environ["HOME"]
         assert found["temporary"] == os.environ.get("TMPDIR", "/tmp")

@@ -16,21 +16,21 @@ from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import Kernel, Sandbox, has_bubblewrap, has_call_filter
 from autograder.instructor.sandbox.limit_watch import family_of
-from tests.helpers import pretend_walls
+from tests.helpers import pretend_bubblewrap
 
-WAYS = ("warm", "cold", "without walls")
+WAYS = ("warm", "cold", "without a sandbox")
 
 
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
     """How kernels are started: all three ways show the same."""
-    if request.param != "without walls" and not has_bubblewrap():
+    if request.param != "without a sandbox" and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
     if request.param == "warm" and not has_call_filter():
         pytest.skip("there are no warm processes here")
     if request.param == "cold":
         monkeypatch.setattr(Sandbox, "warm", lambda *_, **__: None)
-    pretend_walls(monkeypatch, request.param != "without walls")
+    pretend_bubblewrap(monkeypatch, request.param != "without a sandbox")
     return request.param
 
 
@@ -118,7 +118,7 @@ def test_files_beside_a_notebook_are_there_and_start_up_files_are_not(tmp_path, 
     (tmp_path / "link").symlink_to("/etc/passwd")
     looks = "import os; print(os.listdir('data'), [f for f in names if os.path.lexists(f)])"
     (_, found), _ = run(tmp_path, "names = ['data', 'link', '.ipython/start.py']", looks)
-    seen = ["data", "link", ".ipython/start.py"][: None if way == "without walls" else 1]
+    seen = ["data", "link", ".ipython/start.py"][: None if way == "without a sandbox" else 1]
     assert text(found) == f"['\\udcff.csv'] {seen}\n"
 
 

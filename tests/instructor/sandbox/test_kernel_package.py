@@ -14,7 +14,7 @@ from autograder.exercises import NOTEBOOKS, PlacedLike, find
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import furnish, has_bubblewrap, sandbox, sandbox_environment
 from tests.conftest import ROOT
-from tests.helpers import pretend_walls
+from tests.helpers import pretend_bubblewrap
 
 LOOK = """
 import gc, importlib, importlib.metadata, json, os, pkgutil, stat, sys
@@ -105,13 +105,13 @@ def test_the_needles_are_what_the_exercises_hold():
     assert len(known) == 2 * len(NOTEBOOKS)
 
 
-@pytest.mark.parametrize("walled", [True, False])
+@pytest.mark.parametrize("sandboxed", [True, False])
 def test_what_shows_an_exercise_does_nothing_and_what_shows_an_array_does(
-    tmp_path, monkeypatch, walled
+    tmp_path, monkeypatch, sandboxed
 ):
-    if walled and not has_bubblewrap():
+    if sandboxed and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
-    pretend_walls(monkeypatch, walled)
+    pretend_bubblewrap(monkeypatch, sandboxed)
     shown, silent, unknown, graded = run(
         tmp_path,
         "import jax; show(jax.numpy.ones(8))",

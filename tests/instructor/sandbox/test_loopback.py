@@ -1,4 +1,4 @@
-"""The loopback interface within walls: processes find each other there, and nothing else."""
+"""The loopback interface in the sandbox: processes find each other there, and nothing else."""
 
 import os
 import socket
@@ -124,7 +124,7 @@ def test_processes_find_each_other_there_and_reach_nothing_beyond(heard):
     assert came == []
 
 
-def test_outside_of_walls_the_same_reaches_everything(heard):
+def test_outside_of_the_sandbox_the_same_reaches_everything(heard):
     """Else the test above could not fail."""
     ports, abstract, came = heard
     said = run([sys.executable, "-c", ATTACK.format(ports=ports, abstract=abstract)])

@@ -44,7 +44,7 @@ def prefix(tmp_path, monkeypatch):
 
 
 def seen(folder, empty):
-    """The files in a folder that what runs within walls can read."""
+    """The files in a folder that what runs in the sandbox can read."""
     look = [sys.executable, "-I", "-S", "-c", LOOK, str(folder)]
     command = Sandbox().command(look, sandbox_environment(), packages=empty)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
