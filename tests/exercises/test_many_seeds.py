@@ -44,6 +44,7 @@ def asking(kind):
     return some_of(asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exercise_id", "code"), asking(Computes))
 def test_programs_compute_the_right_values(exercise_id, code):
     handed_in = sitting_for(exercise_id).answer(exercise_id, code, 1).evidence
@@ -65,6 +66,7 @@ def test_programs_compute_the_right_values(exercise_id, code):
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exercise_id", "code"), asking(Returns))
 def test_functions_return_the_right_results(exercise_id, code):
     exercise, found = EXERCISES[exercise_id], {}

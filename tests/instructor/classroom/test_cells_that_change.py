@@ -96,6 +96,7 @@ def files(room):
     return {p.relative_to(course): p.read_bytes() for p in course.rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 def test_an_exercise_that_comes_is_everybodys_and_one_that_goes_is_nobodys(room, type_in):
     with gradebook(room) as book:  # what an instructor has written by hand
         comment = book.find_comment("ex-1-1", ASSIGNMENT, ASSIGNMENT, "early")

@@ -135,7 +135,7 @@ def test_a_folder_for_each_student_and_archives_within(room):
 
 
 def test_traps_cost_nobody_else_anything(room, monkeypatch):
-    monkeypatch.setattr(archives, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(archives, "MAX_NOTEBOOK_BYTES", 2**20)
     path = room.root / "traps.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(f"bomb/{FIRST}.ipynb", b"0" * (2**21))
@@ -214,7 +214,7 @@ def test_what_is_no_archive_is_said(room):
 
 
 def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
-    monkeypatch.setattr(archives, "MOST_TOGETHER", 2**20)
+    monkeypatch.setattr(archives, "MAX_SUBMISSION_BYTES", 2**20)
     monkeypatch.setattr(archives, "MAX_STUDENT_BYTES", 2**22)
     monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 2**23)
     unusual = io.BytesIO()
@@ -250,7 +250,7 @@ def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
 
 @pytest.mark.parametrize("around", ["", "class/"])
 def test_folders_within_a_students_own_cost_nobody_else_anything(room, monkeypatch, around):
-    monkeypatch.setattr(archives, "MOST_TOGETHER", 2**20)
+    monkeypatch.setattr(archives, "MAX_SUBMISSION_BYTES", 2**20)
     monkeypatch.setattr(archives, "MAX_STUDENT_BYTES", 2**22)
     monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 2**23)
     zeros = packed({f"{n}.csv": b"0" * 2**17 for n in range(7)})

@@ -1,18 +1,24 @@
 """What strangers' code may try: each attack earns what its honest answer earns, and harms nobody.
 
-One class, graded by plain `nbgrader autograde`. Every attacker answers 1.1 rightly, and attacks
-before that; a neighbour is graded first, and a student after all of them.
+One class, graded by four workers at once. Every attacker answers 1.1 rightly, and attacks before
+that; one neighbour is graded beside the first of them, and another one after most.
 """
 
+import io
 import os
 import socket
 import textwrap
 import threading
+import warnings
 from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
+from sqlalchemy.exc import SAWarning
 
+from autograder.instructor.classroom import Workers, grade_class
+from autograder.instructor.course import Course
 from autograder.instructor.sandbox import has_bubblewrap
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
@@ -301,7 +307,8 @@ def room(tmp_path_factory, listener):
     room.hand_in("zz_next", RIGHT, first=looks)
     os.environ["SHARDLINGS_TEST_SECRET"] = MARK
     try:
-        room.nbgrader("autograde", ASSIGNMENT, "--create")
+        with warnings.catch_warnings(action="ignore", category=SAWarning):  # nbgrader's
+            grade_class(Course(room.root), Console(file=io.StringIO()), workers=Workers(number=4))
     finally:
         del os.environ["SHARDLINGS_TEST_SECRET"]
     return room
