@@ -61,9 +61,9 @@ collect: .venv/installed ## Take in a learning platform's zip file: FROM=… (AS
 restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backups/… (without: what there is)
 	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)
 
-# A run has a contributor's time: of what there is very much of it tries one in six, drawn by a seed
+# A run has a contributor's time: of what there is very much of it tries one in fifteen, drawn by a seed
 # that it prints, and leaves the slow tests to test-all.
-test test-oldest test-newest: export SHARDLINGS_EVERY ?= 10
+test test-oldest test-newest: export SHARDLINGS_EVERY ?= 15
 
 test: .venv/installed lint ## Lint, format, types, and what most changes can break: the newest supported JAX
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"

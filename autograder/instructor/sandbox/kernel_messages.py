@@ -35,7 +35,7 @@ class TooLarge(msgspec.Struct, frozen=True):
 
 
 class Lines:
-    """The lines of what comes in pieces; None in place of one that is longer than a message."""
+    """The lines of what comes in pieces, without empty ones; None in place of one too long."""
 
     def __init__(self) -> None:
         self._begun, self._size = list[bytes](), 0
@@ -46,7 +46,8 @@ class Lines:
         lines = list[bytes | None]()
         for end in ends:
             self._keep(end)
-            lines.append(b"".join(self._begun) if self._size <= MAX_MESSAGE_BYTES else None)
+            if self._size:  # a million empty ones would take half a minute to look at
+                lines.append(b"".join(self._begun) if self._size <= MAX_MESSAGE_BYTES else None)
             self._begun, self._size = [], 0
         self._keep(rest)
         return lines

@@ -218,6 +218,7 @@ def test_judging_again_keeps_to_the_sandbox_that_was_asked_for(graded, monkeypat
     config.write_text(text)
 
 
+@pytest.mark.slow
 def test_a_grading_that_is_killed_goes_on_where_it_was(tmp_path):
     students = {f"student-{i}": RIGHT if i % 2 else WRONG for i in range(4)}
     room = classroom(tmp_path, **students)

@@ -34,6 +34,7 @@ def said(verdict):
     return " ".join(finding.difference for finding in verdict.findings)
 
 
+@pytest.mark.slow
 def test_what_processes_made_of_a_solution_earns_its_points():
     names = dict(sitting_for("11.4").names)
     exec(solution_of("11.4"), names)
