@@ -7,8 +7,8 @@ OLDEST := .venv-oldest/bin
 NEWEST := .ci/newest-python .venv-newest/bin
 LOCK := requirements/lock.txt
 # The tests of a file often share a graded class, so they go to one process. There are two processes
-# for each core, because tests wait for kernels and limits; the slow files come first.
-SIDE_BY_SIDE := -n $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN)) --dist loadscope --no-loadscope-reorder
+# more than cores, because tests wait for kernels and limits; the slow files come first.
+SIDE_BY_SIDE := -n $(shell expr 2 + $$(getconf _NPROCESSORS_ONLN)) --dist loadscope --no-loadscope-reorder
 
 # A gradebook on a server, for all commands: make grade DB=postgresql://…
 ifdef DB
