@@ -106,12 +106,12 @@ class CollectiveKind(StrEnum):
 
     @property
     def reduces(self) -> bool:
-        """Whether it combines data; all others only move them."""
+        """Check whether it combines data; the others only move them."""
         return bool(self.adds)
 
     @property
     def in_pairs(self) -> bool:
-        """Whether its groups are pairs of a source and a target."""
+        """Check whether its groups are pairs of a source and a target."""
         return self is CollectiveKind.COLLECTIVE_PERMUTE
 
 

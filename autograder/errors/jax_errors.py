@@ -1,4 +1,4 @@
-"""What JAX's errors about layouts and programs usually mean, with a diagnosis for each."""
+"""Look up what one of JAX's errors about layouts and programs usually means, and its diagnosis."""
 
 import dis
 import re

@@ -123,7 +123,7 @@ SOLUTION: Final = "solution"
 RELEASED: Final = "released"
 
 LOG: Final = logging.getLogger("shardlings.calibration")
-"""What nbgrader says of a trial: nobody's submission, so it is read, and not shown."""
+"""nbgrader's log of a trial, which is read and not shown, because it is nobody's submission."""
 
 LOG.propagate = False
 LOG.addHandler(logging.NullHandler())  # else Python writes warnings to the terminal all the same
@@ -263,7 +263,7 @@ def _errors(notebook: Any, student: str) -> Iterator[str]:
 
 
 def _name(cell: Any) -> str:
-    """What nbgrader calls a cell that is graded or to be filled in."""
+    """Return nbgrader's name for a cell that is graded or to be filled in."""
     about = cell.metadata.get("nbgrader", {})
     return about.get("grade_id", "") if about.get("grade") or about.get("solution") else ""
 

@@ -29,7 +29,7 @@ class NoSolutionError(LookupError):
 
 
 def grade_id(cell: Any) -> str:
-    """What nbgrader calls a cell; empty where it has no name for it."""
+    """Return nbgrader's name for a cell; empty if it has none."""
     name: str = cell.metadata.get("nbgrader", {}).get("grade_id", "")
     return name
 
@@ -48,7 +48,7 @@ def cell_of(notebook: Any, exercise_id: str) -> Any:
 
 
 def solution(source: str) -> str:
-    """What stands between the solution's marks in a cell."""
+    """Return the code between a cell's solution marks."""
     return source.partition(BEGIN)[2].partition(END)[0].rstrip()
 
 

@@ -29,7 +29,7 @@ class CellError(RuntimeError):
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of an answer.
+    """The outcome of trying an answer.
 
     Attributes:
         verdict: what `check` says to it.
@@ -76,7 +76,7 @@ class Sitting:
         return cls(notebook, names)
 
     def answer(self, exercise_id: str, code: str, seed: int) -> Tried:
-        """What comes back for code that stands below what a learner was handed out.
+        """Try code placed below the code that the exercise's cell was released with.
 
         Args:
             exercise_id: the exercise that it answers.

@@ -137,10 +137,8 @@ class Kernel:
         except KernelDiedError as error:
             self.close()
             self._errors.seek(0)
-            written = self._errors.read(MAX_READ_BYTES).decode(errors="replace").splitlines() or [
-                ""
-            ]
-            raise KernelDiedError(str(error) or written[-1]) from None
+            written = self._errors.read(MAX_READ_BYTES).decode(errors="replace")
+            raise KernelDiedError(str(error) or "".join(written.splitlines()[-1:])) from None
         except BaseException:
             self.close()
             raise
