@@ -1,15 +1,19 @@
 """What do the tests find? Faults are planted, and the tests are run on each.
 
 A fault is a small change to one expression or statement, drawn at random, such as `<` in place of
-`<=`. The tests of its own package are run first and then, if none fails, all that `make test` runs.
-What nobody notices is listed: a test is missing there, or the change makes no difference.
+`<=`. It is tried in three rounds, until a test fails: the tests of its own package, on one fault
+at a time; what `make test` runs, without the grading of classes and then with it, on several faults
+at once, and where a test fails, that test on each of them alone. With `--all` follow the tests that
+`make test` leaves out. What nobody notices is listed: a test is missing there, or the change makes
+no difference.
 
-    python benchmarks/mutants.py --count 300              in a copy; a night on two cores
-    python benchmarks/mutants.py --count 20 --near        a package's own tests alone
+    python benchmarks/mutants.py --count 300 --into rows.jsonl      two hours on two cores
+    python benchmarks/mutants.py --count 20 --near                  a package's own tests alone
 
-mutmut and cosmic-ray do this too. The first wants one process that has imported all tests, where
-ours start many; the second mutates everything before anything can be drawn. Neither can begin with
-a package's own tests.
+Faults that stand in the file already are not tried again. mutmut and cosmic-ray do this too. The
+first wants one process that has imported all tests, where ours start many; the second mutates
+everything before anything can be drawn. Neither can begin with a package's own tests, or try faults
+together.
 """
 
 import argparse
@@ -20,13 +24,13 @@ import os
 import random
 import re
 import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("judge", "layouts", "programs", "evidence", "processes", "instructor/pipeline")
@@ -38,6 +42,10 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 }  # fmt: skip
 SECONDS = 1800
 """How long the tests may take on a fault; one that hangs them is found."""
+COPIES = 2
+"""How many faults are tried side by side."""
+NOTHING_COLLECTED = 5
+"""pytest's exit code where no test was asked for."""
 
 
 @dataclass(frozen=True)
@@ -111,22 +119,87 @@ def faults_in(file: Path) -> Iterator[Fault]:
         yield Fault(name, start, end, text, node.lineno, data[start:end].decode())
 
 
-def found_by(root: Path, tests: list[str]) -> str:
-    """The first test that fails; nothing where none does."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-n", "logical"]
-    report = ["--dist", "loadscope", "--timeout", "300", "-p", "no:cacheprovider"]
-    environment = {"SHARDLINGS_EVERY": "10", "SHARDLINGS_SEED": "1", **os.environ}
-    try:
-        done = subprocess.run(
-            [*command, *report, *tests], cwd=root, capture_output=True, text=True, check=False,
-            env={**environment, "PYTHONPATH": str(root)}, timeout=SECONDS,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return "it hangs"
-    if done.returncode == 0:
-        return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return failed[1] if failed else "nothing can be run"
+def package_of(fault: Fault) -> str:
+    """The package that a fault is in, which is the folder of its tests too."""
+    return next(p for p in PACKAGES if fault.file.startswith(f"autograder/{p}/"))
+
+
+@dataclass
+class Copy:
+    """A checkout of its own, with its environment, in which faults are planted."""
+
+    root: Path
+
+    @classmethod
+    def make(cls, root: Path) -> "Copy":
+        """Clone what is committed here, and install it there."""
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root)], check=True)
+        subprocess.run(["make", "--silent", ".venv/installed"], cwd=root, check=True)
+        return cls(root)
+
+    def failing(self, faults: Sequence[Fault], tests: Sequence[str], *options: str) -> list[str]:
+        """The tests that fail on some faults, which do not overlap."""
+        before = {fault.file: (self.root / fault.file).read_bytes() for fault in faults}
+        for fault in sorted(faults, key=lambda fault: -fault.start):
+            path = self.root / fault.file
+            data = path.read_bytes()
+            path.write_bytes(data[: fault.start] + fault.new.encode() + data[fault.end :])
+        try:
+            return self._run(tests, *options)
+        finally:
+            for file, data in before.items():
+                (self.root / file).write_bytes(data)
+
+    def _run(self, tests: Sequence[str], *options: str) -> list[str]:
+        command = [".venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+        try:
+            done = subprocess.run(
+                [*command, *tests], cwd=self.root, capture_output=True, text=True, check=False,
+                stdin=subprocess.DEVNULL, timeout=SECONDS,
+                env={"SHARDLINGS_EVERY": "15", "SHARDLINGS_SEED": "1", **os.environ},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return ["it hangs"]
+        if done.returncode in (0, NOTHING_COLLECTED):
+            return []
+        failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        return failed or ["nothing can be run"]
+
+
+def together(faults: Sequence[Fault], size: int) -> list[list[Fault]]:
+    """Groups of faults, each in a file of its own, so that they do not overlap."""
+    groups: list[list[Fault]] = []
+    for fault in faults:
+        for group in groups:
+            if len(group) < size and all(fault.file != other.file for other in group):
+                group.append(fault)
+                break
+        else:
+            groups.append([fault])
+    return groups
+
+
+def found_in_group(
+    copy: Copy, faults: list[Fault], tests: Sequence[str], *options: str
+) -> dict[Fault, str]:
+    """Which of some faults are found, and by what: the tests that fail on all are tried on each."""
+    found: dict[Fault, str] = {}
+    while faults:
+        failing = copy.failing(faults, tests, "-n", "3", *options)
+        if not failing:
+            break
+        first = {test.partition("::")[0]: test for test in reversed(failing)}
+        again = [test for test in first.values() if "::" in test or test.endswith(".py")]
+        new = {}
+        for fault in faults:
+            if by := copy.failing([fault], again or tests, "-x", *options):
+                new[fault] = by[0]
+        found |= new
+        faults = [fault for fault in faults if fault not in new]
+        if not new:
+            print("found together, and none of them alone:", *map(str, faults), sep="\n  ")
+            break
+    return found
 
 
 def main() -> None:
@@ -135,36 +208,66 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--near", action="store_true", help="run a package's own tests alone")
-    parser.add_argument("--into", type=Path, help="a file to which each fault's row is added")
+    parser.add_argument(
+        "--all", action="store_true", help="and the tests that make test leaves out"
+    )
+    parser.add_argument("--into", type=Path, help="a file with a row for each fault that is found")
     given = parser.parse_args()
     files = [f for p in PACKAGES for f in sorted((ROOT / "autograder" / p).rglob("*.py"))]
     every = [fault for file in files for fault in faults_in(file)]
     drawn = random.Random(given.seed).sample(every, given.count)
-    print(f"{len(drawn)} of {len(every)} faults, by seed {given.seed}")
-    found, planted = Counter[str](), Counter[str]()
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "checkout"
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root)], check=True)
-        for fault in drawn:
-            path, began = root / fault.file, time.monotonic()
-            package = next(p for p in PACKAGES if fault.file.startswith(f"autograder/{p}/"))
-            data = path.read_bytes()
-            path.write_bytes(data[: fault.start] + fault.new.encode() + data[fault.end :])
-            by = found_by(root, [f"tests/{package}"]) or (
-                "" if given.near else found_by(root, ["tests"])
-            )
-            path.write_bytes(data)
-            planted[package] += 1
-            found[package] += bool(by)
-            seconds = round(time.monotonic() - began)
-            print(f"{'found by ' + by if by else 'NOT FOUND'} ({seconds} s)  {fault}", flush=True)
-            if given.into:
-                row = {"fault": str(fault), "by": by, "seconds": seconds}
-                with given.into.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+    print(f"{len(drawn)} of {len(every)} faults, by seed {given.seed}", flush=True)
+    by: dict[str, str] = {}
+    if given.into and given.into.exists():
+        rows = [json.loads(line) for line in given.into.read_text().splitlines()]
+        by = {row["fault"]: row["by"] for row in rows}
+
+    def note(fault: Fault, test: str, of: str) -> None:
+        by[str(fault)] = test
+        print(f"{'found by ' + test if test else 'not found by ' + of}  {fault}", flush=True)
+        if test and given.into:
+            with given.into.open("a") as file:
+                file.write(json.dumps({"fault": str(fault), "by": test, "of": of}) + "\n")
+
+    def left() -> list[Fault]:
+        return [fault for fault in drawn if not by.get(str(fault))]
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(COPIES) as pool:
+        copies = SimpleQueue[Copy]()
+        for number in range(COPIES):
+            copies.put(Copy.make(Path(folder) / str(number)))
+
+        def near(fault: Fault) -> None:
+            copy = copies.get()
+            tests = [f"tests/{package_of(fault)}"]
+            failing = copy.failing([fault], tests, "-x", "-m", "not slow", "--timeout", "300")
+            note(fault, (failing or [""])[0], "its package's tests")
+            copies.put(copy)
+
+        list(pool.map(near, left()))
+
+        def round_of(name: str, size: int, tests: list[str], *options: str) -> None:
+            for group in together(left(), size):
+                copy = copies.get()
+                found = found_in_group(copy, group, tests, *options)
+                for fault in group:
+                    note(fault, found.get(fault, ""), name)
+                copies.put(copy)
+
+        if not given.near:
+            quick = ("-m", "not slow")
+            round_of("make test-oldest", 8, ["tests", "--ignore=tests/instructor"], *quick)
+            round_of("make test", 8, ["tests/instructor"], *quick)
+        if given.all:
+            os.environ["SHARDLINGS_EVERY"] = "1"
+            round_of("make test-all", 100, ["tests"])
     for package in PACKAGES:
-        print(f"{package:20} {found[package]:4} of {planted[package]:4}")
-    print(f"{'all':20} {found.total():4} of {planted.total():4}")
+        of = [fault for fault in drawn if package_of(fault) == package]
+        print(f"{package:20} {sum(bool(by.get(str(f))) for f in of):4} of {len(of):4}")
+    print(f"{'all':20} {given.count - len(left()):4} of {given.count:4}")
+    folders = Counter(str(Path(test.partition("::")[0]).parent) for test in by.values() if test)
+    for where, count in folders.most_common():
+        print(f"{count:4} by {where}")
 
 
 if __name__ == "__main__":
