@@ -10,10 +10,10 @@ no difference.
     python benchmarks/mutants.py --count 300 --into rows.jsonl      two hours on two cores
     python benchmarks/mutants.py --count 20 --near                  a package's own tests alone
 
-Faults that stand in the file already are not tried again. mutmut and cosmic-ray do this too. The
-first wants one process that has imported all tests, where ours start many; the second mutates
-everything before anything can be drawn. Neither can begin with a package's own tests, or try faults
-together.
+A run that broke off goes on where its file ends, on the same commit. mutmut and cosmic-ray do this
+too. The first wants one process that has imported all tests, where ours start many; the second
+mutates everything before anything can be drawn. Neither can begin with a package's own tests, or
+try faults together.
 """
 
 import argparse
@@ -40,10 +40,12 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv,
     ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
 }  # fmt: skip
-SECONDS = 1800
-"""How long the tests may take on a fault; one that hangs them is found."""
+NEAR_SECONDS, SECONDS = 300, 1800
+"""How long a package's tests, and all of them, may take on faults; what hangs them is found."""
 COPIES = 2
 """How many faults are tried side by side."""
+NEAR = "its package's tests"
+"""The first round."""
 NOTHING_COLLECTED = 5
 """pytest's exit code where no test was asked for."""
 
@@ -137,7 +139,9 @@ class Copy:
         subprocess.run(["make", "--silent", ".venv/installed"], cwd=root, check=True)
         return cls(root)
 
-    def failing(self, faults: Sequence[Fault], tests: Sequence[str], *options: str) -> list[str]:
+    def failing(
+        self, faults: Sequence[Fault], tests: Sequence[str], *options: str, seconds: int = SECONDS
+    ) -> list[str]:
         """The tests that fail on some faults, which do not overlap."""
         before = {fault.file: (self.root / fault.file).read_bytes() for fault in faults}
         for fault in sorted(faults, key=lambda fault: -fault.start):
@@ -145,17 +149,17 @@ class Copy:
             data = path.read_bytes()
             path.write_bytes(data[: fault.start] + fault.new.encode() + data[fault.end :])
         try:
-            return self._run(tests, *options)
+            return self._run(tests, *options, seconds=seconds)
         finally:
             for file, data in before.items():
                 (self.root / file).write_bytes(data)
 
-    def _run(self, tests: Sequence[str], *options: str) -> list[str]:
+    def _run(self, tests: Sequence[str], *options: str, seconds: int) -> list[str]:
         command = [".venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
         try:
             done = subprocess.run(
                 [*command, *tests], cwd=self.root, capture_output=True, text=True, check=False,
-                stdin=subprocess.DEVNULL, timeout=SECONDS,
+                stdin=subprocess.DEVNULL, timeout=seconds,
                 env={"SHARDLINGS_EVERY": "15", "SHARDLINGS_SEED": "1", **os.environ},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -211,26 +215,29 @@ def main() -> None:
     parser.add_argument(
         "--all", action="store_true", help="and the tests that make test leaves out"
     )
-    parser.add_argument("--into", type=Path, help="a file with a row for each fault that is found")
+    parser.add_argument("--into", type=Path, help="a file with a row for each fault in each round")
     given = parser.parse_args()
     files = [f for p in PACKAGES for f in sorted((ROOT / "autograder" / p).rglob("*.py"))]
     every = [fault for file in files for fault in faults_in(file)]
     drawn = random.Random(given.seed).sample(every, given.count)
     print(f"{len(drawn)} of {len(every)} faults, by seed {given.seed}", flush=True)
-    by: dict[str, str] = {}
+    by, tried = dict[str, str](), set[tuple[str, str]]()
     if given.into and given.into.exists():
-        rows = [json.loads(line) for line in given.into.read_text().splitlines()]
-        by = {row["fault"]: row["by"] for row in rows}
+        for row in map(json.loads, given.into.read_text().splitlines()):
+            by[row["fault"]] = row["by"]
+            tried.add((row["fault"], row["round"]))
 
-    def note(fault: Fault, test: str, of: str) -> None:
+    def note(fault: Fault, test: str, name: str) -> None:
         by[str(fault)] = test
-        print(f"{'found by ' + test if test else 'not found by ' + of}  {fault}", flush=True)
-        if test and given.into:
+        print(f"{'found by ' + test if test else 'not found by ' + name}  {fault}", flush=True)
+        if given.into:
             with given.into.open("a") as file:
-                file.write(json.dumps({"fault": str(fault), "by": test, "of": of}) + "\n")
+                file.write(json.dumps({"fault": str(fault), "by": test, "round": name}) + "\n")
 
-    def left() -> list[Fault]:
-        return [fault for fault in drawn if not by.get(str(fault))]
+    def left(name: str = "") -> list[Fault]:
+        """The faults that were not found yet, and not tried in a round."""
+        unfound = [fault for fault in drawn if not by.get(str(fault))]
+        return [fault for fault in unfound if (str(fault), name) not in tried]
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(COPIES) as pool:
         copies = SimpleQueue[Copy]()
@@ -240,14 +247,15 @@ def main() -> None:
         def near(fault: Fault) -> None:
             copy = copies.get()
             tests = [f"tests/{package_of(fault)}"]
-            failing = copy.failing([fault], tests, "-x", "-m", "not slow", "--timeout", "300")
-            note(fault, (failing or [""])[0], "its package's tests")
+            quick = ("-x", "-m", "not slow", "--timeout", "120")
+            failing = copy.failing([fault], tests, *quick, seconds=NEAR_SECONDS)
+            note(fault, (failing or [""])[0], NEAR)
             copies.put(copy)
 
-        list(pool.map(near, left()))
+        list(pool.map(near, left(NEAR)))
 
         def round_of(name: str, size: int, tests: list[str], *options: str) -> None:
-            for group in together(left(), size):
+            for group in together(left(name), size):
                 copy = copies.get()
                 found = found_in_group(copy, group, tests, *options)
                 for fault in group:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 
 import pytest
 from nbgrader.api import Gradebook
@@ -32,13 +33,21 @@ def grades(root):
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory):
+def before(tmp_path_factory):
     """The demonstration class, graded; there is a class already that it has nothing to do with."""
     root = Classroom.at(tmp_path_factory.mktemp("course")).root
     (root / "grading" / "submitted" / "ann").mkdir(parents=True)
     said = io.StringIO()
     status = demonstration.demonstrate(Course(root), Console(file=said, width=160))
-    return root / "demo", status, said.getvalue()
+    return root, status, said.getvalue()
+
+
+@pytest.fixture
+def graded(before, tmp_path):
+    """The same, for a test that may change it."""
+    root, status, said = before
+    shutil.copytree(root, tmp_path / "course", symlinks=True)
+    return tmp_path / "course" / "demo", status, said
 
 
 def test_five_students_hand_in_to_a_course_apart(graded, monkeypatch):

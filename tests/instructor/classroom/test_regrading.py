@@ -3,6 +3,7 @@
 import fcntl
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,14 +48,21 @@ def classroom(root, **students):
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory):
-    """A class of four, graded, and how long that took."""
+def before(tmp_path_factory):
+    """A class of four, graded."""
     room = classroom(
         tmp_path_factory.mktemp("course"), right=RIGHT, wrong=WRONG, half={"1.1": RIGHT["1.1"]},
         none={},
     )  # fmt: skip
     grading.grade_class(Course(room.root), say())
     return room
+
+
+@pytest.fixture
+def graded(before, tmp_path):
+    """The same, for a test that may change it."""
+    shutil.copytree(before.root, tmp_path / "course", symlinks=True)
+    return Classroom(tmp_path / "course")
 
 
 def test_the_same_evidence_gives_the_same_scores_and_runs_nobodys_code(graded, monkeypatch):

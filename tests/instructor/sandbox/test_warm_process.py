@@ -58,9 +58,9 @@ others = [int(n) for n in os.listdir("/proc") if n.isdigit()]
 REFUSED = "Operation not permitted"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server():
-    """A process in the sandbox that forks for each piece of code that it is given."""
+    """A process in the sandbox that forks for each piece of code; a test may kill it."""
     variables = {**sandbox_environment(), "SECRET": "of the environment"}
     made = Sandbox().warm([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
     if made is None:
