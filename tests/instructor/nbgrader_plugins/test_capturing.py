@@ -158,16 +158,14 @@ GIVEN_UP = {
 @pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
 def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
     code, why = GIVEN_UP[name]
-    cells = [nbformat.v4.new_code_cell(c) for c in [code, *["time.sleep(1000)"] * 20]]
+    cells = [nbformat.v4.new_code_cell(c) for c in [code, *["time.sleep(10_000)"] * 20]]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    began = time.monotonic()
     _, resources = CaptureEvidence(timeout=2).preprocess(
         notebook, {"metadata": {"path": str(tmp_path)}}
     )
     died = resources[NAMESPACE]["died"]
     assert (died.cell, died.ended) == (3, why)
     assert died.told == f"The notebook was ended in cell {died.cell + 1}: {why}."
-    assert time.monotonic() - began < 45
 
 
 @pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")

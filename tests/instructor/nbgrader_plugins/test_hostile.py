@@ -143,13 +143,9 @@ def graded(tmp_path_factory):
     loud.cells[2:2] = [new_code_cell(LOUD) for _ in range(12)]
     room.hand_in_notebook("loud", loud)
     room.hand_in("zz_next", RIGHT)
-    began = time.monotonic()
     _, said, held = nbgrader(room, "autograde", ASSIGNMENT, "--create")
-    seconds = time.monotonic() - began
     feedback = nbgrader(room, "generate_feedback", ASSIGNMENT)
-    return SimpleNamespace(
-        room=room, alone=alone, said=said, held=held, seconds=seconds, feedback=feedback
-    )
+    return SimpleNamespace(room=room, alone=alone, said=said, held=held, feedback=feedback)
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +173,6 @@ def test_whoever_grades_holds_little_more_than_for_an_honest_class(graded):
     assert graded.held - graded.alone < 300
     assert graded.feedback[2] - graded.alone < 300
     assert graded.feedback[0] == 0, graded.feedback[1]
-    assert graded.seconds < 30 * (len(REFUSED) + len(TAKEN) + 3)
 
 
 def test_a_time_is_nobodys_word_but_the_instructors(room):

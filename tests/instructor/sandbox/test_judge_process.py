@@ -103,7 +103,6 @@ def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
                                check_vma=False)  # fmt: skip
         return mapped(x)
 
-    began = time.monotonic()
     first, guilty, last = judge_apart([RIGHT, case("3.1", turned=turned), RIGHT])
     assert (first.score, last.score) == (1, 1)
     assert guilty.diagnoses == ("deadlock",)
@@ -111,7 +110,6 @@ def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
     assert "The program hangs: only " in said
     assert reached in said
     assert len(processes) == 2, "one for the case that hangs, and one for what comes after it"
-    assert time.monotonic() - began < 55, "XLA's own limit is a minute"
 
 
 @pytest.mark.slow
