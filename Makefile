@@ -6,6 +6,7 @@ BIN := .venv/bin
 OLDEST := .venv-oldest/bin
 NEWEST := .ci/newest-python .venv-newest/bin
 LOCK := requirements/lock.txt
+ORDERS := 1 2 3 4 5 6 7 8 9 10
 # The tests of a file often share a graded class, so they go to one process. There are two processes
 # more than cores, because tests wait for kernels and limits; the slow files come first.
 SIDE_BY_SIDE := -n $(shell expr 2 + $$(getconf _NPROCESSORS_ONLN)) --dist loadscope --no-loadscope-reorder
@@ -28,14 +29,14 @@ option = $(if $(value $(2)),$(1)="$$GIVEN_$(2)")
 SOME = $(call option,--assignment,ASSIGNMENT) $(call option,--student,STUDENT)
 
 # A name that is misspelt on the command line would be passed over, and all of a class be graded.
-KNOWN := $(GIVEN) SHELL DB AGAIN ALL ANONYMOUS RELEASE PYTHON BIN OLDEST NEWEST LOCK SIDE_BY_SIDE
+KNOWN := $(GIVEN) SHELL DB AGAIN ALL ANONYMOUS RELEASE PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE
 TYPED := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
 STRANGE := $(filter-out $(KNOWN) -*-command-variables-*- MAKEFLAGS MFLAGS MAKEOVERRIDES,$(TYPED))
 $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
-$(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK SIDE_BY_SIDE,$(KNOWN)))))
+$(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help collect grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-colab lint lab site links release sync format lock benchmarks clean
+.PHONY: help collect grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-orders test-colab lint lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,13 +64,18 @@ restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backu
 
 # A run has a contributor's time: of what there is very much of it tries one in fifteen, drawn by a seed
 # that it prints, and leaves the slow tests to test-all.
-test test-oldest test-newest: export SHARDLINGS_EVERY ?= 15
+test test-oldest test-newest test-orders: export SHARDLINGS_EVERY ?= 15
 
 test: .venv/installed lint ## Lint, format, types, and what most changes can break: the newest supported JAX
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
 test-all: .venv/installed lint ## The same, and every test there is, of everything
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+test-orders: .venv/installed ## What make test runs, in ten other orders (ORDERS="1 2": those two)
+	for order in $(ORDERS); do \
+		$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" -p randomly -p no:cacheprovider \
+			--randomly-seed=$$order || exit 1; done
 
 lint: .venv/installed
 	$(BIN)/ruff check .
