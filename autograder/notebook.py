@@ -140,10 +140,10 @@ def progress() -> None:
     """Show how many exercises are done; and of the notebooks that were begun, which are left."""
     if told() is not None:
         return
-    _exercises()
+    known = _exercises()
     from autograder.judge import show_progress
 
-    show_progress()
+    show_progress(known.NOTEBOOKS)
 
 
 def target(exercise: str) -> None:
@@ -159,13 +159,10 @@ def target(exercise: str) -> None:
     if told() is not None:
         return
     asked = _find(exercise)
-    from autograder.exercises import pictured
-
-    pictures = [drawn for r in asked.requirements if (drawn := pictured(r)) is not None]
-    if not pictures:
+    targets = asked.targets()
+    if not targets:
         raise UsageError(f"Exercise {asked.id} asks for no layout, so there is nothing to draw.")
-    titles = [asked.id if len(pictures) == 1 else f"{asked.id} {r.answer}" for r in pictures]
-    display_blocks([r.target().picture(t) for r, t in zip(pictures, titles, strict=True)])
+    display_blocks([layout.picture(title) for title, layout in targets])
 
 
 def _find(exercise: str) -> "Exercise":

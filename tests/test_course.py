@@ -9,7 +9,7 @@ import nbformat
 import pytest
 import yaml
 
-from autograder.exercises import EXERCISES, NOTEBOOKS, pictured
+from autograder.exercises import EXERCISES, NOTEBOOKS
 from tests.conftest import ROOT
 
 SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
@@ -68,8 +68,7 @@ def test_each_exercise_has_its_cells(path):
         assert "### END SOLUTION" in answer
         assert re.match(rf'check\(\s*"{exercise.id}",\s', source[exercise.grade_id])
         everything = "\n".join(c.source for c in cells(path))
-        drawn = any(pictured(r) is not None for r in exercise.requirements)
-        assert (f'target("{exercise.id}")' in everything) == drawn
+        assert (f'target("{exercise.id}")' in everything) == bool(exercise.targets())
         prose = "\n".join(c.source for c in cells(path, "markdown"))
         assert f"### Exercise {exercise.id}" in prose
 

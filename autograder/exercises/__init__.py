@@ -1,36 +1,34 @@
 """The exercises: what is asked, and what is right; one module for each notebook.
 
-In: nothing but layouts and arguments to describe. Out: each `Exercise`, by its id or by its
-notebook: its requirements with their references, cases, hints and lessons. A kernel that grades
-has no copy of this room.
+In: the judge's kinds of requirement, which are public here too. Out: each `Exercise`, by its id or
+by its notebook: its requirements with their references, cases, hints and lessons. A kernel that
+grades has no copy of this package.
 """
 
-from autograder.exercises.exercise import Exercise, Requirement, pictured
-from autograder.exercises.requirements_on_designs import Designs
-from autograder.exercises.requirements_on_layouts import (
-    Feeds,
-    PlacedLike,
-    RunsIn,
-    Timed,
-    Trades,
-)
-from autograder.exercises.requirements_on_processes import Expected, OnProcesses
-from autograder.exercises.requirements_on_programs import (
+from autograder.judge import (
+    AnyOf,
+    AnyOrder,
     Arrays,
     Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
+    Designs,
+    Exercise,
+    Expected,
+    Feeds,
     FitsIn,
+    OnProcesses,
+    PlacedLike,
+    Predicts,
     Requests,
+    Requirement,
+    Returns,
+    RunsIn,
+    Timed,
+    Trades,
     WorksAtMost,
     allowed,
-)
-from autograder.exercises.requirements_on_values import (
-    AnyOf,
-    AnyOrder,
-    Predicts,
-    Returns,
     ways_of,
 )
 
@@ -79,6 +77,5 @@ __all__ = [
     "folders_of_courses",
     "module_of",
     "parts_of_courses",
-    "pictured",
     "ways_of",
 ]

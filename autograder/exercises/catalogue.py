@@ -3,7 +3,6 @@
 import reprlib
 from typing import Final
 
-from autograder.exercises.exercise import Exercise
 from autograder.exercises.notebooks import (
     nb01_sharding_basics,
     nb02_computation_follows_data,
@@ -19,6 +18,7 @@ from autograder.exercises.notebooks import (
     nb11_capstone,
 )
 from autograder.exercises.other_courses import CourseError, module_elsewhere, notebooks
+from autograder.judge import Exercise
 
 _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
     "01_sharding_basics": nb01_sharding_basics.EXERCISES,

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from autograder.exercises.exercise import Exercise
+from autograder.judge import Exercise
 
 GROUP: Final = "shardlings.exercises"
 """The group of entry points that is looked at."""

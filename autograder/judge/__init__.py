@@ -1,10 +1,13 @@
 """The judge: exercise + evidence → verdict, in words and pictures.
 
 In: an exercise, and evidence that may be forged. Out: a `Verdict`, with a finding for each
-requirement, or a `Fault` of ours and no score. There is one module for each kind of requirement.
-What a learner has been told is remembered here too, in a small file of their own.
+requirement, or a `Fault` of ours and no score. The kinds of requirement that exercises are composed
+of are here: each class (in `requirements_on_…`) says what it asks and how that is judged. What a
+learner has been told is remembered here too, in a small file of their own.
 """
 
+from autograder.judge.comparing_values import Arrays
+from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.feedback import (
     HEADLINES,
     Parts,
@@ -21,6 +24,21 @@ from autograder.judge.judging import failed, judge, lesson_on, no_evidence
 from autograder.judge.progress import remember, remembered
 from autograder.judge.rendering import COLOURS, words
 from autograder.judge.report import MARKS
+from autograder.judge.requirements_on_costs import (
+    Budget,
+    CommunicatesAtMost,
+    FitsIn,
+    WorksAtMost,
+    allowed,
+)
+from autograder.judge.requirements_on_designs import Designs
+from autograder.judge.requirements_on_given_functions import Feeds, Trades
+from autograder.judge.requirements_on_layouts import PlacedLike
+from autograder.judge.requirements_on_processes import Expected, OnProcesses
+from autograder.judge.requirements_on_requests import Ask, Requests
+from autograder.judge.requirements_on_results import AnyOf, AnyOrder, Predicts, Returns, ways_of
+from autograder.judge.requirements_on_times import RunsIn, Timed
+from autograder.judge.requirements_on_values import Computes
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
 from autograder.judge.way_on import show_hint, show_progress
 
@@ -28,11 +46,35 @@ __all__ = [
     "COLOURS",
     "HEADLINES",
     "MARKS",
+    "AnyOf",
+    "AnyOrder",
+    "Arrays",
+    "Ask",
+    "Budget",
+    "CommunicatesAtMost",
+    "Computes",
+    "Designs",
+    "Exercise",
+    "Expected",
+    "Feeds",
     "Finding",
+    "FitsIn",
     "NoScoreError",
+    "OnProcesses",
+    "Order",
     "Parts",
+    "PlacedLike",
+    "Predicts",
+    "Requests",
+    "Requirement",
+    "Returns",
+    "RunsIn",
+    "Timed",
     "Trade",
+    "Trades",
     "Verdict",
+    "WorksAtMost",
+    "allowed",
     "failed",
     "headline",
     "judge",
@@ -49,5 +91,6 @@ __all__ = [
     "verdict_for_terminal",
     "verdict_in_lines",
     "verdict_in_parts",
+    "ways_of",
     "words",
 ]

@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from autograder.exercises import Computes
 from autograder.judge.comparing_values import Wrong
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument
@@ -27,14 +26,14 @@ B's block, and its column.
 
 
 def added_products(
-    requirement: Computes, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    blocks: Sequence[tuple[int, int, int]], asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> Wrong | None:
     """Say which products of blocks are added up on a device, where others should be.
 
     Each device's block is taken for a sum of products of a block of A and a block of B. Its values
     say which ones, where no other sum of products has the same values.
     """
-    for cuts, arguments, (draws, ran) in zip(requirement.blocks, asked, runs, strict=False):
+    for cuts, arguments, (draws, ran) in zip(blocks, asked, runs, strict=False):
         found: list[tuple[Sums, Sums]] = []
         for (a, b), outputs in zip(draws, ran.outputs, strict=True):
             if len(outputs) != 1 or outputs[0].shape != (len(a), b.shape[1]):

@@ -28,12 +28,15 @@ CLEARLY_FURTHER: Final = 1.001
 NUDGES: Final = 4
 """How often inputs are moved by their last places, to see what that does to the result."""
 
+Arrays = Callable[..., Any]
+"""What takes arrays and gives arrays."""
+
 Wrong = tuple[str, str]
 """What is wrong, as a short name and in words."""
 
 
 def compare(
-    reference: Callable[..., Any], inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array]
+    reference: Arrays, inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array]
 ) -> Wrong | None:
     """What is wrong with outputs, if anything is.
 
@@ -215,9 +218,7 @@ def typed(array: Any) -> str:
     return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
 
 
-def _spread(
-    reference: Callable[..., Any], inputs: Sequence[np.ndarray], wanted: Sequence[Any]
-) -> list[float]:
+def _spread(reference: Arrays, inputs: Sequence[np.ndarray], wanted: Sequence[Any]) -> list[float]:
     """For each result, how far it moves with the last places of the inputs."""
     generator = np.random.default_rng(0)
     most = [0.0] * len(wanted)

@@ -12,8 +12,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.exercises import Computes
-from autograder.judge.comparing_values import Wrong, compare_outputs
+from autograder.judge.comparing_values import Arrays, Wrong, compare_outputs
 from autograder.judge.joined_blocks import joined_wrongly, reshaped
 from autograder.judge.own_results import TOLERANCE, Made, own_results, tried
 from autograder.judge.running_programs import Run
@@ -39,7 +38,7 @@ class Mistake:
 
 
 def general_mistake(
-    requirement: Computes,
+    reference: Arrays,
     asked: Sequence[Sequence[Argument]],
     names: Sequence[str],
     runs: Sequence[Run],
@@ -47,7 +46,7 @@ def general_mistake(
     """Return the mistake that explains what every program gave, if there is one.
 
     Args:
-        requirement: what was asked.
+        reference: what gives the right results.
         asked: the arguments of each program.
         names: what the arguments are called.
         runs: what each program made of what it was given.
@@ -55,12 +54,12 @@ def general_mistake(
     if any(sum(array.size for array in draws[0]) > MAX_ELEMENTS for draws, _ in runs):
         return None
     candidates = chain(
-        transformed_results(requirement, names), other_inputs(requirement, asked[0], names)
+        transformed_results(reference, names), other_inputs(reference, asked[0], names)
     )
     alone = (
-        joined_wrongly(requirement, asked, runs)
-        or reshaped(requirement, runs)
-        or own_results(requirement, asked, runs)
+        joined_wrongly(reference, asked, runs)
+        or reshaped(reference, runs)
+        or own_results(reference, asked, runs)
     )
     return alone or next(
         ((m.diagnosis, m.sentence) for m in candidates if _explains(m, asked, runs)), None
@@ -96,11 +95,11 @@ RESULTS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
 """What a result can have been turned into, in a sentence, and how."""
 
 
-def transformed_results(requirement: Computes, names: Sequence[str]) -> Iterator[Mistake]:
+def transformed_results(reference: Arrays, names: Sequence[str]) -> Iterator[Mistake]:
     """Yield the mistakes of doing something more to the right result.
 
     Args:
-        requirement: what was asked.
+        reference: what gives the right results.
         names: what the arguments are called.
     """
     for sentence, transform in RESULTS.items():
@@ -110,7 +109,7 @@ def transformed_results(requirement: Computes, names: Sequence[str]) -> Iterator
             inputs: Sequence[np.ndarray],
             transform: Callable[[np.ndarray], Any] = transform,
         ) -> Made:
-            wanted = jax.tree.leaves(requirement.reference(*inputs))
+            wanted = jax.tree.leaves(reference(*inputs))
             return [transform(np.asarray(each)) for each in wanted]
 
         yield Mistake("transformed", sentence, make)
@@ -123,7 +122,7 @@ def transformed_results(requirement: Computes, names: Sequence[str]) -> Iterator
                 i: int = i,
                 combine: Callable[[np.ndarray, np.ndarray], Any] = combine,
             ) -> Made:
-                wanted = np.asarray(requirement.reference(*inputs))
+                wanted = np.asarray(reference(*inputs))
                 same = wanted.shape == inputs[i].shape
                 return [combine(wanted, inputs[i])] if same else None
 
@@ -140,12 +139,12 @@ COMBINED: Final[dict[str, Callable[[np.ndarray, np.ndarray], Any]]] = {
 
 
 def other_inputs(
-    requirement: Computes, first: Sequence[Argument], names: Sequence[str]
+    reference: Arrays, first: Sequence[Argument], names: Sequence[str]
 ) -> Iterator[Mistake]:
     """Yield the mistakes of doing the right thing with other arguments than the given ones.
 
     Args:
-        requirement: what was asked.
+        reference: what gives the right results.
         first: the arguments of the first case; those of the others have the same ranks.
         names: what they are called.
     """
@@ -154,7 +153,7 @@ def other_inputs(
         changed: Callable[[Sequence[Argument], list[np.ndarray]], list[np.ndarray]],
     ) -> Callable[[Sequence[Argument], Sequence[np.ndarray]], Made]:
         return lambda arguments, inputs: jax.tree.leaves(
-            requirement.reference(*changed(arguments, list(inputs)))
+            reference(*changed(arguments, list(inputs)))
         )
 
     for i, j in combinations(range(len(first)), 2):

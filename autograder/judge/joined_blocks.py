@@ -7,8 +7,7 @@ from itertools import combinations, permutations
 import jax
 import numpy as np
 
-from autograder.exercises import Computes
-from autograder.judge.comparing_values import Wrong, compare_outputs, typed
+from autograder.judge.comparing_values import Arrays, Wrong, compare_outputs, typed
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument
 
@@ -17,19 +16,19 @@ Device = tuple[int, ...]
 
 
 def joined_wrongly(
-    requirement: Computes, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    reference: Arrays, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> Wrong | None:
     """Say whether copies are joined, or blocks along another dimension, in every case.
 
     Args:
-        requirement: what was asked.
+        reference: what gives the right results.
         asked: the arguments of each program.
         runs: what each program made of what it was given.
     """
     if not all(ran.mapped for _, ran in runs):
         return None  # without a shard_map there are no out_specs
     found = [
-        _how_joined(outputs, jax.tree.leaves(requirement.reference(*inputs)), arguments[0])
+        _how_joined(outputs, jax.tree.leaves(reference(*inputs)), arguments[0])
         for (draws, ran), arguments in zip(runs, asked, strict=True)
         for inputs, outputs in zip(draws, ran.outputs, strict=True)
     ]
@@ -102,11 +101,11 @@ def _exchanged(output: jax.Array, right: np.ndarray, argument: Argument) -> str:
     return ""
 
 
-def reshaped(requirement: Computes, runs: Sequence[Run]) -> Wrong | None:
+def reshaped(reference: Arrays, runs: Sequence[Run]) -> Wrong | None:
     """Say whether every case gave the right numbers in their order, but in another shape."""
     for draws, ran in runs:
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
-            wanted = jax.tree.leaves(requirement.reference(*inputs))
+            wanted = jax.tree.leaves(reference(*inputs))
             if len(outputs) != 1 or len(wanted) != 1:
                 return None
             came, right = outputs[0], np.asarray(wanted[0])
@@ -115,7 +114,7 @@ def reshaped(requirement: Computes, runs: Sequence[Run]) -> Wrong | None:
             if not _is_right(np.asarray(came).reshape(right.shape), right):
                 return None
     draws, ran = runs[0]
-    output, right = ran.outputs[0][0], np.asarray(requirement.reference(*draws[0]))
+    output, right = ran.outputs[0][0], np.asarray(reference(*draws[0]))
     shapes = f"The function returned {typed(output)}; expected {typed(right)}."
     if not right.shape:
         return "reshaped", (

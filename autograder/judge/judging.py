@@ -10,47 +10,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from autograder.errors import SAYS, Fault, before_jaxs_words
-from autograder.evidence import (
-    Design,
-    Evidence,
-    NotCaptured,
-    Piece,
-    Placement,
-    Placements,
-    Program,
-    Runs,
-    Unanswered,
-    Value,
-)
-from autograder.exercises import (
-    CommunicatesAtMost,
-    Computes,
-    Designs,
-    Exercise,
-    Feeds,
-    FitsIn,
-    OnProcesses,
-    PlacedLike,
-    Predicts,
-    Requests,
-    Requirement,
-    Returns,
-    RunsIn,
-    Trades,
-    WorksAtMost,
-    pictured,
-)
+from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
 from autograder.judge.causes import NOT_BY_HAND, NOT_COUNTED
-from autograder.judge.judging_costs import judge_communication, judge_memory, judge_work
-from autograder.judge.judging_designs import judge_design
-from autograder.judge.judging_given_functions import judge_feeds, judge_trade
-from autograder.judge.judging_layouts import judge_placement, of_another_name
-from autograder.judge.judging_processes import judge_runs
-from autograder.judge.judging_requests import judge_requests
-from autograder.judge.judging_results import judge_prediction, judge_results
-from autograder.judge.judging_times import judge_time
-from autograder.judge.judging_values import judge_output_layout, judge_values
-from autograder.judge.running_programs import asked_of
+from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
+from autograder.judge.requirements_on_requests import Requests
 from autograder.judge.scoring import earned, notes
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 from autograder.programs import ProgramError
@@ -91,7 +54,7 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
             requirement,
             evidence.answers.get(requirement.answer),
             # a function's results were made from the seed; everything else is run on what is new
-            seed if fresh is None or isinstance(requirement, Returns) else fresh,
+            seed if fresh is None or requirement.runs_in_kernel else fresh,
         )
         for requirement in exercise.requirements
     ]
@@ -105,24 +68,6 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
         notes=notes(exercise, found),
         afterwards=exercise.afterwards if share == 1 else "",
     )
-
-
-ABOUT: Final[dict[type, str]] = {
-    PlacedLike: "layout",
-    Returns: "result",
-    OnProcesses: "processes",
-    Computes: "values",
-    CommunicatesAtMost: "communication",
-    Requests: "collectives",
-    FitsIn: "memory",
-    WorksAtMost: "work",
-    Feeds: "communication",
-    Trades: "bytes moved",
-    RunsIn: "time",
-    Designs: "time",
-    Predicts: "prediction",
-}
-"""What each kind of requirement is about, in a word that can head a column."""
 
 
 def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
@@ -142,16 +87,18 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
             if _is_needless_by_hand(requirement, finding):
                 left.add(finding.answer)
             first_of_all = finding.diagnosis in NOT_BY_HAND or finding.answer in left
-            rank = -1 if first_of_all else _rank(requirement)
+            rank = -1 if first_of_all else requirement.order
             unmet[finding.answer] = min(rank, unmet.get(finding.answer, rank))
         lacks = isinstance(requirement, Requests) and requirement.some and not finding.met
         if lacks or finding.diagnosis == "added-by-the-compiler":
             others.add(finding.answer)
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
-        first = unmet.get(finding.answer, 2)
-        not_its_own = finding.answer in others and _rank(requirement) == 2
-        if finding.met and (_rank(requirement) > first or not_its_own):
-            by_hand = (first < 0 and finding.answer not in left) or (not_its_own and first == 2)
+        first = unmet.get(finding.answer, Order.COSTS)
+        not_its_own = finding.answer in others and requirement.order == Order.COSTS
+        if finding.met and (requirement.order > first or not_its_own):
+            by_hand = (first < 0 and finding.answer not in left) or (
+                not_its_own and first == Order.COSTS
+            )
             waits_for = "does the work by hand" if by_hand else "does what the exercise asks"
             yield finding.but(
                 met=False,
@@ -168,17 +115,6 @@ def _is_needless_by_hand(requirement: Requirement, finding: Finding) -> bool:
     return isinstance(requirement, Requests) and not requirement.mapped and by_hand
 
 
-def _rank(requirement: Requirement) -> int:
-    """What has to be met before what, of one program: lower ranks first."""
-    match requirement:
-        case PlacedLike():
-            return 1
-        case CommunicatesAtMost() | FitsIn() | Requests() | WorksAtMost():
-            return 2
-        case _:
-            return 0
-
-
 def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
     """The verdict where there is nothing to judge, for a reason that `sentence` gives."""
     return Verdict(
@@ -191,24 +127,16 @@ def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
     )
 
 
-def asked(requirement: Requirement) -> str:
-    """What a requirement asks, in words."""
-    if isinstance(requirement, PlacedLike):
-        return requirement.target().describe()
-    return requirement.asks
-
-
 def _basis(requirement: Requirement) -> Finding:
     """What is known of a finding before any evidence is looked at."""
-    drawn = pictured(requirement)
     return Finding(
         requirement.answer,
         False,
-        asked(requirement),
+        requirement.asks,
         "",
-        target=drawn.target() if drawn is not None else None,
-        about=ABOUT[type(requirement)],
-        cell=requirement.cell if isinstance(requirement, Predicts) else "",
+        target=requirement.pictured(),
+        about=requirement.about,
+        cell=getattr(requirement, "cell", ""),
     )
 
 
@@ -246,40 +174,13 @@ def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:
 def _found(
     exercise: Exercise, requirement: Requirement, piece: Piece | None, basis: Finding, seed: int
 ) -> Finding:
-    """The finding by whoever judges such a requirement on such evidence."""
-    match requirement, piece:
-        case _, Unanswered():
+    """The finding by the requirement itself, on evidence of a kind that it is judged on."""
+    match piece:
+        case Unanswered():
             return basis.problem("unanswered", f"{requirement.answer} has not been filled in yet.")
-        case _, NotCaptured(why, sentence):  # the sentence says what came, and what was expected
+        case NotCaptured(why, sentence):  # the sentence says what came, and what was expected
             return basis.problem(why or "not-captured", sentence, came="", cell="")
-        case PlacedLike(), Placement() if not asked_of(exercise, requirement.answer):
-            return of_another_name(judge_placement(requirement, piece, basis), exercise)
-        case PlacedLike(), Program():
-            found = judge_output_layout(requirement, piece, basis, exercise, seed)
-            return of_another_name(found, exercise)
-        case Returns(), Value():
-            return judge_results(requirement, piece, basis, exercise, seed)
-        case OnProcesses(), Runs():
-            return judge_runs(requirement, piece, basis, exercise, seed)
-        case Computes(), Program():
-            return judge_values(requirement, piece, basis, exercise, seed)
-        case CommunicatesAtMost(), Program():
-            return judge_communication(requirement, piece, basis, exercise, seed)
-        case Requests(), Program():
-            return judge_requests(requirement, piece, basis, exercise, seed)
-        case WorksAtMost(), Program():
-            return judge_work(requirement, piece, basis, exercise, seed)
-        case FitsIn(), Program():
-            return judge_memory(requirement, piece, basis, exercise, seed)
-        case Feeds(), Placements():
-            return judge_feeds(requirement, piece, basis, seed)
-        case Trades(), Placements():
-            return judge_trade(requirement, piece, basis, seed)
-        case RunsIn(), Placements():
-            return judge_time(requirement, piece, basis)
-        case Designs(), Design():
-            return judge_design(requirement, piece, basis, seed)
-        case Predicts(), Value():
-            return judge_prediction(requirement, piece, basis)
+        case _ if isinstance(piece, requirement.evidence):
+            return requirement.judge(piece, basis, exercise, seed)
         case _:
-            return basis.problem("malformed", "What was handed in is not what this exercise needs.")
+            return basis.problem(*MALFORMED)

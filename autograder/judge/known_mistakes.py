@@ -1,18 +1,19 @@
 """Find the known mistake of an exercise that explains what a program gave."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from autograder.exercises import Computes, Designs, ways_of
 from autograder.judge.comparing_values import (
     LENIENT,
+    Arrays,
     Wrong,
     are_alike_where_finite,
     compare_outputs,
 )
+from autograder.judge.requirements_on_results import ways_of
 from autograder.judge.running_programs import Run
 from autograder.programs import Ran
 
@@ -20,12 +21,14 @@ ROUGH, EXACT = 1, 2
 """Degrees to which a mistake explains a result; 0 is not at all."""
 
 
-def known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
+def known_mistake(
+    reference: Arrays, mistakes: Mapping[str, Any], runs: Sequence[Run]
+) -> Wrong | None:
     """Find the known mistake that explains what every program gave, preferring an exact match."""
     roughly = None
-    for diagnosis, mistaken in requirement.mistakes.items():
+    for diagnosis, mistaken in mistakes.items():
         likeness = min(
-            max(_likeness(way, requirement, *run) for way in ways_of(mistaken)) for run in runs
+            max(_likeness(way, reference, *run) for way in ways_of(mistaken)) for run in runs
         )
         if likeness == EXACT:
             return diagnosis, "The values are wrong."
@@ -36,7 +39,7 @@ def known_mistake(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong
 
 def _likeness(
     mistaken: Callable[..., Any],
-    requirement: Computes | Designs,
+    reference: Arrays,
     draws: list[list[np.ndarray]],
     ran: Ran,
 ) -> int:
@@ -55,7 +58,7 @@ def _likeness(
             continue
         if compare_outputs(outputs, made) is None:
             continue
-        right = jax.tree.leaves(requirement.reference(*inputs))
+        right = jax.tree.leaves(reference(*inputs))
         if compare_outputs(outputs, made, LENIENT) or are_alike_where_finite(made, right, LENIENT):
             return 0
         likeness = ROUGH

@@ -8,8 +8,7 @@ from typing import Any, Final, TypeAlias
 import jax
 import numpy as np
 
-from autograder.exercises import Computes
-from autograder.judge.comparing_values import ROUNDING, Wrong
+from autograder.judge.comparing_values import ROUNDING, Arrays, Wrong
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument, Ran, placed
 
@@ -45,7 +44,7 @@ COMBINED: Final[dict[str, Callable[[np.ndarray], Any]]] = {
 
 
 def own_results(
-    requirement: Computes, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    reference: Arrays, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> Wrong | None:
     """Say where each device worked on its own block alone, and what became of the results."""
     cases = []
@@ -55,7 +54,7 @@ def own_results(
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
             own = {
                 device.id: tried(
-                    requirement.reference,
+                    reference,
                     *(a[block[device]] for a, block in zip(inputs, blocks, strict=True)),
                 )
                 for device in devices
@@ -63,7 +62,7 @@ def own_results(
             if len(outputs) != 1 or not all(each and len(each) == 1 for each in own.values()):
                 return None
             cases.append((arguments, outputs[0], {i: each[0] for i, each in own.items() if each}))
-    whole = jax.tree.leaves(requirement.reference(*runs[0][0][0]))[0].shape
+    whole = jax.tree.leaves(reference(*runs[0][0][0]))[0].shape
     if cases[0][1].shape != whole:
         return None  # each device's own result may be right, and put together wrongly
     if not _is_made_of(cases, lambda own, device, groups: own[device]):

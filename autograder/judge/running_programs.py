@@ -9,7 +9,7 @@ import numpy as np
 
 from autograder import programs
 from autograder.evidence import Program
-from autograder.exercises import Computes, Exercise
+from autograder.judge.exercise import Exercise
 from autograder.programs import Argument, Collective
 
 Run = tuple[list[list[np.ndarray]], programs.Ran]
@@ -24,8 +24,8 @@ SAMPLES = 2
 
 def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
     """The lists of arguments that a function is to be exported for; none where it is not."""
-    computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
-    return next((r.arguments for r in computes), ())
+    asked = (r for r in exercise.requirements if r.answer == answer)
+    return next((r.exported_for for r in asked if r.exported_for), ())
 
 
 def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:

@@ -7,8 +7,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.exercises import Computes, Designs
-from autograder.judge.comparing_values import LENIENT, ROUNDING, Wrong, wide
+from autograder.judge.comparing_values import LENIENT, ROUNDING, Arrays, Wrong, wide
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument, placed
 
@@ -49,7 +48,7 @@ def in_words(found: float) -> str:
 
 
 def off_by_a_factor(
-    requirement: Computes | Designs,
+    reference: Arrays,
     arguments: Sequence[str],
     runs: Sequence[Run],
     asked: Sequence[Sequence[Argument]] = (),
@@ -58,7 +57,7 @@ def off_by_a_factor(
     """Say what every value was multiplied by, if that is all that is wrong, in every case.
 
     Args:
-        requirement: what was asked.
+        reference: what gives the right results.
         arguments: what each program was given, in words.
         runs: what each program made of what it was given.
         asked: the same arguments as the exercise has them.
@@ -68,7 +67,7 @@ def off_by_a_factor(
     factors = []
     for (draws, ran), these in zip(runs, arguments, strict=True):
         found = [
-            factor(outputs, jax.tree.leaves(requirement.reference(*inputs)))
+            factor(outputs, jax.tree.leaves(reference(*inputs)))
             for inputs, outputs in zip(draws, ran.outputs, strict=True)
         ]
         first = found[0]
@@ -155,14 +154,14 @@ def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int
 
 
 def off_by_a_constant(
-    requirement: Computes | Designs, arguments: Sequence[str], runs: Sequence[Run]
+    reference: Arrays, arguments: Sequence[str], runs: Sequence[Run]
 ) -> Wrong | None:
     """Say what was added to every value, if that is all that is wrong, in every case."""
     said: dict[str, str] = {}
     for (draws, ran), these in zip(runs, arguments, strict=True):
         added: list[float] = []
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
-            wanted = jax.tree.leaves(requirement.reference(*inputs))
+            wanted = jax.tree.leaves(reference(*inputs))
             one = len(outputs) == len(wanted) == 1 and outputs[0].shape == wanted[0].shape
             if not one or np.iscomplexobj(wanted[0]) or not wanted[0].size:
                 return None

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from autograder.evidence import plain
-from autograder.exercises import Computes, Exercise, Predicts, Requirement
-from autograder.judge.judging_results import is_predicted
+from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.requirements_on_results import Predicts, is_predicted
+from autograder.judge.requirements_on_values import Computes
 from autograder.judge.verdict import Finding
 
 BESIDES: Final = 1 / 4

@@ -3,11 +3,11 @@
 import html
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autograder.errors import address
-from autograder.exercises import NOTEBOOKS, Exercise
+from autograder.judge.exercise import Exercise
 from autograder.judge.progress import remembered
 from autograder.judge.rendering import COLOURS, words
 from autograder.judge.report import MARKS
@@ -15,6 +15,8 @@ from autograder.pictures import display
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+Notebooks = Mapping[str, Sequence[Exercise]]
 
 HINT: Final = "#2f6fab"
 """The colour of a hint's edge."""
@@ -43,11 +45,16 @@ def show_hint(exercise: Exercise, number: int) -> None:
     display(page, text, lambda: _plain(text))
 
 
-def show_progress() -> None:
-    """Show how many exercises are done; and of the notebooks that were begun, which are left."""
-    text = "\n".join(_in_lines())
-    page = f'<table style="border-collapse:collapse;margin:4px 0"><tbody>{"".join(_rows())}</tbody>'
-    display(f"{page}</table>{_next()}", text, lambda: _plain(text))
+def show_progress(notebooks: Notebooks) -> None:
+    """Show how many exercises are done; and of the notebooks that were begun, which are left.
+
+    Args:
+        notebooks: the exercises of each, by its name.
+    """
+    text = "\n".join(_in_lines(notebooks))
+    rows = "".join(_rows(notebooks))
+    page = f'<table style="border-collapse:collapse;margin:4px 0"><tbody>{rows}</tbody></table>'
+    display(f"{page}{_next(notebooks)}", text, lambda: _plain(text))
 
 
 def title_of(notebook: str) -> str:
@@ -68,13 +75,13 @@ def link_to(notebook: str) -> str:
     return f"../{path}"
 
 
-def _done(exercises: tuple[Exercise, ...], states: dict[str, str]) -> int:
+def _done(exercises: Sequence[Exercise], states: dict[str, str]) -> int:
     return sum(states.get(exercise.id) == "right" for exercise in exercises)
 
 
-def _in_lines() -> Iterator[str]:
-    states, width = remembered(), max(map(len, map(title_of, NOTEBOOKS)))
-    for notebook, exercises in NOTEBOOKS.items():
+def _in_lines(notebooks: Notebooks) -> Iterator[str]:
+    states, width = remembered(), max(map(len, map(title_of, notebooks)))
+    for notebook, exercises in notebooks.items():
         done = _done(exercises, states)
         bar = "■" * done + "□" * (len(exercises) - done)
         yield f"{title_of(notebook):<{width}}  {bar}  {done} of {len(exercises)} done"
@@ -83,10 +90,10 @@ def _in_lines() -> Iterator[str]:
                 yield f"  {MARKS[states.get(e.id, 'unanswered')]} {e.id} {e.title}"
 
 
-def _rows() -> Iterator[str]:
+def _rows(notebooks: Notebooks) -> Iterator[str]:
     """A row for each notebook, with a bar; and below those that were begun, their exercises."""
     states, cell = remembered(), "text-align:left;vertical-align:middle;padding:3px 16px 3px 0"
-    for notebook, exercises in NOTEBOOKS.items():
+    for notebook, exercises in notebooks.items():
         done, of = _done(exercises, states), len(exercises)
         yield (
             f'<tr><td style="{cell}">{_link(notebook)}</td><td style="{cell}">'
@@ -103,10 +110,10 @@ def _rows() -> Iterator[str]:
             yield f'<tr><td colspan="3" style="{cell};padding-left:16px">{each}</td></tr>'
 
 
-def _next() -> str:
+def _next(notebooks: Notebooks) -> str:
     """The first exercise that is left to do, with a link to its notebook."""
     states, said = remembered(), "All exercises are done."
-    left = ((n, e) for n, es in NOTEBOOKS.items() for e in es if states.get(e.id) != "right")
+    left = ((n, e) for n, es in notebooks.items() for e in es if states.get(e.id) != "right")
     for notebook, exercise in left:
         title = html.escape(exercise.title)
         said = f"Next: {exercise.id} {title}, in {_link(notebook)}"

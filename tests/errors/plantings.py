@@ -12,9 +12,9 @@ import pytest
 from jax import lax
 
 from autograder import communication, exercises, show
-from autograder.exercises import Ask, Designs, Exercise, PlacedLike
+from autograder.exercises import Exercise
 from autograder.exercises.notebooks import nb11_capstone
-from autograder.judge import Finding, judging_given_functions
+from autograder.judge import Finding, requirements_on_given_functions
 from autograder.layouts import Layout
 from autograder.processes.standing_still import Stillness
 from autograder.programs import Report
@@ -187,7 +187,7 @@ def designed() -> Answers:
 def layers() -> Answers:
     """Shardings for 8.1, of whatever arguments."""
     (asked,) = exercises.find("8.1").requirements
-    return {asked.answer: (sharding(x=8),) * len(asked.arguments)}  # type: ignore[union-attr]
+    return {asked.answer: (sharding(x=8),) * len(asked.arguments)}  # type: ignore[attr-defined]
 
 
 def regression() -> Answers:
@@ -229,8 +229,8 @@ class Planting(NamedTuple):
         if module.__name__.startswith("autograder.exercises.notebooks."):
             # What an earlier test had judged is remembered, and would not be called again.
             jax.clear_caches()
-            judging_given_functions._whole.cache_clear()
-            judging_given_functions._run.cache_clear()
+            requirements_on_given_functions._whole.cache_clear()
+            requirements_on_given_functions._run.cache_clear()
 
 
 PLANTINGS = [
@@ -254,15 +254,9 @@ PLANTINGS = [
     ),
     Planting("exercises.notebooks.nb03_constraints", reference("3.4"), "3.4", summed),
     Planting("exercises.notebooks.nb04_communication_cost", reference("4.1"), "4.1", functions),
-    Planting("exercises.exercise", lambda: Exercise.generator, "1.7", functions),
+    Planting("judge.exercise", lambda: Exercise.generator, "1.7", functions),
     Planting("exercises.notebooks.nb08_neural_networks", lambda: given("8.1"), "8.1", layers),
     Planting("exercises.notebooks.nb11_capstone", "_drawn", "11.7", designed),
-    Planting(
-        "exercises.requirements_on_designs", lambda: vars(Designs)["best"].fget, "11.7", designed
-    ),
-    Planting("exercises.requirements_on_layouts", lambda: PlacedLike.target, "1.1", strips),
-    Planting("exercises.requirements_on_programs", lambda: Ask.__str__, "6.9", iterate),
-    Planting("exercises.answer_plans", "answer_plan", "1.1", strips),
     Planting("exercises.notebooks.nb05_shard_map", reference("5.3"), "5.3", functions),
     Planting("exercises.notebooks.nb06_shard_map_matmul", reference("6.9"), "6.9", iterate),
     Planting("exercises.notebooks.nb07_pmap_migration", lambda: given("7.4"), "7.4", regression),
@@ -273,7 +267,7 @@ PLANTINGS = [
     ),
     Planting("exercises.notebooks.nb11_beyond_one_process", reference("11.4"), "11.4", gathers),
     Planting("evidence.process_results", "runs", "11.4", gathers),
-    Planting("judge.judging_processes", "judge_runs", "11.4", gathers),
+    Planting("judge.requirements_on_processes", "_judge_runs", "11.4", gathers),
     Planting("judge.differing_blocks", "how_values_differ", "11.4", gathers_zeros),
     Planting("judge.arrays_of_processes", "look_at", "11.4", gathers),
     Planting("processes.cases", "write_files", "11.4", gathers),
@@ -282,8 +276,8 @@ PLANTINGS = [
     Planting("processes.starting", "free_port", "11.4", gathers),
     Planting("processes.workers", "run", "11.4", gathers),
     Planting("judge.causes", "problems_of", "1.1", strips),
-    Planting("judge.comparing_requests", "compare_requests", "6.9", iterate),
-    Planting("judge.judging_costs", "judge_communication", "3.1", turned),
+    Planting("judge.requirements_on_requests", "compare_requests", "6.9", iterate),
+    Planting("judge.requirements_on_costs", "_judge_communication", "3.1", turned),
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
     Planting("judge.differing_results", "how_results_differ", "1.7", unlike),
     Planting("judge.general_mistakes", "general_mistake", "3.1", mistaken),
@@ -300,18 +294,16 @@ PLANTINGS = [
     Planting("judge.drawing", "pictures_of", "1.1", rows),
     Planting("judge.feedback", "verdict_as_html", "1.1", strips),
     Planting("judge.feedback", "headline", "1.1", rows),
-    Planting("judge.judging_designs", "judge_design", "11.7", designed),
-    Planting("judge.judging_given_functions", "judge_feeds", "2.7", audit),
+    Planting("judge.requirements_on_designs", "_judge_design", "11.7", designed),
     Planting("judge.progress", "remember", "1.1", strips),
-    Planting("judge.judging", "asked", "1.1", strips),
-    Planting("judge.judging_layouts", "judge_placement", "1.1", strips),
-    Planting("judge.judging_requests", "judge_requests", "6.9", iterate),
+    Planting("judge.judging", "_basis", "1.1", strips),
+    Planting("judge.requirements_on_layouts", "_judge_placement", "1.1", strips),
     Planting("judge.miscounted_words", "too_many_and_too_few", "1.7", unlike),
-    Planting("judge.judging_results", "judge_prediction", "2.7", audit),
-    Planting("judge.judging_times", "judge_time", "4.8", fast),
-    Planting("judge.judging_values", "judge_values", "3.1", turned),
+    Planting("judge.requirements_on_results", "_judge_prediction", "2.7", audit),
+    Planting("judge.requirements_on_times", "_judge_time", "4.8", fast),
+    Planting("judge.requirements_on_values", "judge_runs", "3.1", turned),
     Planting("judge.running_programs", "run_all", "3.1", turned),
-    Planting("judge.single_changes", "better_by_one", "6.8", chained),
+    Planting("judge.requirements_on_given_functions", "better_by_one", "6.8", chained),
     Planting("judge.verdict", lambda: Finding.but, "1.1", strips),
     Planting("layouts.blocks", "devices_in_words", "1.1", strips),
     Planting("layouts.compared_pictures", "compared", "1.1", rows),
@@ -402,8 +394,6 @@ ELSEWHERE = {
     "errors.jax_versions": "it says what is said below",
     "judge.way_on": "it shows hints and progress, and no verdict",
     "exercises.other_courses": "it is done when the exercises are loaded",
-    "exercises.requirements_on_processes": "it holds data, and does nothing",
-    "exercises.requirements_on_values": "it holds data, and does nothing",
     "processes.no_common_disk": "it is at work in processes of their own, and asked in its tests",
     "processes.addressable": "it is at work in processes of their own, and asked in their tests",
     "processes.calls": "it shows no verdict",

@@ -10,7 +10,7 @@ from jax import NamedSharding, P, lax
 from autograder import communication
 from autograder.exercises import EXERCISES, AnyOf, Predicts, Returns, RunsIn
 from autograder.exercises.notebooks import nb04_communication_cost as nb04
-from autograder.judge.judging_times import items_of
+from autograder.judge.requirements_on_times import items_of
 from autograder.programs import MACHINES, Collective, in_bfloat16, wire_bytes
 from tests.exercises.solutions import sitting_for
 from tests.helpers import sharding

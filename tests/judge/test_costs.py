@@ -11,7 +11,7 @@ import pytest
 
 from autograder.exercises import NOTEBOOKS, CommunicatesAtMost, Computes, Feeds
 from autograder.judge import Finding
-from autograder.judge.judging_costs import within_budgets
+from autograder.judge.requirements_on_costs import within_budgets
 from autograder.layouts import Layout
 from autograder.programs import Report
 from autograder.programs.compiled import read as collectives_of

@@ -5,8 +5,8 @@ import pytest
 from autograder.errors import before_jaxs_words
 from autograder.judge import Verdict
 from autograder.judge.feedback import sentences, verdict_as_html
-from autograder.judge.judging_results import _called
 from autograder.judge.rendering import words
+from autograder.judge.requirements_on_results import _called
 from autograder.judge.verdict import Finding
 
 LINE = 'f(lambda a: a.sum(0), in_specs=P("x"), out_specs=P())'

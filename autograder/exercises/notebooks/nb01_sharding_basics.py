@@ -11,9 +11,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import PlacedLike
-from autograder.exercises.requirements_on_values import AnyOf, Returns
+from autograder.judge import AnyOf, Exercise, PlacedLike, Returns
 from autograder.layouts import Layout, Shape
 
 Axes = dict[str, int]

@@ -12,10 +12,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike
-from autograder.exercises.requirements_on_programs import Budget
-from autograder.exercises.requirements_on_values import AnyOf, Predicts
+from autograder.judge import AnyOf, Budget, Exercise, Feeds, PlacedLike, Predicts
 
 P = jax.P
 

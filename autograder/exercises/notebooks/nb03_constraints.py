@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import PlacedLike
-from autograder.exercises.requirements_on_programs import (
+from autograder.judge import (
+    AnyOf,
     Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
+    Exercise,
+    PlacedLike,
     Requests,
 )
-from autograder.exercises.requirements_on_values import AnyOf
 from autograder.programs import Argument
 
 GRID: Final = (("x", 4), ("y", 2))

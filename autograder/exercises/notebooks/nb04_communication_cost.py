@@ -15,9 +15,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import RunsIn, Timed
-from autograder.exercises.requirements_on_values import AnyOf, AnyOrder, Predicts, Returns
+from autograder.judge import AnyOf, AnyOrder, Exercise, Predicts, Returns, RunsIn, Timed
 from autograder.programs import BFLOAT16, MACHINES
 
 COLLECTIVES: Final = (

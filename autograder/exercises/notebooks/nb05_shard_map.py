@@ -10,15 +10,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import PlacedLike
-from autograder.exercises.requirements_on_programs import (
+from autograder.judge import (
+    AnyOf,
     Ask,
     CommunicatesAtMost,
     Computes,
+    Exercise,
+    PlacedLike,
+    Predicts,
     Requests,
+    Returns,
 )
-from autograder.exercises.requirements_on_values import AnyOf, Predicts, Returns
 from autograder.programs import Argument
 
 SIZES: Final = (8, 4)

@@ -10,18 +10,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import PlacedLike, Trades
-from autograder.exercises.requirements_on_programs import (
+from autograder.judge import (
+    AnyOf,
     Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
+    Exercise,
     FitsIn,
+    PlacedLike,
     Requests,
+    Trades,
     WorksAtMost,
 )
-from autograder.exercises.requirements_on_values import AnyOf
 from autograder.programs import Argument
 
 Axes = tuple[tuple[str, int], ...]

@@ -12,16 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike
-from autograder.exercises.requirements_on_programs import (
+from autograder.judge import (
+    AnyOf,
     Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
+    Exercise,
+    Feeds,
+    PlacedLike,
+    Predicts,
     Requests,
 )
-from autograder.exercises.requirements_on_values import AnyOf, Predicts
 from autograder.programs import Argument
 
 SIZES: Final = (8, 4)

@@ -13,18 +13,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import Feeds, PlacedLike
-from autograder.exercises.requirements_on_programs import (
+from autograder.judge import (
+    AnyOf,
     Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
+    Exercise,
+    Feeds,
     FitsIn,
+    PlacedLike,
     Requests,
     WorksAtMost,
+    ways_of,
 )
-from autograder.exercises.requirements_on_values import AnyOf, ways_of
 from autograder.programs import Argument
 
 WIDTH: Final = 16

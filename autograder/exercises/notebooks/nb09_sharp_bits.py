@@ -13,15 +13,17 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import PlacedLike
-from autograder.exercises.requirements_on_programs import (
+from autograder.judge import (
+    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
+    Exercise,
     FitsIn,
+    PlacedLike,
+    Predicts,
+    Returns,
 )
-from autograder.exercises.requirements_on_values import AnyOf, Predicts, Returns
 from autograder.layouts import Layout
 from autograder.programs import Argument
 

@@ -15,17 +15,18 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_layouts import PlacedLike
-from autograder.exercises.requirements_on_programs import (
+from autograder.judge import (
+    AnyOf,
     Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
+    Exercise,
+    PlacedLike,
+    Predicts,
     Requests,
     WorksAtMost,
 )
-from autograder.exercises.requirements_on_values import AnyOf, Predicts
 from autograder.programs import Argument
 
 LINES: Final = (8, 4)

@@ -7,9 +7,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_processes import Expected, OnProcesses
-from autograder.exercises.requirements_on_values import AnyOf, Predicts
+from autograder.judge import AnyOf, Exercise, Expected, OnProcesses, Predicts
 from autograder.processes import Given, ProcessCase, Spec, files_of
 
 LINE: Final = (("x", 8),)

@@ -14,10 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder.evidence import DesignPlan
-from autograder.exercises.exercise import Exercise
-from autograder.exercises.requirements_on_designs import Designs
-from autograder.exercises.requirements_on_layouts import Timed
-from autograder.exercises.requirements_on_values import AnyOf
+from autograder.judge import AnyOf, Designs, Exercise, Timed
 
 Layer = dict[str, Any]
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from nbconvert.filters import strip_ansi
 
 import autograder
-from autograder.exercises import BY_GRADE_ID, EXERCISES, Exercise, pictured
+from autograder.exercises import BY_GRADE_ID, EXERCISES, Exercise
 from autograder.instructor.course import BASE64, PICTURE_TYPES, without_controls
 from autograder.instructor.pages.clean_pages import (
     clean_within,
@@ -180,9 +180,7 @@ def _targets(source: str, room: dict[str, Any]) -> Iterator[str]:
     for name in TARGET.findall(source):
         room["targets"] = room.get("targets", 0) + 1
         if name in EXERCISES and room["targets"] <= MAX_TARGETS:
-            asked = [drawn for r in EXERCISES[name].requirements if (drawn := pictured(r))]
-            titles = [name if len(asked) == 1 else f"{name} {r.answer}" for r in asked]
-            pictures = [r.target().picture(t) for r, t in zip(asked, titles, strict=True)]
+            pictures = [layout.picture(title) for title, layout in EXERCISES[name].targets()]
             yield blocks_as_html(pictures) if pictures else ""
 
 

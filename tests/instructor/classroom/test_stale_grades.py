@@ -161,7 +161,7 @@ def test_points_of_a_cell_that_is_not_judged_here_are_given_by_running_it(room, 
 
 PARTS = {
     "judge/scoring.py": [],
-    "exercises/exercise.py": [],
+    "judge/exercise.py": [],
     "exercises/notebooks/nb01_sharding_basics.py": [],
     "exercises/notebooks/nb02_computation_follows_data.py": None,
     "instructor/classroom/grade_tables.py": None,

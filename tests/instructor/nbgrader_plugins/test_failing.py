@@ -24,7 +24,6 @@ from tests.errors.plantings import PLANTINGS, Planting, strips
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 NOT_HERE = {
-    "exercises.answer_plans": "plans are made by what starts a kernel",
     "judge.progress": "only a student's own kernel remembers",
     "pictures.displaying": "only a student's own kernel shows anything",
 }

@@ -1,21 +1,28 @@
-"""Judge argument layouts by what a given function does with them."""
+"""Ask for layouts of a given function's arguments, and judge what it does with them."""
 
+import inspect
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from itertools import product
+from typing import ClassVar, Final
 
 import jax
 import numpy as np
+from jax.sharding import AxisType
 
 from autograder import programs
-from autograder.evidence import Placement, Placements
-from autograder.exercises import Arrays, Feeds, Trades
-from autograder.judge.judging_costs import communicated, within_budgets
-from autograder.judge.judging_layouts import judge_layout, mesh_of, rebuild
-from autograder.judge.single_changes import better_by_one
+from autograder.evidence import (
+    Placement,
+    Placements,
+    PlacementsPlan,
+)
+from autograder.judge.comparing_values import Arrays
+from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.requirements_on_costs import Budget, communicated, within_budgets
+from autograder.judge.requirements_on_layouts import PlacedLike, judge_layout, mesh_of, rebuild
 from autograder.judge.verdict import Finding, Trade
 from autograder.layouts import Layout, LayoutError, Shape
 from autograder.programs import communication
@@ -29,6 +36,120 @@ MAX_WORK_SHARE = 1.5
 
 MAX_NAMED: Final = 2
 """Up to how many arguments are named that are laid out otherwise than in a right answer."""
+
+
+@dataclass(frozen=True)
+class Feeds(Requirement):
+    """Shardings for the arguments of a given function: laid out so, it runs as cheaply as is asked.
+
+    The answer is a sharding, or one for each argument. The function is compiled for them with Auto
+    axes, so that the compiler decides the rest, and every device must do its share of the work:
+    copies on all devices would silence any program.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be laid out, in a sentence.
+        function: what the arguments are given to.
+        shapes: the arguments' shapes, in elements, for each time that it is to be tried.
+        budgets: for each of these, what the program may communicate.
+        picture: where the result is to be, as `Layout.parse` reads it; empty for anywhere.
+        caps: for each, the most bytes of arguments that a device may hold; empty for any number.
+        mistakes: for each diagnosis of what is over the cap, into how many blocks each dimension of
+            each argument is cut where it explains that.
+        blocks: into how many blocks a right answer cuts each dimension of each argument; with it,
+            a verdict says which arguments are not laid out so, where they are few.
+    """
+
+    about: ClassVar = "communication"
+    evidence: ClassVar = (Placements,)
+
+    answer: str
+    asks: str
+    function: Arrays
+    shapes: tuple[tuple[Shape, ...], ...]
+    budgets: tuple[tuple[Budget, ...], ...]
+    picture: str = ""
+    caps: tuple[int, ...] = ()
+    mistakes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
+    blocks: tuple[Shape, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the function's arguments."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    def result(self) -> PlacedLike | None:
+        """What is asked of the function's result, if anything is."""
+        if not self.picture:
+            return None
+        results = (
+            jax.eval_shape(self.function, *(jax.ShapeDtypeStruct(s, np.float32) for s in shapes))
+            for shapes in self.shapes
+        )
+        return PlacedLike(self.answer, self.picture, tuple(result.shape for result in results))
+
+    def plan_capture(self, generator: np.random.Generator) -> PlacementsPlan:
+        """A sharding for each argument."""
+        return PlacementsPlan(self.arguments, self.shapes[0])
+
+    def pictured(self) -> Layout | None:
+        """The layout that is asked for of the function's result."""
+        result = self.result()
+        return result.target() if result is not None else None
+
+    def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for what the function does with arguments laid out so."""
+        return _judge_feeds_in_any_order(self, piece, basis, seed)
+
+
+@dataclass(frozen=True)
+class Trades(Requirement):
+    """Shardings for the arguments of a given function, that hold little and move little.
+
+    There is no one right answer: holding more saves moving. Within a cap on what may be held,
+    credit is given by how near the answer comes to the least that is known to be moved.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be laid out, in a sentence.
+        function: what the arguments are given to.
+        shapes: the arguments' shapes, in elements.
+        cap: the most bytes of arguments that a device may hold.
+        frontier: pairs of bytes held and bytes moved on each device, the best that is known.
+        slack: so many bytes are as good as none, when answers are compared.
+        given: the bytes moved by what the notebook shows, which earns nothing; 0 where it shows
+            nothing.
+    """
+
+    about: ClassVar = "bytes moved"
+    evidence: ClassVar = (Placements,)
+
+    answer: str
+    asks: str
+    function: Arrays
+    shapes: tuple[Shape, ...]
+    cap: int
+    frontier: tuple[tuple[int, int], ...]
+    slack: int
+    given: int = 0
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the function's arguments."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    @property
+    def best(self) -> int:
+        """The least that is known to be moved within the cap."""
+        return min(moved for held, moved in self.frontier if held <= self.cap)
+
+    def plan_capture(self, generator: np.random.Generator) -> PlacementsPlan:
+        """A sharding for each argument."""
+        return PlacementsPlan(self.arguments, self.shapes)
+
+    def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for what an answer holds and moves, against the best that is known."""
+        return _judge_trade(self, piece, basis, seed)
 
 
 @dataclass(frozen=True)
@@ -111,7 +232,9 @@ def feed(
     return idle_devices(piece, basis.but(came=came)) or Fed(layouts, came, ran)
 
 
-def judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:
+def _judge_feeds_in_any_order(
+    requirement: Feeds, piece: Placements, basis: Finding, seed: int
+) -> Finding:
     """The finding for what a given function does with arguments laid out by the answer."""
     found = _judge_feeds(requirement, piece, basis, seed)
     names = requirement.arguments
@@ -201,7 +324,7 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
     return first or basis
 
 
-def judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: int) -> Finding:
+def _judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: int) -> Finding:
     """The finding for what an answer holds and moves, against the best that is known."""
     first: Finding | None = None
     for scale in (1, 2):  # what was found for one size must hold for another
@@ -289,3 +412,71 @@ def _whole(function: Arrays, shapes: tuple[Shape, ...]) -> float:
 def _fraction(share: float) -> str:
     """`1/4`, or `all`."""
     return "all" if share > 0.99 else f"1/{round(1 / share)}" if share < 0.6 else f"{share:.0%}"
+
+
+MAX_TRIED: Final = 60
+"""The most programs that are compiled to find a better sharding."""
+
+
+def better_by_one(requirement: Trades, parts: tuple[Placement, ...], moved: int) -> str:
+    """Say which one sharding, changed alone, would save most, if one would.
+
+    Args:
+        requirement: what was asked.
+        parts: where an answer lays out the arguments.
+        moved: the bytes that each device moves with these.
+    """
+    function, shapes = requirement.function, requirement.shapes
+    given = [rebuild(part) for part in parts]
+    if any(mode != AxisType.Auto for each in given for mode in each.mesh.axis_types):
+        return ""  # in Explicit mode JAX refuses some of what is tried
+    tried = [
+        (name, [*given[:place], other, *given[place + 1 :]])
+        for place, (name, shape) in enumerate(zip(requirement.arguments, shapes, strict=True))
+        for other in _shardings(mesh_of(parts[place]), len(shape))
+    ]
+    if len(shapes) == 1 or len(tried) > MAX_TRIED:
+        return ""
+    least, which = float(moved), ""
+    for name, shardings in tried:
+        if _held(shardings, shapes) <= requirement.cap:
+            with programs.current(mesh_of(parts[0])):
+                costs = _moved(function, shardings, shapes)
+            if costs < least:
+                least, which = costs, name
+    if not which:
+        return "No other sharding of a single one that was tried, within the cap, moves less."
+    return (
+        f"Another sharding of {which} alone, within the cap, already brings it down to "
+        f"{least:,.0f} bytes."
+    )
+
+
+def _shardings(mesh: jax.sharding.Mesh, ndim: int) -> Iterator[jax.NamedSharding]:
+    """Yield the shardings on a mesh of which no dimension has more than one axis.
+
+    With two axes in a dimension, XLA prints warnings about some programs, and a learner sees them.
+    """
+    for spec in product([None, *mesh.axis_names], repeat=ndim):
+        axes = [name for name in spec if name]
+        if len(set(axes)) == len(axes):
+            yield jax.NamedSharding(mesh, jax.P(*spec))
+
+
+def _held(shardings: Sequence[jax.NamedSharding], shapes: Sequence[Shape]) -> int:
+    """The bytes of float32 arguments on each device."""
+    layouts = map(Layout.of, shardings, shapes)
+    return sum(4 * math.prod(layout.block_shape) for layout in layouts)
+
+
+def _moved(
+    function: Arrays, shardings: Sequence[jax.NamedSharding], shapes: Sequence[Shape]
+) -> float:
+    """The bytes that each device moves; infinite where that is known only as the program runs."""
+    arguments = [
+        jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
+        for shape, sharding in zip(shapes, shardings, strict=True)
+    ]
+    report = programs.communication(function, *arguments)
+    unknown = any(each.times is None for each in report.collectives)
+    return math.inf if unknown else report.bytes

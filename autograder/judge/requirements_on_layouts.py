@@ -1,17 +1,96 @@
-"""Judge layouts: is every block where it was asked for?"""
+"""Ask for a layout, and judge it: is every block where it was asked for?"""
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 import numpy as np
 
-from autograder.evidence import Contents, MeshGrid, Placement
-from autograder.exercises import Exercise, PlacedLike
+from autograder import programs
+from autograder.evidence import (
+    Contents,
+    MeshGrid,
+    Placement,
+    PlacementPlan,
+    Program,
+)
+from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
+from autograder.judge.naming import given
+from autograder.judge.running_programs import asked_of, run_all
 from autograder.judge.verdict import Finding
-from autograder.layouts import Layout, LayoutError, difference
+from autograder.layouts import Layout, LayoutError, Shape, difference
 
 
-def judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) -> Finding:
+@dataclass(frozen=True)
+class PlacedLike(Requirement):
+    """Every device holds the block that a picture gives it.
+
+    Met by an array or by a sharding; where `values` is given, by an array alone. What a function
+    returns is judged the same way, where another requirement has it exported.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        picture: as `Layout.parse` reads it.
+        shapes: the array's shape in elements, and further shapes to try the same sharding on.
+        values: makes the values that the array must hold, of the first shape.
+        elsewhere: where a function is judged on other meshes too, the pictures there, for each of
+            the further shapes.
+        mistakes: for each diagnosis, the picture of a layout that it explains, of the first shape.
+        stays: whether what a function returns has to be on the mesh of its argument.
+    """
+
+    about: ClassVar = "layout"
+    order: ClassVar = Order.LAYOUT
+    evidence: ClassVar = (Placement, Program)
+
+    answer: str
+    picture: str
+    shapes: tuple[Shape, ...]
+    values: Callable[[], np.ndarray] | None = None
+    elsewhere: tuple[str, ...] = ()
+    mistakes: Mapping[str, str] = field(default_factory=dict)
+    stays: bool = False
+
+    def of_program(self, number: int) -> "PlacedLike":
+        """What is asked of a function's result when it is run on the arguments of this number."""
+        shape = self.shapes[number] if number < len(self.shapes) else self.shapes[0]
+        picture = self.elsewhere[number - 1] if self.elsewhere and number else self.picture
+        mistakes = {} if self.elsewhere and number else self.mistakes
+        return PlacedLike(self.answer, picture, (shape,), mistakes=mistakes)
+
+    def target(self, shape: Shape | None = None) -> Layout:
+        """The layout that is asked for, on the first shape or on another."""
+        return Layout.parse(self.picture, self.shapes[0]).on(shape or self.shapes[0])
+
+    @property
+    def asks(self) -> str:
+        """The layout that is asked for, in words."""
+        return self.target().describe()
+
+    def plan_capture(self, generator: np.random.Generator) -> PlacementPlan:
+        """An array, or a sharding for the first shape."""
+        return PlacementPlan(self.shapes[0], self.values is not None)
+
+    def pictured(self) -> Layout:
+        """The layout that is asked for."""
+        return self.target()
+
+    def judge(
+        self, piece: Placement | Program, basis: Finding, exercise: Exercise, seed: int
+    ) -> Finding:
+        """The finding for an array or a sharding, or for what a function returns."""
+        if isinstance(piece, Program):
+            found = _judge_output_layout(self, piece, basis, exercise, seed)
+        elif asked_of(exercise, self.answer):
+            return basis.problem(*MALFORMED)
+        else:
+            found = _judge_placement(self, piece, basis)
+        return _of_another_name(found, exercise)
+
+
+def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) -> Finding:
     """The finding for a placement, on each shape that the requirement names."""
     contents = piece.contents
     if contents is None and requirement.values is not None:
@@ -65,7 +144,7 @@ def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding, case: in
     return came.problem(found.diagnosis, found.sentence, target=target)
 
 
-def of_another_name(found: Finding, exercise: Exercise) -> Finding:
+def _of_another_name(found: Finding, exercise: Exercise) -> Finding:
     """A finding on a layout; where it is what another answer is to have, it says so.
 
     Unless the exercise itself has something to say of it.
@@ -174,3 +253,40 @@ def _turned_into(came: np.ndarray, wanted: np.ndarray) -> str:
     if np.array_equal(np.sort(came, axis=None), np.sort(wanted, axis=None)):
         return "its values are in another order: "
     return ""
+
+
+def _judge_output_layout(
+    requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
+) -> Finding:
+    """The finding for where a program leaves its result."""
+    first: Finding | None = None
+    runs = run_all(exercise, requirement.answer, piece, seed)
+    asked = asked_of(exercise, requirement.answer)
+    for number, ((_, ran), arguments) in enumerate(zip(runs, asked, strict=True)):
+        if len(ran.outputs[0]) != 1:
+            return basis.problem("shape", "The function has to return one array.")
+        made = Layout.of(ran.outputs[0][0])
+        wanted = requirement.of_program(number)
+        found = judge_layout(wanted, made, basis, number)
+        came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
+        if not found.met and made in came and not ran.report.collectives:
+            return found.problem(
+                "nothing-moved", "The result is laid out as the argument was: nothing moved."
+            )
+        if not found.met and first is not None and requirement.elsewhere:
+            return found.problem(
+                "only-the-first",
+                f"The result is where it should be in the case that the notebook shows. "
+                f"{given(arguments, found.difference)}",
+            )
+        if not found.met:
+            return found
+        if requirement.stays and ran.other_meshes:
+            mine = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
+            return found.but(met=False).problem(
+                "another-mesh",
+                f"The blocks are where they should be, but the function names a mesh of "
+                f"{ran.other_meshes[0]}, and its argument is on a mesh of {mine}.",
+            )
+        first = first or found
+    return first or basis

@@ -1,15 +1,22 @@
-"""Judge plain functions by their results on fresh cases."""
+"""Ask for the results of a plain function, or for predictions, and judge them."""
 
 import math
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
 
 import jax
+import numpy as np
 
-from autograder.evidence import Value, plain
-from autograder.exercises import AnyOrder, Exercise, Predicts, Returns, ways_of
+from autograder.evidence import (
+    ResultsPlan,
+    TablePlan,
+    Value,
+    plain,
+)
 from autograder.judge.differing_results import how_results_differ
+from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.miscounted_words import lines_in_question, too_many_and_too_few
 from autograder.judge.verdict import Finding
 
@@ -26,7 +33,92 @@ NOT_FINITE: Final = ("nan", "inf", "-inf")
 """What such numbers are as plain data, which has no others for them."""
 
 
-def judge_results(
+@dataclass(frozen=True)
+class Returns(Requirement):
+    """A Python function gives the right result on cases drawn afresh each time.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what the function must return, in a sentence.
+        cases: draws the argument lists, of plain data, from a random generator.
+        reference: gives the right result.
+        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
+            several. Where the order of a wrong list is left open, such a function returns
+            `AnyOrder`.
+    """
+
+    about: ClassVar = "result"
+    evidence: ClassVar = (Value,)
+    runs_in_kernel: ClassVar = True
+
+    answer: str
+    asks: str
+    cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
+    reference: Callable[..., Any]
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
+
+    def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
+        """What the function returns in each case."""
+        return ResultsPlan.of(self.cases(generator))
+
+    def judge(self, piece: Value, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for what the function returned in the cases drawn from `seed`."""
+        return _judge_results(self, piece, basis, exercise, seed)
+
+
+class AnyOf(tuple[Any, ...]):
+    """Several predictions, or several functions, that one diagnosis explains."""
+
+    __slots__ = ()
+
+
+class AnyOrder(list[Any]):
+    """A list of which only the entries matter, and how often each is there."""
+
+
+def ways_of(mistake: Any) -> tuple[Any, ...]:
+    """The predictions or functions that a diagnosis explains, of which there may be just one."""
+    return tuple(mistake) if isinstance(mistake, AnyOf) else (mistake,)
+
+
+@dataclass(frozen=True)
+class Predicts(Requirement):
+    """One cell of a table of predictions, judged by itself.
+
+    Attributes:
+        answer: the name, in the notebook, of the table: a dictionary.
+        cell: the key of the cell.
+        asks: what is to be predicted, in a sentence.
+        right: the right prediction: a number, a string, a `jax.P`, or a list of such.
+        mistakes: for each diagnosis, the prediction that it explains, or `AnyOf` several.
+        tolerance: how far off a number may be, as a share of the right one.
+        words: where a word is to be predicted, more of those that may be.
+        tables: for each diagnosis, the whole table of someone who makes that mistake everywhere. It
+            explains a wrong cell only where every cell that it names came out so.
+    """
+
+    about: ClassVar = "prediction"
+    evidence: ClassVar = (Value,)
+
+    answer: str
+    cell: str
+    asks: str
+    right: Any
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: float = 0.0
+    words: tuple[str, ...] = ()
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def plan_capture(self, generator: np.random.Generator) -> TablePlan:
+        """The table."""
+        return TablePlan()
+
+    def judge(self, piece: Value, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for the cell."""
+        return _judge_prediction(self, piece, basis)
+
+
+def _judge_results(
     requirement: Returns, piece: Value, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the results that a function gave on the cases drawn from `seed`."""
@@ -55,7 +147,7 @@ def judge_results(
     return basis.but(met=True, came=f"the right result in all of {len(cases)} cases")
 
 
-def judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Finding:
+def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Finding:
     """The finding for one cell of a table of predictions."""
     table = piece.value if isinstance(piece.value, dict) else {}
     if requirement.cell not in table:

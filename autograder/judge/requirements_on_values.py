@@ -1,20 +1,25 @@
-"""Judge programs by what they compute and where, after compiling and running them here.
+"""Ask for a program, and judge what it computes after compiling and running it here.
 
-Each of these raises `programs.ProgramError` for a program that cannot be judged.
+What judges a program raises `programs.ProgramError` where it cannot be judged.
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, ClassVar, Protocol
 
 import jax
 import numpy as np
 
 from autograder import programs
-from autograder.evidence import Program
-from autograder.exercises import Computes, Designs, Exercise, PlacedLike
+from autograder.evidence import (
+    Program,
+    ProgramPlan,
+)
 from autograder.judge.added_products import added_products
 from autograder.judge.comparing_values import (
+    Arrays,
     Wrong,
     compare,
     is_close_throughout,
@@ -22,31 +27,73 @@ from autograder.judge.comparing_values import (
     typed,
     worst_place,
 )
+from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.general_mistakes import general_mistake
-from autograder.judge.judging_layouts import judge_layout
 from autograder.judge.known_mistakes import is_finite, known_mistake
 from autograder.judge.misplaced_values import misplaced, where_wrong
 from autograder.judge.naming import given
 from autograder.judge.running_programs import Run, asked_of, run_all
 from autograder.judge.scaled_values import off_by_a_constant, off_by_a_factor
 from autograder.judge.verdict import Finding
-from autograder.layouts import Layout
 from autograder.programs import Argument, Ran, described
 
 
-def judge_values(
-    requirement: Computes, piece: Program, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    """The finding for what a program computes."""
-    runs = run_all(exercise, requirement.answer, piece, seed)
-    asked = asked_of(exercise, requirement.answer)
-    arguments = [described(each) for each in asked]
-    called = parameters(exercise, requirement.answer)
-    return judge_runs(requirement, runs, arguments, basis, asked=asked, called=called)
+class HasReference(Protocol):
+    """What is asked of values: a function that gives the right ones, and known mistakes."""
+
+    @property
+    def reference(self) -> Arrays: ...
+    @property
+    def mistakes(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Computes(Requirement):
+    """A function computes what a NumPy reference does, on inputs drawn when judging.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what the function must compute, in a sentence.
+        reference: the same on NumPy arrays.
+        arguments: one list of arguments for each program that is to be judged.
+        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
+            several: then each program's values are those of one of them.
+        under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
+            function is traced, so that it may leave the mesh unsaid and serve several.
+        blocks: for each program that is a matmul, into how many blocks A's rows, the contracted
+            dimension and B's columns are cut; nothing where no one cuts them so.
+    """
+
+    about: ClassVar = "values"
+    evidence: ClassVar = (Program,)
+
+    answer: str
+    asks: str
+    reference: Arrays
+    arguments: tuple[tuple[Argument, ...], ...]
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
+    under_mesh: bool = False
+    blocks: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def exported_for(self) -> tuple[tuple[Argument, ...], ...]:
+        """All of them."""
+        return self.arguments
+
+    def plan_capture(self, generator: np.random.Generator) -> ProgramPlan:
+        """The function, exported for each list of arguments."""
+        return ProgramPlan(self.arguments, self.under_mesh)
+
+    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for what a program computes."""
+        runs = run_all(exercise, self.answer, piece, seed)
+        arguments = [described(each) for each in self.arguments]
+        called = parameters(exercise, self.answer)
+        return judge_runs(self, runs, arguments, basis, asked=self.arguments, called=called)
 
 
 def judge_runs(
-    requirement: Computes | Designs,
+    requirement: HasReference,
     runs: Sequence[Run],
     arguments: Sequence[str],
     basis: Finding,
@@ -84,7 +131,7 @@ def judge_runs(
     basis = basis.but(came=_shown(requirement, draws, ran, arguments[number], names))
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):
-        known = known_mistake(requirement, runs)
+        known = known_mistake(requirement.reference, requirement.mistakes, runs)
         if known and wrong[0] == "shape":  # values of another shape are not called wrong
             known = known[0], wrong[1]
         wrong = known or wrong
@@ -94,20 +141,20 @@ def judge_runs(
             wrong = wrong[0], given(arguments[number], wrong[1])
     if wrong[0] == "values":
         wrong = (
-            off_by_a_factor(requirement, arguments, runs, asked, called)
-            or off_by_a_constant(requirement, arguments, runs)
+            off_by_a_factor(requirement.reference, arguments, runs, asked, called)
+            or off_by_a_constant(requirement.reference, arguments, runs)
             or wrong
         )
     if wrong[0] == "values" and asked:
         wrong = _of_places(requirement, draws, ran, asked[number]) or wrong
     if wrong[0] == "values" and not number and isinstance(requirement, Computes):
-        wrong = added_products(requirement, asked, runs) or wrong
+        wrong = added_products(requirement.blocks, asked, runs) or wrong
     if wrong[0] in ("values", "shape") and isinstance(requirement, Computes):
-        wrong = general_mistake(requirement, asked, called, runs) or wrong
+        wrong = general_mistake(requirement.reference, asked, called, runs) or wrong
     if number and wrong[0] in ("values", "misplaced", "shape"):
         if wrong[0] == "values":
             one = off_by_a_factor(
-                requirement, arguments[number:][:1], runs[number:][:1],
+                requirement.reference, arguments[number:][:1], runs[number:][:1],
                 asked[number:][:1], called,
             )  # fmt: skip
             wrong = one or wrong
@@ -141,7 +188,7 @@ def _needless_container(requirement: Computes, runs: Sequence[Run]) -> str:
 
 
 def _shown(
-    requirement: Computes | Designs,
+    requirement: HasReference,
     draws: list[list[np.ndarray]],
     ran: Ran,
     arguments: str,
@@ -151,7 +198,7 @@ def _shown(
     count = len(ran.outputs[0])
     if not names and count > 1:
         names = [f"array {i} of the {count} returned" for i in range(1, count + 1)]
-    random = arguments if isinstance(requirement, Designs) else f"random {arguments}"
+    random = f"random {arguments}" if isinstance(requirement, Computes) else arguments
     for inputs, outputs in zip(draws, ran.outputs, strict=True):
         place = worst_place(outputs, jax.tree.leaves(requirement.reference(*inputs)), names)
         if place:
@@ -180,7 +227,7 @@ def _of_any_program(ran: Ran) -> Wrong | None:
 
 
 def _of_places(
-    requirement: Computes | Designs,
+    requirement: HasReference,
     draws: list[list[np.ndarray]],
     ran: Ran,
     arguments: Sequence[Argument],
@@ -199,7 +246,7 @@ def _of_places(
     return said[0] if len(set(said)) == 1 else None
 
 
-def _of_fewer_digits(requirement: Computes | Designs, runs: Sequence[Run]) -> Wrong | None:
+def _of_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wrong | None:
     """What is said where every value is right, but for its last digits."""
     if all(
         is_right_to_few_digits(outputs, jax.tree.leaves(requirement.reference(*inputs)))
@@ -225,43 +272,6 @@ def _of_a_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | None:
         f"The values are wrong, and some of the program computes in {' and '.join(more)}. Is that "
         f"why? Such numbers keep three digits or so, and values are compared in more."
     )
-
-
-def judge_output_layout(
-    requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    """The finding for where a program leaves its result."""
-    first: Finding | None = None
-    runs = run_all(exercise, requirement.answer, piece, seed)
-    asked = asked_of(exercise, requirement.answer)
-    for number, ((_, ran), arguments) in enumerate(zip(runs, asked, strict=True)):
-        if len(ran.outputs[0]) != 1:
-            return basis.problem("shape", "The function has to return one array.")
-        made = Layout.of(ran.outputs[0][0])
-        wanted = requirement.of_program(number)
-        found = judge_layout(wanted, made, basis, number)
-        came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
-        if not found.met and made in came and not ran.report.collectives:
-            return found.problem(
-                "nothing-moved", "The result is laid out as the argument was: nothing moved."
-            )
-        if not found.met and first is not None and requirement.elsewhere:
-            return found.problem(
-                "only-the-first",
-                f"The result is where it should be in the case that the notebook shows. "
-                f"{given(arguments, found.difference)}",
-            )
-        if not found.met:
-            return found
-        if requirement.stays and ran.other_meshes:
-            mine = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
-            return found.but(met=False).problem(
-                "another-mesh",
-                f"The blocks are where they should be, but the function names a mesh of "
-                f"{ran.other_meshes[0]}, and its argument is on a mesh of {mine}.",
-            )
-        first = first or found
-    return first or basis
 
 
 def parameters(exercise: Exercise, answer: str) -> list[str]:

@@ -1,21 +1,26 @@
-"""Judge designs, layouts with a training step: their values first, then their time."""
+"""Ask for layouts and a training step, and judge their values first, then their time."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import jax
 import numpy as np
 
 from autograder import programs
-from autograder.evidence import Design, Placement
-from autograder.exercises import Designs
-from autograder.judge.comparing_values import is_near
-from autograder.judge.judging_given_functions import idle_devices, lay_out
-from autograder.judge.judging_layouts import rebuild
-from autograder.judge.judging_times import in_mb, in_time, most_of_it
-from autograder.judge.judging_values import judge_runs
+from autograder.evidence import (
+    Design,
+    DesignPlan,
+    Placement,
+)
+from autograder.judge.comparing_values import Arrays, is_near
+from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.requirements_on_given_functions import idle_devices, lay_out
+from autograder.judge.requirements_on_layouts import rebuild
+from autograder.judge.requirements_on_times import Timed, in_mb, in_time, most_of_it
+from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, Run
 from autograder.judge.scaled_values import in_words
 from autograder.judge.verdict import Finding
@@ -35,7 +40,69 @@ MIN_WORK_SHARE = 0.9
 """A device that does less of its share of the work leaves something out."""
 
 
-def judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int) -> Finding:
+@dataclass(frozen=True)
+class Designs(Requirement):
+    """Layouts of a model's parameters and batch, and a training step, that make it fast.
+
+    At small sizes the step is run, and its values have to be those of a reference: else nothing
+    counts. At the real size, the first, it is compiled and never run. That it is the same step is
+    looked at beside the second size and the last, which is not run either. How long it takes is
+    modelled: what computing takes at the machine's full speed and then what sending takes, nothing
+    at the same time, with floating-point numbers counted as bfloat16. The new parameters are left
+    where the old ones were, since the next step takes them.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be designed, in a sentence.
+        plan: the names of what is laid out, and the sizes, the real one first.
+        reference: the new parameters, given the arrays that `plan.arguments` names.
+        draw: the values of these for a small size, which are its shapes by name.
+        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
+            several.
+        machine: the name of a machine, as `programs.MACHINES` has it.
+        cap: the most bytes of arguments that a device may hold.
+        sends: the most bytes that a device may send in one step.
+        work: the operations that a device has to do at least, at the real size.
+        frontier: pairs of bytes held on each device and microseconds, the best that is known.
+        given: the microseconds that earn nothing.
+        shown: a design that learners know, to compare theirs with.
+        of_own_tokens: for each part of the batch that a device may have, the new parameters if
+            the gradient is that part's alone: what devices hold whose gradients are never summed.
+    """
+
+    about: ClassVar = "time"
+    evidence: ClassVar = (Design,)
+
+    answer: str
+    asks: str
+    plan: DesignPlan
+    reference: Arrays
+    draw: Callable[[np.random.Generator, Mapping[str, tuple[int, ...]]], list[np.ndarray]]
+    machine: str
+    cap: int
+    sends: int
+    work: int
+    frontier: tuple[tuple[int, int], ...]
+    given: int
+    shown: Timed
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
+    of_own_tokens: Callable[..., Sequence[Sequence[Any]]] | None = None
+
+    @property
+    def best(self) -> int:
+        """The fewest microseconds that are known to be enough within the cap."""
+        return min(time for held, time in self.frontier if held <= self.cap)
+
+    def plan_capture(self, generator: np.random.Generator) -> DesignPlan:
+        """The layouts, and the step exported for each size."""
+        return self.plan
+
+    def judge(self, piece: Design, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for a design: nothing counts unless the step gives the right values."""
+        return _judge_design(self, piece, basis, seed)
+
+
+def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int) -> Finding:
     """The finding for a design: nothing counts unless the step gives the right values.
 
     Raises:

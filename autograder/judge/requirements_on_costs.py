@@ -1,13 +1,15 @@
-"""Judge costs: compiled collectives, memory and work, against their budgets."""
+"""Ask for a program with few collectives, little memory or little work, and judge it."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from autograder import programs
 from autograder.evidence import Program
-from autograder.exercises import Budget, CommunicatesAtMost, Exercise, FitsIn, WorksAtMost
-from autograder.judge.judging_values import parameters
+from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.naming import between, given, of_unknown_length
+from autograder.judge.requirements_on_values import parameters
 from autograder.judge.running_programs import asked_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
@@ -17,7 +19,127 @@ Pair = tuple[str, tuple[str, ...]]
 """A kind of collective, and the axes that it runs over."""
 
 
-def judge_communication(
+@dataclass(frozen=True)
+class Budget:
+    """What may be communicated at most.
+
+    Attributes:
+        kind: a canonical kind of collective, as `KINDS` has it.
+        axes: the mesh axes it may run over; None for any.
+        bytes: at most so many on each device, over all collectives of the kind on these axes,
+            loops counted; None for any number.
+    """
+
+    kind: str
+    axes: tuple[str, ...] | None = None
+    bytes: int | None = None
+
+
+def allowed(budgets: Sequence[Budget]) -> str:
+    """What budgets allow, in words."""
+    return (
+        "at most " * bool(budgets)
+        + " and ".join(
+            f"{'any number of' if b.bytes is None else f'{b.bytes:,}'} bytes by {b.kind}"
+            + ("" if b.axes is None else f" over {', '.join(b.axes)}")
+            for b in budgets
+        )
+        or "nothing"
+    )
+
+
+@dataclass(frozen=True)
+class CommunicatesAtMost(Requirement):
+    """The compiled program stays within budgets; with none, it communicates nothing.
+
+    A budget is never a number of instructions: compilers combine and split them.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        budgets: for each program that is judged, what it may communicate.
+    """
+
+    about: ClassVar = "communication"
+    order: ClassVar = Order.COSTS
+    evidence: ClassVar = (Program,)
+
+    answer: str
+    budgets: tuple[tuple[Budget, ...], ...]
+
+    @property
+    def asks(self) -> str:
+        """The first program's budgets, in words."""
+        most = self.budgets[0]
+        return f"a program that communicates {allowed(most)}" if most else "no collectives"
+
+    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for what a program communicates, against its budgets."""
+        return _judge_communication(self, piece, basis, exercise, seed)
+
+
+@dataclass(frozen=True)
+class FitsIn(Requirement):
+    """The compiled program takes no more memory on a device than is given.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        bytes: for each program that is judged, the most it may hold on a device at once.
+        gathers: for each program, how many pieces it has to gather and the bytes of one, where
+            each is to be gathered by itself and then once more; nothing where that is not so.
+    """
+
+    about: ClassVar = "memory"
+    order: ClassVar = Order.COSTS
+    evidence: ClassVar = (Program,)
+
+    answer: str
+    bytes: tuple[int, ...]
+    gathers: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def asks(self) -> str:
+        """The first program's limit, in words."""
+        return f"a program that holds at most {self.bytes[0]:,} bytes on each device"
+
+    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for the memory that a program takes."""
+        return _judge_memory(self, piece, basis, exercise, seed)
+
+
+@dataclass(frozen=True)
+class WorksAtMost(Requirement):
+    """No device does more than its share of the work.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
+            `Computes`, has it exported.
+        flops: for each program that is judged, the most floating-point operations on a device, by
+            XLA's own count.
+    """
+
+    about: ClassVar = "work"
+    order: ClassVar = Order.COSTS
+    evidence: ClassVar = (Program,)
+
+    answer: str
+    flops: tuple[int, ...]
+
+    @property
+    def asks(self) -> str:
+        """The first program's limit, in words."""
+        return (
+            f"a program in which each device does at most {self.flops[0]:,} floating-point "
+            f"operations"
+        )
+
+    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for the operations that a device does."""
+        return _judge_work(self, piece, basis, exercise, seed)
+
+
+def _judge_communication(
     requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for what a program communicates, against its budgets."""
@@ -103,7 +225,7 @@ def within_budgets(
     return basis.but(met=True)
 
 
-def judge_memory(
+def _judge_memory(
     requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the memory that a program takes on each device."""
@@ -147,7 +269,7 @@ def _with_gathers(requirement: FitsIn, ran: Ran, found: Finding) -> Finding:
     return found
 
 
-def judge_work(
+def _judge_work(
     requirement: WorksAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for the operations that each device does."""

@@ -1,20 +1,34 @@
-"""Judge modelled time: how long a given function takes at a real size."""
+"""Ask for layouts that make a given function fast, and judge its modelled time at a real size."""
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar, Protocol
 
 import jax
 import numpy as np
 from msgspec.structs import replace
 
 from autograder import programs
-from autograder.evidence import Placement, Placements
-from autograder.exercises import Arrays, Designs, RunsIn, Timed
-from autograder.judge.judging_costs import communicated
-from autograder.judge.judging_given_functions import idle_devices, in_mib, lay_out, listed, over
-from autograder.judge.judging_layouts import mesh_of, rebuild
+from autograder.evidence import (
+    Placement,
+    Placements,
+    PlacementsPlan,
+)
+from autograder.judge.comparing_values import Arrays
+from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.naming import between
+from autograder.judge.requirements_on_costs import communicated
+from autograder.judge.requirements_on_given_functions import (
+    idle_devices,
+    in_mib,
+    lay_out,
+    listed,
+    over,
+)
+from autograder.judge.requirements_on_layouts import mesh_of, rebuild
 from autograder.judge.verdict import Finding, Trade
 from autograder.layouts import Shape
 from autograder.programs import (
@@ -34,7 +48,99 @@ MIN_TOLD_CHANGE = 0.02
 """Relative to the time of the other program."""
 
 
-def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
+@dataclass(frozen=True)
+class Timed:
+    """A program that a learner has seen, with which an attempt is compared.
+
+    Attributes:
+        name: what it is called in a sentence.
+        items: the microseconds of `computing`, and of each kind of collective.
+    """
+
+    name: str
+    items: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """The microseconds of all of it, one thing after the other."""
+        return sum(self.items.values())
+
+
+class HasBestTime(Protocol):
+    """What is asked of time: a cap on what is held, and how fast others are within it."""
+
+    @property
+    def machine(self) -> str: ...
+    @property
+    def cap(self) -> int: ...
+    @property
+    def frontier(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def shown(self) -> Timed: ...
+    @property
+    def given(self) -> int: ...
+    @property
+    def best(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class RunsIn(Requirement):
+    """Shardings for the arguments of a given function, that hold little and make it fast.
+
+    The function is compiled at a real size and never run. How long it takes is modelled: what
+    computing takes at the machine's full speed and then what sending takes, nothing at the same
+    time, with floating-point numbers counted as bfloat16.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what is to be laid out, in a sentence.
+        function: what the arguments are given to.
+        shapes: the arguments' shapes, in elements.
+        machine: the name of a machine, as `programs.MACHINES` has it.
+        cap: the most bytes of arguments that a device may hold.
+        frontier: pairs of bytes held on each device and microseconds, the best that is known.
+        shown: the layout that the notebook shows, which earns nothing.
+        enough: the microseconds that earn everything; 0 for those of the best that is known.
+    """
+
+    about: ClassVar = "time"
+    evidence: ClassVar = (Placements,)
+
+    answer: str
+    asks: str
+    function: Arrays
+    shapes: tuple[Shape, ...]
+    machine: str
+    cap: int
+    frontier: tuple[tuple[int, int], ...]
+    shown: Timed
+    enough: int = 0
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the function's arguments."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    @property
+    def given(self) -> int:
+        """The microseconds that earn nothing."""
+        return self.shown.total
+
+    @property
+    def best(self) -> int:
+        """The microseconds that earn everything."""
+        return self.enough or min(time for held, time in self.frontier if held <= self.cap)
+
+    def plan_capture(self, generator: np.random.Generator) -> PlacementsPlan:
+        """A sharding for each argument."""
+        return PlacementsPlan(self.arguments, self.shapes)
+
+    def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for what an answer holds and how long it takes."""
+        return _judge_time(self, piece, basis)
+
+
+def _judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
     """The finding for what an answer holds and how long it takes, against the best known."""
     names, shapes = requirement.arguments, requirement.shapes
     piece = Placements(tuple(map(_left_to_the_compiler, piece.parts)))
@@ -56,7 +162,7 @@ def judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Findin
 
 
 def in_time(
-    requirement: RunsIn | Designs,
+    requirement: HasBestTime,
     report: Report,
     held: int,
     basis: Finding,

@@ -1,16 +1,25 @@
-"""Judge what several processes returned together, and the files they wrote.
+"""Ask for a function that several processes call together, and judge what came of it.
 
-It knows which devices each process has, since they are shared out in order; whatever else evidence
-says of blocks and values is looked at here.
+The judge knows which devices each process has, since they are shared out in order; whatever else
+evidence says of blocks and values is looked at here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 import numpy as np
 
-from autograder.evidence import OwnArray, ProcessResult, Run, Runs, Shards, Value
-from autograder.exercises import Exercise, Expected, OnProcesses, ways_of
+from autograder.evidence import (
+    OwnArray,
+    ProcessesPlan,
+    ProcessResult,
+    Run,
+    Runs,
+    Shards,
+    Value,
+)
 from autograder.judge.arrays_of_processes import (
     MalformedRunsError,
     all_that_came,
@@ -27,14 +36,67 @@ from autograder.judge.differing_blocks import (
     how_rows_differ,
     how_values_differ,
 )
+from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.requirements_on_results import AnyOf, ways_of
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout, difference
-from autograder.processes import ProcessCase
+from autograder.processes import ProcessCase, Spec
 
 Wrong = tuple[str, str]
 
 
-def judge_runs(
+@dataclass(frozen=True)
+class Expected:
+    """What a function is to return, or one part of it.
+
+    Attributes:
+        values: of the whole array, or of a number.
+        spec: how the array is to be laid out over all devices, on the case's mesh; None where each
+            process is to have all of the values for itself.
+        host: whether it is to have them in the host's memory, as NumPy's array.
+    """
+
+    values: np.ndarray
+    spec: Spec | None = None
+    host: bool = False
+
+
+@dataclass(frozen=True)
+class OnProcesses(Requirement):
+    """A function does what is asked when several processes call it together.
+
+    Attributes:
+        answer: the name, in the notebook, of the answer that must meet this.
+        asks: what the function must return or write, in a sentence.
+        cases: draws the calls from a random generator: numbers of processes, meshes, arguments.
+        reference: what it is to return in a case, part for part; the same in every process.
+        files: where it is to write instead, the files that all processes are to write together,
+            each once, by name.
+        mistakes: for each diagnosis, what a function returns that makes that mistake and no other.
+    """
+
+    about: ClassVar = "processes"
+    evidence: ClassVar = (Runs,)
+
+    answer: str
+    asks: str
+    cases: Callable[[np.random.Generator], Sequence[ProcessCase]]
+    reference: Callable[[ProcessCase], Sequence[Expected]] = lambda _: ()
+    files: Callable[[ProcessCase], Mapping[str, np.ndarray]] | None = None
+    mistakes: Mapping[str, Callable[[ProcessCase], Sequence[np.ndarray]] | AnyOf] = field(
+        default_factory=dict
+    )
+
+    def plan_capture(self, generator: np.random.Generator) -> ProcessesPlan:
+        """What the function returns in each case, in each process."""
+        return ProcessesPlan(tuple(self.cases(generator)))
+
+    def judge(self, piece: Runs, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+        """The finding for what came of the cases drawn from `seed`."""
+        return _judge_runs(self, piece, basis, exercise, seed)
+
+
+def _judge_runs(
     requirement: OnProcesses, piece: Runs, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """The finding for what came of the cases drawn from `seed`."""
