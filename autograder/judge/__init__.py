@@ -39,6 +39,7 @@ from autograder.judge.requirements_on_requests import Ask, Requests
 from autograder.judge.requirements_on_results import AnyOf, AnyOrder, Predicts, Returns, ways_of
 from autograder.judge.requirements_on_times import RunsIn, Timed
 from autograder.judge.requirements_on_values import Computes
+from autograder.judge.running_programs import run_all
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
 from autograder.judge.way_on import show_hint, show_progress
 
@@ -82,6 +83,7 @@ __all__ = [
     "no_evidence",
     "remember",
     "remembered",
+    "run_all",
     "sentences",
     "show_hint",
     "show_progress",

@@ -41,23 +41,7 @@ class Requirement:
         runs_in_kernel: whether what is judged was drawn in the kernel, from a seed that is known
             there; everything else is drawn anew by the judge.
 
-    Example:
-        ```python
-        @dataclass(frozen=True)
-        class IsSorted(Requirement):
-            answer: str
-            asks: str = "a sorted table"
-            about: ClassVar = "order"
-            evidence: ClassVar = (Value,)
-
-            def plan_capture(self, generator):
-                return TablePlan()
-
-            def judge(self, piece, basis, exercise, seed):
-                if list(piece.value) == sorted(piece.value):
-                    return basis.but(met=True)
-                return basis.problem("unsorted", "The keys are not in order.")
-        ```
+    docs/authoring.md has an example.
     """
 
     about: ClassVar[str]

@@ -31,6 +31,9 @@ def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...
 def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:
     """What each program that was handed in made of fresh inputs: pairs of inputs and outputs.
 
+    Inputs are drawn more than once. Of a pair, the first is a list of these draws, each a list of
+    arrays, one for each argument; the second has as many `outputs`, each a list of arrays.
+
     Raises:
         ProgramError: they cannot be judged.
     """

@@ -1,5 +1,6 @@
 """Exercises of other courses, as entry points say where they are."""
 
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -77,6 +78,40 @@ def test_a_course_has_to_be_a_package(course):
     path = course("01_theirs", "their_module:EXERCISES", EXERCISES.format(id="their1.1"))
     came = python("import autograder.exercises as e; e.folders_of_courses()", path)
     assert "'their_module', which 01_theirs of shardlings.exercises names, has to be a" in came
+
+
+STEPS = """
+from autograder.exercises import Computes, Exercise
+from autograder.programs import Argument
+from their_course.conserves import Conserves
+
+GIVEN = (Argument((8,), (("x", 8),), ("x",)),)
+EXERCISES = (Exercise("their1.1", "A step", (
+    Computes("step", "It must return some numbers.", lambda u: u - u + u, (GIVEN,)),
+    Conserves("step"),
+), ("h",)),)
+"""
+
+JUDGED = """
+from autograder.devices import emulate_devices
+emulate_devices(8)
+from autograder.evidence import capture
+from autograder.exercises import find
+from autograder.judge import judge
+for step in (lambda u: u, lambda u: 2 * u):
+    verdict = judge(find("their1.1"), capture(find("their1.1").plan(1), {"step": step}), 1)
+    print([(finding.about, finding.diagnosis) for finding in verdict.findings], verdict.score)
+"""
+
+
+def test_another_course_can_have_a_kind_of_requirement_of_its_own(course):
+    path = course("01_theirs", "their_course.asked:EXERCISES", STEPS)
+    page = (ROOT / "docs" / "authoring.md").read_text()
+    shown = re.search(r"^```python aside=heat_course/conserves.py\n(.*?)^```", page, re.M | re.S)
+    (path / "their_course" / "conserves.py").write_text(shown[1])
+    right, wrong = python(JUDGED, path).splitlines()
+    assert right == "[('values', ''), ('conservation', '')] 1.0"
+    assert "('conservation', 'lost')" in wrong
 
 
 def test_modules_are_found_by_the_notebooks_name(monkeypatch):
