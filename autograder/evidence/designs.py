@@ -9,12 +9,53 @@ import numpy as np
 
 from autograder import programs
 from autograder.errors import under_its_name
-from autograder.evidence.data import Design, NotCaptured, Piece, Placements, Program, Unanswered
+from autograder.evidence.data import (
+    Design,
+    NotCaptured,
+    Piece,
+    Placements,
+    Program,
+    Struct,
+    Unanswered,
+)
 from autograder.evidence.exported_functions import Export, calling, exported
-from autograder.evidence.placements import placements
-from autograder.evidence.plans import DesignPlan, PlacementsPlan, Shape
+from autograder.evidence.placements import PlacementsPlan, Shape, placements
 from autograder.evidence.unsuitable_answers import a_type, not_a_function
 from autograder.layouts import Layout, LayoutError
+
+
+class DesignPlan(Struct, frozen=True, tag="design"):
+    """Layouts of a model's parameters and batch, and a training step, become a `Design`.
+
+    The model's parameters are a list of layers, each a dictionary of arrays; the step takes them,
+    a batch and what is wanted for it, and returns new parameters.
+
+    Attributes:
+        parameters: the names of a layer's arrays.
+        layers: how many layers there are.
+        batch: the name of the layout of the batch, and of what is wanted for it.
+        sizes: the sizes to export the step for: for each, the shapes of a layer's arrays, in
+            elements, and that of the batch.
+    """
+
+    parameters: tuple[str, ...]
+    layers: int
+    batch: str
+    sizes: tuple[tuple[Shape, ...], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is to be laid out, by name."""
+        return (*self.parameters, self.batch)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """For each array that the step is given, the name of its layout."""
+        return (*self.parameters * self.layers, self.batch, self.batch)
+
+    def capture(self, name: str, answer: object) -> Piece:
+        """A pair of layouts and a step as evidence; or why it will not do."""
+        return design(self, answer)
 
 
 def design(plan: DesignPlan, answer: object) -> Piece:

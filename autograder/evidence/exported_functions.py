@@ -1,6 +1,7 @@
 """Export a learner's function, or say why it cannot be exported."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,11 +11,45 @@ from autograder.errors import (
     TheirError,
     before_jaxs_words,
     theirs,
+    under_its_name,
     what_it_raised,
     wordless_of_jax,
 )
-from autograder.evidence.data import NotCaptured, Program, Unanswered
+from autograder.evidence.data import NotCaptured, Piece, Program, Struct, Unanswered
 from autograder.evidence.time_limits import DoesNotEndError, does_not_end, limited
+from autograder.evidence.unsuitable_answers import not_a_function
+from autograder.programs import Argument, described
+
+
+class ProgramPlan(Struct, frozen=True, tag="program"):
+    """A function becomes a `Program`.
+
+    Attributes:
+        arguments: the lists of arguments that it is exported for, once for each.
+        under_mesh: whether the arguments' mesh is the current one while it is traced.
+    """
+
+    arguments: tuple[tuple[Argument, ...], ...]
+    under_mesh: bool
+
+    def capture(self, name: str, answer: object) -> Piece:
+        """A function, exported for each list of arguments; or why it cannot be."""
+        if not callable(answer):
+            return not_a_function(answer)
+        # To jit what is jitted again would undo its out_shardings.
+        traced = answer if hasattr(answer, "lower") else under_its_name(calling(answer), answer)
+        return exported(
+            answer,
+            [
+                Export(
+                    described(arguments),
+                    tuple(name for name, _ in arguments[0].axes),
+                    partial(programs.export, traced, arguments, self.under_mesh),
+                )
+                for arguments in self.arguments
+            ],
+            name,
+        )
 
 
 class Export(NamedTuple):

@@ -16,14 +16,52 @@ from autograder.evidence.data import (
     Piece,
     Placement,
     Placements,
+    Size,
+    Struct,
     Unanswered,
 )
-from autograder.evidence.plans import PlacementPlan, PlacementsPlan
+from autograder.evidence.time_limits import announced
 from autograder.evidence.unsuitable_answers import a_type, misfit
 from autograder.layouts import Layout, LayoutError, entries, refusal
 
 MAX_VALUE_BYTES: Final = 1 << 20
 """Exercises are small; a larger array is not what was asked for."""
+
+
+Shape = tuple[Size, ...]
+
+
+class PlacementPlan(Struct, frozen=True, tag="placement"):
+    """An array, or a sharding, becomes a `Placement`.
+
+    Attributes:
+        shape: the shape, in elements, that a sharding is for.
+        array: whether it has to be an array, with its values.
+    """
+
+    shape: Shape
+    array: bool
+
+    def capture(self, name: str, answer: object) -> Piece:
+        """An array or a sharding as evidence; or why it will not do."""
+        with announced(f"JAX has not computed {name} yet"):
+            return placement(self, answer)
+
+
+class PlacementsPlan(Struct, frozen=True, tag="placements"):
+    """A sharding for each argument of a given function becomes one of `Placements`.
+
+    Attributes:
+        arguments: the arguments' names.
+        shapes: their shapes, in elements.
+    """
+
+    arguments: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+
+    def capture(self, name: str, answer: object) -> Piece:
+        """A sharding for each argument as evidence; or why they will not do."""
+        return placements(self, answer)
 
 
 def placement(plan: PlacementPlan, answer: object) -> Piece:

@@ -10,10 +10,9 @@ import cloudpickle
 import msgspec
 import numpy as np
 
-from autograder.errors import Fault, TheirError, UsageError, theirs
+from autograder.errors import TheirError, UsageError, theirs
 from autograder.evidence.data import (
     Contents,
-    Evidence,
     File,
     NotCaptured,
     OwnArray,
@@ -28,7 +27,6 @@ from autograder.evidence.data import (
     Value,
 )
 from autograder.evidence.plain_values import plain
-from autograder.evidence.plans import Plan, ProcessesPlan
 from autograder.evidence.unsuitable_answers import not_a_function
 from autograder.processes import (
     AddressableShards,
@@ -52,6 +50,24 @@ MAYBE_THE_MACHINES: Final = ("died",)
 MAX_FILES: Final = 64
 
 
+class ProcessesPlan(Struct, frozen=True, tag="processes"):
+    """A function is called by several processes at once, and what they return becomes `Runs`.
+
+    Attributes:
+        cases: the calls; none where the grader is to call it, with data that no kernel knows. Then
+            the function itself becomes evidence.
+    """
+
+    cases: tuple[ProcessCase, ...]
+
+    def capture(self, name: str, answer: object) -> Piece:
+        """Call a function in several processes, or hand it in where the grader is to call it."""
+        function = packed(answer)
+        if self.cases and isinstance(function, PackedFunction):
+            return runs(self, function)
+        return function
+
+
 def packed(answer: object) -> Piece:
     """A function as bytes, for processes to call; or why it will not do."""
     if not callable(answer):
@@ -60,44 +76,6 @@ def packed(answer: object) -> Piece:
         return pack(answer)
     except UsageError as error:
         return NotCaptured("cannot-be-sent", str(error))
-
-
-class Call(Struct, frozen=True):
-    """Evidence with functions that processes are to call.
-
-    Attributes:
-        plan: has the cases to call them in, which no kernel knows.
-        evidence: as it came from a kernel; it may be anything.
-    """
-
-    plan: Plan
-    evidence: Any
-
-
-def observe(plan: Plan, evidence: Evidence) -> Evidence:
-    """Have processes call the functions in evidence that are to be called so.
-
-    Never raises for what a function is or does; an error of ours becomes a `Fault`.
-
-    Args:
-        plan: with the cases to call them in.
-        evidence: it may be forged.
-    """
-    answers = dict(evidence.answers)
-    for name, wanted in plan.answers.items():
-        if isinstance(wanted, ProcessesPlan) and name in answers:
-            answers[name] = _observed(wanted, answers[name])
-    return Evidence(evidence.exercise, answers)
-
-
-def _observed(plan: ProcessesPlan, piece: Piece) -> Piece:
-    if not isinstance(piece, PackedFunction):
-        told = isinstance(piece, Unanswered | NotCaptured | Fault)
-        return piece if told else NotCaptured("malformed", "A function was expected.")
-    try:
-        return runs(plan, piece)
-    except Exception as error:
-        return Fault.of(error)
 
 
 def runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:

@@ -237,13 +237,14 @@ PLANTINGS = [
     Planting("errors.jax_errors", "meaning_of", "3.1", refused),
     Planting("errors.cell_lines", "their_error", "1.7", raises),
     Planting("errors.raised", "what_it_raised", "3.1", refused),
-    Planting("evidence.capturing", "_program", "3.1", turned),
+    Planting("evidence.capturing", "_captured", "3.1", turned),
     Planting("evidence.designs", "design", "11.7", designed),
     Planting("evidence.exported_functions", "exported", "3.1", turned),
     Planting("evidence.data", "_is_plain", "1.7", functions),
     Planting("evidence.unsuitable_answers", "nothing", "1.1", strips),
     Planting("evidence.unsuitable_answers", "misfit", "1.1", unplaced),
     Planting("evidence.placements", "placement", "1.1", strips),
+    Planting("evidence.plain_results", "_call", "1.7", functions),
     Planting("evidence.plain_values", "plain", "2.7", audit),
     Planting("evidence.time_limits", "limited", "1.7", functions),
     Planting("evidence.unfinished_cells", "unfinished", "1.1", strips),
@@ -379,6 +380,7 @@ PLANTINGS = [
 ]
 ELSEWHERE = {
     "collective_kinds": "it holds data, and does nothing",
+    "evidence.observing": "it is at work in a process of its own, and asked in its tests",
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.closed_memory": "it is at work in processes of their own, and asked in their tests",
     "processes.forkserver": "it is a process of its own",
