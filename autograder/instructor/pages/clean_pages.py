@@ -16,10 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-import bleach
 import jinja2
-from bleach import html5lib_shim
-from bleach.css_sanitizer import CSSSanitizer
+import nh3
 from nbconvert.filters import Highlight2HTML, ansi2html, strip_ansi
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
@@ -49,7 +47,6 @@ VALUES: Final = {
 }  # fmt: skip
 """What may be styled, and what with: no functions, nothing negative, and nothing large around."""
 
-
 LONG_STYLE: Final = 300
 """The most characters of a style: to take one apart takes a while, and a verdict's have 60."""
 
@@ -57,21 +54,15 @@ GROWING: Final = {"height": "min-height"}
 """What becomes another property: what is higher than its own block would lie over the next one."""
 
 
-class PlainStyles(CSSSanitizer):
-    """Keeps of a style what is plain."""
-
-    def __init__(self) -> None:
-        super().__init__(allowed_css_properties=VALUES.keys(), allowed_svg_properties=())
-
-    def sanitize_css(self, style: str) -> str:
-        """The declarations that are known, of values that are known."""
-        if len(style) > LONG_STYLE:
-            return ""
-        declared = (each.partition(":") for each in super().sanitize_css(style).split(";"))
-        plain = ((name.strip().lower(), value.strip()) for name, _, value in declared)
-        return ";".join(
-            f"{GROWING.get(name, name)}:{value}" for name, value in plain if _is_plain(name, value)
-        )
+def _plain_style(style: str) -> str:
+    """The declarations of a style that are known, of values that are known."""
+    if len(style) > LONG_STYLE:
+        return ""
+    declared = (each.partition(":") for each in style.split(";"))
+    plain = ((name.strip().lower(), value.strip()) for name, _, value in declared)
+    return ";".join(
+        f"{GROWING.get(name, name)}:{value}" for name, value in plain if _is_plain(name, value)
+    )
 
 
 def _is_plain(name: str, value: str) -> Any:
@@ -171,16 +162,17 @@ FORMATTING: Final = re.compile(
 MAX_REOPENED: Final = 300_000
 """How often it may have to, at most; a verdict with its pictures stays far below."""
 
-MAX_ATTRIBUTES: Final = 100
-"""For each element."""
+MAX_NESTED_TAGS: Final = 20_000
+"""The most tags that are parsed at once: each may look at all that it is in."""
 
 DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text", "tspan")
 
-TAGS: Final = (
-    *bleach.ALLOWED_TAGS, *DRAWN, "br", "code", "dd", "del", "details", "div", "dl", "dt", "h1",
-    "h2", "h3", "h4", "h5", "h6", "hr", "img", "kbd", "p", "pre", "span", "sub", "summary", "sup",
-    "table", "tbody", "td", "th", "thead", "tr",
-)  # fmt: skip
+TAGS: Final = {
+    *DRAWN, "a", "abbr", "acronym", "b", "blockquote", "br", "code", "dd", "del", "details", "div",
+    "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p",
+    "pre", "span", "strong", "sub", "summary", "sup", "table", "tbody", "td", "th", "thead", "tr",
+    "ul",
+}  # fmt: skip
 
 
 PICTURE: Final = re.compile(r"data:image/(png|jpeg|gif);base64,|attachment:")
@@ -191,59 +183,39 @@ ABSOLUTE: Final = re.compile(r"https?://[^/]|#")
 """How a link begins that cannot lead to what was handed in: Formgrader serves that, too."""
 
 
-def _anywhere(_: str, name: str, value: str) -> bool:
-    """Whether an attribute of any element can stay: Bootstrap has classes that cover a page."""
-    if name == "class":
-        return all(map(HIGHLIGHTED.fullmatch, value.split()))
-    return name in ("aria-label", "role", "style", "title")
-
-
-def _of_link(tag: str, name: str, value: str) -> bool:
-    return _anywhere(tag, name, value) or (name == "href" and ABSOLUTE.match(value) is not None)
-
-
-def _of_details(tag: str, name: str, value: str) -> bool:
-    """Whether it stands open, too: nobody unfolds what is printed."""
-    return _anywhere(tag, name, value) or name == "open"
-
-
-def _of_picture(_: str, name: str, value: str) -> bool:
-    """Whether a picture's attribute can stay: it brings itself, or would be asked for elsewhere."""
-    return name in ("alt", "width") or (name == "src" and PICTURE.match(value) is not None)
-
-
 ATTRIBUTES: Final = {
-    "*": _anywhere,
-    "a": _of_link,
-    "details": _of_details,
-    "img": _of_picture,
+    "*": {"aria-label", "class", "role", "style", "title"},
+    "a": {"href"},
+    "details": {"open"},  # it stands open, too: nobody unfolds what is printed
+    "img": {"alt", "src", "width"},
     **{
-        tag: [
+        tag: {
             "cx", "cy", "d", "fill", "fill-opacity", "font-family", "font-size", "font-weight",
             "height", "points", "r", "rx", "stroke", "stroke-dasharray", "stroke-opacity",
             "stroke-width", "text-anchor", "transform", "viewBox", "width", "x", "x1", "x2",
             "xmlns", "y", "y1", "y2",
-        ]
+        }
         for tag in DRAWN
     },
 }  # fmt: skip
 
 
-class TooManyAttributesError(ValueError):
-    """An element has more attributes than anybody writes."""
+def _kept(_: str, name: str, value: str) -> str | None:
+    """What of an attribute can stay; None where nothing can.
 
-
-class BoundedTokenizer(html5lib_shim.BleachHTMLTokenizer):
-    """Ends where an element has very many attributes: each is compared with all before it."""
-
-    def attributeNameState(self) -> Any:  # noqa: N802  it is html5lib's name
-        """Read on in the name of an attribute."""
-        if len(self.currentToken["data"]) > MAX_ATTRIBUTES:
-            raise TooManyAttributesError
-        return super().attributeNameState()
-
-
-html5lib_shim.BleachHTMLTokenizer = BoundedTokenizer  # its parser takes no other one
+    Bootstrap has classes that cover a page, and a picture that does not bring itself would be asked
+    for elsewhere.
+    """
+    match name:
+        case "class":
+            return value if all(map(HIGHLIGHTED.fullmatch, value.split())) else None
+        case "style":
+            return _plain_style(value)
+        case "href":
+            return value if ABSOLUTE.match(value) else None
+        case "src":
+            return value if PICTURE.match(value) else None
+    return value
 
 
 def clean(element: object) -> str:
@@ -251,7 +223,8 @@ def clean(element: object) -> str:
     text = _text(element)
     if len(text) > LONG_HTML:
         return f"<em>{len(text):,} characters of HTML are too many to be shown.</em>"
-    if len(FORMATTING.findall(text)) * text.count("<") > MAX_REOPENED:
+    opened = text.count("<")
+    if opened > MAX_NESTED_TAGS or len(FORMATTING.findall(text)) * opened > MAX_REOPENED:
         return f"<pre>{html.escape(text)}</pre>"
     return _cleaned(text)
 
@@ -259,18 +232,14 @@ def clean(element: object) -> str:
 @remembering(2**16)
 def _cleaned(text: str) -> str:
     """Clean HTML, of some that is neither too long nor too deep to be parsed."""
-    try:
-        cleaned = bleach.clean(
-            text,
-            tags=TAGS,
-            attributes=ATTRIBUTES,
-            protocols=[*bleach.ALLOWED_PROTOCOLS, "data", "attachment"],
-            css_sanitizer=PlainStyles(),
-            strip=True,
-        )
-    except TooManyAttributesError:
-        return f"<pre>{html.escape(text)}</pre>"
-    return str(cleaned)
+    return nh3.clean(
+        text,
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        attribute_filter=_kept,
+        url_schemes={"http", "https", "data", "attachment"},
+        link_rel=None,
+    )
 
 
 class Referring(IPythonRenderer):
