@@ -25,7 +25,7 @@ def test_exercises_rest_on_all_modules_of_their_notebooks(monkeypatch):
         looked_at.clear()
         basis._exercises(exercises)
         assert set(looked_at) & every == {n for n in every if n[:4] in numbers}
-        assert "exercise" in looked_at
+        assert "catalogue" in looked_at
 
 
 def test_no_content_looks_like_another_file(tmp_path):
