@@ -5,7 +5,6 @@ nothing about right or wrong, and which is read strictly, since it may be forged
 what is right.
 """
 
-from autograder.evidence.capturing import capture
 from autograder.evidence.data import (
     MIME_TYPE,
     Contents,
@@ -37,7 +36,14 @@ from autograder.evidence.observing import Call, observe
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
 from autograder.evidence.plain_results import ResultsPlan, TablePlan
 from autograder.evidence.plain_values import plain
-from autograder.evidence.plans import AnswerPlan, Plan, is_grading, told, without_process_cases
+from autograder.evidence.plans import (
+    AnswerPlan,
+    Plan,
+    capture,
+    is_grading,
+    told,
+    without_process_cases,
+)
 from autograder.evidence.plans import give as give_plans
 from autograder.evidence.process_results import ProcessesPlan
 from autograder.evidence.time_limits import announced

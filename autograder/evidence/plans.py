@@ -1,4 +1,4 @@
-"""Plans: what a student's kernel needs to know to capture answers.
+"""Plans: what a student's kernel needs to know to capture answers; and capturing them.
 
 A plan says for each answer of an exercise which kind of evidence it becomes, and what that takes:
 arguments to export a function for, cases to call one with. It says nothing of what is right, and
@@ -6,12 +6,17 @@ it is plain data, so that a kernel that grades can be sent it. Each kind of it s
 captures it.
 """
 
-from autograder.evidence.data import Struct
+from collections.abc import Mapping
+
+from autograder.errors import Fault, TheirError, theirs
+from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct
 from autograder.evidence.designs import DesignPlan
 from autograder.evidence.exported_functions import ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
 from autograder.evidence.plain_results import ResultsPlan, TablePlan
 from autograder.evidence.process_results import ProcessesPlan
+from autograder.evidence.unfinished_cells import unfinished
+from autograder.evidence.unsuitable_answers import a_type, nothing
 
 AnswerPlan = (
     PlacementPlan
@@ -62,3 +67,34 @@ def is_grading() -> bool:
 def told() -> dict[str, Plan] | None:
     """The plans, by exercise, that this kernel was told of; None where it was told of none."""
     return _given
+
+
+def capture(plan: Plan, answers: Mapping[str, object]) -> Evidence:
+    """Turn answers into evidence. Never raises for what an answer is or does.
+
+    Nor is an answer blamed for what it is not: where an error is ours, its evidence is a `Fault`.
+
+    Args:
+        plan: what each answer becomes.
+        answers: the answers by name.
+    """
+    return Evidence(
+        plan.exercise,
+        {
+            name: _captured(name, wanted, answers.get(name, ...))
+            for name, wanted in plan.answers.items()
+        },
+    )
+
+
+def _captured(name: str, plan: AnswerPlan, answer: object) -> Piece:
+    try:
+        stopped = unfinished(name, answer)
+        if stopped:
+            return NotCaptured("did-not-finish", stopped)
+        with theirs():  # to look at an answer can run code of the learner's: a property, a repr
+            return nothing(answer) or plan.capture(name, answer)
+    except TheirError as raised:
+        return NotCaptured("strange", f"Got {a_type(answer)}, and looking at it raised {raised}.")
+    except Exception as error:
+        return Fault.of(error)

@@ -21,7 +21,7 @@ from autograder.judge.feedback import (
     verdict_in_parts,
 )
 from autograder.judge.judging import failed, judge, lesson_on, no_evidence
-from autograder.judge.progress import remember, remembered
+from autograder.judge.progress import remember, remembered, show_hint, show_progress
 from autograder.judge.rendering import COLOURS, words
 from autograder.judge.report import MARKS
 from autograder.judge.requirements_on_costs import (
@@ -41,7 +41,6 @@ from autograder.judge.requirements_on_times import RunsIn, Timed
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.running_programs import run_all
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
-from autograder.judge.way_on import show_hint, show_progress
 
 __all__ = [
     "COLOURS",

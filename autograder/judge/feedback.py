@@ -1,4 +1,4 @@
-"""Show verdicts: as text, as rich tables for a terminal, as HTML in a notebook."""
+"""Show verdicts, with their pictures: as text, as rich tables, as HTML in a notebook."""
 
 import html
 import textwrap
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from autograder.judge.drawing import pictures_of
 from autograder.judge.rendering import (
     COLOURS,
     afterwards_as_html,
@@ -29,6 +28,10 @@ from autograder.pictures import (
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+from autograder.judge.verdict import Finding
+from autograder.layouts import compared
+from autograder.pictures import Picture
+
 HEADLINES: Final = {
     "right": "right",
     "partly": "partly right",
@@ -42,6 +45,38 @@ ALL_RIGHT: Final = "<div>All of it is right.</div>"
 
 _attempts: Final[dict[str, dict[str, list[Trade]]]] = {}
 """For each exercise and answer that trades one thing for another, what was tried in this kernel."""
+
+
+def pictures_of(
+    verdict: Verdict, whole: bool = False, made: str = YOURS
+) -> list[Sequence[Picture]]:
+    """Rows of pictures: what is drawn once, side by side; and a row for each answer beside its own.
+
+    As long as something is wrong, that alone is drawn; and what is all right is drawn once.
+
+    Args:
+        verdict: what the judge says.
+        whole: whether all is drawn that can be, targets of answers too that cannot be drawn.
+        made: what a picture of what was made is called.
+    """
+    several = len({finding.answer for finding in verdict.findings}) > 1
+    drawn = dict.fromkeys(
+        (finding.answer, finding.made, finding.target)
+        for finding in verdict.findings
+        if finding.target and (whole or _is_telling(finding, verdict))
+    )
+    rows = [
+        [replace(p, code=answer if several else "") for p in compared(came, target, made)]
+        for answer, came, target in drawn
+    ]
+    single = [picture for row in rows if len(row) == 1 for picture in row]
+    return [*([single] if single else []), *(row for row in rows if len(row) > 1)]
+
+
+def _is_telling(finding: Finding, verdict: Verdict) -> bool:
+    if finding.made is None:
+        return False
+    return verdict.state == "right" or (not finding.met and finding.made != finding.target)
 
 
 def headline(verdict: Verdict) -> str:

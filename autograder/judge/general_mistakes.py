@@ -1,9 +1,9 @@
-"""Recognise mistakes that any program can make, by making them with the reference.
+"""Recognise mistakes: those an exercise knows, and those that any program can make.
 
 A cause is named only where it gives what the program gave, in every case and for every draw.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, combinations
@@ -12,14 +12,23 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.judge.comparing_values import Arrays, Wrong, compare_outputs
+from autograder.judge.comparing_values import (
+    LENIENT,
+    Arrays,
+    Wrong,
+    are_alike_where_finite,
+    compare_outputs,
+)
 from autograder.judge.joined_blocks import joined_wrongly, reshaped
 from autograder.judge.own_results import TOLERANCE, Made, own_results, tried
+from autograder.judge.requirements_on_results import ways_of
 from autograder.judge.running_programs import Run
-from autograder.programs import Argument
+from autograder.programs import Argument, Ran
 
 MAX_ELEMENTS: Final = 1 << 16
 """The most elements of all arguments together with which mistakes are tried out."""
+ROUGH, EXACT = 1, 2
+"""Degrees to which a mistake explains a result; 0 is not at all."""
 
 
 @dataclass(frozen=True)
@@ -242,3 +251,53 @@ ORDERS: Final[dict[str, Callable[[np.ndarray, int, int], np.ndarray]]] = {
     "dimension {d} dealt out one by one, like cards, and not cut into blocks": _dealt,
 }
 """Orders in which blocks can have been put, in words."""
+
+
+def known_mistake(
+    reference: Arrays, mistakes: Mapping[str, Any], runs: Sequence[Run]
+) -> Wrong | None:
+    """Find the known mistake that explains what every program gave, preferring an exact match."""
+    roughly = None
+    for diagnosis, mistaken in mistakes.items():
+        likeness = min(
+            max(_likeness(way, reference, *run) for way in ways_of(mistaken)) for run in runs
+        )
+        if likeness == EXACT:
+            return diagnosis, "The values are wrong."
+        if likeness == ROUGH and roughly is None:
+            roughly = diagnosis, "The values are wrong."
+    return roughly
+
+
+def _likeness(
+    mistaken: Callable[..., Any],
+    reference: Arrays,
+    draws: list[list[np.ndarray]],
+    ran: Ran,
+) -> int:
+    """Grade how well a mistake explains what a program gave for every draw of its inputs.
+
+    A rough likeness counts only where it tells the mistake from what is right: of a matrix with a
+    large diagonal, the small numbers beside it are lost in that.
+    """
+    likeness = EXACT
+    for inputs, outputs in zip(draws, ran.outputs, strict=True):
+        with np.errstate(all="ignore"):
+            made = jax.tree.leaves(mistaken(*inputs))
+        if not all(map(is_finite, made)):
+            if not are_alike_where_finite(outputs, made, LENIENT):
+                return 0
+            continue
+        if compare_outputs(outputs, made) is None:
+            continue
+        right = jax.tree.leaves(reference(*inputs))
+        if compare_outputs(outputs, made, LENIENT) or are_alike_where_finite(made, right, LENIENT):
+            return 0
+        likeness = ROUGH
+    return likeness
+
+
+def is_finite(output: Any) -> bool:
+    """Check whether an array has no infinity and no NaN."""
+    wide = np.complex128 if np.iscomplexobj(output) else np.float64
+    return bool(np.isfinite(np.asarray(output, wide)).all())

@@ -11,8 +11,8 @@ from typing import Final
 
 from autograder.errors import SAYS, Fault, before_jaxs_words
 from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
-from autograder.judge.causes import NOT_BY_HAND, NOT_COUNTED
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
+from autograder.judge.report import NOT_BY_HAND, NOT_COUNTED
 from autograder.judge.requirements_on_requests import Requests
 from autograder.judge.scoring import earned, notes
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict

@@ -21,20 +21,18 @@ from autograder.evidence import (
     Value,
 )
 from autograder.judge.arrays_of_processes import (
+    TOLERANCE,
     MalformedRunsError,
     all_that_came,
     array_of,
-    in_words,
-    joint_layout,
-    look_at,
-    rows_like,
-    whole,
-)
-from autograder.judge.differing_blocks import (
-    TOLERANCE,
     how_far_off,
     how_rows_differ,
     how_values_differ,
+    joint_layout,
+    look_at,
+    part_in_words,
+    rows_like,
+    whole,
 )
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.requirements_on_results import AnyOf, ways_of
@@ -175,7 +173,7 @@ def _judge_part(
         if part == Value(None):
             return basis.problem("none", f"Process {number} returned None. Every process calls it.")
         if wanted.host and not isinstance(part, OwnArray):
-            came = "a jax.Array" if isinstance(part, Shards) else in_words(part)
+            came = "a jax.Array" if isinstance(part, Shards) else part_in_words(part)
             why = "on-devices" if isinstance(part, Shards) else "not-numpy"
             return basis.problem(
                 why, f"Process {number} returned {came}; expected NumPy's array, on the host."
@@ -189,7 +187,7 @@ def _judge_part(
         return _judge_whole(wanted.values, [whole(part) for part in parts], basis)
     for number, part in enumerate(parts):
         if not isinstance(part, Shards):
-            came = in_words(part)
+            came = part_in_words(part)
             return basis.problem(
                 "own-array",
                 f"Process {number} returned {came}, which no other process knows of; expected one "

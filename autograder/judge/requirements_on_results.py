@@ -15,9 +15,12 @@ from autograder.evidence import (
     Value,
     plain,
 )
-from autograder.judge.differing_results import how_results_differ
+from autograder.judge.differing_results import (
+    how_results_differ,
+    lines_in_question,
+    too_many_and_too_few,
+)
 from autograder.judge.exercise import Exercise, Requirement
-from autograder.judge.miscounted_words import lines_in_question, too_many_and_too_few
 from autograder.judge.verdict import Finding
 
 MAX_SHOWN_CHARACTERS: Final = 160

@@ -28,8 +28,7 @@ from autograder.judge.comparing_values import (
     worst_place,
 )
 from autograder.judge.exercise import Exercise, Requirement
-from autograder.judge.general_mistakes import general_mistake
-from autograder.judge.known_mistakes import is_finite, known_mistake
+from autograder.judge.general_mistakes import general_mistake, is_finite, known_mistake
 from autograder.judge.misplaced_values import misplaced, where_wrong
 from autograder.judge.naming import given
 from autograder.judge.running_programs import Run, asked_of, run_all

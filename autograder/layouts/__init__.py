@@ -5,14 +5,10 @@ what every device holds; the most telling `Difference` between two, in a learner
 pictures.
 """
 
-from autograder.layouts.blocks import Block, LayoutError, Shape, devices_in_words
-from autograder.layouts.compared_pictures import YOURS, compared
-from autograder.layouts.device_local import device_local_picture
-from autograder.layouts.differences import Difference, difference
-from autograder.layouts.layout import Layout
-from autograder.layouts.showing import show
+from autograder.layouts.differences import YOURS, Difference, compared, difference
+from autograder.layouts.layout import Block, Layout, LayoutError, Shape, devices_in_words, refusal
+from autograder.layouts.showing import device_local_picture, show
 from autograder.layouts.specs import entries
-from autograder.layouts.unfit_shardings import refusal
 
 __all__ = [
     "YOURS",

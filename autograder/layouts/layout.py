@@ -16,17 +16,102 @@ from typing import Self
 import jax
 import numpy as np
 
-from autograder.layouts.blocks import (
-    Block,
-    LayoutError,
-    Shape,
-    by_counts,
-    devices_in_words,
-    grid_from_text,
-)
-from autograder.layouts.specs import as_typed, axes_along, together
-from autograder.layouts.unfit_shardings import does_not_fit, refusal
+from autograder.layouts.specs import as_typed, axes_along, entries, together
 from autograder.pictures import Edge, Picture, blocks_as_html, blocks_as_text
+
+Block = tuple[tuple[int, int], ...]
+"""For each dimension, the first index and the one past the last, in elements."""
+
+Shape = tuple[int, ...]
+
+
+class LayoutError(ValueError):
+    """A layout cannot be made from what came; the message says why and what to do."""
+
+
+def devices_in_words(devices: tuple[int, ...]) -> str:
+    """`device 3`, `devices 0 to 7`, `devices 0, 2, 4 and 6`."""
+    if len(devices) == 1:
+        return f"device {devices[0]}"
+    if len(devices) > 2 and devices == tuple(range(devices[0], devices[-1] + 1)):
+        return f"devices {devices[0]} to {devices[-1]}"
+    return f"devices {' and '.join(', '.join(map(str, devices)).rsplit(', ', 1))}"
+
+
+def grid_from_text(picture: str) -> np.ndarray:
+    """The devices that hold each block of a picture in text: see `Layout.parse`."""
+    planes: list[list[list[tuple[int, ...]]]] = [[]]
+    for line in picture.strip().splitlines():
+        if not line.strip():
+            planes.append([])
+            continue
+        try:
+            row = [tuple(int(device) for device in word.split(",")) for word in line.split()]
+        except ValueError:
+            raise LayoutError(
+                f"A picture is made of device ids, as in '0,1  2,3'; the line {line.strip()!r} "
+                f"holds something else."
+            ) from None
+        planes[-1].append(row)
+    planes = [plane for plane in planes if plane]
+    widths = {len(row) for plane in planes for row in plane}
+    heights = {len(plane) for plane in planes}
+    if len(widths) != 1 or len(heights) != 1:
+        raise LayoutError("The rows of a picture, and its planes, must be of equal length.")
+    grid = np.empty((len(planes), *heights, *widths), dtype=object)
+    for index in np.ndindex(grid.shape):
+        plane, row, column = index
+        grid[index] = planes[plane][row][column]
+    return grid[0] if len(planes) == 1 else grid
+
+
+def by_counts(counts: Shape) -> str:
+    """`2 × 4`."""
+    return " × ".join(map(str, counts)) if counts else "1"
+
+
+def refusal(sharding: jax.sharding.Sharding) -> str:
+    """Why a sharding has no layout, whatever the shape; empty where it has one."""
+    mesh = sharding.mesh if isinstance(sharding, jax.NamedSharding) else None
+    if isinstance(mesh, jax.sharding.AbstractMesh):
+        return (
+            "The sharding's mesh is abstract: it has axis names and no devices. "
+            "Use one that jax.make_mesh made."
+        )
+    return not_of_devices(mesh)
+
+
+def not_of_devices(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None) -> str:
+    """What a mesh holds that is no device; empty where there is nothing such."""
+    devices = mesh.devices.flat if isinstance(mesh, jax.sharding.Mesh) else ()
+    other = next((device for device in devices if not isinstance(device, jax.Device)), None)
+    if other is None:
+        return ""
+    return (
+        f"The mesh holds {type(other).__name__} in place of devices. The "
+        f"numbers in pictures are the devices' ids: index np.array(jax.devices()) with them."
+    )
+
+
+def does_not_fit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
+    """Why a sharding refuses a shape: too many dimensions named, or sizes that do not divide."""
+    if not isinstance(sharding, jax.NamedSharding):
+        return f"{sharding} does not fit an array of shape {shape}."
+    spec, sizes = sharding.spec, dict(sharding.mesh.shape)
+    if len(spec) > len(shape):
+        return (
+            f"The spec {as_typed(spec)} has {len(spec)} entries, "
+            f"and an array of shape {shape} has {len(shape)}."
+        )
+    for dimension, (size, names) in enumerate(zip(shape, entries(spec), strict=False)):
+        axes = names if isinstance(names, tuple) else (names,)
+        count = math.prod(sizes.get(name, 1) for name in axes)
+        if size % count:
+            return (
+                f"{as_typed(spec)} cuts dimension {dimension} into {count} blocks, and its size, "
+                f"{size}, is not a multiple of {count}: JAX wants equal blocks."
+            )
+    return f"{as_typed(spec)} on a mesh of {sizes} does not fit an array of shape {shape}."
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`show`: draw which device holds which block."""
+"""`show`: draw which device holds which block, or a mesh with specs on it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -7,17 +7,141 @@ import jax
 import numpy as np
 
 from autograder.errors import UsageError
-from autograder.layouts.blocks import LayoutError
-from autograder.layouts.device_local import device_local_picture
-from autograder.layouts.layout import Layout
-from autograder.layouts.mesh_pictures import joined, mesh_picture
+from autograder.layouts.layout import Layout, LayoutError
 from autograder.layouts.specs import as_typed
 from autograder.pictures import Picture, blocks_as_figure, display_blocks, display_holdings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+import re
+from itertools import product
+from typing import Final
 
+from autograder.layouts.layout import by_counts, devices_in_words, not_of_devices
+from autograder.layouts.specs import entries, shown
+from autograder.pictures import Edge
+
+Mesh = jax.sharding.Mesh | jax.sharding.AbstractMesh
+
+MAX_AXES: Final = 4
 MESHES = (jax.sharding.Mesh, jax.sharding.AbstractMesh)
+
+
+def mesh_picture(title: str, mesh: Mesh) -> Picture:
+    """The grid of a mesh's devices, with its axes' names, sizes and modes.
+
+    An abstract mesh has axes and no devices, so its places are left blank.
+
+    Args:
+        title: stands above it.
+        mesh: of one axis to four.
+
+    Raises:
+        LayoutError: it has no axes, or too many, or holds something else than devices.
+    """
+    sizes = tuple(mesh.shape.values())
+    if not 1 <= len(sizes) <= MAX_AXES:
+        many = f"{len(sizes)} axes" if sizes else "no axes"
+        raise LayoutError(f"show draws meshes of one to {MAX_AXES} axes; this one has {many}.")
+    refused = not_of_devices(mesh)
+    if refused:
+        raise LayoutError(refused)
+    labels: dict[tuple[int, ...], tuple[int, ...]] = dict.fromkeys(np.ndindex(sizes), ())
+    caption = "abstract: axes and no devices"
+    if isinstance(mesh, jax.sharding.Mesh):
+        labels = {place: (device.id,) for place, device in np.ndenumerate(mesh.devices)}
+        count = len(labels)
+        caption = f"a mesh of {count} device{'s' * (count != 1)}"
+    names, modes = [shown(name) for name in mesh.axis_names], [k.name for k in mesh.axis_types]
+    along = ", ".join(
+        f"{name} of size {size} ({mode})"
+        for name, size, mode in zip(names, sizes, modes, strict=True)
+    )
+    ids = tuple(device for held in labels.values() for device in held)
+    where = f" of {devices_in_words(ids)}" if ids else ", abstract, of no devices"
+    return Picture(
+        title=title,
+        caption=caption,
+        shape=sizes,
+        cuts=tuple(tuple((i, i + 1) for i in range(size)) for size in sizes),
+        labels=labels,
+        description=f"{title + ': ' if title else ''}a mesh of {by_counts(sizes)}{where}. "
+        f"Its axes: {along}.",
+        edges=tuple(
+            Edge(note=mode, axis=name, size=size)
+            for name, size, mode in zip(names, sizes, modes, strict=True)
+        ),
+        devices=True,
+    )
+
+
+def joined(mesh: Mesh, spec: jax.P) -> jax.NamedSharding:
+    """The sharding that a mesh and a spec make.
+
+    Raises:
+        LayoutError: the spec names an axis that the mesh does not have, or one axis twice.
+    """
+    named = [
+        name
+        for entry in entries(spec)
+        for name in (entry if isinstance(entry, tuple) else (entry,))
+        if isinstance(name, str)
+    ]
+    unknown = next((name for name in named if name not in mesh.axis_names), None)
+    if unknown is not None:
+        raise LayoutError(
+            f"{as_typed(spec)} names the axis {unknown!r}, which this mesh does not have: its "
+            f"axes are {', '.join(map(repr, mesh.axis_names))}."
+        )
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise LayoutError(
+            f"{as_typed(spec)} names the axis {twice!r} twice: an axis can cut only one dimension."
+        )
+    try:
+        return jax.NamedSharding(mesh, spec)
+    except Exception as error:  # JAX has an error type for each way in which they can differ
+        raise LayoutError(f"{as_typed(spec)} does not go with this mesh: {error}") from error
+
+
+def device_local_picture(title: str, array: Any) -> Picture | None:
+    """The picture of an array in a `shard_map` body; None for a tracer that is in none.
+
+    The devices stand as the mesh lays them out. Devices along an axis over which the array does not
+    vary hold the same, and share a tile.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    manual = [n for n, kind in zip(mesh.axis_names, mesh.axis_types or (), strict=False)
+              if kind == jax.sharding.AxisType.Manual]  # fmt: skip
+    if not manual:
+        return None
+    varying = _varying(array)
+    sizes = [mesh.shape[name] for name in manual]
+    counts = [size if name in varying else 1 for name, size in zip(manual, sizes, strict=True)]
+    holders: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for device, place in enumerate(product(*map(range, sizes))):
+        tile = tuple(i if n in varying else 0 for i, n in zip(place, manual, strict=True))
+        holders[tile] = (*holders.get(tile, ()), device)
+    kind = f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+    same = [name for name in manual if name not in varying]
+    caption = f"each device: {kind}" + (f", the same along {', '.join(same)}" if same else "")
+    return Picture(
+        title=title,
+        caption=caption,
+        shape=tuple(sizes),
+        cuts=tuple(tuple((i, i + 1) for i in range(count)) for count in counts),
+        labels=holders,
+        description=f"{title}: {caption}" if title else caption,
+        edges=tuple(
+            Edge(axis=shown(name), size=size) for name, size in zip(manual, sizes, strict=True)
+        ),
+    )
+
+
+def _varying(array: Any) -> set[str]:
+    """The axes along which an array may differ, as its type says: `float32[2]{V:(x,y)}`."""
+    found = re.search(r"\{V:\(?([^)}]*)\)?\}", str(jax.typeof(array)))
+    return {name.strip(" '") for name in found[1].split(",")} if found else set()
 
 
 @overload

@@ -9,7 +9,7 @@ import html
 from typing import Final
 
 from autograder.collective_kinds import KINDS
-from autograder.pictures.collective_labels import label, legend, slots_in_words
+from autograder.pictures.collective_pieces import label, legend, slots_in_words
 from autograder.pictures.held_pieces import (
     ROW,
     SPACE,

@@ -4,8 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from autograder.pictures.collective_labels import label, slots_in_words
-from autograder.pictures.collective_pieces import Held, Piece, before_and_after
+from autograder.pictures.collective_pieces import (
+    Held,
+    Piece,
+    before_and_after,
+    label,
+    slots_in_words,
+)
 from autograder.pictures.mesh_groups import MeshGrid
 from autograder.pictures.palette import tint
 from autograder.pictures.svg_parts import SIZE, Drawing, width_of

@@ -10,12 +10,13 @@ from autograder.pictures.collective_drawings import (
     exchange_as_html,
     exchange_as_text,
 )
-from autograder.pictures.collective_labels import label, slots_in_words
 from autograder.pictures.collective_pieces import (
     TO_ALL,
     Piece,
     Step,
+    label,
     ring_steps,
+    slots_in_words,
 )
 from autograder.pictures.held_pieces import WIDE, CollectivePicture, held_as_svg, room_in
 

@@ -6,7 +6,6 @@ machine, and none of them outlives the call.
 """
 
 from autograder.processes.addressable import AddressableShards
-from autograder.processes.calls import ProcessesError, on_processes
 from autograder.processes.cases import (
     Given,
     NotHereError,
@@ -17,11 +16,11 @@ from autograder.processes.cases import (
     files_written,
     write_files,
 )
-from autograder.processes.closed_memory import close_memory
+from autograder.processes.no_common_disk import close_memory
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
 from autograder.processes.starting import Outcome, ProcessesFailedError
 from autograder.processes.worker import CannotLeaveError
-from autograder.processes.workers import Form, run
+from autograder.processes.workers import Form, ProcessesError, on_processes, run
 
 __all__ = [
     "AddressableShards",

@@ -1,4 +1,4 @@
-"""Run one function in several processes, from their start to their end.
+"""Run one function in several processes, from their start to their end: `on_processes`.
 
 Whatever happens, none is left: they are killed when their work is done, when one of them fails the
 others, when they take too long, and when their parent ends, however it does.
@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +18,17 @@ from typing import Any, Final
 import cloudpickle
 import msgspec
 
-from autograder.errors import UsageError
-from autograder.processes.packing import PackedFunction
-from autograder.processes.standing_still import IDLE_SECONDS, where_it_stands
-from autograder.processes.starting import Outcome, ProcessesFailedError, Worker, free_port, started
+from autograder.errors import ShortError, UsageError
+from autograder.processes.packing import PackedFunction, pack, pack_arguments
+from autograder.processes.starting import (
+    IDLE_SECONDS,
+    Outcome,
+    ProcessesFailedError,
+    Worker,
+    free_port,
+    started,
+    where_it_stands,
+)
 from autograder.processes.worker import Job, Message, Place, pickle_result, work
 
 START_SECONDS: Final = 20
@@ -268,3 +276,52 @@ def _last_words(worker: Worker) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else names[0]
+
+
+class ProcessesError(ShortError, RuntimeError):
+    """A function did not come to its end in every process; the message says where it did not."""
+
+
+def on_processes(function: Callable[..., Any], processes: int, *arguments: Any) -> list[Any]:
+    """Call a function in several processes at once, each with its share of eight emulated devices.
+
+    The processes are new ones. They are joined by `jax.distributed`, and what they send each other
+    goes over this machine's loopback interface. When all have returned, they are ended. What they
+    print is printed here, each line behind the number of its process.
+
+    Args:
+        function: what is called in each process; whatever it uses of the notebook is sent along,
+            but for meshes, shardings and devices, which it has to make itself.
+        processes: how many: 1, 2, 4 or 8.
+        *arguments: what the function is called with, the same in every process.
+
+    Returns:
+        What each process returned, in order. An array on several devices is there as
+        `AddressableShards`: as much of it as that process holds.
+
+    Raises:
+        ProcessesError: a process did not come up, raised an error, ended, or stood still; all
+            others were ended.
+        UsageError: there can be no such number of processes, or the function cannot be sent.
+    """
+    if not callable(function):
+        raise UsageError(
+            f"on_processes(function, processes) takes a function first, such as "
+            f"on_processes(who, 2); {type(function).__name__} came."
+        )
+    try:
+        given = pack_arguments(function, partial(tuple, arguments))
+        outcomes = run(pack(function), processes, lambda _: given)
+    except ProcessesFailedError as error:
+        raise ProcessesError(str(error)) from error
+    for outcome in outcomes:
+        for line in outcome.printed.splitlines():
+            print(f"process {outcome.process} | {line}")
+    failed = [outcome for outcome in outcomes if outcome.why]
+    if failed:
+        # what was stopped for another's error is told after that error
+        failed.sort(key=lambda outcome: outcome.why == "stopped")
+        said = f"Process {failed[0].process}: " * (failed[0].why == "raised") + failed[0].said
+        more = " ".join(o.said for o in failed[1:] if o.why in ("stopped", "waits", "died"))
+        raise ProcessesError(f"{said} {more}".strip())
+    return [outcome.came for outcome in outcomes]

@@ -8,10 +8,9 @@ Here functions are exported, to leave one process, and loaded and run in another
 """
 
 from autograder.programs.arguments import Argument, current, described, placed
-from autograder.programs.collective import Collective
+from autograder.programs.collective import MACHINES, Collective, Machine, seconds, wire_bytes
 from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compile_and_report import CommunicationError, communication
-from autograder.programs.costs import MACHINES, Machine, seconds, wire_bytes
 from autograder.programs.exporting import export, export_laid_out
 from autograder.programs.laid_out_programs import LaidOut, report_laid_out, run_laid_out
 from autograder.programs.program_errors import UNREDUCED, ProgramError

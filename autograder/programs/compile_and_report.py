@@ -9,10 +9,10 @@ from typing import Any, overload
 import jax
 
 from autograder.errors import ShortError, TheirError, first_line, their_error, theirs
+from autograder.programs.collective import MACHINES, no_such_machine
 from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compiled import operations, program_of
 from autograder.programs.compiled import read as collectives_of
-from autograder.programs.costs import MACHINES, no_such_machine
 from autograder.programs.report import MACHINE, Report
 from autograder.programs.scaled_arguments import (
     ScalingError,
@@ -68,7 +68,7 @@ def communication(
     Args:
         function: a function, jitted or not, or what `jax.jit(f).lower(...).compile()` gave.
         *args: its arguments: arrays, laid out as they are to be, or their `jax.ShapeDtypeStruct`.
-        machine: what to reckon seconds for: one of `autograder.programs.costs.MACHINES`.
+        machine: what to reckon seconds for: one of `autograder.programs.collective.MACHINES`.
         mesh: the mesh to name axes by, where it is not that of the arguments.
         scaled: for sizes of the arguments' dimensions, other sizes, in elements. Floating-point
             numbers are then counted as bfloat16, and the times to compute and to communicate

@@ -10,12 +10,16 @@ from autograder.pictures import (
     collective_as_text,
 )
 from autograder.programs.numbers_in_words import bytes_in_words, time_in_words
-from autograder.programs.report_times import is_timed, times_as_html, times_in_words
-from autograder.programs.shown_report import Row, Shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+import math
+from dataclasses import dataclass
 
+from autograder.pictures import CollectivePicture, bars_as_html
+
+MIN_SECONDS: Final = 1e-6
+"""Below it, a machine takes longer to start sending than to send."""
 MAX_PICTURES: Final = 8
 """Of one program."""
 
@@ -28,6 +32,119 @@ STRIPS: Final = "The coloured strip under a sum says whose data are in it."
 
 CELL: Final = "text-align:left;vertical-align:top;padding:4px 12px 4px 0"
 NUMBER: Final = "text-align:right;vertical-align:top;padding:4px 0 4px 12px;white-space:nowrap"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: one collective, or several that are alike.
+
+    Attributes:
+        place: the file and the line of code that caused it, or a cell's line.
+        source: that line, whole.
+        kind: the kind of collective.
+        over: the mesh axes that it runs over, or its groups.
+        runs: how often it runs; None where a loop's count is unknown.
+        sometimes: whether it runs that often at most.
+        bytes: of the whole buffer on each device, in one run.
+        sent: the bytes that each device sends in one run.
+        seconds: what all runs take on the report's machine.
+    """
+
+    place: str
+    source: str
+    kind: str
+    over: str
+    runs: int | None
+    sometimes: bool
+    bytes: int
+    sent: int
+    seconds: float
+
+    @property
+    def times(self) -> str:
+        """How often it runs, in a table: nothing for once."""
+        if self.runs is None:
+            return "× ?"
+        if self.sometimes:
+            return f"× {self.runs} at most"
+        return f"× {self.runs:,}" if self.runs != 1 else ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """All that is shown of a report.
+
+    Attributes:
+        rows: the table.
+        bytes: of all buffers on each device, in all runs.
+        sent: the bytes that each device sends in all runs.
+        summary: the report in a line.
+        machine: the machine that times are reckoned for.
+        computing: the seconds that computing takes there; infinite where nobody knows.
+        communicating: the seconds that sending takes there.
+        scaled: which sizes took the place of which, in words, if any did.
+        pictures: one for each kind of exchange.
+    """
+
+    rows: list[Row]
+    bytes: int
+    sent: int
+    summary: str
+    machine: str
+    computing: float
+    communicating: float
+    scaled: str
+    pictures: list[CollectivePicture]
+
+
+def is_timed(report: Shown) -> bool:
+    """Whether sending takes long enough for a time to mean anything."""
+    return report.communicating >= MIN_SECONDS
+
+
+def times_in_words(report: Shown) -> str:
+    """What computing and communicating take on the report's machine, where that means anything."""
+    if not is_timed(report) and not report.scaled:
+        if not report.rows:
+            return ""
+        return (
+            f"On {report.machine}, sending takes less than a microsecond: starting a message "
+            f"costs more than sending it."
+        )
+    computing, communicating = report.computing, report.communicating
+    if not math.isfinite(computing):
+        return (
+            f"On {report.machine}, communicating takes {time_in_words(communicating)}; how long "
+            f"arithmetic takes is unknown, for nobody knows how much a loop does."
+        )
+    said = (
+        f"On {report.machine}, arithmetic takes {time_in_words(computing)} and communicating "
+        f"{time_in_words(communicating)}"
+    )
+    if max(computing, communicating) < MIN_SECONDS:
+        return f"{said}. Starting either takes longer."
+    if communicating > computing:
+        return f"{said}. Even if both happen at once, the devices wait for data."
+    return f"{said}. If both happen at once, communication is hidden behind arithmetic."
+
+
+def times_as_html(report: Shown) -> str:
+    """Two bars and a sentence; where nothing takes a microsecond, the sentence."""
+    said = times_in_words(report)
+    if not said:
+        return ""
+    amounts = [
+        (name, amount, time_in_words(amount))
+        for name, amount in (
+            ("arithmetic", report.computing), ("communicating", report.communicating),
+        )
+        if math.isfinite(amount)
+    ]  # fmt: skip
+    worth = (
+        max(report.computing, report.communicating) >= MIN_SECONDS and "and communicating" in said
+    )
+    bars = bars_as_html(amounts) if worth else ""
+    return f'<div style="margin:8px 0">{bars}<div>{html.escape(said)}</div></div>'
 
 
 def report_as_html(report: Shown) -> str:

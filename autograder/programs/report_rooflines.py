@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from autograder.pictures import Roofline, RooflinePoint
-from autograder.programs.costs import Machine
+from autograder.programs.collective import Machine
 from autograder.programs.numbers_in_words import count_in_words, sized, time_in_words
-from autograder.programs.report_times import MIN_SECONDS
+from autograder.programs.report_pages import MIN_SECONDS
 
 LATENCY: Final = (
     "At these sizes, starting a message takes longer than sending it, which a roofline leaves out; "

@@ -19,7 +19,6 @@ from autograder.programs.arguments import Argument, current, finely_placed, mesh
 from autograder.programs.collective import Collective
 from autograder.programs.compile_and_report import communication
 from autograder.programs.compiled import has_transform_in_other_order
-from autograder.programs.custom_calls import refuse_custom_calls
 from autograder.programs.program_errors import (
     TRANSFORM_IN_OTHER_ORDER,
     ProgramError,
@@ -27,7 +26,7 @@ from autograder.programs.program_errors import (
 )
 from autograder.programs.report import Report
 from autograder.programs.same_program import coarser_types
-from autograder.programs.understood import refuse_what_is_not_understood
+from autograder.programs.understood import refuse_custom_calls, refuse_what_is_not_understood
 
 Inputs = Sequence[np.ndarray]
 Change = Callable[[Any, jax.sharding.Mesh], None]

@@ -10,7 +10,7 @@ from autograder.exercises import EXERCISES, Computes
 from autograder.instructor.authoring.exercise_stubs import cell_of
 from autograder.programs import current, placed
 from autograder.programs.compiled import read, read_module, work_left_out
-from autograder.programs.remembered_meshes import meshes_forgotten
+from autograder.programs.exporting import meshes_forgotten
 from autograder.programs.tpu_process import QUIETLY, compile_for
 from autograder.programs.tpu_programs import exported
 from tests.exercises.solutions import sitting_for, solution_of

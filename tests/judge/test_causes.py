@@ -7,7 +7,7 @@ import pytest
 from autograder import evidence, programs
 from autograder.exercises import Computes, Exercise, PlacedLike, Requests
 from autograder.judge import Finding, judge, running_programs
-from autograder.judge.causes import problems_of
+from autograder.judge.report import problems_of
 from autograder.judge.requirements_on_costs import communicated
 from autograder.programs import Argument, Collective, ProgramError, Report
 from tests.helpers import capture, mesh

@@ -3,7 +3,7 @@
 import pytest
 
 from autograder.judge import Finding, Verdict, verdict_as_html, verdict_as_text
-from autograder.judge.drawing import pictures_of
+from autograder.judge.feedback import pictures_of
 from autograder.layouts import Layout
 from tests.browser import THEMES, browser
 

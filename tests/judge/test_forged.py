@@ -136,7 +136,7 @@ def test_values_that_no_answer_can_have_are_refused_where_they_are_read(value):
 
 
 def test_who_says_that_we_failed_gets_no_score():
-    said = Fault("ZeroDivisionError", "mine", "autograder.evidence.capturing, line 1")
+    said = Fault("ZeroDivisionError", "mine", "autograder.evidence.plans, line 1")
     verdict = judge(EXERCISES["1.1"], Evidence("1.1", {"columns": said}), seed=1)
     assert verdict.state == "failed"
     assert verdict.fault == said

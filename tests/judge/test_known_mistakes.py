@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from autograder.judge.known_mistakes import known_mistake
+from autograder.judge.general_mistakes import known_mistake
 
 DIAGONAL = np.diag(np.full(4, 1e6, np.float32))
 SMALL = np.triu(np.full((4, 4), 0.5, np.float32), 1)

@@ -16,8 +16,7 @@ from autograder.pictures import (
     collective_as_text,
     sent_in_steps,
 )
-from autograder.pictures.collective_labels import label
-from autograder.pictures.collective_pieces import Piece, before_and_after, ring_steps
+from autograder.pictures.collective_pieces import Piece, before_and_after, label, ring_steps
 from autograder.programs import Collective, wire_bytes
 from tests.helpers import mesh
 

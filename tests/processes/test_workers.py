@@ -28,7 +28,7 @@ from autograder.processes import (
     run,
     workers,
 )
-from autograder.processes.standing_still import IDLE_SECONDS
+from autograder.processes.starting import IDLE_SECONDS
 from autograder.processes.worker import Job, Message, Place, work
 
 

@@ -15,7 +15,7 @@ from autograder.judge import judge
 from autograder.judge.running_programs import run_all
 from autograder.programs import Argument
 from autograder.programs.arguments import mesh_of
-from autograder.programs.custom_calls import custom_calls
+from autograder.programs.understood import custom_calls
 from tests.helpers import capture
 
 GRID = (("x", 4), ("y", 2))

@@ -5,7 +5,7 @@ they come from; and the work of its loops. No text is read: a learner may have n
 """
 
 from autograder.programs.compiled.collectives import read
-from autograder.programs.compiled.distinct_work import operations
+from autograder.programs.compiled.distinct_work import operations, work_left_out
 from autograder.programs.compiled.hlo import Program
 from autograder.programs.compiled.reading_modules import (
     UnreadableProgramError,
@@ -13,7 +13,6 @@ from autograder.programs.compiled.reading_modules import (
     read_module,
 )
 from autograder.programs.compiled.transforms import has_transform_in_other_order
-from autograder.programs.compiled.uncounted_work import work_left_out
 
 __all__ = [
     "Program",

@@ -4,6 +4,10 @@ Read from the program's instructions, whatever their names. Kinds are canonical:
 which each device goes on to use only its own slice is a reduce-scatter, however the backend spells
 it (XLA's CPU compiler never emits one by itself); a pair of `-start` and `-done` is one collective,
 and so is what a TPU's compiler begins, goes on with and ends in several fusions.
+
+A TPU's compiler begins a large collective in one fusion, with a custom call beside it, goes on with
+it in fusions that compute something else, and ends it in another, with a custom call again. Each of
+them names the collective, with the same operand handed from one to the next.
 """
 
 from collections.abc import Iterator
@@ -14,18 +18,97 @@ import jax
 
 from autograder.collective_kinds import KINDS, CollectiveKind
 from autograder.programs.collective import Collective, Frame, named
-from autograder.programs.compiled.argument_origins import arguments_of
-from autograder.programs.compiled.async_fusions import goes_on
-from autograder.programs.compiled.hlo import Instruction, Program
+from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
 from autograder.programs.compiled.reading_modules import UnreadableProgramError
-from autograder.programs.compiled.reduce_scatters import Scope, keeps_own_slice
+from autograder.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
 from autograder.programs.compiled.trip_counts import trip_count
 
+BEGINS: Final = "AsyncCollectiveStart"
+GATHERING = tuple(kind for kind in CollectiveKind if not kind.reduces)
+MOVING = (
+    *MOVES, *GATHERING, *(f"{kind}-start" for kind in GATHERING),
+    *(f"{kind}-done" for kind in GATHERING), "transpose", "slice", "optimization-barrier",
+)  # fmt: skip
 CALLS: Final = ("fusion", "call", "conditional", "async-start")
 """What runs the computations that it names, once or not at all."""
 
 SAYS_AGAIN: Final = ("async-update", "async-done")
 """What names again the computation that an `async-start` runs."""
+
+
+def goes_on(program: Program, computation: Computation) -> dict[int, int]:
+    """For each collective that goes on in a fusion of a computation, the one that it began as.
+
+    Both by their numbers; what begins is there as well, as itself. That it is the same is seen by
+    its operand: the second of the fusions takes it from the first, which hands it on as it came.
+
+    Args:
+        program: the compiled program.
+        computation: the one whose fusions are asked about.
+    """
+    found: dict[int, int] = {}
+    handed_on: dict[tuple[int, int], Instruction] = {}
+    for fusion in computation.values():
+        if fusion.opcode != "fusion":
+            continue
+        steps = program.called(fusion)
+        for each in steps.values():
+            if each.opcode not in KINDS or len(each.operands) != 1:
+                continue
+            taken = steps[each.operands[0]]
+            if _is_begun(steps, each):
+                found[each.number] = each.number
+                handed_on[fusion.number, 0] = each
+            elif taken.opcode == "parameter":
+                source = computation[fusion.operands[taken.index]]
+                if source.opcode != "get-tuple-element":
+                    continue
+                earlier = handed_on.get((source.operands[0], source.index))
+                if earlier is not None and _alike(earlier, each):
+                    found[each.number] = found[earlier.number]
+                    for place, number in enumerate(root(steps).operands):
+                        if number == taken.number:
+                            handed_on[fusion.number, place] = each
+    return found
+
+
+def _is_begun(steps: Computation, collective: Instruction) -> bool:
+    """Whether a collective begins where it stands: what begins it hands its operand on, first."""
+    last = root(steps)
+    return last.target == BEGINS and collective.number in last.operands
+
+
+def _alike(one: Instruction, other: Instruction) -> bool:
+    return (one.opcode, one.arrays, one.groups) == (other.opcode, other.arrays, other.groups)
+
+
+def arguments_of(program: Program, computation: int) -> dict[int, int | None]:
+    """For each instruction, the number of the parameter whose data it gives as it came, if any.
+
+    Parameters are those of the compiled program, from which unused arguments may be gone. Each
+    instruction is looked at once: operands stand before what takes them.
+
+    Args:
+        program: the compiled program.
+        computation: the number of the computation whose instructions are asked about.
+    """
+    found: dict[int, int | None] = {}
+    if computation != program.entry:
+        return found
+    for number, instruction in program.computations[computation].items():
+        if instruction.opcode == "parameter":
+            found[number] = instruction.index
+        elif len(instruction.operands) == 1 and _only_moves(program, instruction):
+            found[number] = found.get(instruction.operands[0])
+    return found
+
+
+def _only_moves(program: Program, instruction: Instruction) -> bool:
+    """Whether an instruction gives on what it takes, and computes nothing."""
+    if instruction.opcode != "fusion":
+        return instruction.opcode in MOVING
+    steps = [i for i in program.called(instruction).values() if i.opcode != "parameter"]
+    return len(instruction.operands) == 1 and all(step.opcode in MOVING for step in steps)
 
 
 def read(program: Program, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:

@@ -12,8 +12,7 @@ from autograder.programs.requested.constraints import (
     replicated_values,
 )
 from autograder.programs.requested.one_device import is_mapped, work_outside
-from autograder.programs.requested.scaling import scale
-from autograder.programs.requested.taking_out import take_out
+from autograder.programs.requested.scaling import scale, take_out
 from autograder.programs.requested.trip_counts import counting
 
 __all__ = [

@@ -165,7 +165,7 @@ PARTS = {
     "exercises/notebooks/nb01_sharding_basics.py": [],
     "exercises/notebooks/nb02_computation_follows_data.py": None,
     "instructor/classroom/grade_tables.py": None,
-    "evidence/capturing.py": ["right", "wrong"],
+    "evidence/plans.py": ["right", "wrong"],
     "instructor/nbgrader_plugins/capture_evidence.py": ["right", "wrong"],
 }
 """Who is run again where a module of the package changes; None where nobody is judged, either."""
