@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -108,6 +109,16 @@ def reaches_past_a_face(module: str) -> Iterator[str]:
 
 def test_nothing_reaches_past_a_face():
     assert [found for module in MODULES for found in reaches_past_a_face(module)] == []
+
+
+def test_no_two_classes_have_the_same_name():
+    classes = [
+        node.name
+        for path in sorted((ROOT / "autograder").rglob("*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert [name for name, times in Counter(classes).items() if times > 1] == []
 
 
 def test_no_module_imports_itself_in_the_end():

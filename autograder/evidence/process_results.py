@@ -32,9 +32,9 @@ from autograder.processes import (
     AddressableShards,
     CannotLeaveError,
     Form,
-    Outcome,
     PackedFunction,
     ProcessCase,
+    ProcessOutcome,
     files_written,
     pack,
     run,
@@ -98,7 +98,7 @@ def runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
     return Runs(tuple(made))
 
 
-def _outcomes(function: PackedFunction, case: ProcessCase, folder: Path) -> list[Outcome]:
+def _outcomes(function: PackedFunction, case: ProcessCase, folder: Path) -> list[ProcessOutcome]:
     def arguments(process: int) -> bytes:
         return bytes(cloudpickle.dumps(partial(case.share_of(process).arguments, folder)))
 
@@ -109,7 +109,7 @@ def _outcomes(function: PackedFunction, case: ProcessCase, folder: Path) -> list
     return outcomes
 
 
-def _result(outcome: Outcome) -> ProcessResult:
+def _result(outcome: ProcessOutcome) -> ProcessResult:
     if outcome.why:
         return ProcessResult(why=outcome.why, sentence=outcome.said)
     if outcome.came is ...:

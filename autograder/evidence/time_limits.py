@@ -83,7 +83,7 @@ def does_not_end(error: DoesNotEndError, function: Callable[..., object], what: 
     )
 
 
-class _Stop(BaseException):  # not an `Exception`, which a learner's loop may catch
+class _StopCall(BaseException):  # not an `Exception`, which a learner's loop may catch
     """What stops a call."""
 
 
@@ -105,7 +105,7 @@ def limited(call: Callable[[], T], waits_for: str) -> T:
     try:
         with watch:
             return call()
-    except _Stop as stopped:
+    except _StopCall as stopped:
         raise DoesNotEndError(stopped, watch.passed) from None
 
 
@@ -161,7 +161,7 @@ class _Watch:
                 if self._tried and sys.gettrace() is not self._traces:
                     sys.settrace(self._traces)
                 break
-            except _Stop as late:
+            except _StopCall as late:
                 stopped = late
         if stopped is not None:
             raise stopped
@@ -208,7 +208,7 @@ class _Watch:
             elif self._may_stop(sys._current_frames().get(self._thread)):
                 self._tried += 1
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(_Stop)
+                    ctypes.c_ulong(self._thread), ctypes.py_object(_StopCall)
                 )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -231,7 +231,7 @@ class _Watch:
                     each.f_trace = self._on_line
                 each = each.f_back
             sys.settrace(self._on_line)
-        raise _Stop
+        raise _StopCall
 
     def _on_line(self, frame: FrameType, event: str, _: object) -> Any:
         """Raise the exception at the next line of the learner's.
@@ -242,7 +242,7 @@ class _Watch:
         if self._over.is_set():
             return None
         if event == "line" and frame_owner(frame) == "theirs":
-            raise _Stop
+            raise _StopCall
         return self._on_line
 
     def _may_stop(self, frame: FrameType | None) -> bool:

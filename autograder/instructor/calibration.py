@@ -134,7 +134,7 @@ class TrialError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Graded:
+class GradedExample:
     """How a notebook of an assignment's own did.
 
     Attributes:
@@ -189,7 +189,7 @@ class Trial:
             "notebook_id": "*",
         }
 
-    def run(self) -> tuple[Graded, Graded]:
+    def run(self) -> tuple[GradedExample, GradedExample]:
         """Grade the solution, and the released notebook.
 
         Raises:
@@ -206,7 +206,7 @@ class Trial:
         self.api.config.Sandbox.filled_by = ["kernels", "judges"]
         return solution, self._graded(RELEASED, self.real.release_directory)
 
-    def _graded(self, student: str, directory: str) -> Graded:
+    def _graded(self, student: str, directory: str) -> GradedExample:
         """Grade what a directory of the real course has for the assignment."""
         source = Path(self.real.format_path(directory, ".", self.assignment))
         if not source.is_dir():
@@ -227,7 +227,7 @@ class Trial:
         notebooks = {
             f"{name}.ipynb": nbformat.reads(text, 4) for name, text in done.notebooks.items()
         }
-        return Graded(
+        return GradedExample(
             scores=dict(_scores(done.record, notebooks.values())),
             error=next((e for n in notebooks.values() for e in _errors(n, student)), ""),
             seconds=seconds,
@@ -331,7 +331,7 @@ def calibrate(
     file.write_bytes(msgspec.json.encode(Calibration(state, solution.seconds, solution.cells)))
 
 
-def _of_solution(graded: Graded) -> Iterator[str]:
+def _of_solution(graded: GradedExample) -> Iterator[str]:
     """What is wrong with how the solution did, in sentences."""
     short = {name: (s, p) for name, (s, p) in graded.scores.items() if s < p - ALMOST}
     if short:
@@ -341,7 +341,7 @@ def _of_solution(graded: Graded) -> Iterator[str]:
         yield _where(graded)
 
 
-def _of_released(graded: Graded) -> Iterator[str]:
+def _of_released(graded: GradedExample) -> Iterator[str]:
     """What is wrong with how the released notebook did, with nothing filled in."""
     given = {
         name: (score, points)
@@ -355,7 +355,7 @@ def _of_released(graded: Graded) -> Iterator[str]:
         yield _where(graded)
 
 
-def _of_error(graded: Graded, which: str) -> Iterator[str]:
+def _of_error(graded: GradedExample, which: str) -> Iterator[str]:
     if graded.error:
         yield f"The first error in the {which} is {graded.error}."
 
@@ -368,7 +368,7 @@ def _listed(scores: dict[str, tuple[float, float]]) -> str:
     )
 
 
-def _where(graded: Graded) -> str:
+def _where(graded: GradedExample) -> str:
     return f"To see why, open {', '.join(map(str, graded.notebooks))}."
 
 

@@ -21,8 +21,8 @@ from autograder.exercises import EXERCISES
 from autograder.instructor.classroom import (
     MOODLE_ID_PREFIX,
     Person,
-    Row,
-    Submission,
+    StateRow,
+    SubmissionState,
     class_as_it_stands,
     kept_answers,
     write_csv,
@@ -80,7 +80,7 @@ class ClassExporter(ExportPlugin):
         self.log.info("Exported to %s", to)
 
     def write(
-        self, course: Course, rows: Sequence[Row], people: Sequence[Person], to: Path
+        self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
         """Write it.
 
@@ -151,7 +151,7 @@ class Canvas(ClassExporter):
     default: ClassVar = "grading/exports/canvas.csv"
 
     def write(
-        self, course: Course, rows: Sequence[Row], people: Sequence[Person], to: Path
+        self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
         """Write the CSV."""
         known, ids = {person.id: person for person in people}, self.ids(people, "canvas_id")
@@ -181,7 +181,7 @@ class Gradescope(ClassExporter):
     default: ClassVar = "grading/exports/gradescope"
 
     def write(
-        self, course: Course, rows: Sequence[Row], people: Sequence[Person], to: Path
+        self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
         """Write them."""
         for submission in kept_answers(course, rows):
@@ -192,7 +192,7 @@ class Gradescope(ClassExporter):
             (folder / RESULTS).write_text(written, encoding="utf-8")
 
 
-def _results(submission: Submission) -> dict[str, Any]:
+def _results(submission: SubmissionState) -> dict[str, Any]:
     row = submission.row
     results: dict[str, Any] = {
         "score": row.total,
@@ -206,7 +206,7 @@ def _results(submission: Submission) -> dict[str, Any]:
     return results
 
 
-def _tests(submission: Submission) -> Iterator[dict[str, Any]]:
+def _tests(submission: SubmissionState) -> Iterator[dict[str, Any]]:
     """What is said of each graded cell."""
     for name, mark in submission.row.marks.items():
         verdict, known = submission.verdicts.get(name), EXERCISES.get(name)
@@ -248,7 +248,7 @@ class Moodle(ClassExporter):
     default: ClassVar = "grading/exports/moodle"
 
     def write(
-        self, course: Course, rows: Sequence[Row], people: Sequence[Person], to: Path
+        self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
         """Write the files of each assignment."""
         assignments = dict.fromkeys(row.assignment for row in rows)
@@ -281,7 +281,7 @@ class Moodle(ClassExporter):
     def _write_pages(
         self,
         course: Course,
-        rows: Sequence[Row],
+        rows: Sequence[StateRow],
         known: Mapping[str, Person],
         ids: Mapping[str, str],
         to: Path,
@@ -301,7 +301,7 @@ class Moodle(ClassExporter):
 
 
 def _worksheet(
-    rows: Sequence[Row], known: Mapping[str, Person], ids: Mapping[str, str]
+    rows: Sequence[StateRow], known: Mapping[str, Person], ids: Mapping[str, str]
 ) -> Iterator[tuple[object, ...]]:
     for row in rows:
         person = known[row.student]

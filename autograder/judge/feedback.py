@@ -14,7 +14,7 @@ from autograder.judge.rendering import (
     report_for_terminal,
     report_in_lines,
 )
-from autograder.judge.report import MARKS, Report, report
+from autograder.judge.report import MARKS, VerdictReport, report
 from autograder.judge.verdict import Trade, Verdict
 from autograder.layouts import YOURS
 from autograder.pictures import (
@@ -181,9 +181,9 @@ def verdict_in_parts(verdict: Verdict, way_on: bool = True, made: str = YOURS) -
     if not way_on:
         told = replace(told, afterwards=verdict.notes)
     if told.cause:
-        first, rest = Report(told.cause, told.where), replace(told, cause="")
+        first, rest = VerdictReport(told.cause, told.where), replace(told, cause="")
     else:
-        first, rest = Report(below=told.below[:1]), replace(told, below=told.below[1:])
+        first, rest = VerdictReport(below=told.below[:1]), replace(told, below=told.below[1:])
     return Parts(
         "".join(report_as_html(first)) or ALL_RIGHT * (verdict.state == "right"),
         "".join(map(blocks_as_html, pictures_of(verdict, whole=True, made=made)))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from autograder.judge.report import MARKS, Report, Row, Table
+from autograder.judge.report import MARKS, Table, VerdictReport, VerdictRow
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,7 +42,7 @@ SAYS: Final = "JAX says: "
 ASIDE: Final = "display:block;font-size:0.9em;opacity:.8"
 
 
-def report_in_lines(report: Report) -> list[str]:
+def report_in_lines(report: VerdictReport) -> list[str]:
     """A report as lines of plain text."""
     lines = [report.cause] * bool(report.cause)
     lines += [f"{label + ':':<{len('Expected:')}} {words}" for label, words in report.compared]
@@ -53,7 +53,7 @@ def report_in_lines(report: Report) -> list[str]:
     return [*lines, *report.afterwards]
 
 
-def report_for_terminal(report: Report) -> "Iterator[RenderableType]":
+def report_for_terminal(report: VerdictReport) -> "Iterator[RenderableType]":
     """A report for a terminal: what is wide is wrapped where it stands."""
     from rich.table import Table as Columns
     from rich.text import Text
@@ -86,7 +86,7 @@ def badge(state: str) -> str:
     )
 
 
-def report_as_html(report: Report, unfolded: bool = False) -> Iterator[str]:
+def report_as_html(report: VerdictReport, unfolded: bool = False) -> Iterator[str]:
     """A report as HTML, a piece at a time.
 
     Args:
@@ -115,7 +115,7 @@ def report_as_html(report: Report, unfolded: bool = False) -> Iterator[str]:
         yield "</details>"
 
 
-def afterwards_as_html(report: Report) -> Iterator[str]:
+def afterwards_as_html(report: VerdictReport) -> Iterator[str]:
     """What comes last: how points are counted, and the way on."""
     yield from (f'<div style="margin:6px 0 0 0">{words(line)}</div>' for line in report.afterwards)
 
@@ -177,7 +177,7 @@ def _table(table: Table) -> str:
     )
 
 
-def _row(row: Row) -> Iterator[str]:
+def _row(row: VerdictRow) -> Iterator[str]:
     marks = {mark: state for state, mark in MARKS.items()}
     cell = f'<td style="{LEFT};padding:2px 14px 2px 0">'
     yield f"{cell}{_code(row.name, MAX_ONE_LINE_CHARACTERS)}</td>"

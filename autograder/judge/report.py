@@ -66,7 +66,7 @@ def _rank(unexplained: bool, finding: Finding) -> int:
 
 
 @dataclass(frozen=True)
-class Row:
+class VerdictRow:
     """One row of a table: its name, its cells, and in a line why it is not right."""
 
     name: str
@@ -80,11 +80,11 @@ class Table:
     """Answers and what is asked of them, or predictions and what became of them."""
 
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[VerdictRow, ...]
 
 
 @dataclass(frozen=True)
-class Report:
+class VerdictReport:
     """What is said of a verdict.
 
     Attributes:
@@ -108,14 +108,14 @@ class Report:
     afterwards: tuple[str, ...] = ()
 
 
-def report(verdict: Verdict) -> Report:
+def report(verdict: Verdict) -> VerdictReport:
     """What is to be said of a verdict."""
     if verdict.fault is not None:
         happened, to_do = explanation(verdict.fault)
-        return Report(happened, below=(to_do,))
+        return VerdictReport(happened, below=(to_do,))
     if verdict.findings and all(f.about == OF_THE_CHECK for f in verdict.findings):
         cause = verdict.findings[0].difference  # which is no answer's own
-        return Report(cause, afterwards=(*verdict.notes, *_way_on(verdict)))
+        return VerdictReport(cause, afterwards=(*verdict.notes, *_way_on(verdict)))
     answers: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
         answers.setdefault(finding.answer, []).append(finding)
@@ -123,7 +123,7 @@ def report(verdict: Verdict) -> Report:
     first = problems[0] if problems else None
     alone = len(answers) == 1
     plain = {name: fs for name, fs in answers.items() if not any(f.cell for f in fs)}
-    return Report(
+    return VerdictReport(
         _cause(first, problems, alone) if first else _to_do(answers),
         _where(first, alone) if first else "",
         _compared(first) if first else (),
@@ -253,7 +253,7 @@ def _row(
     columns: Sequence[str],
     first: Finding | None,
     said: dict[tuple[str, ...], str],
-) -> Row:
+) -> VerdictRow:
     """What became of one answer."""
     by_weight = sorted(findings, key=lambda f: (not f.met, f.diagnosis != NOT_COUNTED))
     marks = {
@@ -273,10 +273,10 @@ def _row(
         why = "not filled in yet"
     states = {state_of(f) for f in findings}
     state = states.pop() if len(states) == 1 else "wrong" if problems else "partly"
-    return Row(name, state, tuple(marks.get(column, "") for column in columns), why)
+    return VerdictRow(name, state, tuple(marks.get(column, "") for column in columns), why)
 
 
-def _cells(findings: Sequence[Finding], first: Finding | None) -> list[Row]:
+def _cells(findings: Sequence[Finding], first: Finding | None) -> list[VerdictRow]:
     """What became of each prediction; what is alike about several is said at the first of them."""
     rows, told = [], dict[tuple[str, str], str]()
     for f in findings:
@@ -289,7 +289,7 @@ def _cells(findings: Sequence[Finding], first: Finding | None) -> list[Row]:
                 why = "see above"
             told.setdefault(key, f.cell)
         yours = "" if state == "unanswered" else f.came
-        rows.append(Row(f.cell, state, (yours, MARKS[state]), why))
+        rows.append(VerdictRow(f.cell, state, (yours, MARKS[state]), why))
     return rows
 
 

@@ -17,7 +17,7 @@ from autograder.pictures.device_contents import (
 )
 from autograder.pictures.displaying import display, display_blocks, display_holdings
 from autograder.pictures.held_pieces import CollectivePicture
-from autograder.pictures.mesh_groups import MeshGrid
+from autograder.pictures.mesh_groups import DrawnMesh
 from autograder.pictures.ring_strips import (
     collective_as_html,
     collective_as_text,
@@ -28,8 +28,8 @@ from autograder.pictures.tradeoff_pictures import class_tradeoff_as_html, tradeo
 
 __all__ = [
     "CollectivePicture",
+    "DrawnMesh",
     "Edge",
-    "MeshGrid",
     "Picture",
     "Roofline",
     "RooflinePoint",

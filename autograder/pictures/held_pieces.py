@@ -11,7 +11,7 @@ from autograder.pictures.collective_pieces import (
     label,
     slots_in_words,
 )
-from autograder.pictures.mesh_groups import MeshGrid
+from autograder.pictures.mesh_groups import DrawnMesh
 from autograder.pictures.palette import tint
 from autograder.pictures.svg_parts import SIZE, Drawing, width_of
 
@@ -60,7 +60,7 @@ class CollectivePicture:
     kind: str
     groups: tuple[tuple[int, ...], ...]
     pairs: tuple[tuple[int, int], ...] = ()
-    mesh: MeshGrid | None = None
+    mesh: DrawnMesh | None = None
     operation: str = "add"
     bytes: int = 0
     steps: bool = False

@@ -18,7 +18,7 @@ Groups = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
-class MeshGrid:
+class DrawnMesh:
     """A mesh.
 
     Attributes:
@@ -34,7 +34,7 @@ class MeshGrid:
     over: tuple[str, ...] = ()
 
 
-def mesh_as_svg(mesh: MeshGrid, groups: Groups) -> str:
+def mesh_as_svg(mesh: DrawnMesh, groups: Groups) -> str:
     """The mesh, with a line round each group; the first is in its devices' colours.
 
     The last axis goes to the right and the one before it down; of a mesh with more, each plane is
@@ -73,7 +73,7 @@ def mesh_as_svg(mesh: MeshGrid, groups: Groups) -> str:
     return drawing.svg(width, y + 2, mesh_in_words(mesh, groups))
 
 
-def mesh_in_words(mesh: MeshGrid, groups: Groups) -> str:
+def mesh_in_words(mesh: DrawnMesh, groups: Groups) -> str:
     """The mesh and its groups in a sentence or two."""
     said = "; ".join(", ".join(map(str, group)) for group in groups)
     if not mesh.names:

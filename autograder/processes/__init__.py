@@ -18,7 +18,7 @@ from autograder.processes.cases import (
 )
 from autograder.processes.no_common_disk import close_memory
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
-from autograder.processes.starting import Outcome, ProcessesFailedError
+from autograder.processes.starting import ProcessesFailedError, ProcessOutcome
 from autograder.processes.worker import CannotLeaveError
 from autograder.processes.workers import Form, ProcessesError, on_processes, run
 
@@ -28,9 +28,9 @@ __all__ = [
     "Form",
     "Given",
     "NotHereError",
-    "Outcome",
     "PackedFunction",
     "ProcessCase",
+    "ProcessOutcome",
     "ProcessesError",
     "ProcessesFailedError",
     "Share",

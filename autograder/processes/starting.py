@@ -102,7 +102,7 @@ def _lines(file: Path) -> list[str]:
 
 
 @dataclass
-class Outcome:
+class ProcessOutcome:
     """What became of the work of one process.
 
     Attributes:
@@ -142,7 +142,7 @@ class Worker:
     up: bool = False
     ready: bool = False
     silent: bool = False
-    outcome: Outcome | None = None
+    outcome: ProcessOutcome | None = None
     stillness: Stillness = field(init=False)
 
     def __post_init__(self) -> None:

@@ -22,8 +22,8 @@ from autograder.errors import ShortError, UsageError
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
 from autograder.processes.starting import (
     IDLE_SECONDS,
-    Outcome,
     ProcessesFailedError,
+    ProcessOutcome,
     Worker,
     free_port,
     started,
@@ -70,7 +70,7 @@ def run(
     form: Form = OBJECTS,
     port: int | None = None,
     target: Callable[..., None] = work,
-) -> list[Outcome]:
+) -> list[ProcessOutcome]:
     """Call a function in several processes at once, each with its share of eight devices.
 
     Args:
@@ -154,7 +154,7 @@ def _come_up(workers: list[Worker]) -> None:
             except ProcessesFailedError:
                 if not _one_has_left(workers):
                     raise
-                worker.outcome = Outcome(
+                worker.outcome = ProcessOutcome(
                     worker.place.process, why="stopped",
                     said=f"{worker.name} did not join the others, of which one had ended.",
                 )  # fmt: skip
@@ -185,14 +185,14 @@ def _do_their_work(workers: list[Worker], file: str) -> None:
             _hear(worker)
             if worker.silent:
                 said = f"{worker.name} ended before it was done: {_how(worker)}."
-                worker.outcome = Outcome(worker.place.process, why="died", said=said)
+                worker.outcome = ProcessOutcome(worker.place.process, why="died", said=said)
         failed = next((w for w in workers if w.outcome and w.outcome.why), None)
         first_error = first_error or (time.monotonic() if failed else 0.0)
         unfinished = [w for w in unfinished if w.outcome is None]
         still = [w for w in unfinished if w.stillness.look()]
         if failed and time.monotonic() > first_error + AFTER_ERROR_SECONDS:
             for worker in unfinished:
-                worker.outcome = Outcome(
+                worker.outcome = ProcessOutcome(
                     worker.place.process, why="stopped",
                     said=f"{worker.name} was stopped, since it may wait for {failed.name.lower()}.",
                 )  # fmt: skip
@@ -208,7 +208,7 @@ def _do_their_work(workers: list[Worker], file: str) -> None:
         for worker in unfinished:
             if worker.stillness.had > WORK_CPU_SECONDS:
                 where = where_it_stands(worker.process.pid or 0, worker.place.stands, file)
-                worker.outcome = Outcome(
+                worker.outcome = ProcessOutcome(
                     worker.place.process, why="too-slow",
                     said=f"{worker.name} was not done after {WORK_CPU_SECONDS} seconds of work"
                     f"{f', and was in {where}' * bool(where)}.",
@@ -221,7 +221,7 @@ def _stand_still(workers: list[Worker], still: list[Worker], file: str) -> None:
     others = f", while {_listed(done)} had returned" if done else ""
     for worker in still:
         where = where_it_stands(worker.process.pid or 0, worker.place.stands, file)
-        worker.outcome = Outcome(
+        worker.outcome = ProcessOutcome(
             worker.place.process, why="waits",
             said=f"{worker.name} stood still for {IDLE_SECONDS:.0f} seconds"
             f"{f' in {where}' * bool(where)}{others}. Does it wait for a collective that not all "
@@ -251,9 +251,9 @@ def _hear(worker: Worker) -> None:
         case "ready":
             worker.ready = True
         case "came":
-            worker.outcome = Outcome(number, message.result, printed=message.printed)
+            worker.outcome = ProcessOutcome(number, message.result, printed=message.printed)
         case "raised":
-            worker.outcome = Outcome(
+            worker.outcome = ProcessOutcome(
                 number, why=message.why or "raised", said=message.said, printed=message.printed
             )
         case "failed":

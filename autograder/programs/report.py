@@ -13,8 +13,8 @@ from autograder.pictures import CollectivePicture, Roofline
 from autograder.programs.collective import MACHINES, Collective, seconds, wire_bytes
 from autograder.programs.numbers_in_words import count_in_words, sized
 from autograder.programs.report_pages import (
-    Row,
-    Shown,
+    ReportRow,
+    ShownReport,
     report_as_html,
     report_as_text,
     report_for_terminal,
@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from autograder.pictures import MeshGrid
+from autograder.pictures import DrawnMesh
 from autograder.programs.collective import Groups
 
 MACHINE = "TPU v5e"
@@ -138,12 +138,12 @@ def _within(line: Sequence[int], sent: Sequence[tuple[int, int]]) -> frozenset[t
     return frozenset((place[a], place[b]) for a, b in sent if a in place and b in place)
 
 
-def _grid(collective: Collective, mesh: jax.sharding.Mesh | None, groups: Groups) -> MeshGrid:
+def _grid(collective: Collective, mesh: jax.sharding.Mesh | None, groups: Groups) -> DrawnMesh:
     if mesh is None:
         ids = tuple(sorted({device for group in groups for device in group}))
-        return MeshGrid(ids, (len(ids),))
+        return DrawnMesh(ids, (len(ids),))
     ids = tuple(device.id for device in mesh.devices.flat)
-    return MeshGrid(ids, mesh.devices.shape, mesh.axis_names, collective.axes)
+    return DrawnMesh(ids, mesh.devices.shape, mesh.axis_names, collective.axes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,12 +192,12 @@ class Report:
         """The seconds that it takes to compute all of it there, at the machine's full speed."""
         return self.flops / MACHINES[self.machine].flops
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ReportRow]:
         """The table, those that are alike folded into one."""
-        found: dict[Row, list[int]] = {}
+        found: dict[ReportRow, list[int]] = {}
         machine = MACHINES[self.machine]
         for c in self._as_written():
-            row = Row(
+            row = ReportRow(
                 *_line(c),
                 c.kind,
                 over_words(c),
@@ -301,8 +301,8 @@ class Report:
         """The table, and a picture of what each kind of collective does."""
         return report_as_html(self._shown())
 
-    def _shown(self) -> Shown:
-        return Shown(
+    def _shown(self) -> ShownReport:
+        return ShownReport(
             rows=self.rows(),
             bytes=self.bytes,
             sent=self.sent,
@@ -324,10 +324,10 @@ class Report:
         )
 
 
-def _folded(row: Row, count: int) -> Row:
+def _folded(row: ReportRow, count: int) -> ReportRow:
     runs = None if row.runs is None else row.runs * count
     values = {**vars(row), "runs": runs, "seconds": row.seconds * count}
-    return Row(**values)
+    return ReportRow(**values)
 
 
 def _line(collective: Collective) -> tuple[str, str]:

@@ -35,7 +35,7 @@ NUMBER: Final = "text-align:right;vertical-align:top;padding:4px 0 4px 12px;whit
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """A line of the table: one collective, or several that are alike.
 
     Attributes:
@@ -71,7 +71,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownReport:
     """All that is shown of a report.
 
     Attributes:
@@ -86,7 +86,7 @@ class Shown:
         pictures: one for each kind of exchange.
     """
 
-    rows: list[Row]
+    rows: list[ReportRow]
     bytes: int
     sent: int
     summary: str
@@ -97,12 +97,12 @@ class Shown:
     pictures: list[CollectivePicture]
 
 
-def is_timed(report: Shown) -> bool:
+def is_timed(report: ShownReport) -> bool:
     """Whether sending takes long enough for a time to mean anything."""
     return report.communicating >= MIN_SECONDS
 
 
-def times_in_words(report: Shown) -> str:
+def times_in_words(report: ShownReport) -> str:
     """What computing and communicating take on the report's machine, where that means anything."""
     if not is_timed(report) and not report.scaled:
         if not report.rows:
@@ -128,7 +128,7 @@ def times_in_words(report: Shown) -> str:
     return f"{said}. If both happen at once, communication is hidden behind arithmetic."
 
 
-def times_as_html(report: Shown) -> str:
+def times_as_html(report: ShownReport) -> str:
     """Two bars and a sentence; where nothing takes a microsecond, the sentence."""
     said = times_in_words(report)
     if not said:
@@ -147,7 +147,7 @@ def times_as_html(report: Shown) -> str:
     return f'<div style="margin:8px 0">{bars}<div>{html.escape(said)}</div></div>'
 
 
-def report_as_html(report: Shown) -> str:
+def report_as_html(report: ShownReport) -> str:
     """The table, what it takes on a machine, and a picture for each kind of exchange."""
     summary = f'<div style="margin:4px 0">{html.escape(report.summary)}</div>'
     shown = report.pictures[:MAX_PICTURES]
@@ -160,7 +160,7 @@ def report_as_html(report: Shown) -> str:
     )
 
 
-def report_as_text(report: Shown) -> str:
+def report_as_text(report: ShownReport) -> str:
     """The same in text, with the pictures as tables."""
     from rich.console import Console
 
@@ -170,7 +170,7 @@ def report_as_text(report: Shown) -> str:
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines()).strip("\n")
 
 
-def report_for_terminal(report: Shown) -> "RenderableType":
+def report_for_terminal(report: ShownReport) -> "RenderableType":
     """The same for a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Group
@@ -196,7 +196,7 @@ def report_for_terminal(report: Shown) -> "RenderableType":
     return Group(*parts)
 
 
-def _table(report: Shown) -> str:
+def _table(report: ShownReport) -> str:
     rows = report.rows
     if not rows:
         return ""
@@ -222,7 +222,7 @@ def _table(report: Shown) -> str:
     )
 
 
-def _code(row: Row, above: Row | None) -> str:
+def _code(row: ReportRow, above: ReportRow | None) -> str:
     """The line of code, whole; nothing where it stands in the row above."""
     if above is not None and (row.place, row.source) == (above.place, above.source):
         return ""
@@ -230,7 +230,7 @@ def _code(row: Row, above: Row | None) -> str:
     return f'<div style="opacity:.75">{place}</div><code>{source}</code>'
 
 
-def _total(report: Shown, rows: list[Row]) -> str:
+def _total(report: ShownReport, rows: list[ReportRow]) -> str:
     """The sums of what is sent, where there is more than one run."""
     if len(rows) == 1 and rows[0].runs == 1:
         return ""
@@ -247,13 +247,13 @@ def _total(report: Shown, rows: list[Row]) -> str:
     )
 
 
-def _headings(report: Shown, rows: list[Row]) -> list[str]:
+def _headings(report: ShownReport, rows: list[ReportRow]) -> list[str]:
     times = ["times"] if _repeats(rows) else []
     taken = [f"on {report.machine}"] if is_timed(report) else []
     return ["line", "collective", "over", *times, "bytes", "sent", *taken]
 
 
-def _words(report: Shown, row: Row, rows: list[Row]) -> list[str]:
+def _words(report: ShownReport, row: ReportRow, rows: list[ReportRow]) -> list[str]:
     """What stands in a row of the table, but for the line of code."""
     times = [row.times] if _repeats(rows) else []
     taken = [time_in_words(row.seconds)] if is_timed(report) else []
@@ -261,20 +261,20 @@ def _words(report: Shown, row: Row, rows: list[Row]) -> list[str]:
     return [row.kind, row.over, *times, *bytes_and_sent, *taken]
 
 
-def _repeats(rows: list[Row]) -> bool:
+def _repeats(rows: list[ReportRow]) -> bool:
     return any(row.times for row in rows)
 
 
-def _scaled(report: Shown) -> str:
+def _scaled(report: ShownReport) -> str:
     if not report.scaled:
         return ""
     return f'<div style="margin:4px 0"><b>{html.escape(_scaled_in_words(report))}</b></div>'
 
 
-def _scaled_in_words(report: Shown) -> str:
+def _scaled_in_words(report: ShownReport) -> str:
     return f"Scaled up, and not run: {report.scaled}, floating-point numbers as bfloat16."
 
 
-def _left_out(report: Shown) -> str:
+def _left_out(report: ShownReport) -> str:
     more = len(report.pictures) - MAX_PICTURES
     return f"<div>{more} more kinds of exchange are not drawn.</div>" if more > 0 else ""

@@ -22,7 +22,7 @@ QUIETLY: Final = {
 """Environment variables with which libtpu looks for no TPU, and keeps no diary of it."""
 
 
-class Layout(NamedTuple):
+class NamedLayout(NamedTuple):
     """How one argument is laid out, without the devices.
 
     Attributes:
@@ -55,7 +55,7 @@ class Compiled(NamedTuple):
     memory: tuple[int, int, int, int]
 
 
-class RefusedError(Exception):
+class TargetRefusedError(Exception):
     """It cannot be compiled: `why` is "start", "topology", "devices" or "program"."""
 
     def __init__(self, why: str, said: str) -> None:
@@ -63,7 +63,7 @@ class RefusedError(Exception):
         self.why = why
 
 
-def compile_for(topology: str, artifact: bytes, layouts: list[Layout | None]) -> Compiled:
+def compile_for(topology: str, artifact: bytes, layouts: list[NamedLayout | None]) -> Compiled:
     """Compile an exported program for the devices of a topology.
 
     Args:
@@ -81,7 +81,7 @@ def compile_for(topology: str, artifact: bytes, layouts: list[Layout | None]) ->
     devices = _devices(topology)
     exported = export.deserialize(bytearray(artifact))
     if exported.nr_devices != len(devices):
-        raise RefusedError("devices", str(len(devices)))
+        raise TargetRefusedError("devices", str(len(devices)))
     first = next((layout for layout in layouts if layout is not None), None)
     arguments = [
         jax.ShapeDtypeStruct(
@@ -92,7 +92,7 @@ def compile_for(topology: str, artifact: bytes, layouts: list[Layout | None]) ->
     try:
         compiled = jax.jit(exported.call).lower(*arguments).compile()
     except Exception as error:  # compilers' refusals come in many types
-        raise RefusedError("program", str(error)) from error
+        raise TargetRefusedError("program", str(error)) from error
     executable: Any = compiled.runtime_executable()
     (module,) = executable.hlo_modules()
     memory: Any = compiled.memory_analysis()
@@ -119,20 +119,20 @@ def _devices(topology: str) -> list[Any]:
         description = topologies.get_topology_desc(platform="tpu", topology_name=topology, **bounds)
     except Exception as error:  # of which type, is libtpu's to say
         why = "topology" if "INVALID_ARGUMENT" in str(error) else "start"
-        raise RefusedError(why, str(error)) from error
+        raise TargetRefusedError(why, str(error)) from error
     return list(description.devices)
 
 
-def _whole(first: Layout | None, devices: list[Any]) -> Layout:
+def _whole(first: NamedLayout | None, devices: list[Any]) -> NamedLayout:
     """The layout of what is whole on each device, on the mesh of the others if there are any."""
     import jax
 
     if first is not None:
         return first._replace(spec=jax.P())
-    return Layout((len(devices),), ("all",), ("Auto",), tuple(range(len(devices))), jax.P())
+    return NamedLayout((len(devices),), ("all",), ("Auto",), tuple(range(len(devices))), jax.P())
 
 
-def _sharding(layout: Layout, devices: list[Any]) -> Any:
+def _sharding(layout: NamedLayout, devices: list[Any]) -> Any:
     """The sharding of an argument over other devices, each in the place of one that was."""
     import jax
     import numpy as np
@@ -153,8 +153,10 @@ def main() -> None:
     os.dup2(2, 1)  # what libtpu prints is no part of the reply
     topology, artifact, layouts = pickle.load(sys.stdin.buffer)
     try:
-        came = tuple(compile_for(topology, artifact, [each and Layout(*each) for each in layouts]))
-    except RefusedError as error:
+        came = tuple(
+            compile_for(topology, artifact, [each and NamedLayout(*each) for each in layouts])
+        )
+    except TargetRefusedError as error:
         came = (error.why, str(error))
     pickle.dump(came, reply)
     reply.close()

@@ -23,7 +23,7 @@ from autograder.programs import tpu_process
 from autograder.programs.compiled import UnreadableProgramError, read_module, work_left_out
 from autograder.programs.compiled import read as collectives_of
 from autograder.programs.report import Report
-from autograder.programs.tpu_process import Layout
+from autograder.programs.tpu_process import NamedLayout
 
 TOPOLOGIES: Final = (
     "'v5e:2x4' (8 devices), 'v5e:2x2' (4), 'v5e:1x1' (1), 'v5e:4x4' (16), 'v6e:2x4' (8) and "
@@ -107,7 +107,7 @@ def compile_for_tpus(
     )
 
 
-def exported(function: Any, args: Sequence[Any]) -> tuple[bytes, list[Layout | None], int]:
+def exported(function: Any, args: Sequence[Any]) -> tuple[bytes, list[NamedLayout | None], int]:
     """A function exported for TPUs; how each argument is laid out, and over how many devices.
 
     Raises:
@@ -143,14 +143,14 @@ def exported(function: Any, args: Sequence[Any]) -> tuple[bytes, list[Layout | N
     return artifact, list(map(_layout, leaves)), made.nr_devices
 
 
-def _layout(leaf: Any) -> Layout | None:
+def _layout(leaf: Any) -> NamedLayout | None:
     sharding = getattr(leaf, "sharding", None)
     mesh = getattr(sharding, "mesh", None)
     if not isinstance(sharding, jax.NamedSharding) or mesh is None:
         return None
     concrete = isinstance(mesh, jax.sharding.Mesh)
     order = [d.id for d in mesh.devices.flat] if concrete else range(mesh.size)
-    return Layout(
+    return NamedLayout(
         tuple(mesh.axis_sizes),
         tuple(mesh.axis_names),
         tuple(mode.name for mode in mesh.axis_types),
@@ -160,7 +160,7 @@ def _layout(leaf: Any) -> Layout | None:
 
 
 def _asked(
-    target: str, artifact: bytes, layouts: Sequence[Layout | None], devices: int
+    target: str, artifact: bytes, layouts: Sequence[NamedLayout | None], devices: int
 ) -> tuple[bytes, float, tuple[int, int, int, int]]:
     """What the other process replies: a module, its operations, and bytes of memory."""
     request = (target, artifact, [each and tuple(each) for each in layouts])

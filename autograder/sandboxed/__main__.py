@@ -9,9 +9,9 @@ import socket
 import sys
 
 from autograder.sandboxed.fork_server import serve
-from autograder.sandboxed.kernel import Kernel
+from autograder.sandboxed.kernel import WarmKernel
 
-kernel = Kernel()
+kernel = WarmKernel()
 if sys.argv[1:] == ["forks"]:
     gc.freeze()  # else the children's collections copy pages that all of them share
     serve(socket.socket(fileno=0), lambda _: kernel.run())

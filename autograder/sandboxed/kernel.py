@@ -34,7 +34,7 @@ IMPORTED: Final = (
 """What notebooks import besides the course's package, or JAX when it is first used."""
 
 
-class Kernel:
+class WarmKernel:
     """A kernel that has imported everything and has read nothing."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autograder.pictures import CollectivePicture, MeshGrid, bars_as_html, collective_as_html
+from autograder.pictures import CollectivePicture, DrawnMesh, bars_as_html, collective_as_html
 from tests.browser import THEMES, browser
 
 pytestmark = pytest.mark.slow
@@ -16,12 +16,12 @@ KINDS = (
 
 IDS = tuple(range(8))
 MESHES = {
-    "pairs": (MeshGrid(IDS, (4, 2), ("x", "y"), ("y",)), ((0, 1), (2, 3), (4, 5), (6, 7))),
-    "fours": (MeshGrid(IDS, (4, 2), ("x", "y"), ("x",)), ((0, 2, 4, 6), (1, 3, 5, 7))),
-    "a line": (MeshGrid(IDS, (8,), ("x",), ("x",)), (IDS,)),
-    "long names": (MeshGrid(IDS, (2, 4), ("batch", "model"), ("batch", "model")), (IDS,)),
-    "a cube": (MeshGrid(IDS, (2, 2, 2), ("x", "y", "z"), ("x",)), tuple(zip(IDS, IDS[4:]))),  # noqa: B905
-    "no mesh": (MeshGrid(IDS, (8,)), ((0, 3), (1, 4), (2, 5))),
+    "pairs": (DrawnMesh(IDS, (4, 2), ("x", "y"), ("y",)), ((0, 1), (2, 3), (4, 5), (6, 7))),
+    "fours": (DrawnMesh(IDS, (4, 2), ("x", "y"), ("x",)), ((0, 2, 4, 6), (1, 3, 5, 7))),
+    "a line": (DrawnMesh(IDS, (8,), ("x",), ("x",)), (IDS,)),
+    "long names": (DrawnMesh(IDS, (2, 4), ("batch", "model"), ("batch", "model")), (IDS,)),
+    "a cube": (DrawnMesh(IDS, (2, 2, 2), ("x", "y", "z"), ("x",)), tuple(zip(IDS, IDS[4:]))),  # noqa: B905
+    "no mesh": (DrawnMesh(IDS, (8,)), ((0, 3), (1, 4), (2, 5))),
 }
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autograder.programs.collective import Frame, Groups
-from autograder.programs.compiled.hlo import Instruction, Program
+from autograder.programs.compiled.hlo import CompiledProgram, Instruction
 
 ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([0-9,<=?]*)\]")
 INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([^\s=]+) = ")
@@ -232,7 +232,7 @@ def _name(operand: str) -> str:
     return re.sub(r"/\*.*?\*/", "", operand).split()[-1].removeprefix("%")
 
 
-def program_of_text(text: str) -> Program:
+def program_of_text(text: str) -> CompiledProgram:
     """A compiled program's text as the instructions that the serialised module is read as."""
     written = parse(text)
     header = text.split("\n", 1)[0]
@@ -243,7 +243,7 @@ def program_of_text(text: str) -> Program:
     names = [(c, i) for c, lines in written.computations.items() for i in lines]
     number = {name: place for place, name in enumerate(names)}
     places = {name: place for place, name in enumerate(written.computations)}
-    return Program(
+    return CompiledProgram(
         {
             places[name]: {
                 number[name, line.name]: _read(written, name, line, number, places, partitions)

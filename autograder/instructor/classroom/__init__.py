@@ -21,7 +21,11 @@ from autograder.instructor.classroom.roster import (
     choose,
     read_roster,
 )
-from autograder.instructor.classroom.submission_states import Row, Submission, kept_answers
+from autograder.instructor.classroom.submission_states import (
+    StateRow,
+    SubmissionState,
+    kept_answers,
+)
 from autograder.instructor.classroom.workers import SchedulerError, Workers
 
 __all__ = [
@@ -31,9 +35,9 @@ __all__ = [
     "DemonstrationError",
     "Person",
     "RosterError",
-    "Row",
     "SchedulerError",
-    "Submission",
+    "StateRow",
+    "SubmissionState",
     "UnknownNameError",
     "Workers",
     "choose",

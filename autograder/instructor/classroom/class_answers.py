@@ -15,7 +15,12 @@ import numpy as np
 from markupsafe import Markup
 
 from autograder.instructor.classroom.grade_tables import number
-from autograder.instructor.classroom.submission_states import Mark, Submission, lesson_of, problems
+from autograder.instructor.classroom.submission_states import (
+    Mark,
+    SubmissionState,
+    lesson_of,
+    problems,
+)
 from autograder.instructor.course import printable
 from autograder.instructor.pages import clean
 from autograder.judge import Trade, Verdict, headline, sentences, verdict_in_parts
@@ -45,12 +50,12 @@ class Diagnosis:
     is_specific: bool
 
 
-def exercises_of(submissions: Sequence[Submission]) -> dict[str, Mark]:
+def exercises_of(submissions: Sequence[SubmissionState]) -> dict[str, Mark]:
     """The graded cells that anybody has, in order, each with somebody's mark."""
     return {name: mark for s in submissions for name, mark in s.row.marks.items()}
 
 
-def diagnoses(name: str, submissions: Sequence[Submission]) -> list[Diagnosis]:
+def diagnoses(name: str, submissions: Sequence[SubmissionState]) -> list[Diagnosis]:
     """What is wrong with the answers to an exercise, the most frequent first."""
     counts: Counter[str] = Counter()
     said: dict[str, tuple[str, bool]] = {}
@@ -66,7 +71,7 @@ def diagnoses(name: str, submissions: Sequence[Submission]) -> list[Diagnosis]:
     return [Diagnosis(diagnosis, count, *said[diagnosis]) for diagnosis, count in ranked]
 
 
-def unexplained(name: str, submissions: Sequence[Submission]) -> list[Submission]:
+def unexplained(name: str, submissions: Sequence[SubmissionState]) -> list[SubmissionState]:
     """Wrong answers of which no exercise's own diagnosis says anything: candidates for the bank."""
     found = []
     for submission in submissions:
@@ -85,7 +90,7 @@ MIN_FOR_CORRELATION: Final = 10
 LOW_CORRELATION: Final = 0.2
 
 
-def item_rest(name: str, submissions: Sequence[Submission]) -> float | None:
+def item_rest(name: str, submissions: Sequence[SubmissionState]) -> float | None:
     """The correlation of an exercise's score with the sum of all other scores, without penalties.
 
     Returns:
@@ -106,7 +111,7 @@ def item_rest(name: str, submissions: Sequence[Submission]) -> float | None:
     return float(np.corrcoef(item, rest)[0, 1])
 
 
-def too_few_for_some(names: Sequence[str], submissions: Sequence[Submission]) -> str:
+def too_few_for_some(names: Sequence[str], submissions: Sequence[SubmissionState]) -> str:
     """That there are exercises of which no correlation is said, in a sentence; empty if not."""
     if all(_count(name, submissions) >= MIN_FOR_CORRELATION for name in names):
         return ""
@@ -117,7 +122,7 @@ def too_few_for_some(names: Sequence[str], submissions: Sequence[Submission]) ->
     )
 
 
-def item_rest_in_words(name: str, submissions: Sequence[Submission]) -> str:
+def item_rest_in_words(name: str, submissions: Sequence[SubmissionState]) -> str:
     """That correlation with what it means, in a sentence; nothing, where there are too few."""
     if _count(name, submissions) < MIN_FOR_CORRELATION:
         return ""
@@ -135,7 +140,7 @@ def item_rest_in_words(name: str, submissions: Sequence[Submission]) -> str:
     return f"Correlation with the rest of the score: {found:.2f} ({meaning})."
 
 
-def _count(name: str, submissions: Sequence[Submission]) -> int:
+def _count(name: str, submissions: Sequence[SubmissionState]) -> int:
     """How many submissions have an exercise graded."""
     return sum(name in submission.row.marks for submission in submissions)
 
@@ -148,7 +153,7 @@ DISCOVERY: Final = 0.99
 
 
 @dataclass(frozen=True)
-class Design:
+class ClassDesign:
     """One design, and how many have it.
 
     Attributes:
@@ -169,7 +174,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Designs:
+class ClassDesigns:
     """The designs of a class, the fastest first and those beyond a budget last; names nobody.
 
     Attributes:
@@ -178,10 +183,10 @@ class Designs:
     """
 
     picture: Markup
-    rows: Sequence[Design]
+    rows: Sequence[ClassDesign]
 
 
-def designs_of(name: str, submissions: Sequence[Submission]) -> Designs | None:
+def designs_of(name: str, submissions: Sequence[SubmissionState]) -> ClassDesigns | None:
     """The designs that a class handed in for an exercise; None where it is about no trade."""
     found: Counter[tuple[bool, int, int, float]] = Counter()
     known: Trade | None = None
@@ -195,7 +200,7 @@ def designs_of(name: str, submissions: Sequence[Submission]) -> Designs | None:
         known = trade
     if known is None:
         return None
-    rows: list[Design] = []
+    rows: list[ClassDesign] = []
     running: list[tuple[str, tuple[int, int]]] = []
     beyond: list[tuple[int, int]] = []
     faster = 0
@@ -208,9 +213,9 @@ def designs_of(name: str, submissions: Sequence[Submission]) -> Designs | None:
             running.append((place, (held, time)))
         faster += count
         times, bytes_held = f"{time / 1e3:,.2f} ms", f"{held / 2**20:,.0f} MiB"
-        rows.append(Design(place, count, times, bytes_held, number(score), remark))
+        rows.append(ClassDesign(place, count, times, bytes_held, number(score), remark))
     picture = class_tradeoff_as_html(running, beyond, known.cap, known.frontier, known.unit)
-    return Designs(Markup(picture), rows)
+    return ClassDesigns(Markup(picture), rows)
 
 
 def _trade(verdict: Verdict | None) -> Trade | None:
@@ -246,13 +251,13 @@ class Alike:
     same_code: tuple[str, ...]
 
 
-def alike_in_mistakes(submissions: Sequence[Submission]) -> list[Alike]:
+def alike_in_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
     """Those who made the same rare mistakes, whoever shares the most exercises first."""
     most = max(2, int(RARE_SHARE * len(submissions)))
     shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
     same: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name in exercises_of(submissions):
-        groups: dict[Mistake, list[Submission]] = defaultdict(list)
+        groups: dict[Mistake, list[SubmissionState]] = defaultdict(list)
         for submission in submissions:
             mistake = _mistake(submission.verdicts.get(name))
             if mistake:
@@ -316,7 +321,10 @@ class Answer:
 
 
 def two_answers(
-    name: str, submissions: Sequence[Submission], found: Sequence[Diagnosis], names: Iterable[str]
+    name: str,
+    submissions: Sequence[SubmissionState],
+    found: Sequence[Diagnosis],
+    names: Iterable[str],
 ) -> list[Answer]:
     """A right answer and one with the most frequent mistake; or two wrong ones, or two right ones.
 
@@ -328,7 +336,7 @@ def two_answers(
     """
     hides = _hides(names)
 
-    def shown(of: Callable[[Verdict], bool]) -> Iterator[Submission]:
+    def shown(of: Callable[[Verdict], bool]) -> Iterator[SubmissionState]:
         """Those that are to be shown of some, as far as anybody asks for them."""
         for submission in submissions:
             verdict = submission.verdicts.get(name)
@@ -338,7 +346,7 @@ def two_answers(
             if code and not hides(code) and not hides(" ".join(sentences(verdict))):
                 yield submission
 
-    def with_mistake(called: str) -> Iterator[Submission]:
+    def with_mistake(called: str) -> Iterator[SubmissionState]:
         return shown(lambda verdict: called in verdict.diagnoses)
 
     right = shown(lambda verdict: verdict.state == "right")
@@ -355,7 +363,7 @@ def two_answers(
     return answers
 
 
-def candidate(name: str, submission: Submission) -> Answer:
+def candidate(name: str, submission: SubmissionState) -> Answer:
     """A wrong answer that nothing specific is said of; it is for the instructor's eyes."""
     return _answer(submission, name, "", drawn=False)
 
@@ -372,7 +380,7 @@ def shown_code(code: str) -> str:
     return "\n".join(map(printable, kept))
 
 
-def _answer(submission: Submission, name: str, label: str, drawn: bool = True) -> Answer:
+def _answer(submission: SubmissionState, name: str, label: str, drawn: bool = True) -> Answer:
     verdict = submission.verdicts[name]
     said = " ".join([f"{headline(verdict)}.", *sentences(verdict)[:1]])
     picture = ""

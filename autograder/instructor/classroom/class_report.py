@@ -23,7 +23,7 @@ from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.class_answers import (
     Alike,
     Answer,
-    Designs,
+    ClassDesigns,
     Diagnosis,
     alike_in_mistakes,
     candidate,
@@ -37,7 +37,12 @@ from autograder.instructor.classroom.class_answers import (
 )
 from autograder.instructor.classroom.grade_tables import number
 from autograder.instructor.classroom.roster import Person
-from autograder.instructor.classroom.submission_states import STATES, Failure, Row, Submission
+from autograder.instructor.classroom.submission_states import (
+    STATES,
+    Failure,
+    StateRow,
+    SubmissionState,
+)
 from autograder.instructor.course import Course, printable
 
 INK: Final = "#010203"
@@ -157,7 +162,7 @@ TENTHS: Final = 10
 
 
 @dataclass(frozen=True)
-class Cell:
+class HeatMapCell:
     """What the heat map says of an answer: how it stands, in a sign, in tenths, and in words.
 
     Where there is a feedback page, it leads to what that says of the answer.
@@ -177,13 +182,13 @@ class Line:
     name: str
     page: str
     total: str
-    cells: tuple[Cell, ...]
+    cells: tuple[HeatMapCell, ...]
 
 
 def lines_of(
     course: Course,
-    rows: Sequence[Row],
-    submissions: Sequence[Submission],
+    rows: Sequence[StateRow],
+    submissions: Sequence[SubmissionState],
     exercises: Sequence[str],
     known: Mapping[str, str],
     here: Path,
@@ -210,21 +215,21 @@ def lines_of(
         )
 
 
-def _cell(name: str, submission: Submission | None, page: str) -> Cell:
+def _cell(name: str, submission: SubmissionState | None, page: str) -> HeatMapCell:
     if submission is None or name not in submission.row.marks:
-        return Cell("–", None, "no grade")
+        return HeatMapCell("–", None, "no grade")
     known = EXERCISES.get(name)
     there = f"{page}#result-{quote(known.grade_id if known else name)}" if page else ""
     mark, state = submission.row.marks[name], submission.state(name)
     words = f"{state}, {number(mark.score)} of {number(mark.points)}"
     if state in ("unanswered", "waiting"):
-        return Cell("○" if state == "unanswered" else "?", None, words, there)
+        return HeatMapCell("○" if state == "unanswered" else "?", None, words, there)
     share = mark.score / mark.points if mark.points else 0.0
     text = "✓" if 0 < mark.points == mark.score else number(mark.score)
-    return Cell(text, round(min(max(share, 0.0), 1.0) * TENTHS), words, there)
+    return HeatMapCell(text, round(min(max(share, 0.0), 1.0) * TENTHS), words, there)
 
 
-def _page_of(course: Course, row: Row, here: Path) -> str:
+def _page_of(course: Course, row: StateRow, here: Path) -> str:
     """The way from here to a feedback page; empty where there is none."""
     page = course.feedback / row.student / row.assignment / f"{row.assignment}.html"
     try:
@@ -258,7 +263,7 @@ class ExercisePart:
     correlation: str
     diagnoses: Sequence[Diagnosis]
     more_diagnoses: int
-    designs: Designs | None
+    designs: ClassDesigns | None
     answers: Sequence[Answer]
     candidates: Sequence[Answer]
     more_candidates: int
@@ -283,10 +288,10 @@ class AssignmentPart:
 
 def write_report(
     course: Course,
-    rows: Sequence[Row],
+    rows: Sequence[StateRow],
     failures: Sequence[Failure],
     people: Sequence[Person],
-    submissions: Sequence[Submission],
+    submissions: Sequence[SubmissionState],
 ) -> Path:
     """Write the report on a class; nothing that was handed in is run, or taken apart.
 
@@ -335,10 +340,10 @@ def write_report(
 def _assignment(
     course: Course,
     name: str,
-    rows: Sequence[Row],
+    rows: Sequence[StateRow],
     failures: Sequence[Failure],
     people: Sequence[Person],
-    submissions: Sequence[Submission],
+    submissions: Sequence[SubmissionState],
 ) -> AssignmentPart:
     exercises = exercises_of(submissions)
     every = [*people, *(Person(row.student) for row in rows)]
@@ -364,7 +369,7 @@ def _assignment(
 
 
 def _who(
-    rows: Sequence[Row], failures: Sequence[Failure], names: Mapping[str, str]
+    rows: Sequence[StateRow], failures: Sequence[Failure], names: Mapping[str, str]
 ) -> dict[str, Sequence[str]]:
     """List who handed in, who is late and so on, with a remark on each where there is one.
 
@@ -381,7 +386,7 @@ def _who(
     def named(student: str) -> str:
         return f"{student} ({names[student]})" if names.get(student) else student
 
-    def told(row: Row) -> str:
+    def told(row: StateRow) -> str:
         reason = " ".join(why.get((row.student, row.assignment), "").split())
         return printable(named(row.student) + f": {reason}" * bool(reason))
 
@@ -404,7 +409,7 @@ def _who(
     }
 
 
-def _lateness(row: Row) -> str:
+def _lateness(row: StateRow) -> str:
     """By how much somebody was late, and what that costs."""
     days, rest = divmod(int(row.seconds_late), 24 * 3600)
     when = f"{days} d {rest // 3600} h" if days else f"{rest // 3600} h {rest % 3600 // 60} min"
@@ -424,7 +429,9 @@ def _summary(totals: Sequence[float], points: float) -> str:
     )
 
 
-def _exercise(name: str, submissions: Sequence[Submission], names: Sequence[str]) -> ExercisePart:
+def _exercise(
+    name: str, submissions: Sequence[SubmissionState], names: Sequence[str]
+) -> ExercisePart:
     mine = [s for s in submissions if name in s.row.marks]
     states = Counter(s.state(name) for s in mine)
     found = diagnoses(name, mine)

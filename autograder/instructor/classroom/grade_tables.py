@@ -23,7 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.instructor.classroom.roster import Person
-from autograder.instructor.classroom.submission_states import Mark, Row, Submission, problems
+from autograder.instructor.classroom.submission_states import (
+    Mark,
+    StateRow,
+    SubmissionState,
+    problems,
+)
 from autograder.instructor.course import printable, without_controls
 
 MIN_NAME_WIDTH: Final = 12
@@ -65,7 +70,7 @@ class Column:
 
 
 def show_table(
-    console: Console, assignment: str, rows: Sequence[Row], best_first: bool = False
+    console: Console, assignment: str, rows: Sequence[StateRow], best_first: bool = False
 ) -> None:
     """Write an assignment's table, and which exercises there is no room for.
 
@@ -151,7 +156,7 @@ def number(score: float) -> str:
     return f"{score:.2f}".rstrip("0").rstrip(".")
 
 
-def _columns(rows: Sequence[Row], averaged: bool) -> list[Column]:
+def _columns(rows: Sequence[StateRow], averaged: bool) -> list[Column]:
     """The total, and then each exercise that anybody has a score for; with averages, or without."""
 
     def average(scores: Sequence[float]) -> list[str]:
@@ -172,11 +177,11 @@ def _columns(rows: Sequence[Row], averaged: bool) -> list[Column]:
     return columns
 
 
-def _total(row: Row) -> str:
+def _total(row: StateRow) -> str:
     return number(row.total) + LOOK_SIGN * row.needs_a_look if row.graded else row.state
 
 
-def _late(row: Row) -> str:
+def _late(row: StateRow) -> str:
     """What is taken off, or that nothing is."""
     return number(-row.late) if row.late else "late" if row.seconds_late else ""
 
@@ -242,9 +247,9 @@ DAY_SECONDS: Final = 24 * 60 * 60
 
 def write_csvs(
     folder: Path,
-    rows: Sequence[Row],
+    rows: Sequence[StateRow],
     people: Sequence[Person] = (),
-    submissions: Sequence[Submission] = (),
+    submissions: Sequence[SubmissionState] = (),
     zone: tzinfo = UTC,
 ) -> list[tuple[str, Path]]:
     """Write three CSVs: a line for each submission, for each graded cell, and for each student.
@@ -300,7 +305,7 @@ def write_csvs(
 
 
 def by_student(
-    rows: Sequence[Row], people: Sequence[Person]
+    rows: Sequence[StateRow], people: Sequence[Person]
 ) -> tuple[list[str], list[tuple[object, ...]]]:
     """A table with a row for each student, in the order of the roster: its heading, and its lines.
 
@@ -312,7 +317,7 @@ def by_student(
     for row in rows:
         columns.setdefault(row.assignment, {}).update(dict.fromkeys(row.marks))
     known = {person.id: person for person in people}
-    mine: dict[str, dict[str, Row]] = {student: {} for student in known}
+    mine: dict[str, dict[str, StateRow]] = {student: {} for student in known}
     for row in sorted(rows, key=lambda row: row.student.casefold()):
         mine.setdefault(row.student, {})[row.assignment] = row
     heading = ["student", "name", "email", "section", "score", "points"]
@@ -338,7 +343,9 @@ def by_student(
     return heading, lines
 
 
-def _said(row: Row, name: str, kept: Mapping[tuple[str, str], Submission]) -> tuple[object, object]:
+def _said(
+    row: StateRow, name: str, kept: Mapping[tuple[str, str], SubmissionState]
+) -> tuple[object, object]:
     """How an answer stands, and what is wrong with it."""
     submission = kept.get((row.student, row.assignment))
     if submission is None:
@@ -348,13 +355,13 @@ def _said(row: Row, name: str, kept: Mapping[tuple[str, str], Submission]) -> tu
     return submission.state(name), "; ".join(dict.fromkeys(wrong))
 
 
-def _totals(row: Row) -> tuple[object, ...]:
+def _totals(row: StateRow) -> tuple[object, ...]:
     if not row.graded:
         return ("",) * 4
     return row.total, row.points, row.late, _yes(row.needs_a_look)
 
 
-def _times(row: Row, zone: tzinfo) -> tuple[object, ...]:
+def _times(row: StateRow, zone: tzinfo) -> tuple[object, ...]:
     """When it was due and handed in, and how many days late that was; blank where unknown."""
     days = round(row.seconds_late / DAY_SECONDS, 4) if row.due and row.handed_in else ""
     return _time(row.due, zone), _time(row.handed_in, zone), days

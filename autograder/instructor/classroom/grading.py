@@ -34,7 +34,7 @@ from autograder.instructor.classroom.roster import (
     read_roster,
 )
 from autograder.instructor.classroom.stale_grades import Bases, judge_stale, say_why, stale_grades
-from autograder.instructor.classroom.submission_states import Failure, Row, standing
+from autograder.instructor.classroom.submission_states import Failure, StateRow, standing
 from autograder.instructor.classroom.workers import Pair, Workers, check_address, graded, warning_of
 from autograder.instructor.course import (
     Course,
@@ -284,7 +284,7 @@ def _name(course: Course, student: str) -> str:
         return " ".join(filter(None, (known.first_name, known.last_name)))
 
 
-def class_as_it_stands(course: Course) -> tuple[list[Row], list[Person]]:
+def class_as_it_stands(course: Course) -> tuple[list[StateRow], list[Person]]:
     """How all submissions stand, and the roster; nothing is graded, and nothing is written.
 
     Raises:

@@ -9,7 +9,12 @@ from autograder.instructor.classroom.grading import broken
 from autograder.instructor.classroom.rebuilding import take_over
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import EVERYTHING, Choice, check_class_files
-from autograder.instructor.classroom.stale_grades import Bases, Graded, evidence_of, judge_again
+from autograder.instructor.classroom.stale_grades import (
+    Bases,
+    GradedSubmission,
+    evidence_of,
+    judge_again,
+)
 from autograder.instructor.course import Course, printable
 from autograder.instructor.pipeline import Records, UnreadableRecordError
 
@@ -62,7 +67,7 @@ def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
     return 1 if failed or not all(failure.theirs for failure in unusable) else 0
 
 
-def kept(course: Course, console: Console) -> Iterator[Graded]:
+def kept(course: Course, console: Console) -> Iterator[GradedSubmission]:
     """Every graded submission whose evidence can be read."""
     for student, assignment in Records(course.records).all():
         try:

@@ -18,10 +18,10 @@ from autograder.instructor.classroom.roster import (
     MOODLE_ID_PREFIX,
     ROSTER_FILE,
     Choice,
-    Facts,
+    ClassFacts,
 )
 from autograder.instructor.classroom.stale_grades import Bases, told
-from autograder.instructor.classroom.submission_states import Failure, Row
+from autograder.instructor.classroom.submission_states import Failure, StateRow
 from autograder.instructor.course import (
     TIMES_FILE,
     Course,
@@ -55,7 +55,7 @@ Attempts = dict[str, dict[str, list[Attempt]]]
 """By student and assignment, in the order in which they were graded."""
 
 
-def keep_attempts(course: Course, rows: Sequence[Row]) -> Attempts:
+def keep_attempts(course: Course, rows: Sequence[StateRow]) -> Attempts:
     """Keep what was graded since the last time, and tell of all that is kept.
 
     Args:
@@ -84,7 +84,7 @@ def keep_attempts(course: Course, rows: Sequence[Row]) -> Attempts:
     return attempts
 
 
-def scored_otherwise(course: Course, rows: Sequence[Row]) -> Iterator[tuple[Row, float]]:
+def scored_otherwise(course: Course, rows: Sequence[StateRow]) -> Iterator[tuple[StateRow, float]]:
     """Those of which the same submission has another score than what is kept, and that score.
 
     Args:
@@ -177,7 +177,7 @@ MAX_LISTED_SUBMISSIONS: Final = 20
 
 
 def remarks(
-    course: Course, facts: Facts, rows: Sequence[Row], choice: Choice = EVERYTHING
+    course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice = EVERYTHING
 ) -> Iterator[str]:
     """A sentence for each thing that is to be known."""
     rules = facts.times.rules
@@ -225,12 +225,12 @@ def remarks(
     yield from _unknown_times(course, facts, rows)
 
 
-def _again(course: Course, facts: Facts, handed_in: Sequence[Row]) -> Iterator[str]:
+def _again(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
     """Who has handed in more than once."""
     attempts, bases = keep_attempts(course, handed_in), Bases(course)
-    several: list[Row] = []
+    several: list[StateRow] = []
     said: list[str] = []
-    untimed: list[Row] = []
+    untimed: list[StateRow] = []
     for row in handed_in:
         theirs = attempts.get(row.student, {}).get(row.assignment, [])
         written = facts.times.written.get((row.student, row.assignment), ())
@@ -253,7 +253,7 @@ def _again(course: Course, facts: Facts, handed_in: Sequence[Row]) -> Iterator[s
         )
 
 
-def _how_late(facts: Facts, row: Row) -> str:
+def _how_late(facts: ClassFacts, row: StateRow) -> str:
     """How late a submission is, and why that may be less, or cost less, than others expect."""
     said = in_words(row.seconds_late)
     if row.due != facts.due.get(row.assignment):
@@ -262,7 +262,7 @@ def _how_late(facts: Facts, row: Row) -> str:
     return f"{said}, for which nothing is taken off" if costs_nothing else said
 
 
-def _before(course: Course, broken: Sequence[Row]) -> Iterator[str]:
+def _before(course: Course, broken: Sequence[StateRow]) -> Iterator[str]:
     """What was earned before by those whose last hand-in cannot be graded."""
     attempts = keep_attempts(course, ())
     earned = [(row, attempts.get(row.student, {}).get(row.assignment, [])) for row in broken]
@@ -275,7 +275,7 @@ def _before(course: Course, broken: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _gone(course: Course, rows: Sequence[Row], choice: Choice) -> Iterator[str]:
+def _gone(course: Course, rows: Sequence[StateRow], choice: Choice) -> Iterator[str]:
     """Whose grade is in the gradebook, and whose files are not there any more."""
     about, there = course.api.coursedir, set(course.submissions())
     for assignment in dict.fromkeys(row.assignment for row in rows):
@@ -290,7 +290,7 @@ def _gone(course: Course, rows: Sequence[Row], choice: Choice) -> Iterator[str]:
             )
 
 
-def _columns(facts: Facts) -> Iterator[str]:
+def _columns(facts: ClassFacts) -> Iterator[str]:
     """Columns of the roster that nothing is made of, and are called almost as others are."""
     found = dict.fromkeys(column for person in facts.people for column in person.others)
     for column in found:
@@ -299,7 +299,7 @@ def _columns(facts: Facts) -> Iterator[str]:
             yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"
 
 
-def _strangers(facts: Facts, handed_in: Sequence[Row]) -> Iterator[str]:
+def _strangers(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
     """Who is named elsewhere and not in the roster, where there is one."""
     known = [person.id for person in facts.people]
     if not known:
@@ -314,7 +314,7 @@ def _strangers(facts: Facts, handed_in: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _unknown_times(course: Course, facts: Facts, rows: Sequence[Row]) -> Iterator[str]:
+def _unknown_times(course: Course, facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
     """What the times that are written down name, and nobody knows."""
     everybody = {person.id for person in facts.people} | {row.student for row in rows}
     known = sorted(everybody.union(student for student, _ in course.submissions()))
@@ -338,7 +338,7 @@ def _unknown_times(course: Course, facts: Facts, rows: Sequence[Row]) -> Iterato
         yield f"There are {more} more lines like these in grading/{TIMES_FILE}."
 
 
-def _not_graded(course: Course, rows: Sequence[Row]) -> Iterator[Row]:
+def _not_graded(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
     """Those that have a grade, of something that was handed in before."""
     bases = Bases(course)
     for row in rows:
@@ -347,9 +347,9 @@ def _not_graded(course: Course, rows: Sequence[Row]) -> Iterator[Row]:
             yield row
 
 
-def _outdated(course: Course, rows: Sequence[Row]) -> dict[str, list[Row]]:
+def _outdated(course: Course, rows: Sequence[StateRow]) -> dict[str, list[StateRow]]:
     """Those whose grade of what was handed in last is to be made anew, by why that is."""
-    bases, found = Bases(course), dict[str, list[Row]]()
+    bases, found = Bases(course), dict[str, list[StateRow]]()
     for row in rows:
         pair = row.student, row.assignment
         if not row.graded:
@@ -361,7 +361,7 @@ def _outdated(course: Course, rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _unknown(course: Course, rows: Sequence[Row]) -> Iterator[Row]:
+def _unknown(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
     """Those of whose grade it cannot be told what it is of, nor that it is to be made anew."""
     bases = Bases(course)
     for row in rows:
@@ -370,7 +370,7 @@ def _unknown(course: Course, rows: Sequence[Row]) -> Iterator[Row]:
             yield row
 
 
-def _listed(rows: Sequence[Row], about: Sequence[str] = ()) -> str:
+def _listed(rows: Sequence[StateRow], about: Sequence[str] = ()) -> str:
     """Students and assignments, with what there is to say of each."""
     said = [
         f"{row.student} ({', '.join([row.assignment, *more])})"

@@ -22,7 +22,7 @@ from autograder.instructor.classroom.roster import (
 from autograder.instructor.classroom.submission_states import (
     Failure,
     Mark,
-    Row,
+    StateRow,
     kept_answers,
     standing,
     told,
@@ -34,7 +34,7 @@ from autograder.instructor.sandbox import UNPROTECTED, has_bubblewrap
 
 
 def write_class_files(
-    course: Course, rows: Sequence[Row], failures: Sequence[Failure]
+    course: Course, rows: Sequence[StateRow], failures: Sequence[Failure]
 ) -> list[tuple[str, Path]]:
     """Write them all anew; what each is, and where.
 

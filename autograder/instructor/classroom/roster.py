@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from nbgrader.api import Gradebook, Student
 
-from autograder.instructor.classroom.submission_states import Row
+from autograder.instructor.classroom.submission_states import StateRow
 from autograder.instructor.course import Course, WrittenTableError, near, printable, read_table
 from autograder.instructor.gradebook import is_server
 from autograder.instructor.nbgrader_plugins import Times, settle_lateness, times_of
@@ -247,7 +247,7 @@ def _said(name: str, there: Collection[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ClassFacts:
     """Who is in a class, and when what is due.
 
     Attributes:
@@ -291,7 +291,7 @@ def enter_people(course: Course) -> list[Person]:
     return people
 
 
-def settle(course: Course) -> Facts:
+def settle(course: Course) -> ClassFacts:
     """Enter the roster and all times into the gradebook, and find penalties for being late anew.
 
     Raises:
@@ -304,10 +304,10 @@ def settle(course: Course) -> Facts:
         due = {each.name: each.duedate.replace(tzinfo=UTC)
                for each in gradebook.assignments if each.duedate is not None}  # fmt: skip
         points = {each.name: float(each.max_score) for each in gradebook.assignments}
-    return Facts(people, times, {**due, **(times.rules.due or {})}, points)
+    return ClassFacts(people, times, {**due, **(times.rules.due or {})}, points)
 
 
-def timed(facts: Facts, rows: Sequence[Row]) -> Iterator[Row]:
+def timed(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]:
     """The same rows, those also with their times that nbgrader has no submission of."""
     for row in rows:
         naive = facts.times.handed_in(row.student, row.assignment)
@@ -319,7 +319,7 @@ def timed(facts: Facts, rows: Sequence[Row]) -> Iterator[Row]:
         yield replace(row, handed_in=came, due=due, seconds_late=late)
 
 
-def missing(facts: Facts, rows: Sequence[Row], now: datetime) -> Iterator[Row]:
+def missing(facts: ClassFacts, rows: Sequence[StateRow], now: datetime) -> Iterator[StateRow]:
     """A row for each of the roster who has not handed in what others have, or what was due.
 
     Args:
@@ -335,4 +335,4 @@ def missing(facts: Facts, rows: Sequence[Row], now: datetime) -> Iterator[Row]:
                 until = facts.due_for(person.id, assignment)
                 state = State.MISSING if until is None or until < now else State.AWAITED
                 points = facts.points.get(assignment, 0.0)
-                yield Row(person.id, assignment, state, points=points, due=until)
+                yield StateRow(person.id, assignment, state, points=points, due=until)

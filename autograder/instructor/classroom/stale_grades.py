@@ -144,7 +144,7 @@ JUDGES: Final = os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
-class Graded:
+class GradedSubmission:
     """A graded submission, and what it handed in.
 
     Attributes:
@@ -170,14 +170,14 @@ class Again:
         why: what went wrong, in a sentence; empty if nothing did.
     """
 
-    graded: Graded
+    graded: GradedSubmission
     is_new: bool
     why: str = ""
 
 
 def evidence_of(
     course: Course, student: str, assignment: str, is_judged: bool = True
-) -> Graded | None:
+) -> GradedSubmission | None:
     """What was kept of a graded submission: all is judged again, or nothing.
 
     Args:
@@ -199,14 +199,14 @@ def evidence_of(
         if not (course.autograded / student / assignment / f"{name}.ipynb").exists():
             raise UnreadableRecordError(f"there is no graded {name}.ipynb.")
     if not is_judged:
-        return Graded(student, assignment, record)
+        return GradedSubmission(student, assignment, record)
     cases = tuple(case for found in record.notebooks.values() for case in found.cases())
     if any(map(_is_of_a_kernels_processes, cases)):
         raise UnreadableRecordError(
             "An earlier version made it, in which a kernel handed in the results of several "
             "processes. The grader runs these itself now: grade the submission again."
         )
-    return Graded(student, assignment, record, cases)
+    return GradedSubmission(student, assignment, record, cases)
 
 
 def _is_of_a_kernels_processes(case: Case) -> bool:
@@ -217,7 +217,7 @@ def _is_of_a_kernels_processes(case: Case) -> bool:
 
 
 def judge_again(
-    course: Course, bases: Bases, graded: Sequence[Graded], all_pages: bool = False
+    course: Course, bases: Bases, graded: Sequence[GradedSubmission], all_pages: bool = False
 ) -> Iterator[Again]:
     """Judge each submission's evidence, and enter verdicts where they, or points, are others.
 
@@ -254,7 +254,7 @@ def judge_again(
             yield Again(one, is_new, _page(course, *pair) if is_new or all_pages else "")
 
 
-def judged(graded: Sequence[Graded], config: Any) -> Generator[Future[list[Verdict]]]:
+def judged(graded: Sequence[GradedSubmission], config: Any) -> Generator[Future[list[Verdict]]]:
     """The verdicts on each submission, or why there are none.
 
     A process of its own for each: what a submission does to its judge is done to nobody else's.
@@ -325,7 +325,7 @@ class Stale:
     student: str
     assignment: str
     changed: frozenset[str]
-    evidence: Graded | None
+    evidence: GradedSubmission | None
 
 
 def stale_grades(course: Course, bases: Bases, choice: Choice = EVERYTHING) -> Iterator[Stale]:

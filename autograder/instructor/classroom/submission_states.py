@@ -99,7 +99,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Row:
+class StateRow:
     """How one submission stands.
 
     A submission that has no grade of its own has no marks, whatever an earlier one earned.
@@ -152,18 +152,18 @@ class Row:
         return any(mark.needs_a_look for mark in self.marks.values())
 
 
-def standing(course: Course, failures: Sequence[Failure]) -> list[Row]:
+def standing(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
     """Every submission that was looked at, by assignment and student."""
     with Gradebook(course.api.coursedir.db_url, course.api.coursedir.course_id) as gradebook:
         return list(_rows(course, gradebook, failures))
 
 
-def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> Iterator[Row]:
+def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> Iterator[StateRow]:
     failed = {(f.student, f.assignment): f for f in failures if not f.was_graded}
     for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
         failure = failed.get((student, assignment))
         if failure is not None:
-            yield Row(
+            yield StateRow(
                 readable(student), assignment, State.BROKEN if failure.theirs else State.FAILED
             )
             continue
@@ -172,9 +172,9 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
         except MissingEntry:
             submission = None
         if submission is None or _is_unfinished(course, submission):
-            yield Row(readable(student), assignment, State.WAITING)
+            yield StateRow(readable(student), assignment, State.WAITING)
             continue
-        yield Row(
+        yield StateRow(
             student,
             assignment,
             State.GRADED,
@@ -245,7 +245,7 @@ class _Notebook(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Submission:
+class SubmissionState:
     """A graded submission.
 
     Attributes:
@@ -254,7 +254,7 @@ class Submission:
         notebook: where the graded notebook is.
     """
 
-    row: Row
+    row: StateRow
     verdicts: Mapping[str, Verdict]
     notebook: Path
 
@@ -282,7 +282,7 @@ class Submission:
         return "right" if mark.score >= mark.points else "partly" if mark.score else "wrong"
 
 
-def kept_answers(course: Course, rows: Sequence[Row]) -> list[Submission]:
+def kept_answers(course: Course, rows: Sequence[StateRow]) -> list[SubmissionState]:
     """The graded submissions among some rows, with what is kept of them."""
     found, records = [], Records(course.records)
     for row in rows:
@@ -291,7 +291,7 @@ def kept_answers(course: Course, rows: Sequence[Row]) -> list[Submission]:
             graded = record.notebooks.get(row.assignment) if record is not None else None
             verdicts = graded.verdicts_by_exercise() if graded is not None else {}
             folder = course.autograded / row.student / row.assignment
-            found.append(Submission(row, verdicts, folder / f"{row.assignment}.ipynb"))
+            found.append(SubmissionState(row, verdicts, folder / f"{row.assignment}.ipynb"))
     return found
 
 

@@ -15,11 +15,11 @@ from rich.text import Text
 
 from autograder.instructor.classroom import read_roster
 from autograder.instructor.collecting.archives import Archive, ArchiveError
-from autograder.instructor.collecting.sorting import HandedIn, Owners, sort
+from autograder.instructor.collecting.sorting import CollectedSubmission, Owners, sort
 from autograder.instructor.course import Course, printable
 
 
-def put(one: HandedIn, place: Path, aside: Path) -> None:
+def put(one: CollectedSubmission, place: Path, aside: Path) -> None:
     """Put a submission in its place.
 
     It is put together elsewhere first, so that what there was is there still where that fails.
@@ -123,11 +123,11 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
     return 0 if found else 1
 
 
-def _place(course: Course, one: HandedIn) -> Path:
+def _place(course: Course, one: CollectedSubmission) -> Path:
     return course.submitted / one.student / one.assignment
 
 
-def _is_there(course: Course, one: HandedIn) -> bool:
+def _is_there(course: Course, one: CollectedSubmission) -> bool:
     """Whether just this lies there already."""
     place = _place(course, one)
     there = {path.relative_to(place) for path in place.rglob("*") if path.is_file()}
@@ -140,8 +140,8 @@ def _say(
     course: Course,
     console: Console,
     file: Path,
-    found: Sequence[HandedIn],
-    news: Sequence[HandedIn],
+    found: Sequence[CollectedSubmission],
+    news: Sequence[CollectedSubmission],
     again: set[Path],
 ) -> None:
     name = printable(file.name)
@@ -158,7 +158,7 @@ def _say(
         _tell(console, "late, as the platform says", [one for one in of if one.late])
 
 
-def _tell(console: Console, what: str, these: Sequence[HandedIn]) -> None:
+def _tell(console: Console, what: str, these: Sequence[CollectedSubmission]) -> None:
     if these:
         names = ", ".join(one.student for one in these)
         _print(console, f"  {what} ({len(these)}): {names}")

@@ -148,7 +148,7 @@ def _key(name: str) -> str:
 
 
 @dataclass
-class HandedIn:
+class CollectedSubmission:
     """What a student has handed in of an assignment.
 
     Attributes:
@@ -183,7 +183,7 @@ def sort(
     assignments: Sequence[str],
     wanted: str,
     refuse: Refuse,
-) -> list[HandedIn]:
+) -> list[CollectedSubmission]:
     """Find out whose each file is, and of which assignment.
 
     Args:
@@ -282,7 +282,7 @@ def _says_whose(name: PurePosixPath, owners: Owners) -> bool:
 
 def _of_student(
     student: str, files: list[_File], assignments: Sequence[str], wanted: str, refuse: Refuse
-) -> list[HandedIn]:
+) -> list[CollectedSubmission]:
     notebooks: dict[str, list[_File]] = {}
     mine = [file for file in files if file.is_notebook]
     for file in mine:
@@ -303,7 +303,7 @@ def _of_student(
     for assignment, several in sorted(notebooks.items()):
         last = _last(several, refuse)
         if last is not None:
-            one = HandedIn(student, assignment, last.owned.late)
+            one = CollectedSubmission(student, assignment, last.owned.late)
             one.files[PurePosixPath(f"{assignment}.ipynb")] = last.found.path
             handed_in[assignment] = one
     _add_others([file for file in files if not file.is_notebook], handed_in, assignments, refuse)
@@ -337,7 +337,10 @@ def _last(several: list[_File], refuse: Refuse) -> _File | None:
 
 
 def _add_others(
-    others: list[_File], handed_in: dict[str, HandedIn], assignments: Sequence[str], refuse: Refuse
+    others: list[_File],
+    handed_in: dict[str, CollectedSubmission],
+    assignments: Sequence[str],
+    refuse: Refuse,
 ) -> None:
     """Put files beside the notebook that they were handed in with."""
     for file in sorted(others, key=lambda file: file.owned.number):

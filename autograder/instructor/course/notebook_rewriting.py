@@ -67,7 +67,7 @@ KEPT_METADATA: Final = {"editable": bool, "deletable": bool}
 """What is kept of a cell's other metadata, besides its tags."""
 
 
-class RefusedError(ValueError):
+class NotebookRefusedError(ValueError):
     """A notebook that cannot be taken; the message says why, as the end of a sentence."""
 
 
@@ -88,12 +88,12 @@ def rewritten(came: bytes) -> dict[str, Any]:
     """
     cells = _cells(_parsed(came))
     if len(cells) > MAX_CELLS:
-        raise RefusedError(f"it has {len(cells):,} cells, and {MAX_CELLS} are taken")
+        raise NotebookRefusedError(f"it has {len(cells):,} cells, and {MAX_CELLS} are taken")
     ids: set[str] = set()
     made = [_cell(number, cell, ids) for number, cell in enumerate(cells, 1)]
     written = sum(len(cell["source"]) for cell in made)
     if written > MAX_SOURCE_CHARACTERS:
-        raise RefusedError(
+        raise NotebookRefusedError(
             f"its cells have {written:,} characters, and {MAX_SOURCE_CHARACTERS:,} are taken"
         )
     notebook = {"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -105,7 +105,7 @@ def _parsed(came: bytes) -> dict[str, Any]:
     try:
         text = came.decode()
     except UnicodeDecodeError as error:
-        raise RefusedError(
+        raise NotebookRefusedError(
             f"it is not UTF-8 text from byte {error.start} on. Save it as UTF-8"
         ) from None
     try:
@@ -122,11 +122,11 @@ def _parsed(came: bytes) -> dict[str, Any]:
                 f"its JSON breaks off at line {error.lineno}. It was probably cut off on the way, "
                 f"and has to be handed in again"
             )
-        raise RefusedError(why) from None
+        raise NotebookRefusedError(why) from None
     except (ValueError, RecursionError):  # a number of five thousand digits, or brackets
-        raise RefusedError("it is not a notebook's JSON") from None
+        raise NotebookRefusedError("it is not a notebook's JSON") from None
     if not isinstance(data, dict) or data.get("nbformat") not in (3, 4):
-        raise RefusedError("it is not a notebook's JSON, of format 3 or 4")
+        raise NotebookRefusedError("it is not a notebook's JSON, of format 3 or 4")
     return data
 
 
@@ -144,7 +144,7 @@ def _cells(data: dict[str, Any]) -> list[Any]:
     try:
         return _listed(nbformat.reads(json.dumps(third), 4)["cells"])
     except Exception:  # whatever is wrong with it, nbformat may raise anything
-        raise RefusedError("it is not a notebook of format 3") from None
+        raise NotebookRefusedError("it is not a notebook of format 3") from None
 
 
 def _third(came: Any) -> dict[str, Any]:
@@ -158,14 +158,14 @@ def _cell(number: int, came: Any, ids: set[str]) -> dict[str, Any]:
     """One cell, made of what is known of cells."""
     kind = _of(came, "cell_type")
     if kind not in ("code", "markdown", "raw"):
-        raise RefusedError(f"cell {number} is of no kind that a notebook has")
+        raise NotebookRefusedError(f"cell {number} is of no kind that a notebook has")
     name = came.get("id")
     if not isinstance(name, str) or not CELL_ID.fullmatch(name) or name in ids:
         name = os.urandom(4).hex()
     ids.add(name)
     source = _text(came.get("source", ""))
     if source is None:
-        raise RefusedError(f"what is written in cell {number} is no text")
+        raise NotebookRefusedError(f"what is written in cell {number} is no text")
     cell = {
         "cell_type": kind, "id": name, "metadata": _metadata(came.get("metadata")),
         "source": source,
@@ -277,13 +277,13 @@ def _of(came: Any, name: str) -> Any:
 
 def _mapping(came: Any) -> dict[str, Any]:
     if not isinstance(came, dict):
-        raise RefusedError("one of its cells is no cell")
+        raise NotebookRefusedError("one of its cells is no cell")
     return came
 
 
 def _listed(came: Any) -> list[Any]:
     if not isinstance(came, list):
-        raise RefusedError("it has no list of cells")
+        raise NotebookRefusedError("it has no list of cells")
     return came
 
 
@@ -291,7 +291,7 @@ def main() -> None:
     """Read bytes, write JSON."""
     try:
         made = rewritten(sys.stdin.buffer.read())
-    except RefusedError as error:
+    except NotebookRefusedError as error:
         made = {"why": str(error)}
     sys.stdout.buffer.write(json.dumps(made).encode())
 

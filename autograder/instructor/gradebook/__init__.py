@@ -25,14 +25,14 @@ from autograder.instructor.gradebook.database import (
     shown,
     take_address,
 )
-from autograder.instructor.gradebook.shown_grades import Shown, auto_scores, shown_grades
+from autograder.instructor.gradebook.shown_grades import ShownGrades, auto_scores, shown_grades
 
 __all__ = [
     "ON_A_SERVER",
     "VARIABLE",
     "BusyError",
     "GradebookError",
-    "Shown",
+    "ShownGrades",
     "auto_scores",
     "back_up",
     "backups",

@@ -33,7 +33,7 @@ NAME_COLUMNS: Final = Student.first_name, Student.last_name
 COMMENTS: Final = (Comment.auto_comment, Comment.manual_comment)
 
 
-class Shown(NamedTuple):
+class ShownGrades(NamedTuple):
     """What a page shows of the gradebook, in a few letters.
 
     Attributes:
@@ -47,7 +47,7 @@ class Shown(NamedTuple):
 
 def shown_grades(
     gradebook: Gradebook, assignment: str, zone: str, student: str = ANYBODY
-) -> Mapping[str, Shown]:
+) -> Mapping[str, ShownGrades]:
     """What the pages of each student show.
 
     It is asked of a whole class at once, because a question for each student takes a while.
@@ -73,7 +73,7 @@ def shown_grades(
             if kind is Grade:
                 scores.setdefault(whose, []).append(row[: 1 + len(SCORES)])  # the cell's name first
     return {
-        whose: Shown(_digest(theirs), _digest(scores.get(whose, [])))
+        whose: ShownGrades(_digest(theirs), _digest(scores.get(whose, [])))
         for whose, theirs in rows.items()
     }
 

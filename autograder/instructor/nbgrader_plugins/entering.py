@@ -37,7 +37,7 @@ from autograder.instructor.pipeline import (
 )
 
 
-class Cell(NamedTuple):
+class SeenCell(NamedTuple):
     """What there is to look at in a cell."""
 
     points: float | None
@@ -47,11 +47,11 @@ class Cell(NamedTuple):
     outputs: Any
 
 
-def cells_of(notebook: Any) -> dict[str, Cell]:
+def cells_of(notebook: Any) -> dict[str, SeenCell]:
     """The cells of a graded notebook that the assignment knows, by their names."""
     named = [(cell.metadata.get("nbgrader") or {}, cell) for cell in notebook.cells]
     return {
-        about["grade_id"]: Cell(
+        about["grade_id"]: SeenCell(
             about.get("points"),
             cell.cell_type,
             cell.source,
@@ -63,7 +63,7 @@ def cells_of(notebook: Any) -> dict[str, Cell]:
     }
 
 
-def is_asked_the_same(before: Mapping[str, Cell], now: Mapping[str, Cell]) -> bool:
+def is_asked_the_same(before: Mapping[str, SeenCell], now: Mapping[str, SeenCell]) -> bool:
     """Whether a notebook's cells ask what they asked before: that may stand in any of them."""
     both = before.keys() & now.keys()
     return bool(before) and all(now[name].source == before[name].source for name in both)
@@ -236,7 +236,7 @@ def enter_scores(
     student: str,
     assignment: str,
     record: Record,
-    cells: Mapping[str, tuple[Mapping[str, Cell], Mapping[str, Cell]]],
+    cells: Mapping[str, tuple[Mapping[str, SeenCell], Mapping[str, SeenCell]]],
     ask_again: bool,
 ) -> None:
     """Have the gradebook say of a submission what its record says. It is for the caller to commit.
@@ -330,7 +330,7 @@ def _contents(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
 
 
-def _cells(folder: Path, notebook: str) -> Mapping[str, Cell]:
+def _cells(folder: Path, notebook: str) -> Mapping[str, SeenCell]:
     try:
         return cells_of(nbformat.read(folder / f"{notebook}.ipynb", 4))
     except Exception:  # there is none, or what is there is none, in one of many ways
@@ -354,7 +354,7 @@ def enter_judged(
     """
     folder, records = course.autograded / student / assignment, Records(course.records)
     graded: dict[str, tuple[str, Any]] = {}
-    cells: dict[str, tuple[Mapping[str, Cell], Mapping[str, Cell]]] = {}
+    cells: dict[str, tuple[Mapping[str, SeenCell], Mapping[str, SeenCell]]] = {}
     for name, found in record.notebooks.items():
         path = folder / f"{name}.ipynb"
         before = path.read_text(encoding="utf-8")
@@ -397,7 +397,7 @@ def _write_verdicts(
     return scores
 
 
-def _without_outputs(cells: Mapping[str, Cell]) -> dict[str, Cell]:
+def _without_outputs(cells: Mapping[str, SeenCell]) -> dict[str, SeenCell]:
     return {name: cell._replace(outputs=None) for name, cell in cells.items()}
 
 

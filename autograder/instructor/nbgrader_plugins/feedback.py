@@ -30,7 +30,7 @@ from autograder.instructor.course import (
 )
 from autograder.instructor.gradebook import shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import keep_printable
-from autograder.instructor.pages import About, Given, feedback_page, write_page
+from autograder.instructor.pages import About, GradebookEntry, feedback_page, write_page
 from autograder.instructor.pipeline import GradedNotebook, Records, is_told
 
 
@@ -102,7 +102,7 @@ def _page(
     submission = book.assignment
     student = submission.student
     given = {
-        grade.name: Given(
+        grade.name: GradebookEntry(
             grade.score or 0.0,
             grade.max_score,
             grade.manual_score,

@@ -15,13 +15,13 @@ from autograder.instructor.pages.feedback_page import (
     ungraded_page,
     write_page,
 )
-from autograder.instructor.pages.results import Given
+from autograder.instructor.pages.results import GradebookEntry
 
 __all__ = [
     "FILES",
     "FILTERS",
     "About",
-    "Given",
+    "GradebookEntry",
     "clean",
     "feedback_page",
     "of_formgrader",

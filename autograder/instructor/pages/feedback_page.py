@@ -24,9 +24,9 @@ from markupsafe import Markup
 from pygments.formatters import HtmlFormatter
 
 from autograder.instructor.course import printable
-from autograder.instructor.gradebook import Shown
+from autograder.instructor.gradebook import ShownGrades
 from autograder.instructor.pages.results import (
-    Given,
+    GradebookEntry,
     Raised,
     is_judged,
     raised,
@@ -109,14 +109,14 @@ def _since(page: str) -> datetime | None:
         return None
 
 
-def shown_by(page: Path) -> Shown | None:
+def shown_by(page: Path) -> ShownGrades | None:
     """What of the gradebook a page shows; None where there is none, or it shows no grade."""
     try:
         with page.open("rb") as file:
             found = SHOWS.search(file.read(HEAD_CHARACTERS).decode(errors="replace"))
     except OSError:
         return None
-    return Shown(*found.groups()) if found else None
+    return ShownGrades(*found.groups()) if found else None
 
 
 TEMPLATES: Final = Path(__file__).parent
@@ -158,7 +158,7 @@ class About:
     due: datetime | None = None
     how_late: str = ""
     zone: tzinfo = UTC
-    shows: Shown | None = None
+    shows: ShownGrades | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class LessonCell:
 def feedback_page(
     about: About,
     cells: Sequence[Any],
-    given: Mapping[str, Given],
+    given: Mapping[str, GradebookEntry],
     comments: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
 ) -> Callable[[datetime], str]:

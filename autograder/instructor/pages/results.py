@@ -200,7 +200,7 @@ EMPTY: Final = "No response."
 
 
 @dataclass(frozen=True)
-class Given:
+class GradebookEntry:
     """What the gradebook has of a graded cell.
 
     Attributes:
@@ -227,7 +227,7 @@ class Raised:
 
 
 @dataclass(frozen=True)
-class Result:
+class CellResult:
     """What became of a graded cell.
 
     Attributes:
@@ -271,11 +271,11 @@ class Result:
 
 def results(
     cells: Sequence[Any],
-    given: Mapping[str, Given],
+    given: Mapping[str, GradebookEntry],
     comments: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
     room: dict[str, Any],
-) -> Iterator[Result]:
+) -> Iterator[CellResult]:
     """The results of a notebook, in the order of its cells; what it does not have comes last.
 
     Args:
@@ -306,7 +306,7 @@ def results(
         first, pictures, rest = _parts(cell, verdict, given[name], room)
         words = html.unescape(Markup(first).striptags())
         errors = [error for error in errors if error.last not in words]  # it is said already
-        yield Result(
+        yield CellResult(
             f"result-{name}",
             _state(verdict, given[name]),
             exercise.id if exercise else name,
@@ -335,7 +335,7 @@ def _name(cell: Any) -> str:
     return str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
 
 
-def _state(verdict: Verdict | None, given: Given) -> str:
+def _state(verdict: Verdict | None, given: GradebookEntry) -> str:
     """How a cell stands; what somebody has given by hand has the last word."""
     if given.by_hand is None and (verdict is not None or given.waits):
         return verdict.state if verdict is not None else WAITS
@@ -343,7 +343,7 @@ def _state(verdict: Verdict | None, given: Given) -> str:
 
 
 def _called(
-    name: str, cell: Any, exercise: Exercise | None, verdict: Verdict | None, given: Given
+    name: str, cell: Any, exercise: Exercise | None, verdict: Verdict | None, given: GradebookEntry
 ) -> str:
     """What a cell is called, and, where it is judged, how it stands."""
     if verdict is not None and given.by_hand is None:
@@ -363,7 +363,7 @@ def _called(
 def _parts(
     cell: Any,
     verdict: Verdict | None,
-    given: Given,
+    given: GradebookEntry,
     room: dict[str, Any],
 ) -> Parts:
     """What is said of a cell, and drawn."""
@@ -389,7 +389,7 @@ def _drawn(verdict: Verdict, way_on: bool) -> Parts:
     return verdict_in_parts(verdict, way_on)
 
 
-def _of_score(given: Given, verdict: Verdict | None) -> Iterator[str]:
+def _of_score(given: GradebookEntry, verdict: Verdict | None) -> Iterator[str]:
     """What is to be known of a score, in sentences."""
     if given.by_hand is not None:
         yield f"Given by hand: {_number(given.by_hand)} of {_number(given.points)}."

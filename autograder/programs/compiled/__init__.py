@@ -6,7 +6,7 @@ they come from; and the work of its loops. No text is read: a learner may have n
 
 from autograder.programs.compiled.collectives import read
 from autograder.programs.compiled.distinct_work import operations, work_left_out
-from autograder.programs.compiled.hlo import Program
+from autograder.programs.compiled.hlo import CompiledProgram
 from autograder.programs.compiled.reading_modules import (
     UnreadableProgramError,
     program_of,
@@ -15,7 +15,7 @@ from autograder.programs.compiled.reading_modules import (
 from autograder.programs.compiled.transforms import has_transform_in_other_order
 
 __all__ = [
-    "Program",
+    "CompiledProgram",
     "UnreadableProgramError",
     "has_transform_in_other_order",
     "operations",

@@ -18,7 +18,7 @@ import jax
 
 from autograder.collective_kinds import KINDS, CollectiveKind
 from autograder.programs.collective import Collective, Frame, named
-from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
+from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
 from autograder.programs.compiled.reading_modules import UnreadableProgramError
 from autograder.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
 from autograder.programs.compiled.trip_counts import trip_count
@@ -36,7 +36,7 @@ SAYS_AGAIN: Final = ("async-update", "async-done")
 """What names again the computation that an `async-start` runs."""
 
 
-def goes_on(program: Program, computation: Computation) -> dict[int, int]:
+def goes_on(program: CompiledProgram, computation: Computation) -> dict[int, int]:
     """For each collective that goes on in a fusion of a computation, the one that it began as.
 
     Both by their numbers; what begins is there as well, as itself. That it is the same is seen by
@@ -82,7 +82,7 @@ def _alike(one: Instruction, other: Instruction) -> bool:
     return (one.opcode, one.arrays, one.groups) == (other.opcode, other.arrays, other.groups)
 
 
-def arguments_of(program: Program, computation: int) -> dict[int, int | None]:
+def arguments_of(program: CompiledProgram, computation: int) -> dict[int, int | None]:
     """For each instruction, the number of the parameter whose data it gives as it came, if any.
 
     Parameters are those of the compiled program, from which unused arguments may be gone. Each
@@ -103,7 +103,7 @@ def arguments_of(program: Program, computation: int) -> dict[int, int | None]:
     return found
 
 
-def _only_moves(program: Program, instruction: Instruction) -> bool:
+def _only_moves(program: CompiledProgram, instruction: Instruction) -> bool:
     """Whether an instruction gives on what it takes, and computes nothing."""
     if instruction.opcode != "fusion":
         return instruction.opcode in MOVING
@@ -111,7 +111,7 @@ def _only_moves(program: Program, instruction: Instruction) -> bool:
     return len(instruction.operands) == 1 and all(step.opcode in MOVING for step in steps)
 
 
-def read(program: Program, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
+def read(program: CompiledProgram, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
     """The collectives of a compiled program, in the order in which they stand.
 
     Args:
@@ -158,7 +158,7 @@ def read(program: Program, mesh: jax.sharding.Mesh | None = None) -> list[Collec
     return found
 
 
-def runs(program: Program) -> Iterator[tuple[int, int | None, bool]]:
+def runs(program: CompiledProgram) -> Iterator[tuple[int, int | None, bool]]:
     """Each computation that runs, by its number, how often, and whether it may be left out.
 
     Raises:
@@ -181,7 +181,7 @@ def runs(program: Program) -> Iterator[tuple[int, int | None, bool]]:
                 raise UnreadableProgramError(f"A {instruction.opcode!r} calls a collective.")
 
 
-def _talks(program: Program, instruction: Instruction) -> bool:
+def _talks(program: CompiledProgram, instruction: Instruction) -> bool:
     """Whether there is a collective in what an instruction calls, or in what that calls."""
     waiting, seen = list(instruction.called), set[int]()
     while waiting:

@@ -18,7 +18,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from autograder.programs.compiled.collectives import runs
-from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
+from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
 from autograder.programs.compiled.trip_counts import trip_count
 
 ARITHMETIC: Final = frozenset(
@@ -44,7 +44,7 @@ NEVER_ALIKE: Final = ("rng", "infeed", "recv", "while", "conditional")
 Value = int
 
 
-def work_left_out(program: Program) -> float | None:
+def work_left_out(program: CompiledProgram) -> float | None:
     """The operations that XLA's own count leaves out.
 
     None where nobody knows them: a loop's rounds are unknown, or what it does in each.
@@ -105,7 +105,7 @@ def _size(dimensions: tuple[int, ...]) -> float:
     return float(math.prod(dimensions))
 
 
-def operations(program: Program) -> float | None:
+def operations(program: CompiledProgram) -> float | None:
     """Count the floating-point operations of one device.
 
     Two for each pair of numbers that a product multiplies and adds, one for each number that
@@ -123,7 +123,7 @@ def operations(program: Program) -> float | None:
 class _Counting:
     """One count of a program's operations."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CompiledProgram) -> None:
         self.program, self.total = program, 0.0
         self._values: dict[Hashable, Value] = {}
         self._elements: dict[Value, tuple[Value, ...]] = {}

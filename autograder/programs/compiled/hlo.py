@@ -74,7 +74,7 @@ Computation = Mapping[int, Instruction]
 
 
 @dataclass(frozen=True)
-class Program:
+class CompiledProgram:
     """A compiled program.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from autograder.collective_kinds import KINDS
 from autograder.programs.collective import Frame
 from autograder.programs.compiled.convolutions import Convolution, Span
-from autograder.programs.compiled.hlo import Computation, Instruction, Program
+from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction
 from autograder.programs.compiled.module_proto import LAST_LOOKED_AT, decoded, form, unknown_fields
 from autograder.programs.compiled.replica_groups import replica_groups
 
@@ -34,7 +34,7 @@ class UnreadableProgramError(ValueError):
     """A compiled program is not understood: its compiler is newer than this reader, most likely."""
 
 
-def program_of(executable: Any) -> Program:
+def program_of(executable: Any) -> CompiledProgram:
     """The instructions of a compiled program.
 
     Args:
@@ -49,7 +49,7 @@ def program_of(executable: Any) -> Program:
     return read_module(modules[0].as_serialized_hlo_module_proto())
 
 
-def read_module(serialised: bytes) -> Program:
+def read_module(serialised: bytes) -> CompiledProgram:
     """The instructions of a program in XLA's serialised form, in time that grows with its length.
 
     Args:
@@ -68,11 +68,11 @@ def read_module(serialised: bytes) -> Program:
         raise UnreadableProgramError(f"The module is not in order: {error}") from error
 
 
-def _program(module: Any) -> Program:
+def _program(module: Any) -> CompiledProgram:
     partitions = _partitions(module.device_assignment)
     stack = _stacks(module.stack_frame_index)
     orders = {entry.key: entry.value.instruction_ids for entry in module.schedule.sequences}
-    program = Program(
+    program = CompiledProgram(
         {
             c.id: _computation(c, partitions, stack, orders.get(c.id, ()))
             for c in module.computations

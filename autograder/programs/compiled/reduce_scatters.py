@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
+from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
 
 MOVES = (
     "bitcast", "copy", "copy-start", "copy-done", "reshape", "get-tuple-element", "convert",
@@ -41,7 +41,7 @@ makes a dozen. What takes more is unknown, as is what takes the same values agai
 class Scope:
     """A computation, and the fusion that calls it, if one does: names are looked up from here."""
 
-    program: Program
+    program: CompiledProgram
     computation: Computation
     caller: Instruction | None = None
     outer: "Scope | None" = None

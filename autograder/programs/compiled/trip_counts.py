@@ -7,13 +7,13 @@ constant, and is compared with a constant.
 
 from typing import Final
 
-from autograder.programs.compiled.hlo import Computation, Instruction, Program, root
+from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
 
 MAX_COUNT: Final = 1 << 31
 """A counter of 32 bits would wrap around here."""
 
 
-def trip_count(program: Program, around: Computation, loop: Instruction) -> int | None:
+def trip_count(program: CompiledProgram, around: Computation, loop: Instruction) -> int | None:
     """How often the body of a loop runs; None where the program does not tell.
 
     Args:

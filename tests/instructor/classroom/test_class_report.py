@@ -20,7 +20,7 @@ from autograder.instructor.classroom.class_answers import (
 )
 from autograder.instructor.classroom.class_report import REPORT_FILE, write_report
 from autograder.instructor.classroom.roster import Person
-from autograder.instructor.classroom.submission_states import Failure, Mark, Row, kept_answers
+from autograder.instructor.classroom.submission_states import Failure, Mark, StateRow, kept_answers
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import (
     GradedNotebook,
@@ -72,7 +72,7 @@ def grade(course, student, verdicts, codes=None, late=0.0, others=None, assignme
     (folder / f"{assignment}.ipynb").write_text(json.dumps({"cells": cells}))
     marks = {v.exercise: Mark(2 * v.earned, 2.0, 2 * v.earned) for v in verdicts} | (others or {})
     score, points = sum(m.score for m in marks.values()), sum(m.points for m in marks.values())
-    return Row(
+    return StateRow(
         student, assignment, State.GRADED, marks, score, points, late, seconds_late=late * 3600
     )
 
@@ -131,10 +131,10 @@ def test_it_says_who_handed_in_is_missing_late_broken_and_waits(course):
     rows = [
         grade(course, "ada", [right("1.1")], late=1.0),
         grade(course, "bob", [wrong("1.1", earned=0.5)], others=waits),
-        Row("cyd", ASSIGNMENT, State.BROKEN),
-        Row("dan", ASSIGNMENT, State.FAILED),
-        Row("eve", ASSIGNMENT, State.MISSING),
-        Row("flo", ASSIGNMENT, State.AWAITED),
+        StateRow("cyd", ASSIGNMENT, State.BROKEN),
+        StateRow("dan", ASSIGNMENT, State.FAILED),
+        StateRow("eve", ASSIGNMENT, State.MISSING),
+        StateRow("flo", ASSIGNMENT, State.AWAITED),
     ]
     failures = [
         Failure("cyd", ASSIGNMENT, "it is no notebook.", theirs=True),
@@ -288,7 +288,7 @@ def test_whatever_strangers_write_is_words(course):
     rows = [
         grade(course, student, [wrong("1.1", said=TURNED)], {"1.1": f"x = '{TURNED}'"}, 0, marks),
         grade(course, "a'\" onmouseover=alert(3) b", [wrong("1.1", UNKNOWN, TURNED)]),
-        Row("cyd\x1b[2J", ASSIGNMENT, State.BROKEN),
+        StateRow("cyd\x1b[2J", ASSIGNMENT, State.BROKEN),
     ]
     failures = [Failure("cyd\x1b[2J", ASSIGNMENT, EVIL, theirs=True)]
     written = page(course, rows, failures, [Person(student, EVIL)])

@@ -13,7 +13,7 @@ from rich.console import Console
 from autograder.instructor.classroom import grade_tables as csvs
 from autograder.instructor.classroom import grade_tables as table
 from autograder.instructor.classroom.roster import Person
-from autograder.instructor.classroom.submission_states import Mark, Row
+from autograder.instructor.classroom.submission_states import Mark, StateRow
 from autograder.instructor.pipeline import State
 
 POINTS = {f"6.{i}": float(points) for i, points in enumerate((1, 1, 2, 1, 3, 2, 1, 3, 2), 1)}
@@ -31,7 +31,7 @@ def graded(student, scores):
     """A row, with the scores of the first exercises."""
     marks = {e: Mark(score, most) for (e, most), score in zip(POINTS.items(), scores, strict=False)}
     score, most = sum(m.score for m in marks.values()), sum(m.points for m in marks.values())
-    return Row(student, "06", State.GRADED, marks, score, most)
+    return StateRow(student, "06", State.GRADED, marks, score, most)
 
 
 def class_of(size):
@@ -41,8 +41,8 @@ def class_of(size):
         graded(name, [round(p * SHARES[(i * 3 + j) % 7], 4) for j, p in enumerate(POINTS.values())])
         for i, name in enumerate(names[:size])
     ]
-    rows[1] = Row(names[1], "06", State.BROKEN)
-    rows[-1] = Row(names[size - 1], "06", State.FAILED)
+    rows[1] = StateRow(names[1], "06", State.BROKEN)
+    rows[-1] = StateRow(names[size - 1], "06", State.FAILED)
     return rows
 
 
@@ -160,14 +160,14 @@ def totals(*scores):
 
 
 def test_averages_stand_below_and_are_of_what_is_graded():
-    rows = [*totals(0, 0.25, 0.5, 1, 1), Row("z", "06", State.BROKEN)]
+    rows = [*totals(0, 0.25, 0.5, 1, 1), StateRow("z", "06", State.BROKEN)]
     assert shown(rows, 80)[11].split() == ["average", "0.55", "0.55"]
     assert "average" not in "\n".join(shown(rows[:3], 80))
 
 
 def test_the_table_can_be_sorted_by_totals_and_what_has_none_comes_last():
     said = io.StringIO()
-    rows = [Row("a", "06", State.BROKEN), *totals(0.5, 1, 0.25)]
+    rows = [StateRow("a", "06", State.BROKEN), *totals(0.5, 1, 0.25)]
     table.show_table(Console(file=said, width=80), "06", rows, best_first=True)
     names = [line.split()[0] for line in said.getvalue().splitlines()[4:]]
     assert names == ["s01", "s00", "s02", "a"]
@@ -176,9 +176,11 @@ def test_the_table_can_be_sorted_by_totals_and_what_has_none_comes_last():
 def test_what_waits_for_somebody_is_marked_and_what_is_taken_off_has_a_column():
     marks = {"essay": Mark(0, 3, None, None, 0, needs_a_look=True), "test": Mark(1, 2, 1)}
     rows = [
-        Row("a", "06", State.GRADED, marks, 1, 5),
-        Row("b", "06", State.GRADED, {"essay": Mark(3.5, 3), "test": Mark(0.25, 2)}, 3.75, 5, 0.5),
-        Row("c", "06", State.BROKEN),
+        StateRow("a", "06", State.GRADED, marks, 1, 5),
+        StateRow(
+            "b", "06", State.GRADED, {"essay": Mark(3.5, 3), "test": Mark(0.25, 2)}, 3.75, 5, 0.5
+        ),
+        StateRow("c", "06", State.BROKEN),
     ]
     lines = shown(rows, 80)
     assert lines[1].split() == ["student", "total", "late", "essay", "test"]
@@ -196,7 +198,7 @@ def test_a_long_table_has_its_headings_below_too():
 
 
 def test_the_csvs_are_exact_and_whole(tmp_path):
-    rows = [graded("a, b", [0.3333, 0.6667, 0.1]), Row("c", "06", State.BROKEN)]
+    rows = [graded("a, b", [0.3333, 0.6667, 0.1]), StateRow("c", "06", State.BROKEN)]
     csvs.write_csvs(tmp_path, rows)
     with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:] == [
@@ -221,9 +223,9 @@ def test_what_was_due_and_never_came_counts_in_a_students_points(tmp_path):
     due = datetime(2026, 10, 12, tzinfo=UTC)
     rows = [
         graded("amy", [0.5, 1]),
-        Row("amy", "07", State.MISSING, points=3.0, due=due),
-        Row("amy", "08", State.AWAITED, points=5.0, due=due),
-        Row("bob", "07", State.MISSING, points=3.0),
+        StateRow("amy", "07", State.MISSING, points=3.0, due=due),
+        StateRow("amy", "08", State.AWAITED, points=5.0, due=due),
+        StateRow("bob", "07", State.MISSING, points=3.0),
     ]
     csvs.write_csvs(tmp_path, rows)
     with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:
@@ -232,7 +234,7 @@ def test_what_was_due_and_never_came_counts_in_a_students_points(tmp_path):
 
 
 def test_a_row_for_a_student_has_the_roster_and_blanks_where_there_is_no_grade(tmp_path):
-    rows = [graded("zoe", [0.5, 1]), Row("bob", "06", State.BROKEN), graded("amy", [1, 0.25])]
+    rows = [graded("zoe", [0.5, 1]), StateRow("bob", "06", State.BROKEN), graded("amy", [1, 0.25])]
     people = [Person("zoe", "Zoe Zed", "zoe@example.edu", "B"), Person("nora", "Nora")]
     csvs.write_csvs(tmp_path, rows, people)
     with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:

@@ -23,7 +23,7 @@ from autograder.instructor.course.notebook_rewriting import (
     MAX_CELLS,
     MAX_PICTURE_CHARACTERS,
     MAX_SOURCE_CHARACTERS,
-    RefusedError,
+    NotebookRefusedError,
     rewritten,
 )
 from autograder.instructor.pages.clean_pages import markdown
@@ -110,7 +110,7 @@ def is_fit(came):
     """Whether bytes are refused in one line, or become a notebook that holds nothing odd."""
     try:
         made = rewritten(came)
-    except RefusedError as error:
+    except NotebookRefusedError as error:
         assert str(error).isprintable()  # noqa: PT017 it may also be taken
         return False
     nbformat.validate(made["notebook"])
@@ -208,7 +208,7 @@ LIMITS = {
 @pytest.mark.parametrize("limit", LIMITS)
 def test_what_is_too_much_is_said(limit):
     came, why = LIMITS[limit]
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(NotebookRefusedError) as refused:
         rewritten(came if isinstance(came, bytes) else came.encode())
     assert str(refused.value) == why
 
@@ -404,5 +404,5 @@ def test_what_lies_beside_the_folders_was_left_alone(tmp_path):
     ],
 )
 def test_what_never_was_a_notebook_is_not_called_cut_off(came, why):
-    with pytest.raises(RefusedError, match=why):
+    with pytest.raises(NotebookRefusedError, match=why):
         rewritten(came)

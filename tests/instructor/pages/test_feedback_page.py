@@ -15,7 +15,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from autograder.exercises import find
 from autograder.instructor.authoring import Sitting, answered, bank
-from autograder.instructor.pages import About, Given, feedback_page, ungraded_page, write_page
+from autograder.instructor.pages import (
+    About,
+    GradebookEntry,
+    feedback_page,
+    ungraded_page,
+    write_page,
+)
 from autograder.instructor.pages.results import without_paths
 from autograder.judge import no_evidence
 from tests.browser import FAULTS, browser
@@ -87,14 +93,14 @@ def cells():
 @pytest.fixture(scope="module")
 def given():
     """What the gradebook has."""
-    of_exercises = {find(e).grade_id: Given(0, points) for e, points in FULL.items()}
+    of_exercises = {find(e).grade_id: GradebookEntry(0, points) for e, points in FULL.items()}
     return of_exercises | {
-        "ex-1-1-check": Given(1, 1),
-        "essay": Given(2.5, 3, by_hand=2, extra=0.5),
-        "draw": Given(0, 4, waits=True),
-        "test": Given(0, 2),
-        "passes": Given(1, 1),
-        "gone": Given(0, 1),
+        "ex-1-1-check": GradebookEntry(1, 1),
+        "essay": GradebookEntry(2.5, 3, by_hand=2, extra=0.5),
+        "draw": GradebookEntry(0, 4, waits=True),
+        "test": GradebookEntry(0, 2),
+        "passes": GradebookEntry(1, 1),
+        "gone": GradebookEntry(0, 1),
     }
 
 
@@ -154,7 +160,7 @@ def test_what_somebody_has_given_and_written_is_there(page):
 
 
 def test_where_a_score_was_given_by_hand_what_the_check_found_stands_apart(cells, given, verdicts):
-    changed = given | {"ex-1-2-check": Given(1, 1, by_hand=1)}
+    changed = given | {"ex-1-2-check": GradebookEntry(1, 1, by_hand=1)}
     result = feedback_page(ADA, cells, changed, {}, verdicts)(NOW).partition('id="result-ex-1-2')[2]
     said = words(f'<article id="{result.partition("</article>")[0]}')
     assert said.startswith("✓ 1.2 Blocks on a grid: right 1 / 1 Given by hand: 1 of 1.")
@@ -236,7 +242,7 @@ def test_a_page_runs_nothing_and_asks_for_nothing(cells, given, verdicts, made):
             ],
         ),
     ]
-    made_of = {STRANGE: Given(0, 1), **given}
+    made_of = {STRANGE: GradebookEntry(0, 1), **given}
     page = (
         feedback_page(about, [*hostile, *cells], made_of, {STRANGE: STRANGE}, verdicts)
         if made == "graded"
@@ -264,7 +270,7 @@ def test_in_the_notebook_the_target_is_drawn_which_the_graders_kernel_did_not(ve
 def test_a_notebook_graded_by_an_earlier_version_has_its_verdicts_all_the_same(given):
     shown = new_output("display_data", data={"text/html": "<b>1.1 Column strips: right</b>"})
     check = own("ex-1-1-check", 'check("1.1", columns)', outputs=[shown], locked=True)
-    page = feedback_page(ADA, [check], {"ex-1-1-check": Given(1, 1)}, {}, {})(NOW)
+    page = feedback_page(ADA, [check], {"ex-1-1-check": GradebookEntry(1, 1)}, {}, {})(NOW)
     assert "<b>1.1 Column strips: right</b>" in page.partition('<details class="lesson">')[0]
 
 
