@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,8 @@ class Classroom:
         for folder in ("course", "solutions"):
             shutil.copytree(ROOT / folder, root / folder)
         shutil.copy(ROOT / "pyproject.toml", root)
+        for path in (root, *root.rglob("*")):  # a checkout may not be, and a class is, written to
+            path.chmod(path.stat().st_mode | stat.S_IWUSR)
         (root / "nbgrader_config.py").write_text(configuration())
         room = cls(root, assignment)
         if until:

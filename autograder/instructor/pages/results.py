@@ -52,11 +52,17 @@ def _own() -> tuple[str, ...]:
     )
 
 
-OWN_PATHS: Final = _own()
+STAND_IN: Final = "/a/folder/of/the/graders"
+"""Written for one whose path has a space, in which a path in a text would seem to end."""
+
+OWN_PATHS: Final = (*_own(), STAND_IN)
 
 
 def without_paths(text: str) -> str:
     """Text in which no path says where the grader keeps anything; what a path ends in stays."""
+    for place in OWN_PATHS:
+        if " " in place:
+            text = text.replace(place, STAND_IN)
     return PATH.sub(_shortened, text)
 
 

@@ -168,11 +168,11 @@ def test_grading_that_fails_is_not_a_zero_and_not_a_success(tmp_path, monkeypatc
     room = Classroom.at(tmp_path)
     room.hand_in("somebody", {})
     config = room.root / "nbgrader_config.py"
-    config.write_text(config.read_text() + "\nc.JudgeEvidence.seconds = 0.01\n")
+    config.write_text(config.read_text() + "\nc.JudgeEvidence.seconds = 0\n")
     status, said = grade(room.root)
     assert status == 1
     assert "somebody" in said
-    assert "JudgeFailedError: " in said
+    assert "JudgeFailedError: The judge did not get its 0 seconds of" in said
 
 
 def test_the_command_wants_the_courses_folder(tmp_path, capsys):

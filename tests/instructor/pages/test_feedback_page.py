@@ -22,7 +22,7 @@ from autograder.instructor.pages import (
     ungraded_page,
     write_page,
 )
-from autograder.instructor.pages.results import without_paths
+from autograder.instructor.pages.results import STAND_IN, without_paths
 from autograder.judge import no_evidence
 from tests.browser import FAULTS, browser
 from tests.conftest import ROOT
@@ -195,6 +195,13 @@ def test_where_a_cell_raised_its_last_line_is_there_and_no_path_of_the_graders(p
 )
 def test_paths_lose_what_is_the_graders(said, shown):
     assert without_paths(said) == shown
+
+
+def test_a_path_of_the_graders_may_have_spaces(monkeypatch):
+    own = ("/home/me/my course/.venv", "/home/me/my course", STAND_IN)
+    monkeypatch.setattr("autograder.instructor.pages.results.OWN_PATHS", own)
+    said = f"{own[0]}/lib/python3.11/site-packages/jax/a.py and {own[1]}/data.csv"
+    assert without_paths(said) == "…/jax/a.py and …/data.csv"
 
 
 def test_paths_are_looked_for_in_a_time_that_grows_no_faster_than_the_text():
