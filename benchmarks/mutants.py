@@ -1,19 +1,19 @@
-"""What do the tests find? Faults are planted, and the tests are run on each.
+"""Plant faults in the package, and list those that no test finds.
 
-A fault is a small change to one expression or statement, drawn at random, such as `<` in place of
-`<=`. It is tried in three rounds, until a test fails: the tests of its own package, on one fault
-at a time; what `make test` runs, without the grading of classes and then with it, on several faults
-at once, and where a test fails, that test on each of them alone. With `--all` follow the tests that
-`make test` leaves out. What nobody notices is listed: a test is missing there, or the change makes
-no difference.
+A fault is a small change to one expression or statement, drawn at random, such as `<=` in place of
+`<`. The tests run once under coverage, which says for each line which tests run it. Then each fault
+is planted in a copy of the checkout and tried on those tests alone, its own package's first, until
+one fails. A line that only runs while modules are imported is tried on its package's tests.
 
     python benchmarks/mutants.py --count 300 --into rows.jsonl      two hours on two cores
-    python benchmarks/mutants.py --count 20 --near                  a package's own tests alone
+    python benchmarks/mutants.py --count 20 --packages layouts      twenty faults in one package
 
-A run that broke off goes on where its file ends, on the same commit. mutmut and cosmic-ray do this
-too. The first wants one process that has imported all tests, where ours start many; the second
-mutates everything before anything can be drawn. Neither can begin with a package's own tests, or
-try faults together.
+Coverage sees the processes that pytest runs in, not those that tests start. `--classes` tries the
+faults that are left on the grading of classes, eight at once, and each alone where a test fails. A
+run that broke off goes on where its file ends, on the same commit.
+
+mutmut and cosmic-ray do this too. mutmut wants one process that has imported all tests, and ours
+start many; cosmic-ray runs all tests on each fault, which would take days.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,12 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv,
     ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
 }  # fmt: skip
-NEAR_SECONDS, SECONDS = 900, 1800
-"""How long a package's tests, and all of them, may take on faults; what hangs them is found."""
+FAULT_SECONDS, CLASSES_SECONDS = 900, 1800
+"""How long the tests of each round may take; a fault with which they hang is found."""
 COPIES = 2
 """How many faults are tried side by side."""
-NEAR = "its package's tests"
-"""The first round."""
+OWN, CLASSES = "the tests that run its line", "the grading of classes"
+"""The two rounds."""
 NOTHING_COLLECTED = 5
 """pytest's exit code where no test was asked for."""
 
@@ -137,11 +137,17 @@ class Copy:
         """Clone what is committed here, and install it there."""
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root)], check=True)
         subprocess.run(["make", "--silent", ".venv/installed"], cwd=root, check=True)
+        uv = [".venv/bin/uv", "pip", "install", "--quiet", "--python", ".venv", "pytest-cov>=7"]
+        subprocess.run(uv, cwd=root, check=True)
         return cls(root)
 
-    def failing(
-        self, faults: Sequence[Fault], tests: Sequence[str], *options: str, seconds: int = SECONDS
-    ) -> list[str]:
+    def cover(self, data: Path) -> None:
+        """Run the tests once, and write which lines each of them runs."""
+        wanted = ["--cov=autograder", "--cov-context=test", "--cov-report="]
+        environment = {"COVERAGE_FILE": str(data)}
+        self._pytest(["-n", "4", *QUICK, *wanted, "tests"], None, environment)
+
+    def failing(self, faults: Sequence[Fault], arguments: Sequence[str], seconds: int) -> list[str]:
         """The tests that fail on some faults, which do not overlap."""
         before = {fault.file: (self.root / fault.file).read_bytes() for fault in faults}
         for fault in sorted(faults, key=lambda fault: -fault.start):
@@ -149,25 +155,60 @@ class Copy:
             data = path.read_bytes()
             path.write_bytes(data[: fault.start] + fault.new.encode() + data[fault.end :])
         try:
-            return self._run(tests, *options, seconds=seconds)
+            done = self._pytest([*arguments, *QUICK], seconds)
+        except subprocess.TimeoutExpired:
+            return ["it hangs"]
         finally:
             for file, data in before.items():
                 (self.root / file).write_bytes(data)
-
-    def _run(self, tests: Sequence[str], *options: str, seconds: int) -> list[str]:
-        command = [".venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-        try:
-            done = subprocess.run(
-                [*command, *tests], cwd=self.root, capture_output=True, text=True, check=False,
-                stdin=subprocess.DEVNULL, timeout=seconds,
-                env={"SHARDLINGS_EVERY": "15", "SHARDLINGS_SEED": "1", **os.environ},
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return ["it hangs"]
         if done.returncode in (0, NOTHING_COLLECTED):
             return []
         failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
         return failed or ["nothing can be run"]
+
+    def _pytest(
+        self, arguments: Sequence[str], seconds: int | None, more: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [".venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+            cwd=self.root, capture_output=True, text=True, check=False, timeout=seconds,
+            stdin=subprocess.DEVNULL, env={**SAMPLE, **os.environ, **(more or {})},
+        )  # fmt: skip
+
+
+QUICK = ("-m", "not slow", "--timeout", "300")
+SAMPLE = {"SHARDLINGS_EVERY": "15", "SHARDLINGS_SEED": "1"}
+"""What `make test` leaves out, and the share that it tries of what there is very much of."""
+
+
+def tests_of(fault: Fault, lines: Mapping[int, list[str]]) -> list[str]:
+    """The tests that run a fault's line, those of its own package first.
+
+    Args:
+        fault: the fault.
+        lines: the contexts of each line of its file, such as `tests/a/test_b.py::test_c[1]|run`.
+    """
+    own = f"tests/{package_of(fault)}"
+    found = set()
+    for context in lines.get(fault.line, []):
+        test, _, phase = context.partition("|")
+        # a fixture that many tests share counts as the first one's
+        found.add(test.partition("[")[0] if phase == "run" else test.partition("::")[0])
+    return sorted(found - {""}, key=lambda test: (not test.startswith(own), test)) or [own]
+
+
+def contexts_of(copy: Copy, data: Path) -> dict[str, dict[int, list[str]]]:
+    """The tests that run each line of each file, read in the copy, which has coverage installed."""
+    code = (
+        "import coverage, json, sys; data = coverage.CoverageData(sys.argv[1]); data.read();"
+        "print(json.dumps({f: data.contexts_by_lineno(f) for f in data.measured_files()}))"
+    )
+    command = [".venv/bin/python", "-c", code, str(data.resolve())]
+    read = subprocess.run(command, cwd=copy.root, capture_output=True, text=True, check=True)
+    return {
+        f"autograder/{file.rpartition('/autograder/')[2]}": {int(n): c for n, c in lines.items()}
+        for file, lines in json.loads(read.stdout).items()
+    }
 
 
 def together(faults: Sequence[Fault], size: int) -> list[list[Fault]]:
@@ -183,26 +224,24 @@ def together(faults: Sequence[Fault], size: int) -> list[list[Fault]]:
     return groups
 
 
-def found_in_group(
-    copy: Copy, faults: list[Fault], tests: Sequence[str], *options: str
-) -> dict[Fault, str]:
-    """Which of some faults are found, and by what: the tests that fail on all are tried on each."""
+def found_in_group(copy: Copy, faults: list[Fault]) -> dict[Fault, str]:
+    """Which of some faults are found where classes are graded, and by what.
+
+    The tests that fail on all of them together are tried on each.
+    """
     found: dict[Fault, str] = {}
     while faults:
-        failing = copy.failing(faults, tests, "-n", "3", *options)
-        if not failing:
-            break
+        failing = copy.failing(faults, ["-n", "3", "tests/instructor"], CLASSES_SECONDS)
         first = {test.partition("::")[0]: test for test in reversed(failing)}
-        again = [test for test in first.values() if "::" in test or test.endswith(".py")]
+        tests = [test for test in first.values() if test.startswith("tests")]
         new = {}
-        for fault in faults:
-            if by := copy.failing([fault], again or tests, "-x", *options):
+        for fault in faults if tests else []:
+            if by := copy.failing([fault], ["-x", *tests], FAULT_SECONDS):
                 new[fault] = by[0]
+        if not new:
+            break
         found |= new
         faults = [fault for fault in faults if fault not in new]
-        if not new:
-            print("found together, and none of them alone:", *map(str, faults), sep="\n  ")
-            break
     return found
 
 
@@ -211,13 +250,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--near", action="store_true", help="run a package's own tests alone")
-    parser.add_argument(
-        "--all", action="store_true", help="and the tests that make test leaves out"
-    )
+    parser.add_argument("--packages", nargs="+", default=PACKAGES, choices=PACKAGES)
+    parser.add_argument("--classes", action="store_true", help="try the rest on graded classes")
     parser.add_argument("--into", type=Path, help="a file with a row for each fault in each round")
+    parser.add_argument("--coverage", type=Path, help="where the coverage is, or will be")
     given = parser.parse_args()
-    files = [f for p in PACKAGES for f in sorted((ROOT / "autograder" / p).rglob("*.py"))]
+    files = [f for p in given.packages for f in sorted((ROOT / "autograder" / p).rglob("*.py"))]
     every = [fault for file in files for fault in faults_in(file)]
     sampled = random.Random(given.seed).sample(every, given.count)
     drawn = [fault for fault in sampled if fault.new != fault.old]
@@ -244,33 +282,25 @@ def main() -> None:
         copies = SimpleQueue[Copy]()
         for number in range(COPIES):
             copies.put(Copy.make(Path(folder) / str(number)))
+        covered = given.coverage or Path(folder) / "coverage"
+        copy = copies.get()
+        if not covered.exists():
+            copy.cover(covered.resolve())
+        contexts = contexts_of(copy, covered)
+        copies.put(copy)
 
-        def near(fault: Fault) -> None:
+        def try_own(fault: Fault) -> None:
             copy = copies.get()
-            tests = [f"tests/{package_of(fault)}"]
-            quick = ("-x", "-m", "not slow", "--timeout", "120")
-            failing = copy.failing([fault], tests, *quick, seconds=NEAR_SECONDS)
-            note(fault, (failing or [""])[0], NEAR)
+            tests = tests_of(fault, contexts.get(fault.file, {}))
+            note(fault, (copy.failing([fault], ["-x", *tests], FAULT_SECONDS) or [""])[0], OWN)
             copies.put(copy)
 
-        list(pool.map(near, left(NEAR)))
-
-        def round_of(name: str, size: int, tests: list[str], *options: str) -> None:
-            for group in together(left(name), size):
-                copy = copies.get()
-                found = found_in_group(copy, group, tests, *options)
-                for fault in group:
-                    note(fault, found.get(fault, ""), name)
-                copies.put(copy)
-
-        if not given.near:
-            quick = ("-m", "not slow")
-            round_of("make test-oldest", 8, ["tests", "--ignore=tests/instructor"], *quick)
-            round_of("make test", 8, ["tests/instructor"], *quick)
-        if given.all:
-            os.environ["SHARDLINGS_EVERY"] = "1"
-            round_of("make test-all", 100, ["tests"])
-    for package in PACKAGES:
+        list(pool.map(try_own, left(OWN)))
+        for group in together(left(CLASSES), 8) if given.classes else []:
+            found = found_in_group(copy, group)
+            for fault in group:
+                note(fault, found.get(fault, ""), CLASSES)
+    for package in given.packages:
         of = [fault for fault in drawn if package_of(fault) == package]
         print(f"{package:20} {sum(bool(by.get(str(f))) for f in of):4} of {len(of):4}")
     print(f"{'all':20} {len(drawn) - len(left()):4} of {len(drawn):4}")
