@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len, set_cell_size
@@ -244,6 +245,10 @@ FOR_EXCEL: Final = "utf-8-sig"
 
 DAY_SECONDS: Final = 24 * 60 * 60
 
+Row = TypeVar("Row")
+CsvColumns = dict[str, Callable[[Row], object]]
+"""The columns of a CSV: for each heading, how to get its cell from a row."""
+
 
 def write_csvs(
     folder: Path,
@@ -255,125 +260,172 @@ def write_csvs(
     """Write three CSVs: a line for each submission, for each graded cell, and for each student.
 
     Args:
-        folder: where to.
-        rows: how submissions stand.
+        folder: where to write them.
+        rows: the state of each submission.
         people: the roster.
-        submissions: the graded ones, with what is kept of them.
-        zone: the time zone that the class's times are written in.
+        submissions: the graded submissions with their verdicts.
+        zone: the time zone of the class.
 
     Returns:
-        What each is, and where.
+        The title and the path of each.
     """
-    kept = {(s.row.student, s.row.assignment): s for s in submissions}
-    grades, exercises = folder / "grades.csv", folder / "exercises.csv"
-    write_csv(
-        grades,
-        (
-            "student",
-            "assignment",
-            "state",
-            "score",
-            "points",
-            "taken_off_for_being_late",
-            NEEDS_A_LOOK,
-            "due",
-            "handed_in",
-            "days_late",
-        ),
-        (
-            (row.student, row.assignment, row.state, *_totals(row), *_times(row, zone))
-            for row in rows
-        ),
-        FOR_EXCEL,
+    graded = {(s.row.student, s.row.assignment): s for s in submissions}
+    exercises = [
+        ExerciseRow(row, name, mark, graded.get((row.student, row.assignment)))
+        for row in rows
+        for name, mark in row.marks.items()
+    ]
+    tables = (
+        ("Grades", "grades.csv", *fill(submission_columns(zone), rows)),
+        ("Grades by exercise", "exercises.csv", *fill(EXERCISE_COLUMNS, exercises)),
+        ("Grades by student", "students.csv", *by_student(rows, people)),
     )
-    write_csv(
-        exercises,
-        (
-            "student", "assignment", "exercise", "score", "points", "by_hand", "extra_credit",
-            NEEDS_A_LOOK, "answer", "diagnoses",
-        ),
-        (
-            (row.student, row.assignment, name, *_parts(mark), *_said(row, name, kept))
-            for row in rows
-            for name, mark in row.marks.items()
-        ),
-        FOR_EXCEL,
-    )  # fmt: skip
-    students = folder / "students.csv"
-    write_csv(students, *by_student(rows, people), FOR_EXCEL)
-    return [("Grades", grades), ("Grades by exercise", exercises), ("Grades by student", students)]
+    for _, name, heading, lines in tables:
+        write_csv(folder / name, heading, lines, FOR_EXCEL)
+    return [(title, folder / name) for title, name, _, _ in tables]
+
+
+def fill(
+    columns: CsvColumns[Row], rows: Iterable[Row]
+) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Return the heading and the lines of a table."""
+    return list(columns), [tuple(value(row) for value in columns.values()) for row in rows]
+
+
+def submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
+    """The columns of `grades.csv`; without a grade, the scores are blank."""
+    return {
+        "student": lambda row: row.student,
+        "assignment": lambda row: row.assignment,
+        "state": lambda row: row.state,
+        "score": lambda row: row.total if row.graded else "",
+        "points": lambda row: row.points if row.graded else "",
+        "taken_off_for_being_late": lambda row: row.late if row.graded else "",
+        NEEDS_A_LOOK: lambda row: _yes(row.graded and row.needs_a_look),
+        "due": lambda row: _time(row.due, zone),
+        "handed_in": lambda row: _time(row.handed_in, zone),
+        "days_late": lambda row: _days_late(row),
+    }
+
+
+@dataclass(frozen=True)
+class ExerciseRow:
+    """One graded cell of a submission.
+
+    Attributes:
+        row: the state of the submission.
+        name: the exercise, or the name of another graded cell.
+        mark: its score.
+        submission: the submission with its verdicts, if these were kept.
+    """
+
+    row: StateRow
+    name: str
+    mark: Mark
+    submission: SubmissionState | None
+
+    @property
+    def state(self) -> str:
+        """How the answer stands: right, partly right, wrong…"""
+        return self.submission.state(self.name) if self.submission else ""
+
+    @property
+    def diagnoses(self) -> str:
+        """Everything that is wrong with the answer, separated by semicolons."""
+        verdict = self.submission.verdicts.get(self.name) if self.submission else None
+        wrong = [finding.diagnosis for finding in problems(verdict)] if verdict else []
+        return "; ".join(dict.fromkeys(wrong))
+
+
+EXERCISE_COLUMNS: CsvColumns[ExerciseRow] = {
+    "student": lambda cell: cell.row.student,
+    "assignment": lambda cell: cell.row.assignment,
+    "exercise": lambda cell: cell.name,
+    "score": lambda cell: cell.mark.score,
+    "points": lambda cell: cell.mark.points,
+    "by_hand": lambda cell: "" if cell.mark.by_hand is None else cell.mark.by_hand,
+    "extra_credit": lambda cell: cell.mark.extra,
+    NEEDS_A_LOOK: lambda cell: _yes(cell.mark.needs_a_look),
+    "answer": lambda cell: cell.state,
+    "diagnoses": lambda cell: cell.diagnoses,
+}
+"""The columns of `exercises.csv`."""
+
+
+@dataclass(frozen=True)
+class StudentRow:
+    """A student with the state of each of their submissions, by assignment."""
+
+    person: Person
+    submissions: Mapping[str, StateRow]
+
+    @property
+    def counted(self) -> list[StateRow]:
+        """The submissions that count: those with a grade, and those that are missing."""
+        return [row for row in self.submissions.values() if row.graded or row.is_overdue]
+
+    def graded(self, assignment: str) -> StateRow | None:
+        """Return the student's submission of an assignment, if it has a grade."""
+        row = self.submissions.get(assignment)
+        return row if row is not None and row.graded else None
 
 
 def by_student(
     rows: Sequence[StateRow], people: Sequence[Person]
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    """A table with a row for each student, in the order of the roster: its heading, and its lines.
+    """Return the heading and the lines of `students.csv`: a line for each student.
 
-    What has no grade is blank. The points are those of the assignments that count in the score:
-    what is graded, and what is due and was never handed in. Where anybody is late, the penalty
-    stands between a total and the scores that it is made of.
+    Students stand in the order of the roster, and those who are not in it below. A score without a
+    grade is blank.
     """
-    columns: dict[str, dict[str, None]] = {}
-    for row in rows:
-        columns.setdefault(row.assignment, {}).update(dict.fromkeys(row.marks))
     known = {person.id: person for person in people}
-    mine: dict[str, dict[str, StateRow]] = {student: {} for student in known}
+    submissions: dict[str, dict[str, StateRow]] = {student: {} for student in known}
     for row in sorted(rows, key=lambda row: row.student.casefold()):
-        mine.setdefault(row.student, {})[row.assignment] = row
-    heading = ["student", "name", "email", "section", "score", "points"]
-    late = {row.assignment: [f"{row.assignment} taken off"] for row in rows if row.late}
-    for assignment, names in columns.items():
-        heading += [assignment, *late.get(assignment, ())]
-        heading += [f"{assignment} {name}" for name in names]
-    lines = []
-    for student, theirs in mine.items():
-        person = known.get(student) or Person(student)
-        counted = [row for row in theirs.values() if row.graded or row.is_overdue]
-        line: list[object] = [student, person.name, person.email, person.section]
-        totals = [round(sum(r.total for r in counted), 4), sum(r.points for r in counted)]
-        line += totals if counted else ["", ""]
-        for assignment, names in columns.items():
-            of = theirs.get(assignment)
-            marks = of.marks if of is not None else {}
-            graded_one = of if of is not None and of.graded else None
-            line.append(graded_one.total if graded_one else "")
-            line += [graded_one.late if graded_one else "" for _ in late.get(assignment, ())]
-            line += [marks[name].score if name in marks else "" for name in names]
-        lines.append(tuple(line))
-    return heading, lines
+        submissions.setdefault(row.student, {})[row.assignment] = row
+    students = [StudentRow(known.get(id) or Person(id), own) for id, own in submissions.items()]
+    return fill(student_columns(rows), students)
 
 
-def _said(
-    row: StateRow, name: str, kept: Mapping[tuple[str, str], SubmissionState]
-) -> tuple[object, object]:
-    """How an answer stands, and what is wrong with it."""
-    submission = kept.get((row.student, row.assignment))
-    if submission is None:
-        return "", ""
-    verdict = submission.verdicts.get(name)
-    wrong = [finding.diagnosis for finding in problems(verdict)] if verdict else []
-    return submission.state(name), "; ".join(dict.fromkeys(wrong))
+def student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
+    """The columns of `students.csv`.
+
+    For each assignment there is its total, the late penalty if anybody has one, and each exercise.
+    """
+    columns: CsvColumns[StudentRow] = {
+        "student": lambda student: student.person.id,
+        "name": lambda student: student.person.name,
+        "email": lambda student: student.person.email,
+        "section": lambda student: student.person.section,
+        "score": lambda s: round(sum(row.total for row in s.counted), 4) if s.counted else "",
+        "points": lambda s: sum(row.points for row in s.counted) if s.counted else "",
+    }
+    for assignment in dict.fromkeys(row.assignment for row in rows):
+        alike = [row for row in rows if row.assignment == assignment]
+        columns[assignment] = partial(_of_graded, assignment, lambda row: row.total)
+        if any(row.late for row in alike):
+            late = partial(_of_graded, assignment, lambda row: row.late)
+            columns[f"{assignment} taken off"] = late
+        for exercise in dict.fromkeys(name for row in alike for name in row.marks):
+            columns[f"{assignment} {exercise}"] = partial(_mark, assignment, exercise)
+    return columns
 
 
-def _totals(row: StateRow) -> tuple[object, ...]:
-    if not row.graded:
-        return ("",) * 4
-    return row.total, row.points, row.late, _yes(row.needs_a_look)
+def _of_graded(assignment: str, value: Callable[[StateRow], object], student: StudentRow) -> object:
+    row = student.graded(assignment)
+    return "" if row is None else value(row)
 
 
-def _times(row: StateRow, zone: tzinfo) -> tuple[object, ...]:
-    """When it was due and handed in, and how many days late that was; blank where unknown."""
-    days = round(row.seconds_late / DAY_SECONDS, 4) if row.due and row.handed_in else ""
-    return _time(row.due, zone), _time(row.handed_in, zone), days
+def _mark(assignment: str, exercise: str, student: StudentRow) -> object:
+    row = student.submissions.get(assignment)
+    return row.marks[exercise].score if row is not None and exercise in row.marks else ""
+
+
+def _days_late(row: StateRow) -> object:
+    return round(row.seconds_late / DAY_SECONDS, 4) if row.due and row.handed_in else ""
 
 
 def _time(when: datetime | None, zone: tzinfo) -> str:
     return "" if when is None else when.astimezone(zone).isoformat(timespec="seconds")
-
-
-def _parts(mark: Mark) -> tuple[object, ...]:
-    by_hand = "" if mark.by_hand is None else mark.by_hand
-    return mark.score, mark.points, by_hand, mark.extra, _yes(mark.needs_a_look)
 
 
 def _yes(is_so: bool) -> str:
