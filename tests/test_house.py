@@ -175,7 +175,6 @@ def test_importing_starts_no_backend_and_no_server():
     assert done.stdout == "[]\n3\n"
 
 
-@pytest.mark.instructor
 def test_no_command_waits_for_parsers_that_nothing_needs():
     """`lark` makes them for `jsonschema`, and takes a second."""
     code = (

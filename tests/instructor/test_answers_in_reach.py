@@ -9,7 +9,7 @@ from autograder.exercises import NOTEBOOKS
 from autograder.instructor import calibration
 from autograder.instructor.calibration import CalibrationError, _words, answers_in_reach, calibrate
 from autograder.instructor.course import Course
-from autograder.instructor.sandbox import bubblewrap, has_bubblewrap, sandbox
+from autograder.instructor.sandbox import bubblewrap, sandbox
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT
 
@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch):
     sandbox._copies.cache_clear()
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_copies_of_other_names_are_found(folder):
     (folder / "a/b/c/d/e/f/g").mkdir(parents=True)
     (folder / "share").mkdir()

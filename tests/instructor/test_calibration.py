@@ -22,8 +22,6 @@ from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
-
 NO_PACKAGE = """
 from autograder.instructor.pipeline import basis, time_limit
 from autograder.instructor.sandbox import sandbox

@@ -19,8 +19,6 @@ from autograder.judge import Finding, Verdict
 from tests.conftest import ROOT
 from tests.instructor.room import Classroom
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
-
 A, B = "01_sharding_basics", "02_computation_follows_data"
 EXPORTERS = "autograder.instructor.exporters"
 ROSTER = """id,name,email,section,canvas_id,moodle_id

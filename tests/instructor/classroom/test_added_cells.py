@@ -8,11 +8,6 @@ from nbgrader.api import Gradebook
 from autograder.instructor.__main__ import main
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, tiny_class
 
-pytestmark = [
-    pytest.mark.instructor,
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-]
-
 ADDED = {
     "essay": new_markdown_cell(
         "Say why.", id="essay", metadata=about("essay", grade=True, solution=True, points=3)

@@ -18,8 +18,6 @@ from tests.instructor.tiny_class import ASSIGNMENT as TINY
 from tests.instructor.tiny_class import hand_in as hand_in_tiny
 from tests.instructor.tiny_class import tiny_class
 
-pytestmark = pytest.mark.instructor
-
 
 @pytest.fixture(scope="module")
 def by_hand(tmp_path_factory):

@@ -12,7 +12,6 @@ from autograder.instructor.__main__ import main
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 OTHER = "00_setup"
 RELEASE = ("generate_assignment", ASSIGNMENT, "--force")
 

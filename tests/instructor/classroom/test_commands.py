@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 import autograder
-from autograder.instructor.sandbox import has_bubblewrap, judge_apart, sandbox, sandbox_environment
+from autograder.instructor.sandbox import judge_apart, sandbox, sandbox_environment
 from autograder.instructor.sandbox.judging_apart import CONTROL_CASE
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
@@ -43,7 +43,7 @@ def test_without_a_sandbox_it_says_so_or_refuses(monkeypatch):
         sandbox.Sandbox(required=True).command(["true"], {})
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_in_the_sandbox_is_the_package_at_work_wherever_another_is_installed(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
     (tmp_path / "solutions").mkdir()

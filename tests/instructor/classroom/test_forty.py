@@ -7,14 +7,10 @@ from rich.console import Console
 
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
-from autograder.instructor.sandbox import has_bubblewrap
 from tests.instructor.course import test_broken_files as files
 from tests.instructor.room import LAST, RIGHT, Classroom
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-    pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here"),
-]
+pytestmark = pytest.mark.bubblewrap
 ATTACKS = (
     "os.kill(os.getpid(), 9)",
     "os._exit(3)",

@@ -16,7 +16,6 @@ from autograder.instructor.course import Course
 from tests.instructor.room import ASSIGNMENT, Classroom
 
 # nbgrader runs in this process here, and its sessions say this of each new submission
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 
 
 def grade(root, **how):

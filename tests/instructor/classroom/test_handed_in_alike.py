@@ -9,8 +9,6 @@ from autograder.instructor.classroom.grading import _Post, alike, fingerprint
 from autograder.instructor.pipeline import Submission
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, log, scores, tiny_class
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
-
 NOTEBOOK = {"a": b"{}"}
 
 

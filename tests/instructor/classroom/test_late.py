@@ -16,8 +16,6 @@ from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
-
 RULES = """
 timezone = "Europe/Berlin"
 

@@ -14,7 +14,6 @@ from nbgrader.api import Gradebook
 from autograder.instructor.__main__ import main
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 BELIEVE = """
 c.CarefulAutograde.believe_timestamps = True
 c.LateSubmissionPlugin.penalty_method = "zero"

@@ -11,11 +11,6 @@ from autograder.instructor.classroom import rebuilding
 from autograder.instructor.course import Course
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, scores, tiny_class
 
-pytestmark = [
-    pytest.mark.instructor,
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-]
-
 STUDENTS = ("ann", "bob", "cy")
 
 

@@ -30,7 +30,6 @@ from autograder.instructor.sandbox import Case, JudgeFailedError, judge_apart, s
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 WRONG = {**RIGHT, "1.1": "columns = x"}
 
 

@@ -18,11 +18,6 @@ from autograder.instructor.pipeline import record
 from tests.conftest import ROOT
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, scores, tiny_class
 
-pytestmark = [
-    pytest.mark.instructor,
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-]
-
 GROUP, FIRST, SECOND = 61_000, 61_001, 61_002
 
 

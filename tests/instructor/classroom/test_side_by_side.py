@@ -23,7 +23,6 @@ from autograder.instructor.pipeline import grade as grade_one
 from tests.conftest import ROOT
 from tests.instructor.tiny_class import ASSIGNMENT, log, scores, tiny_class, wanted
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 STUDENTS = 6
 
 

@@ -16,7 +16,6 @@ from autograder.instructor.sandbox import JudgeFailedError
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 CHECK = "ex-1-1-check"
 KEPT = "judged again from the evidence that was kept"
 

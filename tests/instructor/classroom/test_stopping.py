@@ -23,8 +23,6 @@ from tests.instructor.tiny_class import ASSIGNMENT as TINY
 from tests.instructor.tiny_class import hand_in as hand_in_tiny
 from tests.instructor.tiny_class import scores, tiny_class
 
-pytestmark = pytest.mark.instructor
-
 ENDLESS = "__import__('time').sleep(25)"
 """What is at work when Ctrl-C comes."""
 
@@ -182,7 +180,6 @@ def entering_is_stopped(monkeypatch, stop):
     monkeypatch.setattr(entering, "take_place", once)
 
 
-@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_ctrl_c_stops_also_while_a_grade_is_entered(tiny, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         entering_is_stopped(patch, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -194,7 +191,6 @@ def test_ctrl_c_stops_also_while_a_grade_is_entered(tiny, monkeypatch, capsys):
     assert set(scores(tiny).values()) == {2}
 
 
-@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_scores_that_were_entered_when_it_stopped_are_not_taken_for_those_of_before(
     tiny, monkeypatch
 ):

@@ -12,11 +12,7 @@ from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records
 from tests.instructor.tiny_class import ASSIGNMENT, scores, tiny_class, wanted
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.instructor,
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-]
+pytestmark = pytest.mark.slow
 
 STUDENT = "student-01"
 

@@ -20,11 +20,6 @@ from autograder.instructor.nbgrader_plugins import CarefulAutograde, entering
 from autograder.instructor.pipeline import Records
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, notebook, scores, tiny_class
 
-pytestmark = [
-    pytest.mark.instructor,
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-]
-
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):

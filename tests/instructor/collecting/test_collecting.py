@@ -13,8 +13,6 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.collecting import archives
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.instructor
-
 FIRST, SECOND = "01_sharding_basics", "03_constraints"
 NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 

@@ -15,7 +15,6 @@ from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course, is_taken
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 FILE = f"{ASSIGNMENT}.ipynb"
 
 

@@ -23,12 +23,6 @@ from autograder.instructor.gradebook import (
 from tests.conftest import ROOT
 from tests.instructor.room import Classroom
 
-pytestmark = [
-    pytest.mark.instructor,
-    # nbgrader's sessions; it says this of each new submission, and nothing is wrong
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-]
-
 STUDENT = "ada"
 
 

@@ -27,10 +27,7 @@ from tests.instructor.room import Classroom
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.instructor,
     pytest.mark.skipif(programs() is None, reason="there is no PostgreSQL here"),
-    # nbgrader's sessions; it says this of each new submission, and nothing is wrong
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
 ]
 
 STUDENTS = ("ada", "bob")

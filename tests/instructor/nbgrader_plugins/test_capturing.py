@@ -11,7 +11,7 @@ from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError
 from autograder.instructor.nbgrader_plugins.capture_evidence import Died
 from autograder.instructor.pipeline.grading import told_above
-from autograder.instructor.sandbox import Allowance, has_bubblewrap, kernel, limit_watch
+from autograder.instructor.sandbox import Allowance, kernel, limit_watch
 from tests.helpers import SPINS, crowd
 
 
@@ -127,7 +127,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("code", ENDS)
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_a_cell_that_ends_the_conversation_is_told_why(tmp_path, code):
     timeout, why = ENDS[code]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
@@ -155,7 +155,7 @@ GIVEN_UP = {
 
 
 @pytest.mark.parametrize("name", GIVEN_UP)
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
     code, why = GIVEN_UP[name]
     cells = [nbformat.v4.new_code_cell(c) for c in [code, *["time.sleep(10_000)"] * 20]]
@@ -168,7 +168,7 @@ def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
     assert died.told == f"The notebook was ended in cell {died.cell + 1}: {why}."
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_cells_are_counted_as_whoever_wrote_them_counts(tmp_path):
     """A cell that says what was not taken stands above theirs, and is none of theirs."""
     path = tmp_path / "a.ipynb"

@@ -8,8 +8,6 @@ from nbgrader.api import Gradebook
 from autograder.instructor.__main__ import main
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, tiny_class
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
-
 PROMPT = new_markdown_cell("Why two?", id="prompt", metadata=about("prompt", locked=True))
 ESSAY = new_markdown_cell(
     "Because.", id="essay", metadata=about("essay", grade=True, solution=True, points=3)

@@ -114,7 +114,6 @@ def test_a_release_that_fails_leaves_what_was_there(room, fail):
     assert left == before
 
 
-@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 @pytest.mark.parametrize("command", ["release", "grade"])
 def test_so_do_the_commands_that_release_first(room, command, capsys):
     before = files(room)

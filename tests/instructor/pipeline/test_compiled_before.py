@@ -12,13 +12,9 @@ from autograder.instructor.authoring import answered
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import compiled_before, keep_compiled
-from autograder.instructor.sandbox import has_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
-    pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here"),
-]
+pytestmark = pytest.mark.bubblewrap
 
 SECRET = """
 import jax

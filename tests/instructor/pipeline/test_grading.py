@@ -13,8 +13,6 @@ from autograder.instructor.pipeline import State, facts_of, grade, submission_in
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
-
 STUDENT = "hypatia"
 """Whose name is looked for in bytes, so it has letters that no hexadecimal id can have."""
 

@@ -13,12 +13,12 @@ from jax.lax import with_sharding_constraint
 from autograder import evidence
 from autograder.exercises import find
 from autograder.instructor.authoring import bank
-from autograder.instructor.sandbox import Case, Sandbox, has_bubblewrap, judge_apart, sandbox, seal
+from autograder.instructor.sandbox import Case, Sandbox, judge_apart, sandbox, seal
 from tests.conftest import ROOT
 from tests.errors.plantings import iterate
 from tests.helpers import capture, pretend_bubblewrap
 
-pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+pytestmark = pytest.mark.bubblewrap
 
 NAMES = {"jax": jax, "jnp": jnp, "lax": lax, "P": jax.P}
 NAMES["with_sharding_constraint"] = with_sharding_constraint

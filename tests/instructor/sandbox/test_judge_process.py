@@ -19,7 +19,6 @@ from autograder.instructor.sandbox import (
     Case,
     JudgeFailedError,
     Sandbox,
-    has_bubblewrap,
     judge_apart,
     judging_apart,
 )
@@ -221,7 +220,7 @@ def deadly(monkeypatch, tmp_path):
     return processes
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_what_kills_its_judge_is_tried_twice_and_the_others_once(deadly):
     guilty = case("3.1", turned=jnp.sin)
     verdicts = judge_apart([RIGHT, guilty, RIGHT, guilty, RIGHT])

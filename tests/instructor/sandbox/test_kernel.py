@@ -140,7 +140,7 @@ def test_cells_without_end_are_interrupted_and_the_next_is_run(tmp_path, way):
     assert found[0][0].ename == "KeyboardInterrupt"
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 @pytest.mark.parametrize("code", INTERRUPTED)
 def test_whatever_a_cell_waits_for_it_is_interrupted(tmp_path, code):
     found, died = run(tmp_path, INTERRUPTED[code], "print('next')", timeout=1)

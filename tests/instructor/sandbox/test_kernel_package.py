@@ -86,7 +86,7 @@ def said(outputs):
     return outputs[0].text
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_nothing_that_is_right_is_to_be_found(tmp_path):
     code = f"NEEDLES, LARGEST = {sorted(set(needles()))!r}, {LARGEST}\n{LOOK}"
     found = json.loads(said(run(tmp_path, code)[0]))
@@ -142,7 +142,7 @@ def test_a_kernel_finds_a_part_of_the_package(tmp_path):
     assert not {"exercises", "judge", "instructor", "__pycache__"} & names
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path, monkeypatch):
     """Here it is rich that is taken for one: a package that is really installed."""
     rich = Path(sysconfig.get_path("purelib"), "rich")

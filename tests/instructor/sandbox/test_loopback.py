@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from autograder import devices
-from autograder.instructor.sandbox import Sandbox, has_bubblewrap, sandbox_environment
+from autograder.instructor.sandbox import Sandbox, sandbox_environment
 
-pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+pytestmark = pytest.mark.bubblewrap
 
 ATTACK = """
 import socket, sys

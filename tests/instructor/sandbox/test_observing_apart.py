@@ -8,11 +8,11 @@ import pytest
 
 from autograder import evidence
 from autograder.exercises import EXERCISES
-from autograder.instructor.sandbox import has_bubblewrap, is_observed, observe_apart
+from autograder.instructor.sandbox import is_observed, observe_apart
 from autograder.judge import judge
 from tests.exercises.solutions import sitting_for, solution_of
 
-pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+pytestmark = pytest.mark.bubblewrap
 
 SEED, FRESH = 3, 2**100 + 7
 """The seed that a kernel is told, and the one that the grader keeps to itself."""

@@ -9,7 +9,6 @@ from autograder.instructor.sandbox import (
     ExposedError,
     Sandbox,
     bubblewrap,
-    has_bubblewrap,
     sandbox,
     sandbox_environment,
 )
@@ -68,7 +67,7 @@ PLACES = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 @pytest.mark.parametrize("place", PLACES)
 def test_another_copy_is_hidden(prefix, tmp_path, place):
     write(prefix, *PLACES[place])
@@ -77,7 +76,7 @@ def test_another_copy_is_hidden(prefix, tmp_path, place):
     assert seen(prefix, empty) == KEPT
 
 
-@pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+@pytest.mark.bubblewrap
 def test_all_that_another_course_has_installed_is_hidden(prefix, tmp_path, monkeypatch):
     site = prefix / "lib/python3.11/site-packages"
     write(site, "heat/asked.py", "heat_right/__init__.py", "heat_too.py", "others/__init__.py")

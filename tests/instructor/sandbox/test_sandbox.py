@@ -19,10 +19,9 @@ from sqlalchemy.exc import SAWarning
 
 from autograder.instructor.classroom import Workers, grade_class
 from autograder.instructor.course import Course
-from autograder.instructor.sandbox import has_bubblewrap
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
-pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+pytestmark = pytest.mark.bubblewrap
 
 MARK = "pwned-by-a-test"
 SECONDS = 31.41592  # by which a process that outlived its grading is known

@@ -11,10 +11,10 @@ import pytest
 from nbformat.v4 import new_code_cell
 
 from autograder.instructor.authoring import answered
-from autograder.instructor.sandbox import SERVERS, has_bubblewrap, has_call_filter
+from autograder.instructor.sandbox import SERVERS, has_call_filter
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
-pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="there is no bubblewrap here")
+pytestmark = pytest.mark.bubblewrap
 
 LIMITS = """
 c.Execute.timeout = 15

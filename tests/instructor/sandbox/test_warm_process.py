@@ -29,7 +29,6 @@ from autograder.instructor.sandbox import warm_process as warming
 from autograder.sandboxed import Setting
 
 pytestmark = [
-    pytest.mark.instructor,
     pytest.mark.skipif(not has_call_filter(), reason="there is no bubblewrap here, or no filter"),
 ]
 
