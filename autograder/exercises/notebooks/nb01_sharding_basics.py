@@ -1,7 +1,6 @@
 """Notebook 01: which device holds which block.
 
-A note for maintainers: every check here reads where blocks are, and nothing that JAX's compiler
-decides, so these exercises have no reason to change with JAX.
+These checks read only where blocks are. They do not depend on JAX's compiler.
 """
 
 import math
@@ -27,59 +26,58 @@ SQUARE: Final = ((16, 16), (8, 64), (40, 24))
 VECTOR: Final = ((16,), (64,))
 
 REPLICATED: Final = (
-    "A dimension that the spec leaves out, or gives None, is not cut: every device along an axis "
-    "that the spec does not name gets a copy."
+    "A dimension without an entry, or with None, is not sharded. The array is replicated over "
+    "every mesh axis that the spec does not name."
 )
-ONE_DEVICE: Final = "An array that you do not place is on one device; a sharding spreads it."
-CUTS: Final = (
-    "A dimension is cut into as many blocks as the sizes of the mesh axes that its entry names "
-    "make, multiplied."
+ONE_DEVICE: Final = "This array is on one device. `jax.device_put` with a sharding distributes it."
+SHARDS: Final = (
+    "The number of shards along a dimension is the product of the sizes of the mesh axes in its "
+    "entry."
 )
-FASTEST: Final = "Where an entry is a tuple, its last name changes fastest from block to block."
+FASTEST: Final = "In a tuple, the last axis changes fastest from block to block."
 
 COLUMN_STRIPS: Final = Exercise(
     id="1.1",
     title="Column strips",
-    afterwards="Tensor parallelism, which notebook 08 is about, keeps a layer's first weight "
-    "matrix in column strips: each device computes features of its own, for all examples.",
+    afterwards="Tensor parallelism (notebook 08) shards a layer's first weight matrix like this: "
+    "each device computes some of the features, for every example.",
     requirements=(PlacedLike("columns", "0 1 2 3 4 5 6 7", SQUARE, values=numbers),),
     hints=(
         "A spec has one entry for each dimension of the array, in order. Which dimension has to "
-        "be cut to make columns?",
-        "Cutting dimension 0 makes rows, as in the example above. To leave a dimension whole, its "
-        "entry in the spec is None.",
-        "You need the same mesh of eight as in the example and a spec of two entries, of which "
-        "the first is None.",
+        "be sharded to get columns?",
+        "Sharding dimension 0 gives blocks of rows, as in the example above. A dimension with the "
+        "entry None is not sharded.",
+        "Use the mesh of eight from the example, and a spec with two entries, the first of which "
+        "is None.",
     ),
     diagnoses={
-        "transposed": "The first entry of a spec is for dimension 0, which counts rows. The "
-        "array itself stays as it is.",
+        "transposed": "The first entry of a spec is for dimension 0, which counts rows. Do not "
+        "transpose the array itself.",
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,
         "one-device": ONE_DEVICE,
-        "grid": "All eight devices must stand along the one dimension that is cut.",
-        "values": "Placing an array changes none of its values: place x itself, as it is.",
+        "grid": "Only one dimension is sharded, over all eight devices.",
+        "values": "Moving an array to other devices changes no values: use x itself.",
     },
 )
 
 BLOCKS: Final = Exercise(
     id="1.2",
     title="Blocks on a grid",
-    afterwards="Meshes of two axes are what large models are trained on: one axis cuts the batch, "
-    "the other cuts the weights.",
+    afterwards="Large models are trained on meshes like this: the batch is sharded over one axis, "
+    "the weights over the other.",
     requirements=(PlacedLike("blocks", "0 1 2 3 \n 4 5 6 7", SQUARE),),
     hints=(
         "Read the picture as a table: how many rows of blocks, and how many columns?",
-        "A mesh is a table of devices too, filled row by row. A spec that names its axes in order "
-        "lays the array over the mesh as it stands.",
-        "So the mesh must have as many rows and columns as the picture: two axes, the first of "
-        "them of size 2.",
+        "A mesh is a table of devices, too, filled row by row. With a spec that names its axes in "
+        "order, the blocks have the same order as the devices.",
+        "So the mesh needs as many rows and columns as the picture: two axes, the first of size 2.",
     ),
     diagnoses={
-        "grid": CUTS,
+        "grid": SHARDS,
         "transposed": "Are the mesh's sizes swapped, or the names in the spec?",
-        "device-order": "jax.make_mesh fills a mesh with devices row by row. Which of its axes "
-        "lies along which dimension, and how long is it?",
+        "device-order": "`jax.make_mesh` fills a mesh row by row. Which mesh axis shards which "
+        "dimension, and what is its size?",
         "replicated-dimension": REPLICATED,
         "one-device": ONE_DEVICE,
     },
@@ -87,24 +85,24 @@ BLOCKS: Final = Exercise(
 
 BLOCKS_TURNED: Final = Exercise(
     id="1.3",
-    title="The same mesh, turned",
-    afterwards="The mesh stayed as it was, and the spec did the turning. On real machines that is "
-    "the rule: the wiring decides the mesh, and you may choose the specs.",
+    title="The same mesh, another spec",
+    afterwards="Only the spec changed. It is the same on real machines: the network between the "
+    "chips determines the mesh, and you choose the specs.",
     requirements=(PlacedLike("turned", "0 4 \n 1 5 \n 2 6 \n 3 7", SQUARE),),
     hints=(
-        "Follow device 1: in the picture before it stood right of device 0, and here it stands "
-        "below. The mesh can stay as it is.",
-        "The spec's first entry says along which mesh axis dimension 0 is cut. It may be any axis.",
-        "Along dimension 0 lie devices 0, 1, 2, 3: which axis of your mesh do these lie along?",
+        "In the picture of 1.2, device 1 is to the right of device 0; here it is below. The mesh "
+        "can stay the same.",
+        "The spec's first entry names the mesh axis that shards dimension 0. It may be any axis.",
+        "Devices 0, 1, 2 and 3 follow each other along dimension 0. Along which axis of your mesh "
+        "do they follow each other?",
     ),
     diagnoses={
-        "transposed": "The order of the names in the spec decides which mesh axis lies along "
-        "which dimension. Is the mesh still that of the exercise before? If its axes are "
-        "exchanged as well, nothing changes in the end.",
-        "device-order": "Four rows and two columns are right. Keep the mesh of the exercise "
-        "before, with its devices in plain order, and change the spec alone.",
-        "grid": "The mesh is that of the exercise before, and the picture cuts both dimensions, "
-        "each along one of its axes.",
+        "transposed": "The order of the names in the spec decides which mesh axis shards which "
+        "dimension. Do you still use the mesh of 1.2? If its axes are swapped as well, the layout "
+        "does not change.",
+        "device-order": "Four rows and two columns are right. Keep the mesh of 1.2, with its "
+        "devices in their usual order, and change only the spec.",
+        "grid": "Both dimensions are sharded, each over one axis of the mesh of 1.2.",
         "replicated-dimension": REPLICATED,
     },
 )
@@ -112,32 +110,31 @@ BLOCKS_TURNED: Final = Exercise(
 HALF_THE_DEVICES: Final = Exercise(
     id="1.4",
     title="Every second device",
-    afterwards="With a mesh of some of the devices, one machine can run two programs side by side: "
-    "each is compiled for its own devices.",
+    afterwards="With meshes of different devices, one machine can run two programs at once, each "
+    "compiled for its own devices.",
     requirements=(PlacedLike("spread", "0 2 \n 4 6", SQUARE, values=numbers),),
     hints=(
-        "A mesh need not have all the devices: `jax.make_mesh` takes `devices=`.",
-        "`jax.devices()` is a list, so a slice of it is a list of devices. Which slice has 0, 2, 4 "
-        "and 6?",
-        "Four devices in a picture of two rows and two columns: the mesh's sizes are (2, 2).",
+        "A mesh may contain only some of the devices: `jax.make_mesh` takes `devices=`.",
+        "`jax.devices()` is a list. Which slice of it contains devices 0, 2, 4 and 6?",
+        "The picture has two rows and two columns, so the mesh's shape is (2, 2).",
     ),
     diagnoses={
-        "devices-extra": "jax.make_mesh takes from all the devices, unless it is told which.",
-        "other-devices": "The picture takes every second device, from device 0 on.",
-        "device-order": "The right four devices; now look at which stands where.",
-        "transposed": "In the picture devices 0 and 2 stand side by side. Which mesh axis do they "
-        "lie along, and which dimension does the spec cut along it?",
+        "devices-extra": "Without `devices=`, `jax.make_mesh` uses all devices.",
+        "other-devices": "The picture has every second device, beginning with device 0.",
+        "device-order": "These are the right four devices, in another order.",
+        "transposed": "In the picture, devices 0 and 2 are side by side. Along which mesh axis do "
+        "they differ, and which dimension does the spec shard over that axis?",
         "grid": "The picture has two rows and two columns of blocks.",
         "one-device": ONE_DEVICE,
-        "values": "Place x itself: the array should have the same numbers.",
+        "values": "Use x itself: the array must have the same values.",
     },
 )
 
 MYSTERY: Final = Exercise(
     id="1.5",
     title="The mysterious mesh",
-    afterwards="`jax.make_mesh` chooses an order of devices too: on TPUs it looks for one in which "
-    "neighbours in the mesh are neighbours in the wiring.",
+    afterwards="`jax.make_mesh` chooses an order of devices, too: on TPUs, one in which neighbours "
+    "in the mesh are neighbours on the network.",
     requirements=(
         PlacedLike(
             "mystery",
@@ -150,20 +147,21 @@ MYSTERY: Final = Exercise(
         ),
     ),
     hints=(
-        "No mesh with its devices in plain order does this with two axes. Either the devices "
-        "stand in another order, or the mesh has more axes.",
+        "A mesh of two axes with its devices in the usual order cannot do this. Either the devices "
+        "are in another order, or the mesh has more axes.",
         "Read the picture row by row: 0 2 4 6 1 3 5 7. `jax.sharding.Mesh` takes an array of "
-        "devices of any order and form; `np.array(jax.devices())` is one to start from.",
-        "So make that array of devices, four rows of two, and give it to Mesh with a name for each "
-        "of its axes. Another way is a mesh of three axes of size 2, and an entry of the spec that "
+        "devices in any order and of any shape; start from `np.array(jax.devices())`.",
+        "Make that array of devices, with four rows of two, and give it to Mesh with a name for "
+        "each axis. Another way is a mesh of three axes of size 2, and a spec with an entry that "
         "is a tuple of two of them; the next section has such tuples.",
     ),
     diagnoses={
-        "device-order": "The picture goes on in steps of two, first the even ids, then the odd.",
-        "pairs-exchanged": "These are the right pairs, in another order: in the picture the pairs "
-        "of even ids come first. " + FASTEST,
-        "rows-in-plain-order": "The picture has four rows of two blocks, and it has its devices in "
-        "another order: yours stand in their plain order, from 0 to 7.",
+        "device-order": "In the picture, first the even device ids follow each other, then the "
+        "odd ones.",
+        "pairs-exchanged": "The pairs of devices are right, and their order is not: the pairs of "
+        "even ids come first. " + FASTEST,
+        "rows-in-plain-order": "The picture has four rows of two blocks, and its devices are not "
+        "in the usual order from 0 to 7.",
         "grid": "The picture has four rows of two blocks.",
         "transposed": "The picture has four rows of two blocks.",
         "replicated-dimension": REPLICATED,
@@ -175,53 +173,53 @@ IN_TWOS: Final = "0 2 4 6 1 3 5 7"
 
 TWO_AXES: Final = Exercise(
     id="1.6",
-    title="Two axes along one dimension",
-    afterwards="It is the order of NumPy's reshape: in P(('x', 'y')) the last name changes "
-    "fastest, so the mesh is read row by row.",
+    title="Two mesh axes on one dimension",
+    afterwards="This is the order of NumPy's reshape: in P(('x', 'y')) the last axis changes "
+    "fastest, so the blocks follow the mesh row by row.",
     requirements=(
         PlacedLike("first", IN_ONES, VECTOR, mistakes={"the-other-one": IN_TWOS}),
         PlacedLike("second", IN_TWOS, VECTOR, mistakes={"the-other-one": IN_ONES}),
     ),
     hints=(
-        "An entry of a spec may be a tuple of axis names: the dimension is then cut along all of "
-        "them, and P(('x', 'y')) has one entry, not two.",
-        "The order within the tuple matters. The last name changes fastest from block to block, "
-        "as the last digit of a number does.",
-        "In the second picture device 2 follows device 0. On this mesh, moving one step along "
-        "which axis leads from device 0 to device 2? That axis changes fastest.",
+        "An entry of a spec may be a tuple of mesh axes, which shards the dimension over all of "
+        "them. P(('a', 'b')) has one entry, not two.",
+        "The order in the tuple matters. The last axis changes fastest from block to block, like "
+        "the last digit of a number.",
+        "In the second picture, device 2 follows device 0. Along which axis of this mesh is "
+        "device 2 one step from device 0? That axis changes fastest.",
     ),
     diagnoses={
-        "the-other-one": "This is the layout of the other of the two pictures. " + FASTEST,
-        "device-order": "From block to block, do the devices go on in ones or in twos? " + FASTEST,
-        "replicated-dimension": "On grid, one axis alone cuts a vector into four blocks or into "
-        "two, and the devices along the other axis hold copies.",
+        "the-other-one": "This is the layout of the other picture. " + FASTEST,
+        "device-order": "From block to block, does the device id grow by one or by two? " + FASTEST,
+        "replicated-dimension": "On `grid`, one axis alone gives a vector four shards or two, "
+        "replicated over the other axis.",
         "replicated": REPLICATED,
-        "does-not-fit": "Two axes on one dimension make one entry of the spec: a tuple.",
+        "does-not-fit": "To shard one dimension over two axes, write one entry: a tuple.",
     },
-    # which comes last within a tuple is the point, and the same spec twice has one of them right
+    # the order within a tuple is the point, and the same spec twice gets one of them right
     weights={"second": 2},
 )
 
 
 def _layout(shape: Shape, spec: Spec, axes: Axes) -> Layout:
-    """JAX's own answer, from which the exercise on counting reads the right results."""
+    """Return the layout according to JAX, from which the right results of 1.7 are read."""
     devices = np.array(jax.devices()[: math.prod(axes.values())]).reshape(*axes.values())
     mesh = jax.sharding.Mesh(devices, tuple(axes))
     return Layout.of(jax.NamedSharding(mesh, jax.P(*spec)), shape)
 
 
 def shard_shape(shape: Shape, spec: Spec, axes: Axes) -> Shape:
-    """The shape of the block that one device holds."""
+    """Return the shape of one shard."""
     return tuple(stop - start for start, stop in _layout(shape, spec, axes).blocks[0][1])
 
 
 def bytes_total(shape: Shape, itemsize: int, spec: Spec, axes: Axes) -> int:
-    """The bytes that all devices together hold, copies included."""
+    """Return the bytes on all devices together, replicas included."""
     return math.prod(axes.values()) * math.prod(shard_shape(shape, spec, axes)) * itemsize
 
 
 def holders(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
-    """The devices that hold the element at `index`."""
+    """Return the devices that hold the element at `index`."""
     return [
         device
         for device, block in _layout(shape, spec, axes).blocks
@@ -230,28 +228,28 @@ def holders(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
 
 
 def _by_first_names(spec: Spec) -> Spec:
-    """The mistake of taking, of each tuple of names, the first alone."""
+    """Keep only the first name of each tuple: a mistake."""
     return tuple(entry[0] if isinstance(entry, tuple) else entry for entry in spec)
 
 
 def _tuples_left_out(spec: Spec) -> Spec:
-    """The mistake of taking a tuple of names for none."""
+    """Replace each tuple by None: a mistake."""
     return tuple(None if isinstance(entry, tuple) else entry for entry in spec)
 
 
 def _names(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The axes that an entry of a spec names."""
+    """Return the mesh axes in an entry of a spec."""
     return (entry,) if isinstance(entry, str) else entry or ()
 
 
 def _cut_by_sums(shape: Shape, spec: Spec, axes: Axes) -> Shape:
-    """The mistake of adding up the sizes of a tuple's axes, where they multiply."""
+    """Return the shard's shape if a tuple's sizes were added and not multiplied: a mistake."""
     counts = [sum(axes[name] for name in _names(entry)) or 1 for entry in spec]
     return tuple(size // count for size, count in zip(shape, counts, strict=True))
 
 
 def _holders_by_sums(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
-    """The same mistake: blocks that are too long, numbered as they should be."""
+    """Return the devices for the blocks of `_cut_by_sums`, numbered correctly."""
     found = []
     for device, place in enumerate(np.ndindex(*axes.values())):
         at = dict(zip(axes, place, strict=True))
@@ -268,7 +266,7 @@ def _holders_by_sums(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list
 
 
 def _numbered_by_the_spec(devices: list[int], spec: Spec, axes: Axes) -> list[int]:
-    """The mistake of counting places with the axes in the spec's order, the others after them."""
+    """Number the devices with the spec's axes first and the others after them: a mistake."""
     order = dict.fromkeys([*(name for entry in spec for name in _names(entry)), *axes])
     places = np.arange(math.prod(axes.values())).reshape(*axes.values())
     counted = places.transpose([list(axes).index(name) for name in order]).ravel().tolist()
@@ -276,12 +274,12 @@ def _numbered_by_the_spec(devices: list[int], spec: Spec, axes: Axes) -> list[in
 
 
 def _by_last_names(spec: Spec) -> Spec:
-    """A spec with the last name of each tuple."""
+    """Keep only the last name of each tuple: a mistake."""
     return tuple(entry[-1] if isinstance(entry, tuple) else entry for entry in spec)
 
 
 def _in_the_meshs_order(spec: Spec, axes: Axes) -> Spec:
-    """A spec with the names of each tuple in the order that they have in the mesh."""
+    """Sort the names of each tuple in the order of the mesh: a mistake."""
     return tuple(
         tuple(sorted(entry, key=list(axes).index)) if isinstance(entry, tuple) else entry
         for entry in spec
@@ -289,30 +287,30 @@ def _in_the_meshs_order(spec: Spec, axes: Axes) -> Spec:
 
 
 def _by_two_names(spec: Spec) -> Spec:
-    """A spec with the first two names of each tuple."""
+    """Keep only the first two names of each tuple: a mistake."""
     return tuple(entry[:2] if isinstance(entry, tuple) else entry for entry in spec)
 
 
 def _unnamed(spec: Spec, axes: Axes) -> list[int]:
-    """The sizes of the axes that a spec does not name."""
+    """Return the sizes of the axes that a spec does not name."""
     named = {name for entry in spec for name in _names(entry)}
     return [size for name, size in axes.items() if name not in named]
 
 
 def _block_number(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> int:
-    """The number of an element's block, where blocks are counted row by row."""
+    """Return the number of an element's block, counting blocks row by row."""
     places = [i // n for i, n in zip(index, shard_shape(shape, spec, axes), strict=True)]
     return int(np.ravel_multi_index(places, _counts(spec, axes)))
 
 
 def _holders_far_apart(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
-    """The mistake of numbering all blocks, then all of their first copies, and so on."""
+    """Give one replica of every block to the first devices, then the next replica: a mistake."""
     block = _block_number(index, shape, spec, axes)
     return list(range(block, math.prod(axes.values()), math.prod(_counts(spec, axes))))
 
 
 def _counts(spec: Spec, axes: Axes) -> tuple[int, ...]:
-    """In how many blocks each dimension is cut."""
+    """Return the number of shards along each dimension."""
     names = ((entry,) if isinstance(entry, str) else entry or () for entry in spec)
     return tuple(math.prod(axes[name] for name in each) for each in names)
 
@@ -325,15 +323,15 @@ def _holders_by(
     block: Callable[[int, int], int],
     number: Callable[[int, int, int], int] = lambda so_far, size, at: so_far * size + at,
 ) -> list[int]:
-    """The devices whose block has a number, in a way of one's own.
+    """Return the devices that hold an element, with other rules for numbering blocks.
 
     Args:
-        index: the element's place.
-        shape: the array's.
-        spec: how it is cut.
-        axes: the mesh's.
-        block: the number of a block, from an index and the length of a block.
-        number: the number of a device's block, from axis to axis.
+        index: the element's index.
+        shape: the array's shape.
+        spec: its partition spec.
+        axes: the mesh's axis sizes.
+        block: returns a block's number from an index and the block's length.
+        number: returns the number of a device's block, axis by axis.
     """
     sizes = shard_shape(shape, spec, axes)
     found = []
@@ -351,30 +349,30 @@ def _holders_by(
 
 
 def _places(axes: Axes, devices: list[int]) -> list[list[int]]:
-    """The places of devices in the mesh, by coordinates."""
+    """Return the coordinates of devices in the mesh."""
     sizes = tuple(axes.values())
     return [[int(i) for i in np.unravel_index(device, sizes)] for device in devices]
 
 
 CASES: Final[tuple[tuple[Axes, Spec], ...]] = (
-    # One case for each thing that can be forgotten: an axis not named, the order within a tuple,
-    # more or fewer dimensions than two, meshes of other sizes than eight.
+    # One case for each thing that can be forgotten: an axis that is not named, the order within a
+    # tuple, ranks other than two, meshes with other sizes than eight.
     ({"x": 4, "y": 2}, ("x", None)),
     ({"x": 2, "y": 4}, (None, "y")),
     ({"x": 4, "y": 2}, ("y", "x")),
-    ({"x": 4, "y": 2}, (None, None)),  # 4 times 2 copies, and not 4 and 2
+    ({"x": 4, "y": 2}, (None, None)),  # 4 times 2 replicas, not 4 plus 2
     ({"x": 4, "y": 2}, (("x", "y"), None)),
     ({"x": 4, "y": 2}, (None, ("y", "x"))),
     ({"x": 2, "y": 3}, (("y", "x"),)),
     ({"a": 2, "b": 2, "c": 2}, ("c", None, ("b", "a"))),
-    ({"a": 1, "b": 4, "c": 2}, (None, "a")),  # 8 copies of it, and not 6
+    ({"a": 1, "b": 4, "c": 2}, (None, "a")),  # 8 replicas, not 6
     ({"a": 2, "b": 2, "c": 2}, (("c", "a", "b"), None)),
     ({"x": 6}, ("x", None, None)),
 )
 
 
 def _draw(generator: np.random.Generator) -> list[tuple[Shape, Spec, Axes]]:
-    """Each case with a shape of its own, which it divides."""
+    """Sample a shape for each case, with sizes that divide."""
     return [
         (tuple(24 * int(generator.integers(1, 4)) for _ in spec), spec, dict(axes))
         for axes, spec in CASES
@@ -389,17 +387,17 @@ def _draw_sized(generator: np.random.Generator) -> list[tuple[Any, ...]]:
 
 
 def _cut(shape: Shape, spec: Spec, axes: Axes) -> Shape:
-    """What `shard_shape` gives, by division: cases are drawn where there are no eight devices."""
+    """Compute `shard_shape` without devices, because the sampling process may have only one."""
     names = ((entry,) if isinstance(entry, str) else entry or () for entry in spec)
     counts = [math.prod(axes[name] for name in each) for each in names]
     return tuple(size // count for size, count in zip(shape, counts, strict=True))
 
 
 def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
-    """Each case with an element near the start and one that is anywhere.
+    """Sample two elements for each case: the first of the second block, and any other.
 
-    The second block along a tuple of axes belongs to another device when the tuple is turned, so
-    the first of the two tells the orders apart whatever is drawn.
+    If the order of a tuple is reversed, another device holds its second block. So the first element
+    tells the two orders apart, whatever the seed.
     """
     cases = []
     for shape, spec, axes in _draw(generator):
@@ -412,13 +410,13 @@ def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
 
 COUNTING: Final = Exercise(
     id="1.7",
-    title="Counting copies",
-    afterwards="JAX can count for you: `sharding.shard_shape(shape)` is the shape of a block, and "
-    "`sharding.devices_indices_map(shape)` says who holds what.",
+    title="Counting replicas",
+    afterwards="JAX can do this for you: `sharding.shard_shape(shape)` returns the shape of a "
+    "shard, and `sharding.devices_indices_map(shape)` the part that each device holds.",
     requirements=(
         Returns(
             "shard_shape",
-            "shard_shape must return the shape of the block that one device holds.",
+            "shard_shape must return the shape of one shard.",
             cases=_draw,
             reference=shard_shape,
             mistakes={
@@ -470,7 +468,7 @@ COUNTING: Final = Exercise(
         ),
         Returns(
             "bytes_total",
-            "bytes_total must return the bytes that all devices together hold, copies included.",
+            "bytes_total must return the bytes on all devices together, replicas included.",
             cases=_draw_sized,
             reference=bytes_total,
             mistakes={
@@ -541,8 +539,8 @@ COUNTING: Final = Exercise(
         ),
         Returns(
             "holders",
-            "holders must return the devices that hold the element at index, each by its place in "
-            "the mesh, counted row by row, in increasing order.",
+            "holders must return the devices that hold the element at index, in increasing order. "
+            "A device's number is its position in the mesh, counted row by row.",
             cases=_draw_indexed,
             reference=holders,
             mistakes={
@@ -656,107 +654,103 @@ COUNTING: Final = Exercise(
         ),
     ),
     hints=(
-        "Do one dimension at a time. Its entry in the spec names the axes it is cut along: None "
+        "Work on one dimension at a time. Its entry in the spec names the axes that shard it: None "
         "is no axis, a string is one, a tuple is several.",
-        "Every device holds one block, copies or not; so all devices together hold as many blocks "
+        "Every device holds one block, replica or not. So all devices together hold as many blocks "
         "as there are devices.",
-        "For holders: go through the devices and ask each whether its block has the element. "
-        "`np.ndindex(4, 2)` gives the places of a 4 × 2 mesh in order, and along a tuple such as "
-        "('x', 'y') the number of the block is `x * size_of_y + y`.",
+        "For holders: go through the devices, and find out whether each one's block contains the "
+        "element. `np.ndindex(4, 2)` lists the positions in a 4 × 2 mesh in order. Along a tuple "
+        "such as ('x', 'y'), the block's number is `x * size_of_y + y`.",
     ),
     diagnoses={
-        "last-name-only": "Where an entry is a tuple, all of its axes cut the dimension, and not "
-        "just the last.",
-        "multiplied": "The sizes are multiplied by the number of blocks. A block is smaller than "
+        "last-name-only": "Only the last axis of a tuple is used. All of them shard the dimension.",
+        "multiplied": "The sizes are multiplied by the number of shards. A shard is smaller than "
         "the array: divide.",
-        "number-of-blocks": "That is how many blocks there are along each dimension. How long is "
-        "one of them?",
+        "number-of-blocks": "This is the number of shards along each dimension. How long is one of "
+        "them?",
         "one-too-few": "Every number is 1 too small.",
         "every-name-everywhere": "Every dimension is divided by the sizes of all axes in the spec. "
-        "An entry cuts its own dimension only.",
-        "elements-of-a-block": "That is how many elements a block has. A shape has a number for "
-        "each dimension.",
-        "backwards": "The shape is right, but its dimensions are in the opposite order.",
-        "first-axis-for-all": "The size of the mesh's first axis is taken for every axis. Look up "
+        "An entry shards only its own dimension.",
+        "elements-of-a-block": "This is the number of elements in a shard. A shape has one number "
+        "for each dimension.",
+        "backwards": "The numbers are right, but the dimensions are in the opposite order.",
+        "first-axis-for-all": "The size of the mesh's first axis is used for every axis. Look up "
         "the size of the axis that the entry names.",
         "copied-along-named-axes": "The array's bytes are multiplied by the sizes of the axes that "
-        "the spec names. These cut it; along the others there are copies.",
-        "blocks-counted": "That is the number of blocks, times the bytes of one element. A block "
-        "has more elements than one.",
-        "sizes-of-the-mesh-added": "The sizes of the mesh's axes are added up. They multiply to "
-        "the number of devices.",
-        "axes-counted": "The bytes of a block are multiplied by the number of axes, and not by the "
+        "the spec names. The array is sharded over these, and replicated over the others.",
+        "blocks-counted": "This is the number of shards times the bytes of one element. A shard "
+        "has more than one element.",
+        "sizes-of-the-mesh-added": "The sizes of the mesh's axes are added. Their product is the "
         "number of devices.",
-        "always-four-bytes": "itemsize is taken to be 4, and it is an argument.",
+        "axes-counted": "The bytes of a shard are multiplied by the number of mesh axes. Multiply "
+        "by the number of devices.",
+        "always-four-bytes": "An element is taken to have 4 bytes. itemsize is an argument.",
         "largest-unnamed-axis": "Of the axes that the spec does not name, only the largest is "
-        "counted. The copies along all of them take memory.",
-        "copies-added": "The sizes of the axes that the spec does not name are added up. The "
-        "number of copies is their product.",
-        "two-names-only": "Of an entry with three names, only the first two are used. A tuple may "
-        "have any number of names.",
-        "tuple-in-the-meshs-order": "The axes of a tuple are taken in the order that they have in "
-        "the mesh. They count in the order in which the tuple names them: ('y', 'x') numbers the "
-        "blocks in another order than ('x', 'y').",
-        "all-in-the-first": "Dimension 0 is divided by the sizes of all axes that the spec names. "
-        "Each entry of the spec shards its own dimension.",
+        "used. The array is replicated over all of them.",
+        "copies-added": "The sizes of the axes that the spec does not name are added. The number "
+        "of replicas is their product.",
+        "two-names-only": "Only the first two of three axes in a tuple are used. A tuple may have "
+        "any number.",
+        "tuple-in-the-meshs-order": "The axes of a tuple are used in the order of the mesh. The "
+        "tuple's own order counts: ('y', 'x') numbers the blocks differently from ('x', 'y').",
+        "all-in-the-first": "Dimension 0 is divided by the sizes of all axes in the spec. Each "
+        "entry shards only its own dimension.",
         "first-dimension-only": "Only dimension 0 is divided. Every entry of the spec shards its "
         "own dimension.",
-        "dealt-out": "The index is taken modulo the number of blocks, as if elements were dealt "
+        "dealt-out": "The index is taken modulo the number of shards, as if elements were dealt "
         "out like cards. A block has neighbouring elements: divide the index by its length.",
-        "copies-far-apart": "The first devices get the blocks in order, row by row, the next ones "
-        "their copies, and so on. A device's place in the mesh decides which block it has.",
-        "bits": "These are bits, eight for each byte. itemsize is in bytes.",
-        "elements": "That is how many elements the array has.",
-        "largest-axis": "The bytes of a block are multiplied by the size of the longest axis. "
-        "The sizes of all axes multiply to the number of devices.",
-        "how-many": "That is how many devices hold the element. Which are they?",
-        "all-holders": "That is every device of the mesh, whatever the spec and the index are.",
-        "first-dimension-alone": "Only the first dimension is looked at. A device holds the "
-        "element if its block has the index in every dimension.",
-        "any-dimension": "A device is counted if its block has the index in any dimension. It must "
-        "in every one.",
-        "block-number": "That says which block the element is in. Which devices hold this block? "
-        "The spec says along which axes of the mesh the blocks lie.",
+        "copies-far-apart": "The first devices get the blocks in order, the next ones their "
+        "replicas, and so on. A device's position in the mesh decides which block it holds.",
+        "bits": "These are bits. itemsize is in bytes.",
+        "elements": "This is the number of elements in the array.",
+        "largest-axis": "The bytes of a shard are multiplied by the size of the largest mesh axis. "
+        "The number of devices is the product of all sizes.",
+        "how-many": "This is the number of devices that hold the element. Which ones are they?",
+        "all-holders": "This is every device of the mesh, whatever the spec and the index are.",
+        "first-dimension-alone": "Only the first dimension is checked. A device holds the element "
+        "if its block contains the index in every dimension.",
+        "any-dimension": "A device counts here if its block contains the index in any dimension. "
+        "It must in every dimension.",
+        "block-number": "This is the number of the element's block. Which devices hold that block? "
+        "The spec says over which mesh axes the blocks are distributed.",
         "place-in-the-block": "The index is taken modulo the length of a block, which gives the "
-        "place within it. Divided by that length it gives the number of the block.",
-        "counted-off-by-one": "The number of the block is off where the index is at its beginning: "
-        "indices count from 0.",
-        "numbers-added": "In a tuple of axes, the device's places along them are added. The number "
-        "of its block is the first place times the size of the second axis, plus the second place.",
-        "whole-shape": "This is the global shape. Each device holds a part of every dimension "
-        "that the spec cuts.",
-        "true-division": "Sizes are integers, and these are floats: divide with //, and mind that "
-        "np.prod of nothing is 1.0.",
-        "every-axis": "The spec decides which dimension is cut along which axis; the mesh's sizes "
-        "alone do not.",
-        "all-devices": "A dimension is cut along the axes that its entry names, not along all.",
-        "forgot-copies": "This is the array's own size. A device along an axis that the spec does "
-        "not name holds a copy, and copies take memory too.",
-        "forgot-itemsize": "These are elements; each takes itemsize bytes.",
-        "one-device-only": "This is what one device holds; expected what all devices hold "
-        "together.",
-        "always-copied": "Only where the spec names no axis at all does every device hold the "
-        "whole array.",
-        "first-holder-only": "Where an axis is not named, several devices hold the same block.",
-        "names-reversed": "Within a tuple, the last name changes fastest.",
-        "first-name-only": "A tuple cuts a dimension along all of the axes that it names, and "
-        "these are the results for its first name alone.",
-        "tuples-left-out": "These are the results if an entry that is a tuple cut nothing; it "
-        "cuts its dimension along each of the axes that it names.",
-        "sizes-added": "These are the results if the sizes of a tuple's axes were added. They "
-        "multiply: axes of four and of two cut a dimension into eight.",
-        "numbered-by-the-spec": "Devices are counted with the spec's axes first, so that the "
-        "copies of a block have consecutive numbers. A device's number goes by the mesh, row by "
-        "row in the order of axes, whatever the spec names first.",
-        "the-example": "That is the result of the example in the prompt, whatever the arguments.",
-        "eight-devices": "The mesh has as many devices as its sizes make, multiplied; it is not "
-        "always eight.",
-        "one-number": "The result has to be a list, even if only one device holds the element. "
-        "Where an axis is not named, several do.",
-        "counted-from-one": "The first device of the mesh is number 0.",
-        "last-first": "These are the right devices in decreasing order; expected increasing order.",
-        "by-coordinates": "These are the right places, as coordinates in the mesh; expected "
-        "numbers. Count the places row by row.",
+        "position in the block. Dividing by that length gives the block's number.",
+        "counted-off-by-one": "The block's number is wrong at the beginning of a block: indices "
+        "count from 0.",
+        "numbers-added": "For a tuple, the device's positions along the axes are added. The number "
+        "of its block is the first position times the size of the second axis, plus the second "
+        "position.",
+        "whole-shape": "This is the shape of the whole array. Each dimension that the spec shards "
+        "is shorter in a shard.",
+        "true-division": "Sizes are integers, and these are floats. Divide with //, and note that "
+        "np.prod of an empty list is 1.0.",
+        "every-axis": "Each dimension is divided by a mesh axis in order. The spec says which axis "
+        "shards which dimension.",
+        "all-devices": "A dimension is sharded over the axes in its entry, not over all.",
+        "forgot-copies": "This is the array's own size. The array is replicated over every axis "
+        "that the spec does not name, and replicas take memory, too.",
+        "forgot-itemsize": "These are elements. Each takes itemsize bytes.",
+        "one-device-only": "This is what one device holds. Expected: all devices together.",
+        "always-copied": "Every device holds the whole array only if the spec names no axis.",
+        "first-holder-only": "Only one device is listed. If the spec leaves out an axis, several "
+        "devices hold the same block.",
+        "names-reversed": "The order of a tuple is reversed. " + FASTEST,
+        "first-name-only": "Only the first axis of a tuple is used. All of them shard the "
+        "dimension.",
+        "tuples-left-out": "An entry that is a tuple is treated like None. It shards its dimension "
+        "over each of its axes.",
+        "sizes-added": "The sizes of a tuple's axes are added. They multiply: axes of four and two "
+        "give eight shards.",
+        "numbered-by-the-spec": "Devices are numbered with the spec's axes first. A device's "
+        "number is its position in the mesh, row by row, whatever the spec names first.",
+        "the-example": "This is the result of the example in the prompt, whatever the arguments.",
+        "eight-devices": "The mesh is taken to have eight devices. Their number is the product of "
+        "its sizes.",
+        "one-number": "The result must be a list, even if only one device holds the element.",
+        "counted-from-one": "The first device of the mesh has number 0.",
+        "last-first": "These are the right devices in decreasing order. Expected: increasing.",
+        "by-coordinates": "These are the right devices as coordinates in the mesh. Expected: "
+        "numbers, counted row by row.",
         "mesh-by-columns": "Devices fill the mesh row by row: the last axis changes fastest.",
     },
 )  # fmt: skip
@@ -767,29 +761,28 @@ PENCILS: Final = "0\n1\n\n2\n3\n\n4\n5\n\n6\n7"
 CUBES: Final = Exercise(
     id="1.8",
     title="Slabs and pencils",
-    afterwards="Slabs and pencils are the words of those who compute Fourier transforms in three "
-    "dimensions: pencils keep more devices busy, since two dimensions are cut.",
+    afterwards="Libraries for 3-D Fourier transforms use these words. Pencils keep more devices "
+    "busy, because two dimensions are sharded.",
     requirements=(
         PlacedLike("slabs", SLABS, ((16, 16, 16), (8, 4, 2)), mistakes={"pencils": PENCILS}),
         PlacedLike("pencils", PENCILS, ((16, 16, 16), (4, 8, 2)), mistakes={"slabs": SLABS}),
     ),
     hints=(
-        "The spec has three entries now. Dimension 2, the one that the transform runs along, must "
-        "be whole on every device.",
-        "For slabs, one dimension is cut into eight. For pencils, two dimensions are cut: into "
-        "four and into two.",
+        "The spec has three entries now. Dimension 2, along which the transform runs, must not be "
+        "sharded.",
+        "For slabs, one dimension has eight shards. For pencils, two dimensions have four and two.",
         "Slabs: a mesh of one axis, on dimension 0. Pencils: a 4 × 2 mesh, on dimensions 0 and 1.",
     ),
     diagnoses={
-        "transposed": "Compare, dimension by dimension, into how many blocks it is cut. In both "
-        "pictures dimension 2, which the transform runs along, is whole.",
-        "pencils": "These are the pencils; expected the slabs.",
-        "slabs": "These are the slabs; expected the pencils.",
-        "grid": CUTS,
+        "transposed": "Compare the number of shards dimension by dimension. In both pictures "
+        "dimension 2, along which the transform runs, is not sharded.",
+        "pencils": "These are the pencils. Expected: the slabs.",
+        "slabs": "These are the slabs. Expected: the pencils.",
+        "grid": SHARDS,
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,
-        "device-order": "Which mesh axis lies along which dimension, and in which order do the "
-        "devices stand in the mesh? " + FASTEST,
+        "device-order": "Which mesh axis shards which dimension, and in which order are the "
+        "devices in the mesh? " + FASTEST,
     },
 )  # fmt: skip
 
