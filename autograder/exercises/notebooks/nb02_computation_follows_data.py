@@ -1,10 +1,10 @@
 """Notebook 02: what an operation does to layouts, and what it communicates.
 
-A note for maintainers: the tables of 2.1, 2.2, 2.4 and 2.7 say what XLA's CPU compiler does, those
-of 2.5 and 2.6 what JAX does. For each of them the bank has an answer that asks, on the JAX that
-runs; where a new one does better, that answer fails first: update the table, and the notebook's
-words about it. A TPU's compiler (JAX 0.10.2, v5e) stays within the budgets of 2.2, 2.3 and 2.7, and
-gathers fewer bytes in 2.4: it rounds what it multiplies to bfloat16 first.
+The right answers of 2.1, 2.2, 2.4 and 2.7 are what XLA's CPU compiler does, those of 2.5 and 2.6
+what JAX does. The bank has an answer to each that asks the installed JAX. If a new JAX does
+better, that answer fails first: then update the table here and the notebook's prose. A TPU's
+compiler (JAX 0.10.2, v5e) stays within the budgets of 2.2, 2.3 and 2.7, and gathers fewer bytes in
+2.4, because it rounds the factors to bfloat16 first.
 """
 
 from typing import Any, Final
@@ -22,8 +22,8 @@ ONE_AXIS: Final = AnyOf((P("x"), P("y"), P(None, "x"), P(None, "y")))
 AFTER: Final = Exercise(
     id="2.1",
     title="Before and after",
-    afterwards="On an Explicit mesh you need not predict: `jax.typeof` shows the layout in an "
-    "array's type, inside jit too.",
+    afterwards="On an Explicit mesh, `jax.typeof` shows the layout in an array's type, inside "
+    "jit, too.",
     requirements=(
         *(
             Predicts(
@@ -80,45 +80,49 @@ AFTER: Final = Exercise(
         ),
     ),
     hints=(
-        "Take one device and the block that it holds. Does it have all it needs for its block of "
-        "the result? Then nothing has to move.",
-        "For a transpose: the result's block (j, i) is made of the block (i, j) alone, so it can "
-        "stay on the same device. Which axis then lies along dimension 0?",
+        "Take one device and the block that it holds. Does it have everything it needs for its "
+        "block of the result? Then nothing has to move.",
+        "In a transpose, the result's block (j, i) depends only on the block (i, j), so it can "
+        "stay on the same device. Which axis then shards dimension 0?",
         "Rows 0 to 3 are on devices 0 and 1. After `x[::-1]`, rows 0 to 3 are what rows 12 to 15 "
-        "were, and the layout is the same as before. Who had those?",
+        "were, and the layout is the same as before. Which devices held those?",
     ),
     diagnoses={
-        "not-turned": "Nothing moves in a transpose: the data stays where it is, and what was "
-        "dimension 0 is dimension 1 now. So its axis goes along.",
-        "transpose-moves": "Each device transposes the block that it has. Its block of the result "
-        "is another one, and the spec says which.",
-        "smaller-wins": "v is spread over all rows; the result has the rank and the layout of x.",
-        "one-each": "What each device adds to its rows of x are its columns of v: the rows stay "
-        "cut along x.",
-        "broadcast-moves": "Each device holds the columns of v that go with its block of x: they "
-        "are laid out along the same axis.",
-        "not-shifted": "There is a new dimension now, and a spec has an entry for each, in order. "
-        "Which of the three is the new one, and what does its entry say? The axes stay with the "
-        "data that they cut before.",
-        "layout-lost": "A result is not collected or copied: each device keeps the block that it "
-        "computed.",
+        "not-turned": "In a transpose the data stays on its devices, and dimension 0 becomes "
+        "dimension 1. Its mesh axis goes with it.",
+        "transpose-moves": "Each device transposes the block that it has. This is another block "
+        "of the result, and the result's spec says which.",
+        "smaller-wins": "v is broadcast over all rows. The result has the rank and the layout of "
+        "x.",
+        "one-each": "Each device adds its part of v to its rows of x. The rows stay sharded over "
+        "x.",
+        "broadcast-moves": "Each device holds the columns of v that match its block of x: both "
+        "are sharded over the same axis.",
+        "not-shifted": "There is a new dimension now, and a spec has one entry for each "
+        "dimension, in order. Which of the three is the new one, and what is its entry? A mesh "
+        "axis stays with the data that it sharded before.",
+        "layout-lost": "A result is not gathered or replicated: each device keeps the block that "
+        "it computed.",
         "axis-lost": "Both axes shard x, and both shard the result.",
-        "turned-for-nothing": "No dimension changes its place here: what cut dimension 0 before "
-        "cuts dimension 0 of the result.",
+        "turned-for-nothing": "No dimension changes its position here, so the axis that sharded "
+        "dimension 0 shards dimension 0 of the result.",
         "other-prediction": "Take one device, and write down which elements of the result it can "
-        "make of what it holds: those stay there. Which mesh axis then cuts which dimension?",
-        "axis-twice": "An axis can shard one dimension of an array only. Here it is named twice.",
+        "compute from what it holds. They stay there. Which mesh axis then shards which dimension?",
+        "axis-twice": "A mesh axis can shard only one dimension of an array. Here it is named "
+        "twice.",
         "rows-lost": "x sharded the rows, and a reshape does not replicate them. The rows are "
-        "dimensions 0 and 1 now: which of the two does x shard?",
-        "inner-part": "Sixteen rows cut into four are four groups of four: a cut of the outer of "
-        "the two new dimensions.",
-        "split-moves": "The first of the new dimensions is cut just where the old one was.",
-        "flip-turns": "No dimension changes its place: rows stay rows. What changes is which "
-        "numbers a block holds.",
-        "flip-stays": "The layout before and after is the same, and so the blocks have to change "
-        "places: what was last is first now. A layout alone does not tell you what an operation "
-        "cost.",
-        "elementwise-moves": "What each device needs for its block of the result, it has.",
+        "dimensions 0 and 1 now. Which of the two does x shard?",
+        "inner-part": "Sixteen rows in four shards are four groups of four rows. Sharding the "
+        "outer of the two new dimensions gives these groups.",
+        "split-moves": "The first of the new dimensions has its shard boundaries where the old "
+        "dimension had them.",
+        "flip-turns": "No dimension changes its position: rows stay rows. Only the values in each "
+        "block change.",
+        "flip-stays": "The layout before and after is the same, but the last block is now the "
+        "first. So the blocks change places. A layout alone does not tell you what an operation "
+        "costs.",
+        "elementwise-moves": "Each device has everything that it needs for its block of the "
+        "result.",
     },
 )
 
@@ -126,8 +130,7 @@ REDUCTIONS: Final = Exercise(
     id="2.2",
     title="Sums, with and without communication",
     afterwards="Each device adds up its own part first, so the all-reduce of a sum is small. That "
-    "is why the loss of a batch that is cut over many devices costs almost nothing to "
-    "average.",
+    "is why averaging a loss over a sharded batch costs almost nothing.",
     requirements=(
         Feeds(
             "quiet",
@@ -138,7 +141,7 @@ REDUCTIONS: Final = Exercise(
         ),
         Feeds(
             "whole",
-            "a sharding for which x.sum(0) ends up whole on every device after one all-reduce, and "
+            "a sharding for which the result of x.sum(0) is replicated after one all-reduce, and "
             "all devices share the work",
             lambda x: x.sum(0),
             (((16, 16),), ((32, 64),)),
@@ -183,36 +186,36 @@ REDUCTIONS: Final = Exercise(
         ),
     ),
     hints=(
-        "`x.sum(0)` adds up what stands in a column. If a column is whole on one device, that "
-        "device needs nothing from the others.",
-        "All eight devices should share the work. On the 4 × 2 mesh a spec that names one "
-        "axis makes copies along the other, and copies do the same work twice. An entry of a spec "
-        "may be a tuple of axes.",
-        "For the bytes: each device first adds up its own block of 4 × 8. How many partial sums "
-        "does it hold then? It is these that are added across devices, four bytes each.",
+        "`x.sum(0)` adds up each column. If a device holds complete columns, it needs nothing "
+        "from the others.",
+        "All eight devices must share the work. On the 4 × 2 mesh, a spec with only one axis "
+        "replicates over the other, and replicas repeat the same work. An entry of a spec may be "
+        "a tuple of axes.",
+        "For the bytes: each device first adds up its own 4 × 8 block. How many partial sums does "
+        "it have then? These are added across devices, and each has four bytes.",
     ),
     diagnoses={
-        "all-reduce": "Columns that are cut have to be added across the devices that hold their "
-        "parts: the dimension that is summed is dimension 0.",
-        "repeated-work": "An axis that the spec does not name makes copies.",
-        "one-device": "Seven devices wait.",
-        "split-dimension": "If dimension 1 of x is cut, the sums stay cut; here every device "
-        "should have all of them.",
-        "nothing-reduced": "The dimension that is averaged is cut, so no device holds all of what "
-        "is added up.",
-        "on-the-wires": "That is what each of four devices sends in a ring. What counts here is "
-        "the buffer on each device that is added up.",
-        "all-devices": "That is what all eight devices have together; what counts here is one "
-        "device.",
-        "other-prediction": "Each device first adds up its own block of 4 × 8. How many partial "
-        "sums does it then hold, and how many bytes do they take?",
+        "all-reduce": "The columns are sharded, so the devices that hold parts of one have to add "
+        "them up. The dimension that is summed is dimension 0.",
+        "repeated-work": "The array is replicated over an axis that the spec does not name, and "
+        "the replicas repeat the same work.",
+        "one-device": "Seven devices have nothing to do.",
+        "split-dimension": "Dimension 1 of x is sharded, so the sums are sharded, too. Expected: "
+        "all sums on every device.",
+        "nothing-reduced": "The dimension that is averaged is sharded, so no device holds "
+        "everything that is added up.",
+        "on-the-wires": "This is what each of four devices sends in a ring. What counts here is "
+        "the buffer on one device.",
+        "all-devices": "This is the total over all eight devices. What counts here is one device.",
+        "other-prediction": "Each device first adds up its own 4 × 8 block. How many partial sums "
+        "does it have then, and how many bytes do they take?",
         "whole-result": "These are the bytes of the whole result. Each device reduces only the "
-        "part that its own columns or rows give.",
-        "other-axis": "x.mean(0) adds along dimension 0: of a block of 4 × 8, 8 numbers remain. "
-        "x.mean(1) leaves 4.",
-        "elements": "That is the number of elements; each takes four bytes.",
-        "before-summing": "That is the whole block. Each device adds up its own first, and only "
-        "what remains is added across devices.",
+        "partial sums of its own columns or rows.",
+        "other-axis": "x.mean(0) adds along dimension 0: a 4 × 8 block gives 8 numbers. x.mean(1) "
+        "gives 4.",
+        "elements": "This is the number of elements. Each has four bytes.",
+        "before-summing": "This is the whole block. Each device adds up its own block first, and "
+        "only the partial sums are added across devices.",
     },
 )
 
@@ -225,9 +228,9 @@ MATMULS = (((16, 16), (16, 16)), ((32, 8), (8, 64)))
 
 QUIET_PRODUCTS: Final = Exercise(
     id="2.3",
-    title="Three products without communication",
-    afterwards="A on every device and B in strips of columns is the first half of a "
-    "tensor-parallel layer: without communication, whatever the sizes.",
+    title="Three matmuls without communication",
+    afterwards="A replicated and B sharded over its columns is the first half of a "
+    "tensor-parallel layer: it needs no communication, whatever the sizes.",
     requirements=tuple(
         Feeds(
             answer,
@@ -245,35 +248,35 @@ QUIET_PRODUCTS: Final = Exercise(
         )
     ),
     hints=(
-        "Element (i, j) of the product needs row i of A and column j of B, each whole. Start from "
-        "the picture: which rows and which columns does device 0 need?",
-        "So neither A's dimension 1 nor B's dimension 0, the two that are multiplied and added "
-        "up, may be cut. That leaves one entry to choose in each of the two specs.",
-        "A's rows become the rows of the result, B's columns its columns. What every device needs "
-        "is laid out by P(): a copy on each device.",
+        "Element (i, j) of the product needs all of row i of A and all of column j of B. Start "
+        "from the picture: which rows and which columns does device 0 need?",
+        "So neither A's dimension 1 nor B's dimension 0, the contracting dimensions, may be "
+        "sharded. That leaves one entry to choose in each of the two specs.",
+        "A's rows become the rows of the result, and B's columns its columns. What every device "
+        "needs completely has the spec P(): it is replicated.",
     ),
     diagnoses={
-        "all-reduce": "The contracted dimension is cut: each device gets only a part of every sum, "
-        "and the parts have to be added up.",
-        "all-gather": "A device needs whole rows of A and whole columns of B; what it does not "
-        "hold of them, it has to fetch. Is the contracted dimension sharded? Or does one axis "
+        "all-reduce": "The contracting dimension is sharded: each device has a partial sum of "
+        "every element, and these have to be added up.",
+        "all-gather": "A device needs complete rows of A and complete columns of B, and gathers "
+        "what it does not hold of them. Is the contracting dimension sharded? Or does one axis "
         "shard both A's rows and B's columns?",
-        "fails": "A product of an array on an Explicit mesh with one on an Auto mesh is refused, "
-        "and so is one whose Explicit types do not go together. Are both on the same mesh?",
+        "fails": "JAX refuses a matmul of an array on an Explicit mesh with one on an Auto mesh, "
+        "and one whose Explicit types do not fit. Are both on the same mesh?",
         "replicated": "There is no communication, but every device computes everything.",
-        "replicated-dimension": "An axis that cuts neither A's rows nor B's columns makes copies "
-        "of the result, and each device then has more than an eighth of the work to do.",
+        "replicated-dimension": "The result is replicated over an axis that shards neither A's "
+        "rows nor B's columns, and each device has more than an eighth of the work.",
         "transposed": "A's rows become the result's rows, and B's columns its columns.",
-        "grid": "A's rows become the result's rows, and B's columns its columns: what cuts these "
-        "cuts the result.",
-        "device-order": "In which order do the blocks of the picture go through the devices? Where "
-        "an entry is a tuple, its last name changes fastest from block to block.",
-        "number-of-shardings": "An answer is a pair: a sharding for A, and one for B.",
+        "grid": "A's rows become the result's rows, and B's columns its columns. The axes that "
+        "shard these shard the result.",
+        "device-order": "In which order do the devices follow each other in the picture's blocks? "
+        "In a tuple, the last axis changes fastest from block to block.",
+        "number-of-shardings": "An answer is a pair: a sharding for A and one for B.",
     },
 )
 
 ROWS_OF_BINGO: Final = {
-    # what A and B are laid out by: the collective, its bytes on each device, mistakes about them
+    # specs of A and B: the collective, its bytes on each device, and mistakes about these
     "P('x') @ P(None, 'y')": ("nothing", 0, {"for-nothing": 256, "whole-for-nothing": 1024}),
     "P('x') @ P('x')": (
         "all-gather",
@@ -321,14 +324,14 @@ ROWS_OF_BINGO: Final = {
 
 
 def _mistaken(row: str) -> dict[str, str]:
-    """What each wrong kind of collective shows of a row of the table."""
+    """Return the diagnosis of each wrong kind of collective in a row of the table."""
     kind, _, mistaken_sizes = ROWS_OF_BINGO[row]
     wrong = {
         "nothing": {"moves-for-nothing": "all-gather", "adds-for-nothing": "all-reduce"},
         "all-gather": {"added-not-gathered": "all-reduce", "thought-quiet": "nothing"},
         "all-reduce": {"gathered-not-added": "all-gather", "thought-quiet": "nothing"},
     }
-    if "gathers-instead" in mistaken_sizes:  # only one of the two is cut where they meet
+    if "gathers-instead" in mistaken_sizes:  # only one contracting dimension is sharded
         wrong["all-reduce"] = {"gathers-instead": "all-gather", "thought-quiet": "nothing"}
     return wrong[kind]
 
@@ -336,9 +339,9 @@ def _mistaken(row: str) -> dict[str, str]:
 BINGO: Final = Exercise(
     id="2.4",
     title="Matmul bingo",
-    afterwards="The book How to Scale Your Model sorts sharded products into four cases (nothing "
-    "contracted is cut, one factor is, both are, one axis cuts both outer dimensions), and "
-    "your rows are examples of them.",
+    afterwards="The book How to Scale Your Model sorts sharded matmuls into four cases: no "
+    "contracting dimension is sharded, one is, both are, or one axis shards both outer "
+    "dimensions. The rows of your table are examples.",
     requirements=(
         *(
             Predicts(
@@ -363,70 +366,70 @@ BINGO: Final = Exercise(
         ),
     ),
     hints=(
-        "Ask of each pair: along which axis is the contracted dimension cut (A's dimension 1, B's "
-        "dimension 0)? By the same axis in both: each device multiplies what it has, and the parts "
-        "are added. If no axis cuts it in either, nothing moves.",
-        "If an axis cuts it in one of the two only: does the same axis cut a surviving dimension "
-        "of the other? Then gather. If not, the other can be sliced to fit, for free, and the "
-        "parts are added, if that moves fewer bytes.",
-        "A whole array of this table has 16 × 16 × 4 = 1,024 bytes. Which axes still cut the array "
-        "after the gather? For an all-reduce: which axes cut A's rows and B's columns, and so the "
-        "part of the result that a device adds up? Divide by the sizes of these axes: 4 for x, 2 "
-        "for y.",
+        "For each pair, ask which axis shards the contracting dimension (A's dimension 1, B's "
+        "dimension 0). If it is the same axis in both, each device multiplies what it has, and "
+        "partial sums are added. If no axis shards it in either, nothing moves.",
+        "If an axis shards it in only one matrix: does the same axis shard the other dimension of "
+        "the other matrix? Then gather. If not, the other matrix can be sliced for free and "
+        "partial sums added, if that moves fewer bytes.",
+        "A complete matrix of this table has 16 × 16 × 4 = 1,024 bytes. Which axes still shard it "
+        "after the gather? For an all-reduce: which axes shard A's rows and B's columns, and so "
+        "the part of the result that a device adds up? Divide by the sizes of these axes: 4 for "
+        "x, 2 for y.",
     ),
     diagnoses={
-        "moves-for-nothing": "Each device has whole rows of A and whole columns of B.",
-        "adds-for-nothing": "The contracted dimension is whole in A and in B: no sum is in parts.",
-        "gathered-not-added": "One axis shards the contracted dimension of both, so each device "
+        "moves-for-nothing": "Each device has complete rows of A and complete columns of B.",
+        "adds-for-nothing": "The contracting dimension is not sharded in A or in B, so there are "
+        "no partial sums.",
+        "gathered-not-added": "One axis shards the contracting dimension of both, so each device "
         "can multiply what it holds. What is missing then?",
-        "added-not-gathered": "One axis shards the contracted dimension of one array, and the rows "
-        "or columns that the other gives to the result. So the devices along it compute different "
-        "parts of the result, and have no sums in common.",
-        "thought-quiet": "Which parts of A and of B does device 0 hold? Try to compute its block "
-        "of the result from these.",
-        "thought-it-quiet": "0 is for where nothing moves. What does device 0 lack for its block "
-        "of the result, or who has the other parts of its sums?",
-        "for-nothing": "Each device has whole rows of A and whole columns of B, so nothing moves.",
-        "whole-for-nothing": "Each device has whole rows of A and whole columns of B, so nothing "
-        "moves, and no device needs all of an array.",
+        "added-not-gathered": "One axis shards the contracting dimension of one matrix, and the "
+        "rows or columns that the other one gives to the result. So the devices along it compute "
+        "different parts of the result, and have no sums in common.",
+        "thought-quiet": "Which parts of A and B does device 0 hold? Try to compute its block of "
+        "the result from these.",
+        "thought-it-quiet": "0 is for rows in which nothing moves. What does device 0 lack for "
+        "its block of the result, or which devices have the other partial sums?",
+        "for-nothing": "Each device has complete rows of A and complete columns of B, so nothing "
+        "moves.",
+        "whole-for-nothing": "Each device has complete rows of A and complete columns of B, so "
+        "nothing moves, and no device needs all of a matrix.",
         "sent-not-kept": "256 is what a device held before the gather, in bytes, and also the "
-        "number of elements that it holds after it. What counts is the buffer that the gather "
-        "leaves behind, in bytes.",
-        "before-the-gather": "That is what a device held before; as much comes in, and what "
-        "counts is the buffer that holds both.",
-        "gathered-on-the-wires": "That is what each device sends in a ring: three quarters of the "
-        "buffer. What counts here is the buffer that the gather leaves behind.",
-        "reduced-on-the-wires": "That is what each device sends in a ring: one and a half times "
-        "the buffer. What counts here is what is added up: the buffer.",
-        "all-devices": "That is what all eight devices have together; what counts here is one "
-        "device.",
-        "counted-twice": "An all-reduce counts once here, with the buffer that is added up, though "
-        "it is made of two halves.",
-        "own-block": "That is a device's block of A. What counts is what is added up: the partial "
-        "sums for the result.",
+        "number of elements that it holds afterwards. What counts is the buffer that the gather "
+        "produces, in bytes.",
+        "before-the-gather": "This is what a device held before the gather. As much arrives, and "
+        "the buffer that counts holds both.",
+        "gathered-on-the-wires": "This is what each device sends in a ring: three quarters of the "
+        "buffer. What counts here is the buffer that the gather produces.",
+        "reduced-on-the-wires": "This is what each device sends in a ring: one and a half times "
+        "the buffer. What counts here is the buffer itself.",
+        "all-devices": "This is the total over all eight devices. What counts here is one device.",
+        "counted-twice": "An all-reduce counts once here, with the buffer that it adds up.",
+        "own-block": "This is a device's block of A. What counts is what is added up: the partial "
+        "sums of the result.",
         "own-share": "Each device has a partial sum for every element of the result, and all of "
         "them are added up.",
-        "elements": "That is the number of elements; each takes four bytes.",
-        "whole-array": "Those are the bytes of a whole array. But the axis x shards A's rows, and "
-        "so the result's: how many of these rows does one device work on?",
-        "gathers-instead": "To gather B takes the bytes of a whole array. It costs less to slice "
-        "A, which is free, to multiply, and to add partial sums: how many rows of the result does "
-        "one device work on?",
-        "both-whole": "Those are the bytes of both arrays whole. Each device needs whole rows of "
-        "A and whole columns of B, but not all of them: which axis still shards A after its "
-        "gather, and which one B?",
-        "only-one": "Both arrays are gathered. 512 are the bytes of B alone, afterwards (and what "
-        "a device sends in a ring, for both).",
-        "only-other": "Both arrays are gathered. 256 are the bytes of A alone, afterwards (and "
-        "what a device held of both before).",
-        "other-prediction": "Start from the kind of collective. What is gathered, or added up, and "
-        "which axes still shard that? A whole array has 1,024 bytes.",
+        "elements": "This is the number of elements. Each has four bytes.",
+        "whole-array": "These are the bytes of a complete matrix. But the axis x shards A's rows, "
+        "and so the result's rows. How many of them does one device work on?",
+        "gathers-instead": "Gathering B takes the bytes of a complete matrix. Slicing A is free, "
+        "and adding partial sums then costs less. How many rows of the result does one device "
+        "work on?",
+        "both-whole": "These are the bytes of two complete matrices. Each device needs complete "
+        "rows of A and complete columns of B, but not all of them. Which axis still shards A "
+        "after its gather, and which one B?",
+        "only-one": "Both matrices are gathered. 512 are the bytes of B alone after its gather "
+        "(and what a device sends in a ring for both).",
+        "only-other": "Both matrices are gathered. 256 are the bytes of A alone after its gather "
+        "(and what a device held of both before).",
+        "other-prediction": "Start from the kind of collective. What is gathered or added up, and "
+        "which axes still shard it? A complete matrix has 1,024 bytes.",
     },
 )
 
 
 def summed() -> np.ndarray:
-    """What the notebook's `y + z` has to hold."""
+    """Return the values of the notebook's `y + z`."""
     x = np.arange(256, dtype=np.float32).reshape(16, 16)
     return x + x * x
 
@@ -437,8 +440,8 @@ Z_ROWS: Final = "4\n5\n6\n7"
 COMMITTED: Final = Exercise(
     id="2.5",
     title="Committed or not",
-    afterwards="It matters for jit with `in_shardings`, too: an uncommitted argument is moved to "
-    "where they say, and a committed one that is elsewhere is an error.",
+    afterwards="This matters for jit with `in_shardings`, too: an uncommitted argument is moved "
+    "there, and a committed one that is elsewhere is an error.",
     requirements=(
         *(
             Predicts("committed", value, f"whether {value} is committed", right, mistakes)
@@ -461,35 +464,35 @@ COMMITTED: Final = Exercise(
         PlacedLike("everywhere", "0\n1\n2\n3\n4\n5\n6\n7", ((16, 16),), values=summed),
     ),
     hints=(
-        "An array is committed if somebody said where it is to be: `device_put` with a place, or a "
-        "computation on an array that was.",
-        "`jax.device_put(z, y.sharding)` lays z out as y is. It may move an array from any devices "
-        "to any others.",
-        "For everywhere, a mesh of all eight is needed; both arrays go onto it, or their sum does.",
+        "An array is committed if you said where it must be: by `device_put` with a device or a "
+        "sharding, or by a computation with such an array.",
+        "`jax.device_put(z, y.sharding)` gives z the layout of y. It can move an array from any "
+        "devices to any others.",
+        "For everywhere, make a sharding on a mesh of all eight devices, and move both arrays "
+        "there, or their sum.",
     ),
     diagnoses={
-        "made-is-placed": "It is on device 0 only because it has to be somewhere; you did not "
-        "place it there.",
-        "what-comes-of-it": "y was placed, and what is computed from it stays with it.",
-        "put-nowhere": "device_put without a place promises nothing: the array may still go "
-        "wherever a computation needs it.",
-        "put-somewhere": "A place was named, even if it is the one where the array was anyway.",
-        "like-means-where": "In today's JAX, ones_like and its kin take the layout of their "
-        "argument too, whatever older texts say.",
-        "a-shape-is-no-place": "A shape is two numbers; nothing in it says where y is.",
-        "one-is-enough": "x goes to where y is, and the result is as committed as y.",
-        "one-device": "device_put to a single device does not spread an array. Did yours come "
-        "back from NumPy? Then it has no layout until you give it one.",
-        "devices-unused": "Every device that has a number in the picture is to hold a strip.",
-        "devices-extra": "It was to stay on the devices of one of the two arrays.",
-        "the-other-array": "Those are the devices of the other array.",
-        "device-order": "Where an entry of a spec is a tuple, its last name changes fastest from "
-        "block to block.",
-        "replicated": "The array is replicated; expected a different strip of rows on each.",
-        "replicated-dimension": "Along an axis that the spec does not name, devices hold copies. "
-        "Into how many strips do the axes that it names cut the rows?",
-        "grid": "Strips of rows mean that dimension 0 is cut and dimension 1 is whole.",
-        "values": "The result has to be the sum y + z: move one of the two, then add.",
+        "made-is-placed": "It is on device 0 only because it has to be somewhere. You did not put "
+        "it there.",
+        "what-comes-of-it": "y was put somewhere, and what is computed from y stays there.",
+        "put-nowhere": "Without a device or a sharding, device_put does not commit the array. It "
+        "may still move.",
+        "put-somewhere": "A device was named, even if the array was there before.",
+        "like-means-where": "In today's JAX, ones_like and similar functions use the layout of "
+        "their argument, whatever older texts say.",
+        "a-shape-is-no-place": "A shape is two numbers and does not say where y is.",
+        "one-is-enough": "x moves to where y is, and the result is as committed as y.",
+        "one-device": "device_put with a single device does not distribute an array. Did yours "
+        "come back from NumPy? Then it has no layout until you give it one.",
+        "devices-unused": "Every device with a number in the picture must hold a strip.",
+        "devices-extra": "The sum must stay on the devices of one of the two arrays.",
+        "the-other-array": "These are the devices of the other array.",
+        "device-order": "In a tuple, the last axis changes fastest from block to block.",
+        "replicated": "The array is replicated. Expected: different rows on each device.",
+        "replicated-dimension": "The array is replicated over an axis that the spec does not "
+        "name. Into how many shards do the axes that it names partition the rows?",
+        "grid": "Dimension 0 must be sharded, and dimension 1 must not.",
+        "values": "The result must be the sum y + z: move one of the two, then add.",
     },
 )
 
@@ -504,13 +507,13 @@ CASES: Final = {
     "h": ("runs", "uncommitted-follows"),
     "i": ("raises", "committed-stays"),
 }
-"""What becomes of each case of the notebook's clinic, and what the other answer shows."""
+"""The right answer to each case of 2.6, and the diagnosis of the wrong one."""
 
 CLINIC: Final = Exercise(
     id="2.6",
     title="The disagreement clinic",
     afterwards="The rule is about one program. Between programs, `jax.device_put` moves committed "
-    "arrays too, from any devices to any others.",
+    "arrays, too, from any devices to any others.",
     requirements=tuple(
         Predicts(
             "diagnosis",
@@ -522,31 +525,33 @@ CLINIC: Final = Exercise(
         for case, (right, mistake) in CASES.items()
     ),
     hints=(
-        "One program runs on one list of devices. Ask first: do the two arrays live on the same "
+        "One program runs on one list of devices. First ask: are the two arrays on the same "
         "devices, in the same order?",
-        "With Auto axes a mesh is only a way to write a layout down; the compiler sees devices "
-        "and blocks. With Explicit axes the mesh, with its names, is part of the type.",
-        "An array that was never placed goes wherever it is needed. One that was placed, on "
-        "whatever device, stays.",
+        "With Auto axes a mesh is only a way to describe a layout; the compiler sees devices and "
+        "blocks. With Explicit axes the mesh, with its names, is part of the type.",
+        "An uncommitted array moves to wherever it is needed. A committed one stays, on whatever "
+        "device it is.",
     ),
     diagnoses={
-        "disjoint-devices": "No device holds parts of both, and JAX does not move committed arrays "
-        "on its own.",
-        "order-counts": "These are the same devices, in a different order; one program needs one "
+        "disjoint-devices": "No device holds parts of both, and JAX does not move committed "
+        "arrays by itself.",
+        "order-counts": "These are the same devices in a different order. One program needs one "
         "order.",
-        "names-must-match": "With Auto axes names are only names: both arrays are cut into the "
-        "same blocks, on the same devices.",
-        "forms-must-match": "With Auto axes any two meshes of the same devices in the same order "
-        "go together; the compiler moves one array to fit the other.",
+        "names-must-match": "With Auto axes, names do not matter: both arrays have the same "
+        "blocks on the same devices.",
+        "forms-must-match": "With Auto axes, any two meshes with the same devices in the same "
+        "order can be combined. The compiler moves one array to fit the other.",
         "names-are-types": "The axis names differ, and on Explicit meshes they are part of the "
         "arrays' types.",
-        "same-axis-twice": "The mesh is the same, but x cuts dimension 0 of the one and dimension "
-        "1 of the other; the type of the sum would have it twice. With Auto axes it would run.",
-        "modes-mixed": "An Explicit mesh is part of an array's type, so it goes only with itself. "
-        "Auto meshes are no part of it, which is why c and d run.",
-        "uncommitted-follows": "The second array was never placed, so it goes where it is needed.",
-        "committed-stays": "It was placed on device 0 on purpose, as far as JAX knows, and the "
-        "other array is on eight.",
+        "same-axis-twice": "The mesh is the same, but x shards dimension 0 of one array and "
+        "dimension 1 of the other, and the type of the sum would name it twice. With Auto axes "
+        "this runs.",
+        "modes-mixed": "An Explicit mesh is part of an array's type, so it can be combined only "
+        "with itself. An Auto mesh is not, which is why c and d run.",
+        "uncommitted-follows": "The second array is uncommitted, so it moves to where it is "
+        "needed.",
+        "committed-stays": "It was put on device 0, so it is committed there, and the other array "
+        "is on eight devices.",
     },
 )
 
@@ -558,8 +563,8 @@ def _symmetric(x: Any) -> Any:
 DISASTER: Final = Exercise(
     id="2.7",
     title="The hidden disaster",
-    afterwards="You turned strips by an all-to-all. It is also the step on which distributed "
-    "Fourier transforms spend most of their communication.",
+    afterwards="Your all-to-all turns rows into columns. Distributed Fourier transforms spend "
+    "most of their communication on this step.",
     requirements=(
         Predicts(
             "audit",
@@ -593,35 +598,36 @@ DISASTER: Final = Exercise(
         ),
     ),
     hints=(
-        "`communication(symmetric, block)` reads the program, and its `.bytes` adds up what all "
-        "collectives move. `symmetric(block).sharding.spec` is the spec of the result.",
-        "Where x is cut into strips, x.T is cut into strips the other way. To turn rows into "
-        "columns each device sends a piece of its strip to each other: an all-to-all.",
-        "Both axes of the mesh have to cut the same dimension; which one does not matter.",
+        "`communication(symmetric, block)` reads the compiled program, and its `.bytes` is the "
+        "sum over all collectives. `symmetric(block).sharding.spec` is the spec of the result.",
+        "If x is sharded over its rows, x.T is sharded over its columns. To turn rows into "
+        "columns, each device sends a piece to each other device: an all-to-all.",
+        "Both mesh axes have to shard the same dimension. Which dimension does not matter.",
     ),
     diagnoses={
-        "free": "A transpose is free and an addition is free, but here they want the same array in "
-        "two layouts.",
-        "one-line": "There are several collectives; add up all of them.",
-        "one-axis": "These are the collectives over x alone.",
-        "other-axis": "These are the collectives over y alone.",
-        "kept": "Ask the result itself. Two layouts met, and the compiler chose neither.",
-        "turned": "Ask the result itself. Two layouts met, and the compiler chose neither.",
-        "on-the-wires": "That is what a device puts on its wires (`.sent`). What counts here are "
-        "the bytes of the buffers (`.bytes`).",
-        "elements": "That is the number of elements; each takes four bytes.",
-        "all-devices": "That is what all eight devices have together; what counts here is one "
-        "device.",
-        "other-prediction": "Ask the compiler: what do communication(symmetric, block) and the "
-        "sharding of symmetric(block) say?",
-        "too-many-bytes": "Are there as many strips as devices? An axis that is not named makes "
-        "copies, and larger strips to exchange.",
-        "fails": "On an Explicit mesh, x and x.T can be added only if both have the same layout, "
-        "and JAX does not guess. The exercise needs an Auto mesh.",
-        "all-gather": "Is x in blocks? A block and its mirror image lie on different devices, and "
-        "the compiler sees no better way than to bring everything everywhere.",
-        "repeated-work": "Copying avoids communication, but every device then does all the work. "
-        "Cut x so that each of the eight devices holds a different strip.",
+        "free": "A transpose is free and an addition is free, but this sum needs the same array "
+        "in two layouts.",
+        "one-line": "There are several collectives. Add up all of them.",
+        "one-axis": "These are only the collectives over x.",
+        "other-axis": "These are only the collectives over y.",
+        "kept": "Ask the result itself. The two arguments had different layouts, and the compiler "
+        "chose neither.",
+        "turned": "Ask the result itself. The two arguments had different layouts, and the "
+        "compiler chose neither.",
+        "on-the-wires": "This is what a device sends (`.sent`). What counts here are the bytes of "
+        "the buffers (`.bytes`).",
+        "elements": "This is the number of elements. Each has four bytes.",
+        "all-devices": "This is the total over all eight devices. What counts here is one device.",
+        "other-prediction": "Ask the compiler: what are communication(symmetric, block).bytes and "
+        "symmetric(block).sharding.spec?",
+        "too-many-bytes": "Are there as many shards as devices? An axis that the spec does not "
+        "name replicates, so each device has larger pieces to exchange.",
+        "fails": "On an Explicit mesh, x and x.T can be added only if both have the same layout. "
+        "The exercise needs an Auto mesh.",
+        "all-gather": "Are both dimensions of x sharded? Then a block and its transpose are on "
+        "different devices, and the compiler gathers everything onto every device.",
+        "repeated-work": "Replication avoids communication, but every device then does all the "
+        "work. Shard x so that each of the eight devices holds a different strip.",
     },
     weights={"cheap": 2},
 )
