@@ -1,10 +1,10 @@
-"""Notebook 03: telling the compiler what is wanted, in three modes of mesh.
+"""Notebook 03: requesting layouts, in three modes of mesh.
 
-A note for maintainers: the budgets are what XLA's CPU compiler needs on JAX 0.8.2 and 0.10.2, and a
-TPU's on 0.10.2 (`tests/judge/test_costs.py` reads the recordings of all three). What JAX refuses on
-Explicit axes moves from version to version: in 3.5 it is `jnp.roll` along a cut dimension, which
-0.8.2 and 0.10.2 both refuse; where a new JAX accepts it, the answer without an island is right,
-and the bank says so first. The silent no-ops of 3.1 and 3.2 are pinned by the bank in the same way.
+The budgets are what XLA's CPU compiler needs on JAX 0.8.2 and 0.10.2, and a TPU's on 0.10.2
+(`tests/judge/test_costs.py` reads recordings of all three). What JAX refuses on Explicit axes
+changes from version to version. In 3.5 it is `jnp.roll` along a sharded dimension, which 0.8.2 and
+0.10.2 both refuse. If a new JAX accepts it, the answer without `auto_axes` is right, and the bank
+fails first. The bank tests the silent no-ops of 3.1 and 3.2 in the same way.
 """
 
 from typing import Any, Final
@@ -42,8 +42,8 @@ def _blocks(mode: Any) -> tuple[tuple[Argument, ...], ...]:
 TURN: Final = Exercise(
     id="3.1",
     title="A constraint",
-    afterwards="jax.jit(f, out_shardings=...) says the same of a result from outside the function; "
-    "a constraint also works in the middle of one.",
+    afterwards="`jax.jit(f, out_shardings=...)` requests the layout of a result from outside the "
+    "function; a constraint works in the middle of one, too.",
     requirements=(
         Computes(
             "turned",
@@ -66,33 +66,32 @@ TURN: Final = Exercise(
         ),
     ),
     hints=(
-        "The picture has two rows of blocks and four columns: which spec on the mesh grid is that?",
-        "with_sharding_constraint takes an array and a sharding, and gives back the array. What "
-        "it does not give to anybody is lost.",
-        "Compute the sine, pass it through the constraint with on(grid, …), and return what comes "
-        "out.",
+        "The picture has two rows and four columns of blocks. Which spec on the mesh grid gives "
+        "that?",
+        "`with_sharding_constraint` takes an array and a sharding, and returns the array. If the "
+        "returned array is not used, the constraint has no effect.",
+        "Compute the sine, apply the constraint with on(grid, …), and return its result.",
     ),
     diagnoses={
-        "nothing-moved": "Is there a jax.device_put? Inside of jit, with Auto axes, it moves "
-        "nothing, and raises no error. Or is there a constraint whose result the function does not "
-        "return, or which asks for the layout that x has already?",
-        "data-turned": "These are the numbers of jnp.sin(x).T, which is another array. A layout "
-        "says where an array's blocks are; to change it changes no number.",
-        "sine-forgotten": "These are the numbers of x itself.",
-        "cosine": "These are the numbers of jnp.cos(x).",
-        "replicated": "Does the constraint say P(), or does it name another mesh than grid, which "
-        "x is on?",
-        "all-gather": "On the way, blocks are brought together, and a block can go straight to the "
-        "device that is to have it.",
+        "nothing-moved": "Is there a jax.device_put? Inside of jit, on Auto axes, it does nothing "
+        "and raises no error. Or is there a constraint whose result the function does not return, "
+        "or one that requests the layout that x has already?",
+        "data-turned": "These are the values of jnp.sin(x).T, which is another array. Changing a "
+        "layout changes no values.",
+        "sine-forgotten": "These are the values of x itself.",
+        "cosine": "These are the values of jnp.cos(x).",
+        "replicated": "Is the constraint P(), or is it on another mesh than grid, where x is?",
+        "all-gather": "Blocks are gathered on the way, though each block can go directly to the "
+        "device that must have it.",
         "other-modes-verb": "In this exercise x is on grid.",
     },
 )
 
 COPIES: Final = Exercise(
     id="3.2",
-    title="A copy for everybody",
-    afterwards="To gather a whole copy just before it is used, and drop it afterwards, is how "
-    "fully sharded training fetches the weights of a layer: you will do that in 8.4.",
+    title="Replicate",
+    afterwards="Fully sharded training does this to the weights of a layer just before it uses "
+    "them, and drops the replicas afterwards: see 8.4.",
     requirements=tuple(
         requirement
         for answer, mode in (("copied_auto", "auto"), ("copied_explicit", "explicit"))
@@ -113,22 +112,21 @@ COPIES: Final = Exercise(
         )
     ),
     hints=(
-        "A spec that names no axis makes copies along all of them: P().",
-        "Two modes, two verbs. One of them constrains what the compiler may choose, the other "
-        "changes a type.",
-        "jax.lax.with_sharding_constraint speaks to the compiler about Auto axes; jax.reshard is "
-        "for Explicit ones. With P(), neither does anything on the other's axes.",
+        "A spec that names no axis replicates over all of them: P().",
+        "There are two functions, one for each mode. One requests a layout from the compiler, the "
+        "other changes a type.",
+        "jax.lax.with_sharding_constraint is for Auto axes, jax.reshard for Explicit ones. With "
+        "P(), neither does anything on axes of the other mode.",
     ),
     diagnoses={
-        "nothing-moved": "Does the function ask for a layout, in the way of this mode, and return "
-        "what that gives? Inside jit, three requests have no effect and raise no error: "
+        "nothing-moved": "Does the function request a layout with the function of this mode, and "
+        "return the result? Inside jit, three requests do nothing and raise no error: "
         "with_sharding_constraint to P() on Explicit axes, jax.reshard to P() on Auto axes, and "
         "jax.device_put on Auto axes.",
-        "split-dimension": "A dimension is whole on every device where its entry in the spec names "
-        "no axis.",
+        "split-dimension": "A dimension is not sharded if its entry in the spec names no axis.",
         "squared": "These are the values of x * x.",
-        "not-replicated": "Here each device returns its own block of x. out_specs moves nothing, "
-        "so the blocks have to be gathered before that.",
+        "not-replicated": "Each device returns its own block of x. out_specs moves nothing, so "
+        "gather the blocks first.",
         "another-mesh": "The rest of the program uses the mesh of the argument.",
     },
 )
@@ -155,8 +153,8 @@ def _two_products(A: Any, B: Any, C: Any, D: Any) -> Any:  # noqa: N803  as the 
 OUT_SHARDING: Final = Exercise(
     id="3.3",
     title="Where the sum goes",
-    afterwards="In a ring, an all-reduce is a reduce-scatter followed by an all-gather. So keeping "
-    "only your own part of a sum costs half as much as having all of it.",
+    afterwards="In a ring, an all-reduce is a reduce-scatter followed by an all-gather. So "
+    "keeping only your own piece of a sum sends half the bytes.",
     requirements=tuple(
         requirement
         for answer, asks, picture, kind, arguments, reference, mistakes in (
@@ -181,39 +179,38 @@ OUT_SHARDING: Final = Exercise(
         )
     ),
     hints=(
-        "jnp.dot(A, B, out_sharding=on(explicit_grid, …)) says where the result is to be. Read the "
-        "pictures: one spec each.",
-        "For rows, the spec cuts dimension 0 along x, so each device along x needs the sum of its "
-        "rows alone: a reduce-scatter, half of an all-reduce.",
-        "For together: a result with P(unreduced={'x'}) is not added up yet. Two such results can "
-        "be added to each other first, and jax.reshard(…, on(explicit_grid)) adds up the sum.",
+        "jnp.dot(A, B, out_sharding=on(explicit_grid, …)) chooses the layout of the result. Read "
+        "the pictures: one spec for each.",
+        "For rows, the spec shards dimension 0 over x. Each device along x then needs only the "
+        "sum of its own rows: a reduce-scatter, half of an all-reduce.",
+        "For together: a result with P(unreduced={'x'}) still consists of partial sums. Add two "
+        "such results first, and then jax.reshard(…, on(explicit_grid)) reduces both at once.",
     ),
     diagnoses={
         "bare-spec": "Here that is on(explicit_grid, …).",
-        "ambiguous": "All of it everywhere, a part of it each, or not yet added up?",
-        "all-gather": "Is it the factors that are brought together, before they are multiplied? "
-        "Multiply first: what is left to do is to add up the parts of a product.",
-        "too-many-bytes": "How many sums are added up over the devices? Parts can be added to "
-        "each other first, on each device, and then once over all of them.",
-        "reduce-scatter": "A reduce-scatter leaves each device with a part of a sum. Should each "
-        "device have a part only, and is there one sum or are there two?",
-        "all-reduce": "An all-reduce gives the whole sum to all that take part in it. Is each to "
-        "have the whole, or only what it keeps?",
-        "replicated-dimension": "The parts of each sum are spread along x. Along which axis can "
-        "the result be cut, then, so that each device need only have its own part added up?",
-        "replicated": "Every device gets the whole sum; expected a part on each.",
-        "another-mesh": "All four results have to be on explicit_grid.",
-        "cross-terms": "These are the values of (A + C) @ (B + D), which has A @ D and C @ B in it "
-        "besides.",
+        "ambiguous": "Should the result be replicated, sharded, or unreduced?",
+        "all-gather": "Are the factors gathered before they are multiplied? Multiply first: then "
+        "only partial sums have to be added.",
+        "too-many-bytes": "How many times are partial sums added over the devices? They can be "
+        "added to each other first, on each device, and then reduced once.",
+        "reduce-scatter": "A reduce-scatter leaves each device with one piece of the sum. Should "
+        "each device have only a piece, and is there one sum or are there two?",
+        "all-reduce": "An all-reduce gives every device the complete sum. Should each device have "
+        "the complete sum, or only its own piece?",
+        "replicated-dimension": "The partial sums are spread along x. Over which axis can the "
+        "result be sharded, so that each device only needs its own piece?",
+        "replicated": "Every device gets the complete sum. Expected: one piece on each.",
+        "another-mesh": "All four results must be on explicit_grid.",
+        "cross-terms": "These are the values of (A + C) @ (B + D), which also contains A @ D and "
+        "C @ B.",
         "one-product": "These are the values of A @ B; C @ D is missing.",
         "other-product": "These are the values of C @ D; A @ B is missing.",
-        "first-twice": "These are the values of A @ B + A @ B; expected A @ B + C @ D.",
-        "second-twice": "These are the values of C @ D + C @ D; expected A @ B + C @ D.",
-        "subtracted": "These are the values of A @ B - C @ D; expected the sum of the two.",
-        "unreduced": "Parts that are not added up yet can be added to each other, but cannot be "
+        "first-twice": "These are the values of A @ B + A @ B. Expected: A @ B + C @ D.",
+        "second-twice": "These are the values of C @ D + C @ D. Expected: A @ B + C @ D.",
+        "subtracted": "These are the values of A @ B - C @ D. Expected: the sum of the two.",
+        "unreduced": "Unreduced arrays can be added to each other, but their values cannot be "
         "read.",
-        "split-dimension": "Compare with the picture, dimension by dimension, what is cut and what "
-        "is whole.",
+        "split-dimension": "Compare with the picture: which dimensions are sharded?",
     },
     about=(CommunicatesAtMost,),
     # to be asked and to say "everywhere" is the least of it, and one sum for two the most
@@ -222,9 +219,9 @@ OUT_SHARDING: Final = Exercise(
 
 SPREAD: Final = Exercise(
     id="3.4",
-    title="A sum, spread over all devices",
-    afterwards="Optimisers whose state is cut over the data-parallel devices (ZeRO) ask for "
-    "exactly this: each device gets its own share of the summed gradients.",
+    title="Shard a sum over all devices",
+    afterwards="Optimizers whose state is sharded over the data-parallel devices (ZeRO) need "
+    "exactly this: each device gets its own piece of the summed gradients.",
     requirements=(
         Computes(
             "spread_sum",
@@ -260,35 +257,35 @@ SPREAD: Final = Exercise(
         ),
     ),
     hints=(
-        "x.sum(0) alone comes out with P('y'), copied along x. Every device is to keep an eighth "
-        "of it.",
-        "The picture is a vector cut along two axes, one of them changing fastest. Exercise 1.6 "
-        "had both orders.",
-        "Devices 0, 2, 4 and 6 differ in their place along x: x changes fastest, so it comes last "
-        "in the tuple.",
+        "x.sum(0) alone has the spec P('y') and is replicated over x. Every device must keep an "
+        "eighth of it.",
+        "The picture is a vector sharded over two axes, one of which changes fastest. Exercise "
+        "1.6 had both orders.",
+        "Devices 0, 2, 4 and 6 differ in their position along x. So x changes fastest, and comes "
+        "last in the tuple.",
     ),
     diagnoses={
-        "as-the-sum-comes": "That is the layout of x.sum(0) by itself: sharded over y, replicated "
-        "over x. Does the function return what jax.reshard returns?",
-        "along-x-alone": "The result is sharded over x alone, and replicated over y.",
+        "as-the-sum-comes": "This is the layout of x.sum(0) itself: sharded over y, replicated "
+        "over x. Does the function return the result of jax.reshard?",
+        "along-x-alone": "The result is sharded over x only, and replicated over y.",
         "the-other-order": "From block to block, y changes fastest here; in the picture, x does. "
-        "With the picture's layout, each device keeps part of a sum that it helped to compute. "
-        "With yours, most devices have to send their part to another device.",
+        "In the picture's layout, each device keeps a piece of a sum to which it contributed. In "
+        "yours, most devices have to send their piece to another device.",
         "collective-permute": "After the reduction, blocks of the sum are sent to other devices. "
-        "Does your layout give each device part of a sum that it helped to compute?",
+        "Does your layout give each device a piece of a sum to which it contributed?",
         "all-gather": "Is x gathered before it is summed, or is the sum gathered before it is "
-        "resharded? Neither is needed: each device only needs its own part of the sum.",
+        "resharded? Neither is needed: each device only needs its own piece of the sum.",
         "all-to-all": "Is x resharded before it is summed? Sum first: the sum is smaller than x.",
-        "all-reduce": "An all-reduce leaves the whole sum on every device of its group. Here each "
-        "device should only get its own part.",
-        "replicated": "Expected an eighth of the sum on each.",
-        "max-for-sum": "These are the values of x.max(0); expected the sums.",
-        "mean-for-sum": "These are the means; expected the sums.",
+        "all-reduce": "An all-reduce gives the complete sum to every device of its group. Here "
+        "each device must only get its own piece.",
+        "replicated": "Expected: an eighth of the sum on each.",
+        "max-for-sum": "These are the values of x.max(0). Expected: the sums.",
+        "mean-for-sum": "These are the means. Expected: the sums.",
         "rows-summed": "These are the values of x.sum(1). x.sum(0) adds along dimension 0: one sum "
         "for each column.",
         "one-sum-for-all": "This is the sum of all elements of x. x.sum(0) has one sum for each "
         "column.",
-        "dimension-kept": "These are the right sums in an array of rank 2; expected a vector.",
+        "dimension-kept": "These are the right sums in an array of rank 2. Expected: a vector.",
         "other-modes-verb": "Here x is on explicit_grid.",
         "no-out-sharding": "Sum first, and then reshard the sum.",
     },
@@ -297,15 +294,15 @@ SPREAD: Final = Exercise(
 
 
 def _blocks_alone(x: Any) -> Any:
-    """The mistake of rolling each block in itself, where dimension 1 is cut into two."""
+    """Roll each block by itself, if dimension 1 has two shards: a mistake."""
     return np.concatenate([half - np.roll(half, 1, axis=1) for half in np.split(x, 2, axis=1)], 1)
 
 
 ISLAND: Final = Exercise(
     id="3.5",
     title="An island of Auto",
-    afterwards="There is a bridge in the other direction as well: jax.sharding.explicit_axes makes "
-    "axes Explicit within an Auto program.",
+    afterwards="The other direction exists, too: jax.sharding.explicit_axes makes axes Explicit "
+    "within an Auto program.",
     requirements=(
         Computes(
             "differences",
@@ -331,36 +328,35 @@ ISLAND: Final = Exercise(
         ),
     ),
     hints=(
-        "Run x - jnp.roll(x, 1, axis=1) on an Explicit array and read the error: there is no type "
-        "for what happens along the dimension that is cut.",
-        "jax.sharding.auto_axes(function, out_sharding=…) gives a function that runs with Auto "
-        "axes inside and has a type again at its end.",
-        "Write the difference as a function of its own, wrap that, and say that it comes out as "
-        "the blocks in the picture.",
+        "Run x - jnp.roll(x, 1, axis=1) on an Explicit array and read the error: an intermediate "
+        "array along the sharded dimension has no type.",
+        "jax.sharding.auto_axes(function, out_sharding=…) returns a function that runs with Auto "
+        "axes inside and whose result has a type again.",
+        "Write the difference as a function, wrap it, and name the layout of the picture as its "
+        "out_sharding.",
     ),
     diagnoses={
-        "untypable": "jnp.roll cuts off a strip of one column, and one column cannot be cut in "
-        "two.",
-        "all-gather": "Blocks are brought together, where each device lacks a single column.",
-        "all-to-all": "The array is laid out anew, where each device lacks a single column.",
-        "collective-permute": "The neighbour to the left is in the same rows, so what is missing "
-        "comes along y alone.",
-        "replicated": "out_sharding says where the island's result goes, and P() is everywhere.",
-        "grid": "The result has to be in the same blocks as x; out_sharding says how the island's "
-        "result is laid out.",
-        "blocks-alone": "Each block was rolled in itself: its first column is compared with its "
-        "own last one, and not with the neighbour's.",
-        "other-neighbour": "That is the difference to the right neighbour. jnp.roll(x, 1, axis=1) "
-        "moves columns to the right, so that each meets its left one.",
-        "rows-rolled": "That is the difference to the row above; axis=1 speaks of columns.",
-        "rolled-flat": "That is x - jnp.roll(x, 1): without axis=1, jnp.roll flattens the array, "
+        "untypable": "jnp.roll slices off one column, and one column cannot be sharded over two "
+        "devices.",
+        "all-gather": "Blocks are gathered, though each device lacks only a single column.",
+        "all-to-all": "The array is resharded, though each device lacks only a single column.",
+        "collective-permute": "The left neighbour has the same rows, so what is missing comes "
+        "over y only.",
+        "replicated": "out_sharding chooses the layout of the result, and P() replicates it.",
+        "grid": "The result must have the layout of x; out_sharding chooses it.",
+        "blocks-alone": "Each block was rolled by itself: its first column is compared with its "
+        "own last column, and not with the neighbour's.",
+        "other-neighbour": "This is the difference to the right neighbour. jnp.roll(x, 1, axis=1) "
+        "moves columns to the right, so that each meets its left neighbour.",
+        "rows-rolled": "This is the difference to the row above. axis=1 is about columns.",
+        "rolled-flat": "This is x - jnp.roll(x, 1): without axis=1, jnp.roll flattens the array, "
         "so the first column meets the last column of the row above.",
-        "sum-for-difference": "That is x plus the rolled array; expected x minus it.",
-        "two-places": "The array is rolled by two columns; expected one.",
-        "turned-round": "That is the rolled array minus x; expected x minus the rolled array.",
-        "rolled-alone": "That is the rolled array; expected x minus it.",
-        "not-a-ring": "The first column is x itself here. jnp.roll closes the ring: what goes out "
-        "on the right comes in on the left.",
+        "sum-for-difference": "This is x plus the rolled array. Expected: x minus it.",
+        "two-places": "The array is rolled by two columns. Expected: one.",
+        "turned-round": "This is the rolled array minus x. Expected: x minus the rolled array.",
+        "rolled-alone": "This is the rolled array. Expected: x minus it.",
+        "not-a-ring": "The first column is x itself here. jnp.roll wraps around: the last column "
+        "becomes the first.",
     },
     about=(CommunicatesAtMost,),
 )
@@ -369,7 +365,7 @@ STEER: Final = Exercise(
     id="3.6",
     title="Steering",
     afterwards="A constraint changes no values, so you can try one and look at the communication "
-    "again. That is how such lines are found in real models.",
+    "again. People find such lines in real models in this way.",
     requirements=(
         Computes(
             "steered",
@@ -396,22 +392,21 @@ STEER: Final = Exercise(
         ),
     ),
     hints=(
-        "x has the blocks of the picture already. What arrives in another layout is x.T.",
-        "One constraint is enough, on an array that the compiler would otherwise bring together: "
-        "say of it that it keeps the blocks.",
-        "Constrain x.T to P('x', 'y') before it is added, or the sum after.",
+        "x already has the layout of the picture. x.T has another one.",
+        "One constraint is enough, on an array that the compiler would otherwise gather: request "
+        "the layout of x for it.",
+        "Constrain x.T to P('x', 'y') before the addition, or constrain the sum.",
     ),
     diagnoses={
-        "replicated": "x is sharded as P('x', 'y'), and so x.T as P('y', 'x'). Does your program "
-        "tell the compiler which of the two layouts the sum should have? A constraint does where "
-        "the two meet: on x.T before it is added, or on the sum. (Inside jit, jax.device_put is "
-        "not a constraint.)",
-        "all-gather": "Is something gathered into larger blocks on the way, such as whole rows, or "
-        "the whole array? Each device needs only an eighth of x.T.",
+        "replicated": "x has the spec P('x', 'y'), and so x.T has P('y', 'x'). Does your program "
+        "tell the compiler which of the two layouts the sum should have? A constraint does so on "
+        "x.T before the addition, or on the sum. (Inside jit, jax.device_put is not a constraint.)",
+        "all-gather": "Is something gathered on the way, such as complete rows or the whole "
+        "array? Each device needs only an eighth of x.T.",
         "too-many-bytes": "Is the array resharded more than once on the way?",
-        "grid": "The result must have the same blocks as x.",
-        "transposed": "The result must have the same blocks as x, and not those of x.T.",
-        "replicated-dimension": "The sum has fewer blocks than x. Is that the layout that a "
+        "grid": "The result must have the layout of x.",
+        "transposed": "The result must have the layout of x, not that of x.T.",
+        "replicated-dimension": "The sum has fewer blocks than x. Is this the layout that a "
         "constraint gave to x.T?",
         "subtracted": "These are the values of x - x.T.",
         "multiplied": "These are the values of x * x.T.",
@@ -501,9 +496,8 @@ def _joined(x: Any, w: Any, b: Any) -> Any:
 LAYERS: Final = Exercise(
     id="3.7",
     title="One layer, four ways",
-    afterwards="Large training codes mix these ways: the compiler decides most layers, with "
-    "constraints or Explicit types, and shard_map takes over where its choice is not good "
-    "enough.",
+    afterwards="Large training codes mix these ways: the compiler handles most layers, with "
+    "constraints or Explicit types, and shard_map takes over where its choice is not good enough.",
     requirements=tuple(
         requirement
         for answer, mode, by_hand, mistakes in (
@@ -538,23 +532,23 @@ LAYERS: Final = Exercise(
         )
     ),
     hints=(
-        "The plain one is the line as you would write it for one device. The constrained one says "
-        "of x @ w that it is to be whole everywhere.",
-        "The explicit one has to answer JAX's question: where is the sum over x to go?",
-        "In the mapped one, x @ w is a part of each sum. jax.lax.psum(part, 'x') adds the parts "
+        "layer_plain is the line as you would write it for one device. layer_constrained requests "
+        "that x @ w is replicated.",
+        "layer_explicit has to say what JAX cannot derive: the layout of the sum over x.",
+        "In layer_mapped, x @ w is a partial sum. jax.lax.psum(part, 'x') adds the partial sums "
         "up. What must happen after that, and only once?",
     ),
     diagnoses={
-        "bias-eight-times": "Each device added the bias to its part, and then the parts were added "
-        "up: the bias is in the result eight times. Add it after psum.",
-        "sum-of-sigmoids": "Each device took the sigmoid of its part, and then these were added "
-        "up. A sigmoid of a part is no part of the sigmoid: psum first.",
-        "parts-joined": "These are eight layers side by side: each device has used only its own "
-        "part of x and w. What is x @ w of one device, compared with the whole x @ w?",
+        "bias-eight-times": "Each device added the bias to its partial sum before psum, so the "
+        "result contains the bias eight times. Add it after psum.",
+        "sum-of-sigmoids": "Each device took the sigmoid of its partial sum, and then these were "
+        "added up. Add up the partial sums first: psum, then sigmoid.",
+        "parts-joined": "This is eight layers side by side: each device used only its own part of "
+        "x and w. How does one device's x @ w compare with the complete product?",
         "does-not-divide": "Is it x @ w, or b? These have one number for each output, such as 4, "
         "and every device has to hold all of them.",
-        "mean-for-sum": "These are the values with the mean of the devices' parts in place of "
-        "their sum.",
+        "mean-for-sum": "These are the values with the mean of the partial sums in place of their "
+        "sum.",
         "bias-forgotten": "These are the values without the bias.",
         "sigmoid-forgotten": "These are the values before the sigmoid.",
         "relu-for-sigmoid": "These are the values of relu(x @ w + b); expected a sigmoid.",
@@ -562,21 +556,21 @@ LAYERS: Final = Exercise(
         "bias-multiplied": "x @ w is multiplied by the bias; expected the bias added to it.",
         "bias-in-the-weights": "These are the values of sigmoid(x @ (w + b)): the bias is added to "
         "the weights. Add it to the product.",
-        "bias-last": "Here the bias is added to the sigmoid; it belongs inside.",
-        "not-replicated": "Has each device another part of the sum there, which is still to be "
-        "added up?",
-        "layer_explicit: ambiguous": "Where is the sum of the parts to go? out_sharding says it.",
+        "bias-last": "The bias is added to the sigmoid. Expected: added inside it.",
+        "not-replicated": "Does each device have a different partial sum there, which still has "
+        "to be added up?",
+        "layer_explicit: ambiguous": "What layout should the sum have? out_sharding chooses it.",
         "layer_mapped: ambiguous": "Write this one with shard_map: in its body each device "
         "multiplies its own blocks, and there is no ambiguity.",
-        "constrained": "layer_plain leaves it to the compiler.",
-        "all-gather": "Something is brought together, where it would do to add up parts that are "
-        "as long as b.",
-        "no-constraint": "Without one the compiler chooses what is wanted here, too; but this is "
-        "the one in which it is told how what it computes is to be laid out.",
-        "no all-reduce": "In the body of a shard_map nothing is added up over the devices unless "
-        "you say so.",
+        "constrained": "layer_plain leaves the layouts to the compiler.",
+        "all-gather": "Something is gathered, though it is enough to add up partial sums as long "
+        "as b.",
+        "no-constraint": "Without one the compiler happens to choose the right layout, too. This "
+        "exercise asks you to request it.",
+        "no all-reduce": "In the body of a shard_map, nothing is added up over the devices unless "
+        "you write a collective.",
         "no-shard-map": "Write layer_mapped with shard_map and psum.",
-        "all-reduce by hand": "Only layer_mapped should ask for collectives by hand.",
+        "all-reduce by hand": "Only layer_mapped should have explicit collectives.",
     },
     # the plain one needs no thought
     weights={"layer_constrained": 2, "layer_explicit": 2, "layer_mapped": 3},
