@@ -81,8 +81,8 @@ def _cell(table: str, spec: str, right: Any, mistakes: Any) -> Predicts:
 SHAPES: Final = Exercise(
     id="5.1",
     title="What a device sees",
-    afterwards="In the body all devices run the same code on blocks of the same shape: only "
-    "lax.axis_index tells one from another.",
+    afterwards="In the body all devices run the same code on blocks of the same shape. Only "
+    "lax.axis_index differs from device to device.",
     requirements=(
         _cell(
             "inside", "P('x', 'y')", (4, 8),
@@ -139,38 +139,38 @@ SHAPES: Final = Exercise(
         ),
     ),
     hints=(
-        "In the body, an array has the shape of one device's block. in_specs cut, as a layout's "
-        "spec does.",
-        "The rank stays. It is vmap that takes a dimension away; shard_map divides it.",
-        "out_specs put blocks together: each dimension of the block, times the sizes of the axes "
-        "that its entry names.",
+        "In the body, an array has the shape of one device's block. in_specs shard it as the spec "
+        "of a layout does.",
+        "The rank stays the same. vmap removes a dimension; shard_map makes it shorter.",
+        "out_specs put blocks together: each dimension has the block's size times the sizes of "
+        "the axes in its entry.",
     ),
     diagnoses={
-        "global": "That is the whole array. The body sees one device's block of it.",
-        "like-vmap": "vmap takes a dimension away; shard_map makes it smaller, and the rank stays.",
-        "both-cut": "An entry cuts its own dimension and no other, and only along the axes that it "
-        "names; along an axis that no entry names every device gets a copy.",
-        "axes-exchanged": "Are the sizes of the axes exchanged? x has four devices, and y two.",
-        "all-devices": "An entry cuts by the axes that it names, and not by all devices.",
-        "dimension-dropped": "A dimension is missing. One that is not sharded stays as long as it "
-        "is, and the rank stays.",
-        "lengths-exchanged": "These are the two lengths in the opposite order: the first entry "
-        "is about dimension 0 of the blocks.",
-        "how-many": "Is that the number of blocks? The shape says how long each dimension is.",
-        "other-dimension": "An entry of the spec speaks of the dimension in its place: the first "
-        "of dimension 0.",
-        "one-axis": "The entry names two axes, and both count: their sizes multiply.",
-        "eight": "8 is the number of parts, or the length of a part if y alone cut the dimension. "
-        "Both axes cut it, and the shape has the length of a part.",
-        "sizes-added": "The entry names two axes: their sizes multiply.",
-        "none-joined": "Where the entry is None, no axis is named, and nothing is put together "
-        "along that dimension.",
-        "stacked": "Blocks are put end to end and not stacked: the rank stays.",
-        "still-inside": "That is one device's block. Outside, the blocks are put together.",
-        "as-before": "The result need not have the shape of the argument: out_specs alone decide, "
-        "and it matters in which entry an axis stands.",
-        "other-prediction": "Go through it dimension by dimension: which axes does its entry name, "
-        "and how many blocks do these make?",
+        "global": "This is the shape of the whole array. The body sees one device's block.",
+        "like-vmap": "vmap removes a dimension. shard_map makes it shorter, and the rank stays.",
+        "both-cut": "An entry shards only its own dimension, and only over the axes that it "
+        "names. Over an axis that no entry names the array is replicated.",
+        "axes-exchanged": "Are the sizes of the axes swapped? x has four devices, and y two.",
+        "all-devices": "An entry shards over the axes that it names, not over all devices.",
+        "dimension-dropped": "A dimension is missing. One that is not sharded keeps its size, and "
+        "the rank stays.",
+        "lengths-exchanged": "The two sizes are swapped: the first entry is about dimension 0 of "
+        "the blocks.",
+        "how-many": "Is this the number of blocks? A shape has the size of each dimension.",
+        "other-dimension": "The first entry of the spec is about dimension 0, the second about "
+        "dimension 1.",
+        "one-axis": "The entry names two axes, and their sizes multiply.",
+        "eight": "8 is the number of shards, or their size if only y sharded the dimension. Both "
+        "axes shard it, and the shape has the size of a shard.",
+        "sizes-added": "The entry names two axes, and their sizes multiply.",
+        "none-joined": "An entry None names no axis, and nothing is concatenated along that "
+        "dimension.",
+        "stacked": "Blocks are concatenated, not stacked: the rank stays.",
+        "still-inside": "This is one device's block. Outside, the blocks are put together.",
+        "as-before": "The result need not have the shape of the argument: only out_specs decide, "
+        "and it matters in which entry an axis is.",
+        "other-prediction": "Take one dimension after the other. Which axes does its entry name, "
+        "and how many blocks do they make?",
     },
 )  # fmt: skip
 
@@ -211,8 +211,8 @@ def _shifted_by_place(x: Any) -> Any:
 REDUCTIONS: Final = Exercise(
     id="5.2",
     title="To psum or not to psum",
-    afterwards="JAX has no derivative of lax.pmax. A softmax that is to be differentiated passes "
-    "its block's maximum through lax.stop_gradient before the pmax.",
+    afterwards="JAX has no derivative of lax.pmax. A differentiable softmax passes its block's "
+    "maximum through lax.stop_gradient before the pmax.",
     requirements=(
         *(
             requirement
@@ -380,79 +380,81 @@ REDUCTIONS: Final = Exercise(
         PlacedLike("softmax", STRIPS[0], ((64,), (4 * MANY,)), elsewhere=STRIPS[1:]),
     ),
     hints=(
-        "In the body you have one block. Reduce it to a number first, with jnp, and let the "
-        "devices talk about numbers only.",
-        "lax.psum adds, lax.pmean takes the mean, lax.pmax the largest; each over an axis of the "
-        "mesh, and each gives the same to everybody.",
+        "In the body you have one block. First reduce it to one number with jnp, and exchange "
+        "only such numbers.",
+        "lax.psum adds, lax.pmean takes the mean, and lax.pmax the maximum, over an axis of the "
+        "mesh. Every device gets the result.",
         "softmax needs the largest element of all of x, so that no exp overflows, and then the sum "
         "of all exps: two numbers, two all-reduces.",
     ),
     diagnoses={
-        "not-replicated": "out_specs promise one result for all. Which collective makes one of "
-        "what the devices have?",
-        "added-twice": "It is too large by the number of devices: do you add up something that "
-        "every device has already?",
-        "mean-for-sum": "It is too small by the number of devices: do you take a mean instead of "
-        "the sum?",
-        "mean-of-all": "That is the mean of all elements.",
-        "sum-of-means": "It is as many times too large as there are devices: are the devices' "
-        "means added up?",
-        "sum-for-mean": "That is the sum of all elements.",
-        "mean-of-sums": "It is the sum of all elements, divided by the number of devices. By what "
-        "is it to be divided?",
-        "sum-of-largest": "The largest elements of all blocks are added up.",
-        "at-least-zero": "Where all elements are negative, zero comes back, which is none of them.",
-        "first-elements": "Of each block only one element is used, the first or the last. Reduce "
-        "the block to one number with jnp first: mine.sum(), mine.mean() or mine.max().",
-        "total: sum-of-largest": "The largest elements of all blocks are added up. Which number of "
-        "its block should each device bring?",
-        "blocks-added-first": "The blocks are added up, place by place, before the largest is "
-        "taken. Which numbers are to be compared?",
-        "difference-turned": "x is subtracted from the largest element. It is the other way round.",
-        "largest-divided-by": "x is divided by the largest element, which is to be subtracted.",
-        "place-by-place": "The blocks are combined place by place, so a vector comes out, as long "
-        "as one block. Each device has to make one number of its block before the devices combine "
-        "theirs.",
-        "divisor-for-each-place": "Each place of a block is divided by the sum over the same place "
-        "of all blocks. The divisor has to be one number: add up all exps of a block first.",
-        "largest-for-each-place": "From each place the largest number in the same place of all "
-        "blocks is subtracted, so the exps are on different scales when they are added up. "
-        "Subtract one number everywhere: the largest of all of x.",
-        "divided-twice": "The sum is divided by one number too many, or by another than the number "
-        "of all elements. The mean of a block is divided already, so only the number of devices "
-        "is left; the sum of a block is not.",
-        "largest-of-others": "The largest is taken of the wrong numbers: what each device brings "
-        "is its block's smallest element, its sum or its mean, where the largest is needed.",
-        "one-sum-each": "These are the sums of the devices' blocks, one for each device. They "
-        "still have to be added up.",
-        "fixed-divisor": "The sum is divided by the same number on both meshes. Divide it by the "
-        "number of elements of x, which is not always the same.",
-        "median": "A median is taken where the mean is asked for.",
-        "smallest": "That is the smallest element of x.",
-        "exp-of-the-sum": "The divisor is zero. Is the sum taken before exp? The sum has to be of "
-        "the exps.",
-        "no-exp-above": "The divisor is right, but exp is missing above the line.",
-        "never-divided": "These are the exps. What is left is to divide them by their sum.",
+        "not-replicated": "out_specs promise the same result on every device. Which collective "
+        "gives every device the same?",
+        "added-twice": "The result is too large by the number of devices: do you add up something "
+        "that every device has already?",
+        "mean-for-sum": "The result is too small by the number of devices: do you take a mean "
+        "instead of a sum?",
+        "mean-of-all": "This is the mean of all elements.",
+        "sum-of-means": "The result is too large by the number of devices: are the devices' means "
+        "added up?",
+        "sum-for-mean": "This is the sum of all elements.",
+        "mean-of-sums": "This is the sum of all elements divided by the number of devices. What "
+        "should it be divided by?",
+        "sum-of-largest": "The maxima of all blocks are added up.",
+        "at-least-zero": "If all elements are negative, this returns zero, which is none of them.",
+        "first-elements": "Only one element of each block is used, the first or the last. Reduce "
+        "the block to one number with jnp first: block.sum(), block.mean() or block.max().",
+        "total: sum-of-largest": "The maxima of all blocks are added up. Which number should each "
+        "device contribute?",
+        "blocks-added-first": "The blocks are added up, element by element, before the maximum is "
+        "taken. Which numbers should be compared?",
+        "difference-turned": "x is subtracted from the largest element. It should be the other "
+        "way round.",
+        "largest-divided-by": "x is divided by the largest element. Subtract it.",
+        "place-by-place": "The blocks are combined element by element, so the result is a vector "
+        "as long as one block. Each device has to reduce its block to one number before the "
+        "devices combine theirs.",
+        "divisor-for-each-place": "Each element is divided by the sum over the same position in "
+        "all blocks. The divisor must be one number: add up all exps of a block first.",
+        "largest-for-each-place": "The maximum over the same position in all blocks is subtracted "
+        "from each element, so the exps have different scales when they are added up. Subtract "
+        "one number everywhere: the largest element of x.",
+        "divided-twice": "The sum is divided by one number too many, or by another number than "
+        "that of all elements. The mean of a block is divided already, so only the number of "
+        "devices is left.",
+        "largest-of-others": "The maximum is taken of the wrong numbers: each device contributes "
+        "its block's minimum, sum or mean. Contribute its maximum.",
+        "one-sum-each": "These are the sums of the blocks, one for each device. They still have "
+        "to be added up.",
+        "fixed-divisor": "The sum is divided by the same number on both meshes. Divide by the "
+        "number of elements of x, which differs.",
+        "median": "This is a median. Expected: the mean.",
+        "smallest": "This is the smallest element of x.",
+        "exp-of-the-sum": "The divisor is zero. Is the sum taken before exp? It must be the sum "
+        "of the exps.",
+        "no-exp-above": "The divisor is right, but the numerator lacks the exp.",
+        "never-divided": "These are the exps. Divide them by their sum.",
         "logarithm": "This is the logarithm of the softmax.",
-        "multiplied": "The exps are multiplied by their sum. They should be divided by it.",
-        "divided-by-the-sum-of-x": "The exps are divided by the sum of x. They should be divided "
-        "by the sum of the exps.",
-        "shifted-once-only": "The largest element is subtracted only above the line, or only below "
-        "it. Use the same exps in both places.",
-        "divided-by-the-largest": "The exps are divided by the largest of the blocks' sums. The "
-        "sum of all of them is needed.",
-        "each-for-itself": "Each block adds up to one by itself: the sum must be that of all of x.",
-        "local-largest": "From each block its own largest element is taken away, so the exps are "
-        "on different scales when they are added.",
-        "sends-too-much": "More than one number of each device is reduced. Make one number of the "
-        "block first.",
-        "all-gather by hand": "An all-gather brings all of the data to every device. An all-reduce "
-        "of one number is enough here.",
+        "multiplied": "The exps are multiplied by their sum. Divide by it.",
+        "divided-by-the-sum-of-x": "The exps are divided by the sum of x. Divide by the sum of "
+        "the exps.",
+        "shifted-once-only": "The largest element is subtracted only in the numerator, or only in "
+        "the denominator. Use the same exps in both.",
+        "divided-by-the-largest": "The exps are divided by the largest of the blocks' sums. "
+        "Divide by the sum of all of them.",
+        "each-for-itself": "Each block adds up to one by itself. The sum must be that of all of x.",
+        "local-largest": "Each block's own maximum is subtracted, so the exps have different "
+        "scales when they are added up.",
+        "sends-too-much": "Each device sends more than one number. Reduce the block to one number "
+        "first.",
+        "all-gather by hand": "An all-gather brings all data to every device. An all-reduce of "
+        "one number is enough here.",
         "one-too-many": "After an all-reduce, every device has the result. Which of yours is not "
         "needed?",
         "not-finite": "exp overflows for a large number, and is zero for a very negative one. "
         "Subtract the largest element of all of x before exp.",
-        "too-seldom": "A softmax needs two numbers of all of x: its largest element and the sum.",
+        "too-seldom": "A softmax needs two numbers of all of x: its largest element, and the sum "
+        "of the exps.",
     },
     about=(Requests,),
 )  # fmt: skip
@@ -560,8 +562,8 @@ def _draw_tiled(generator: np.random.Generator) -> list[tuple[Any, ...]]:
 MODELS: Final = Exercise(
     id="5.3",
     title="Collectives in NumPy",
-    afterwards="The all-to-all transposes a table of pieces, one row for each device. So if you do "
-    "it twice, you have what you began with.",
+    afterwards="An all-to-all transposes a table of pieces that has one row for each device. So "
+    "doing it twice gives back the original.",
     requirements=(
         Returns(
             "all_gather_ref",
@@ -766,85 +768,84 @@ MODELS: Final = Exercise(
     hints=(
         "blocks[i] is what device i holds before. Build a list whose entry i is what device i "
         "holds afterwards.",
-        "all_gather: everybody gets everything, joined end to end if tiled, stacked if not. "
-        "psum_scatter: add all blocks up, cut the sum into as many pieces as there are devices, "
+        "all_gather: every device gets all blocks, concatenated if tiled, stacked if not. "
+        "psum_scatter: add all blocks up, split the sum into as many pieces as there are devices, "
         "and give device i piece i.",
-        "all_to_all: each device cuts its block into pieces. Device i gets piece i of everybody, "
-        "joined in the order of the devices.",
+        "all_to_all: each device splits its block into pieces. Device i gets piece i of every "
+        "device, concatenated in the order of the devices.",
     ),
     diagnoses={
-        "always-tiled": "Without tiled, the blocks are stacked, in a new dimension of their own.",
-        "never-tiled": "With tiled, the blocks are joined end to end, and the rank stays.",
-        "tiled-for-untiled": "The two are exchanged: tiled joins, untiled stacks.",
-        "only-one-device": "This is what one device holds; the list has an entry for each.",
+        "always-tiled": "Without tiled, the blocks are stacked in a new dimension.",
+        "never-tiled": "With tiled, the blocks are concatenated, and the rank stays.",
+        "tiled-for-untiled": "The two are swapped: tiled concatenates, untiled stacks.",
+        "only-one-device": "This is what one device holds. The list needs an entry for each "
+        "device.",
         "two-devices": "There is an entry for each of the first two devices, and there may be "
-        "more of them.",
-        "own-first": "Each device has all blocks, but begins with its own. They are in the order "
-        "of the devices on every device.",
+        "more devices.",
+        "own-first": "Each device begins with its own block. The blocks must be in the order of "
+        "the devices on every device.",
         "own-twice": "Each device has its own block twice: it is among all blocks already.",
-        "own-left-out": "A block is left out: a device's own block counts as well as the others'.",
-        "first-left-out": "The first block is left out, on every device.",
+        "own-left-out": "A device's own block is left out. It counts, too.",
+        "first-left-out": "The first block is left out on every device.",
         "own-pieces-added": "Each device adds up the pieces of its own block. Add up the blocks, "
-        "number by number; each device keeps one piece of that.",
-        "own-repeated": "Each device has its own block again and again, and none of the others'.",
-        "single-entry": "There is one entry, and there should be one for each device, even where "
-        "they are equal.",
-        "numbers-in-turn": "The numbers of the blocks are taken in turn, one from each. A gather "
-        "leaves blocks as they are.",
-        "first-block-alone": "There is only the first device's block: does the return stand inside "
-        "the loop?",
+        "element by element; each device keeps one piece of the result.",
+        "own-repeated": "Each device has its own block several times, and no other block.",
+        "single-entry": "There is one entry. There must be one for each device, even if they are "
+        "equal.",
+        "numbers-in-turn": "The elements of the blocks are interleaved. A gather keeps each block "
+        "together.",
+        "first-block-alone": "This is only the first device's block. Is the return inside the "
+        "loop?",
         "untiled-missing": "With tiled, the result is right. Without it, the function returns "
         "None: does each branch return something?",
         "list-times-n": "`blocks * n` repeats the entries of the list, so that it is n times as "
-        "long. Each entry should be all that one device holds.",
+        "long. Each entry must be everything that one device holds.",
         "float32": "The numbers pass through float32, which keeps about seven digits: the last "
         "digits of large numbers are lost.",
-        "blocks-rotated": "Each device has the whole block of its neighbour. In an all-to-all it "
-        "gets one piece from every device.",
-        "added-twice": "Every number is as many times too large as there are devices: is it added "
-        "up twice?",
-        "mean-for-sum": "Every number is as many times too small as there are devices: that is the "
-        "mean of the blocks.",
-        "largest-for-sum": "In each place there is the largest of the blocks' numbers. It should "
-        "be their sum.",
+        "blocks-rotated": "Each device has the complete block of its neighbour. In an all-to-all "
+        "it gets one piece from every device.",
+        "added-twice": "Every number is too large by the number of devices: is it added up twice?",
+        "mean-for-sum": "Every number is too small by the number of devices: this is the mean of "
+        "the blocks.",
+        "largest-for-sum": "Each element is the maximum over the blocks. Expected: their sum.",
         "own-piece-alone": "Each device has a piece of its own block, and nothing else. Device i "
         "gets piece i of every block.",
-        "sums-of-blocks": "The numbers of each block are added up. Add the blocks to each other, "
-        "place by place.",
-        "psum_scatter_ref: one-number-each": "Device i is given number i of the sum, and no more. "
-        "Cut the sum into as many pieces as there are devices; a piece may have several numbers.",
-        "first-piece-for-all": "Every device has the first piece of the sum. Device i is to have "
+        "sums-of-blocks": "The elements of each block are added up. Add the blocks to each other, "
+        "element by element.",
+        "psum_scatter_ref: one-number-each": "Device i gets only element i of the sum. Split the "
+        "sum into as many pieces as there are devices; a piece may have several elements.",
+        "first-piece-for-all": "Every device has the first piece of the sum. Device i must get "
         "piece i.",
-        "columns": "These are the columns of the table of blocks: a list for each number of a "
-        "block. Cut each block into as many pieces as there are devices.",
-        "pieces-begin-at-the-number": "Your piece i begins at number i. It should begin at i times "
-        "the length of a piece.",
-        "exchanged-and-added": "The pieces that a device receives are added up. In an all-to-all "
-        "they stay as they are, joined end to end.",
-        "devices-backwards": "The pieces are right, and joined in the opposite order of the "
+        "columns": "These are the columns of the table of blocks, a list for each element of a "
+        "block. Split each block into as many pieces as there are devices.",
+        "pieces-begin-at-the-number": "Your piece i begins at element i. It should begin at i "
+        "times the length of a piece.",
+        "exchanged-and-added": "The pieces that a device receives are added up. An all-to-all "
+        "concatenates them unchanged.",
+        "devices-backwards": "The pieces are right, but concatenated in the opposite order of the "
         "devices.",
-        "first-of-each-piece": "Of each piece only the first number has come.",
-        "overwritten": "The results are written into the list that is still being read: after the "
-        "first step, device 0's block is another one. Does `out = blocks` make a copy?",
-        "one-list": "All numbers are there, in one list; expected a list with an entry for each "
+        "first-of-each-piece": "Only the first element of each piece was sent.",
+        "overwritten": "The results are written into the list that is still being read, so device "
+        "0's block has changed after the first step. Does `out = blocks` make a copy?",
+        "one-list": "All numbers are there, in one list. Expected: a list with an entry for each "
         "device.",
-        "never-scattered": "That is psum: every device has the whole sum. Each should keep only "
-        "its piece.",
+        "never-scattered": "This is psum: every device has the complete sum. Each should keep "
+        "only its piece.",
         "never-summed": "Each device has its piece of its own block: the blocks were not added up.",
-        "nothing-exchanged": "These are the blocks as they came: nothing was exchanged.",
-        "never-joined": "The right pieces are in the right place; tiled joins them end to end.",
-        "gathered": "That is all_gather: every device has everything. Each should get one piece "
+        "nothing-exchanged": "These are the original blocks: nothing was exchanged.",
+        "never-joined": "The right pieces are in the right order. With tiled, concatenate them.",
+        "gathered": "This is all_gather: every device has everything. Each should get one piece "
         "from every device.",
-        "transposed-numbers": "It is the numbers that are transposed, one by one. What is "
-        "exchanged are pieces, of as many numbers as a block has for each device.",
-        "one-number-each": "Device i is given number i of each block, and no more. What is "
-        "exchanged are pieces, of as many numbers as a block has for each device.",
-        "dealt-out": "The numbers are dealt out one by one, like cards. A piece is a stretch of "
-        "numbers that stand side by side.",
-        "pieces-of-n": "The length of your pieces is the number of devices. It is the number of "
-        "pieces that has to be the number of devices.",
-        "32-bits": "Of each number only the last 32 bits are left. Is JAX at work? NumPy's "
-        "integers have 64.",
+        "transposed-numbers": "The elements are transposed one by one. Devices exchange pieces, "
+        "of as many elements as a block has for each device.",
+        "one-number-each": "Device i gets only element i of each block. Devices exchange pieces, "
+        "of as many elements as a block has for each device.",
+        "dealt-out": "The elements are dealt out one by one, like cards. A piece consists of "
+        "neighbouring elements.",
+        "pieces-of-n": "The length of your pieces is the number of devices. The number of pieces "
+        "should be the number of devices.",
+        "32-bits": "Only the last 32 bits of each number are left. Do you use JAX? NumPy's "
+        "integers have 64 bits.",
     },
 )
 
@@ -852,8 +853,7 @@ PARTS: Final = Exercise(
     id="5.4",
     title="An all-reduce, taken apart",
     afterwards="In a ring of n devices, each of the two halves sends (n - 1)/n of the buffer from "
-    "every device. So an all-reduce sends nearly twice the buffer, however many devices there "
-    "are.",
+    "every device. So an all-reduce sends almost twice the buffer, however many devices there are.",
     requirements=(
         Computes(
             "sum_by_parts",
@@ -886,44 +886,43 @@ PARTS: Final = Exercise(
         ),
     ),
     hints=(
-        "After the first of the two, each device has a finished piece of the sum; after the "
-        "second, everybody has all pieces.",
-        "lax.psum_scatter(…, tiled=True) cuts dimension 0, so give it the row as a vector: the "
+        "After the first half, each device has a complete piece of the sum. After the second, "
+        "every device has all pieces.",
+        "lax.psum_scatter(…, tiled=True) splits dimension 0, so give it the row as a vector: the "
         "block has shape (1, columns).",
-        "psum_scatter the vector, all_gather what comes, both tiled, and give it its leading "
-        "dimension back with [None].",
+        "Apply psum_scatter to the vector and all_gather to the result, both tiled, and add the "
+        "leading dimension again with [None].",
     ),
     diagnoses={
-        "one-number": "The sum of all elements is in every place: pieces are added up to one "
-        "number. Each place has a sum of its own, over the rows.",
+        "one-number": "Every element is the sum of all elements: pieces are added up to one "
+        "number. Each column has a sum of its own, over the rows.",
         "no reduce-scatter": "Compute the sum with a reduce-scatter.",
-        "no all-gather": "Collect the pieces with an all-gather.",
-        "by-pieces": "The columns of one row are added up, and not the rows.",
-        "mean-for-sum": "It is as many times too small as there are devices: that is the mean of "
+        "no all-gather": "Gather the pieces with an all-gather.",
+        "by-pieces": "The columns of one row are added up. Add up the rows.",
+        "mean-for-sum": "The result is too small by the number of devices: this is the mean of "
         "the rows.",
-        "own-row": "Each device has its own row, multiplied by the number of devices. Are the rows "
-        "gathered first, and scattered afterwards? It is the other way round: first the sum is "
-        "scattered, and then its pieces are gathered.",
-        "added-twice": "It is too large by the number of devices: do you add up a sum that every "
-        "device has already?",
-        "shape": "The block has one row and all columns, and so has what each device returns. What "
-        "shape does it have after each of the two steps?",
-        "in-pieces": "One of each does: all columns can go at once.",
-        "pieces-as-rows": "On each device, the pieces of the sum lie below each other, one in "
-        "each row. They belong side by side, in one row. Along which dimension does all_gather "
-        "join, if it is not told?",
-        "row-as-a-vector": "Each device returns its row as a vector, and out_specs joins the "
-        "vectors end to end. The block that the body is given has two dimensions; so should the "
-        "one that it returns.",
-        "pieces-not-joined": "The pieces are stacked in a dimension of their own. Joined end to "
-        "end, they make the row: is tiled=True set?",
-        "row-once": "The sum is there once, for all devices together. The result has a row for "
-        "each device, as x has: do out_specs say that?",
+        "own-row": "Each device has its own row, multiplied by the number of devices. Are the "
+        "rows gathered first and scattered afterwards? Do it the other way round: scatter the "
+        "sum, then gather its pieces.",
+        "added-twice": "The result is too large by the number of devices: do you add up a sum "
+        "that every device has already?",
+        "shape": "The block has one row and all columns, and so must what each device returns. "
+        "What is the shape after each of the two steps?",
+        "in-pieces": "One collective of each kind is enough for all columns.",
+        "pieces-as-rows": "On each device the pieces of the sum are the rows of a matrix. They "
+        "should be one row. Which dimension does all_gather use by default?",
+        "row-as-a-vector": "Each device returns its row as a vector, and out_specs concatenate "
+        "the vectors. The block that the body gets has two dimensions, and the one that it "
+        "returns needs two, too.",
+        "pieces-not-joined": "The pieces are stacked in a new dimension. Concatenated, they are "
+        "the row: is tiled=True set?",
+        "row-once": "The sum is there once, for all devices together. The result needs a row for "
+        "each device, like x: do out_specs say that?",
         "not-replicated": "Do out_specs promise one result for all devices, as P() does? The "
-        "result has a row for each device, as x has. (After a psum_scatter and an all_gather all "
-        "devices have the same, but JAX cannot tell.)",
-        "untiled": "In the body there is one row with all columns, and the columns have to be cut. "
-        "Which dimension do you scatter, and is tiled=True set?",
+        "result has a row for each device, like x. (After a psum_scatter and an all_gather all "
+        "devices have the same, but JAX cannot prove it.)",
+        "untiled": "In the body there is one row with all columns, and the columns have to be "
+        "split. Which dimension do you scatter, and is tiled=True set?",
     },
 )
 
@@ -1000,8 +999,8 @@ def _at_place(x: Any) -> Any:
 RINGS: Final = Exercise(
     id="5.5",
     title="Round the ring",
-    afterwards="Ring attention is this ring with attention in the middle: keys and values go "
-    "round, while each device keeps its own queries.",
+    afterwards="Ring attention is this ring with attention in each step: keys and values travel "
+    "round it, while each device keeps its own queries.",
     requirements=(
         Computes(
             "ring_all_gather",
@@ -1104,65 +1103,69 @@ RINGS: Final = Exercise(
     ),
     hints=(
         "lax.ppermute(a, 'x', [(i, (i + 1) % n) for i in range(n)]) sends each device's array to "
-        "the next. n is lax.axis_size('x'), and this device's number i is lax.axis_index('x').",
-        "What arrives after s steps on device i comes from device (i - s) % n. n blocks need n - 1 "
-        "steps, since its own is already there. The number i is traced, and cannot index a Python "
-        "list, but an array can be indexed with it: pieces[place], out.at[place].set(block).",
-        "For the reduce-scatter, send a growing sum round. Begin with your part for the device "
-        "before you, and after s steps add your part for device (i - 1 - s) % n: in the end that "
-        "is your own.",
+        "the next one. n is lax.axis_size('x'), and this device's number i is lax.axis_index('x').",
+        "What arrives on device i in step s comes from device (i - s) % n. n blocks need n - 1 "
+        "steps, since a device's own block is there already. The number i is traced and cannot "
+        "index a Python list, but it can index an array: pieces[index], out.at[index].set(block).",
+        "For the reduce-scatter, send a growing sum. Begin with your part for the device before "
+        "you, and in step s add your part for device (i - 1 - s) % n. In the last step that is "
+        "your own.",
     ),
     diagnoses={
-        "own-part-missing": "Each sum lacks the part of the device that ends up with it: add that "
+        "own-part-missing": "Each sum lacks the part of the device that keeps it: add that "
         "device's own part to what arrives last.",
-        "one-too-many": "What a device has itself need not come to it: n - 1 steps bring the rest.",
-        "too-often": "What a device has itself need not come to it: n - 1 steps bring the rest.",
-        "too-seldom": "There are n - 1 other devices, and each step comes from one further away.",
+        "one-too-many": "A device does not need to receive its own block: n - 1 steps bring the "
+        "rest.",
+        "too-often": "A device does not need to receive its own block: n - 1 steps bring the rest.",
+        "too-seldom": "There are n - 1 other devices, and each step brings the block of the next "
+        "one further away.",
         "all-gather by hand": "Use only permutations.",
         "no collective-permute": "Use permutations.",
         "sends-too-much": "In each step one block, or one piece of the sum, is enough.",
-        "not-to-the-neighbour": "What is further away comes on from neighbour to neighbour.",
-        "wrong-order": "All blocks are there, in the order in which they came. Put each in its "
-        "place: after s steps it is the one of device (i - s) % n.",
-        "wrong-piece": "The sums are right, and each device holds that of its neighbour.",
-        "wrong-piece-behind": "The sums are right, and each device holds that of its neighbour.",
-        "against-the-ring": "The permutation goes one way round, and the places are counted the "
-        "other way.",
-        "open-ring": "What should come round from the last device to the first is zero: who is "
-        "sent nothing holds zeros. Is there a pair for everybody?",
-        "row-as-a-vector": "Each device returns all of x, but as a vector, and out_specs joins the "
-        "vectors end to end. Expected a row for each device: what shape should the body return?",
-        "blocks-as-rows": "Each device returns the blocks below each other, one in each row. "
-        "Expected one row on each device, with the blocks side by side.",
-        "one-is-missing": "What should come from the device furthest away has not come: is a step "
-        "missing?",
-        "own-block-again": "In every step the block of the device before has come again. Send on "
-        "what was received last, and not the device's own block each time.",
-        "added-again": "In each step all that a device has collected is sent on, and what arrives "
-        "is added to it, so the same block is added several times. Send on only what arrived last.",
-        "same-piece-always": "Each device adds the same part in every step. The sum that passes by "
-        "is another device's each time: after s steps on device i it is that of device "
-        "(i - 1 - s) % n.",
-        "first-does-not-belong": "The part with which the sum begins and those that are added "
-        "later belong to different pieces. If device i begins with part (i - 1) % n, it adds part "
-        "(i - 1 - s) % n after s steps.",
-        "counted-upwards": "The number of the part grows with the steps, and it should fall: what "
-        "arrives after s steps comes from s devices further back.",
-        "same-part-on-all": "In each step the part has the same number on every device, that of "
-        "the step. Which part is added depends on the device's own number, too.",
-        "last-part-alone": "Of each sum only the device's own part is there, which comes last. Add "
-        "it to what has arrived.",
-        "added-before-sending": "The device's part is added before the sum is sent on. Of which "
-        "device is the sum at that moment? Send first, and add to what has arrived.",
-        "never-added": "Each device has just the part of its neighbour that was sent first: what "
+        "not-to-the-neighbour": "Send only to the neighbour. Blocks from further away are passed "
+        "on from neighbour to neighbour.",
+        "wrong-order": "All blocks are there, in the order in which they arrived. Put each at its "
+        "own index: the block of step s is that of device (i - s) % n.",
+        "wrong-piece": "The sums are right, but each device holds that of its neighbour.",
+        "wrong-piece-behind": "The sums are right, but each device holds that of its neighbour.",
+        "against-the-ring": "The permutation goes one way round the ring, and the indices are "
+        "counted the other way.",
+        "open-ring": "What should go from the last device to the first is zero: a device that is "
+        "no pair's target gets zeros. Is there a pair for every device?",
+        "row-as-a-vector": "Each device returns all of x, but as a vector, and out_specs "
+        "concatenate the vectors. Expected: a row for each device. What shape should the body "
+        "return?",
+        "blocks-as-rows": "Each device returns the blocks as the rows of a matrix. Expected: one "
+        "row on each device, with the blocks concatenated.",
+        "one-is-missing": "The block of the device that is furthest away has not arrived: is a "
+        "step missing?",
+        "own-block-again": "Every step brings the block of the previous device again. Send what "
+        "was received last, not the device's own block each time.",
+        "added-again": "Each step sends everything that a device has collected and adds what "
+        "arrives, so the same block is added several times. Send only what arrived last.",
+        "same-piece-always": "Each device adds the same part in every step. Each step's sum "
+        "belongs to another device: in step s, device i adds its part for device (i - 1 - s) % n.",
+        "first-does-not-belong": "The first part of the sum and the parts that are added later "
+        "belong to different pieces. If device i begins with part (i - 1) % n, it adds part (i - "
+        "1 - s) % n in step s.",
+        "counted-upwards": "The index of the part grows with the steps, and it should fall: what "
+        "arrives in step s comes from s devices back.",
+        "same-part-on-all": "In each step, every device uses the part with the number of the "
+        "step. The index depends on the device's own number, too.",
+        "last-part-alone": "Each sum consists of the device's own part only, which comes last. "
+        "Add it to what has arrived.",
+        "added-before-sending": "The device's part is added before the sum is sent. Whose sum is "
+        "it at that moment? Send first, then add to what has arrived.",
+        "never-added": "Each device has only the part of its neighbour that was sent first: what "
         "arrives is sent on, and nothing is added to it.",
-        "part-sent": "In each step a single part is sent, and the sum stays where it is. Send the "
+        "part-sent": "Each step sends a single part, and the sum stays on its device. Send the "
         "sum itself, so that it grows from device to device.",
-        "own-part-twice": "The sums are right, but each device has added its own part twice.",
-        "two-places-off": "The sums are right, and each device holds that of the device two "
-        "places further on or back.",
-        "at-its-number": "Each block begins at the number of its device, so that they overlap. The "
-        "block of device i begins at i times the size of a block.",
+        "own-part-twice": "The sums are right, except that each device has added its own part "
+        "twice.",
+        "two-places-off": "The sums are right, but each device holds that of a device two "
+        "positions away.",
+        "at-its-number": "Each block begins at the number of its device, so that blocks overlap. "
+        "The block of device i begins at i times the size of a block.",
     },
     about=(Requests,),
 )
@@ -1237,8 +1240,8 @@ def _with_halos(x: Any, compute: Callable[[Any], Any]) -> Any:
 HALO: Final = Exercise(
     id="5.6",
     title="A halo of one",
-    afterwards="Weather models exchange halos at every step. Some exchange wider ones less often, "
-    "because starting a message costs more than a few more numbers in it.",
+    afterwards="Weather models exchange halos in every step. Some exchange wider ones less often, "
+    "because starting a message costs more than making it a little longer.",
     requirements=(
         Computes(
             "second_difference",
@@ -1352,70 +1355,68 @@ HALO: Final = Exercise(
         ),
     ),
     hints=(
-        "Within a block there is nothing to ask for. Only the first and the last element need a "
-        "neighbour, and each needs a single number from it.",
-        "Send your last element to the next device and your first to the one before: two "
-        "permutations of arrays of one element (mine[-1:], mine[:1]).",
-        "Join what came: jnp.concatenate([from_before, mine, from_next]) has two elements more, "
-        "and from there it is plain NumPy.",
+        "Inside a block nothing is missing. Only the first and the last element need a neighbour, "
+        "and each needs a single number from it.",
+        "Send your last element to the next device and your first to the previous one: two "
+        "permutations of arrays with one element (block[-1:], block[:1]).",
+        "Put them together: jnp.concatenate([from_before, block, from_next]) has two more "
+        "elements, and the rest is plain NumPy.",
     ),
     diagnoses={
-        "whole-blocks": "Each element is compared with those in its place in the neighbours' "
-        "blocks: that shifts x by a whole block, and not by one element.",
-        "open-ends": "The vector is a ring: its last element is the first one's neighbour. Is "
-        "there a pair that closes it?",
-        "open-at-the-end": "The ring is closed on one side only: the last element takes a zero "
-        "for its right neighbour, which is the first.",
-        "open-at-the-start": "The ring is closed on one side only: the first element takes a zero "
-        "for its left neighbour, which is the last.",
-        "blocks-alone": "Each block is closed to a ring of its own.",
-        "wrong-end": "The wrong ends were sent: the next device needs your last element, the one "
-        "before your first.",
-        "halos-exchanged": "The number from the device before is placed after the block, and the "
-        "other way round.",
+        "whole-blocks": "Each element is compared with those at the same index in the neighbours' "
+        "blocks: this shifts x by a whole block, and not by one element.",
+        "open-ends": "The ends must wrap around: the last element is the neighbour of the first. "
+        "Is there a pair that closes the ring?",
+        "open-at-the-end": "The ring is closed on one side only: the last element uses a zero in "
+        "place of its right neighbour, which is the first.",
+        "open-at-the-start": "The ring is closed on one side only: the first element uses a zero "
+        "in place of its left neighbour, which is the last.",
+        "blocks-alone": "Each block wraps around by itself.",
+        "wrong-end": "The wrong ends were sent: the next device needs your last element, the "
+        "previous one your first.",
+        "halos-exchanged": "The number from the previous device is placed after the block, and "
+        "the other way round.",
         "wrong-way-round": "The right ends were sent, each in the wrong direction: the last "
-        "element came from the device after, the first from the one before.",
-        "one-way": "Both numbers came from the device before. One of the two permutations has to "
-        "go the other way.",
-        "other-sign": "The sign is turned.",
-        "once-itself": "The element itself is taken away once, and it counts twice.",
+        "element came from the next device, the first from the previous one.",
+        "one-way": "Both numbers came from the previous device. One of the two permutations has "
+        "to go the other way.",
+        "other-sign": "The sign is reversed.",
+        "once-itself": "The element itself is subtracted once. It counts twice.",
         "one-end-wrong": "One of the two numbers is from the wrong end of the neighbour's block: "
-        "from the device before its last is needed, from the device after its first.",
+        "from the previous device you need its last, from the next device its first.",
         "one-halo-twice": "The same number is used at both ends of the block. One end needs a "
-        "number from the device before, the other one from the device after.",
-        "own-element-as-halo": "Where the neighbour's number is needed, the block's own element at "
-        "that edge stands once more. Is what the permutation brought put there?",
-        "closed-for-itself": "One end of the block takes its number from the block's own other "
-        "end, and not from the neighbour.",
-        "two-devices-away": "A number has come from the device after the next one. Look at the "
-        "pairs: the neighbour of device i is i + 1.",
-        "second-from-the-edge": "What was sent is the element next to the edge, and not the one at "
-        "the edge.",
-        "halo-left-on": "Each device returns two elements more than its block has: the halos are "
-        "still there. They are needed for the computation only.",
+        "number from the previous device, the other one from the next.",
+        "own-element-as-halo": "In place of the neighbour's number, the block's own edge element "
+        "is used again. Is the result of the permutation put there?",
+        "closed-for-itself": "One end of the block uses the block's own other end, and not the "
+        "neighbour's number.",
+        "two-devices-away": "A number came from a device two positions away. Look at the pairs: "
+        "the neighbour of device i is i + 1.",
+        "second-from-the-edge": "The element next to the edge was sent, and not the one at the "
+        "edge.",
+        "halo-left-on": "Each device returns two more elements than its block has: the halos are "
+        "still there. Only the computation needs them.",
         "never-received": "One of the two halos is zero on every device: do the pairs of its "
-        "permutation send to each device?",
-        "halo-on-top": "Within the block, the ends have been closed to a ring, and the "
-        "neighbour's number is added on top. It is to take the place of the block's other end.",
-        "halo-as-result": "At the ends of the block the result is the number that came, and "
-        "nothing has been computed with it.",
-        "sum-of-three": "Twice the element is added, and should be taken away.",
-        "all-added": "All three are added up. Twice the element itself should be taken away.",
-        "neighbour-taken-away": "One of the two neighbours is taken away. Both are added.",
-        "four-times-itself": "The element itself is taken away four times, and should be taken "
-        "away twice.",
-        "first-difference": "That is the first difference: each element and one neighbour.",
-        "neighbours-alone": "Only the two neighbours are in it. Each is added, and twice the "
-        "element itself is taken away.",
-        "twice-a-neighbour": "A neighbour is taken away twice, where the element itself should be: "
-        "are the slices shifted by one?",
+        "permutation include every device?",
+        "halo-on-top": "The block wraps around by itself, and the neighbour's number is added to "
+        "that. It should replace the block's other end.",
+        "halo-as-result": "At the ends of the block, the result is the received number itself.",
+        "sum-of-three": "Twice the element is added. Subtract it.",
+        "all-added": "All three are added up. Subtract twice the element itself.",
+        "neighbour-taken-away": "One of the two neighbours is subtracted. Add both.",
+        "four-times-itself": "The element itself is subtracted four times. Expected: twice.",
+        "first-difference": "This is the first difference: each element and one neighbour.",
+        "neighbours-alone": "This is the sum of the two neighbours. Subtract twice the element "
+        "itself.",
+        "twice-a-neighbour": "Twice a neighbour is subtracted instead of twice the element "
+        "itself: are the slices shifted by one?",
         "sends-too-much": "One element from each neighbour is enough.",
-        "too-often": "A device needs one number from either side, so two permutations do.",
+        "too-often": "A device needs one number from each side, so two permutations are enough.",
         "all-gather by hand": "An all-gather sends data from every device to every device. A "
         "device needs only one number from each neighbour.",
         "no collective-permute": "The elements at the edges of a block have neighbours on other "
-        "devices, and a permutation is what brings these. (Is x rolled or indexed outside the "
-        "body? There the compiler sends them.)",
+        "devices, and a permutation fetches them. (Is x rolled or indexed outside the body? There "
+        "the compiler sends them.)",
     },
 )  # fmt: skip
 
@@ -1498,42 +1499,42 @@ SOLVES: Final = Exercise(
         CommunicatesAtMost("solve_all", ((), ())),
     ),
     hints=(
-        "The systems have nothing to do with each other: each device solves its own, of which it "
-        "has several.",
-        "in_specs P('x') for both cut the batch. In the body, A has the shape of some of the "
-        "systems: all but the batch is whole.",
+        "The systems are independent: each device solves its own, of which it has several.",
+        "in_specs of P('x') for both shard the batch. In the body, A and b contain some of the "
+        "systems, each of them complete.",
         "jnp.linalg.solve takes batches: solve(A, b[..., None])[..., 0]. Or vmap a solve of one "
-        "system over the body's batch.",
+        "system over the batch in the body.",
     ),
     diagnoses={
-        "shape": "Each device has several systems, and of each the solution is a vector: what "
+        "shape": "Each device has several systems, and the solution of each is a vector. What "
         "shape does the body return?",
-        "all-gather": "Something is brought to every device, and no device needs the others' "
-        "systems.",
+        "all-gather": "Something is gathered onto every device, though no device needs the "
+        "others' systems.",
         "all-gather by hand": "No device needs another's systems.",
-        "raised": "Does JAX speak of shapes for solve? Compare them: in the body, A and b should "
-        "have as many systems each, so in_specs should shard both. And each system's side is a "
-        "vector, while solve, for many systems at once, expects the sides as matrices.",
-        "eight-everywhere": "8 is added to every element. I has ones on the diagonal alone.",
+        "raised": "Does JAX complain about shapes in solve? Compare them: in the body, A and b "
+        "must have the same number of systems, so in_specs should shard both. And each right-hand "
+        "side is a vector, while solve, for many systems at once, expects right-hand sides as "
+        "matrices.",
+        "eight-everywhere": "8 is added to every element. I has ones only on the diagonal.",
         "eight-forgotten": "These are the solutions of A[i] x = b[i].",
         "one-for-eight": "These are the solutions of (A[i] + I) x = b[i].",
         "eight-taken-away": "These are the solutions of (A[i] - 8 I) x = b[i].",
         "eight-times-the-matrix": "These are the solutions of (8 A[i] + I) x = b[i].",
         "diagonal-alone": "Only the diagonal of 8 A[i] is left of each matrix: `*` multiplies "
-        "element by element. I is added, 8 times.",
-        "multiplied": "b[i] is multiplied by A[i] + 8 I. Look for the x that gives b[i].",
-        "eight-added-later": "8 is added to the solutions of A[i] x = b[i]. 8 I belongs to the "
-        "matrix.",
-        "first-matrix-for-all": "Each device solves all of its systems with the first of its "
-        "matrices. Every system has one of its own.",
-        "first-side-for-all": "Each device solves all of its systems with the first of its sides. "
-        "Every system has one of its own.",
-        "matrix-left-out": "That is b / 8: A is not in it.",
+        "element by element. Add 8 I.",
+        "multiplied": "b[i] is multiplied by A[i] + 8 I. Find the x that gives b[i].",
+        "eight-added-later": "8 is added to the solutions of A[i] x = b[i]. Add 8 I to the matrix.",
+        "first-matrix-for-all": "Each device solves all of its systems with its first matrix. "
+        "Every system has its own.",
+        "first-side-for-all": "Each device solves all of its systems with its first right-hand "
+        "side. Every system has its own.",
+        "matrix-left-out": "This is b / 8: A is not used.",
         "an-eighth-for-eight": "These are the solutions of (A[i] + I / 8) x = b[i].",
-        "eight-as-a-factor": "These are the solutions of 8 A[i] x = b[i]. 8 I is added to A[i].",
+        "eight-as-a-factor": "These are the solutions of 8 A[i] x = b[i]. Add 8 I to A[i].",
         "transposed-systems": "These are the solutions with each matrix transposed.",
-        "others-sides": "The systems are solved with sides that belong to others: the first of a "
-        "device is taken at the device's number, and each device has several.",
+        "others-sides": "The systems are solved with the right-hand sides of other systems: a "
+        "device's first system is looked up at the device's number, though each device has "
+        "several.",
     },
 )
 
@@ -1570,8 +1571,8 @@ def _from_the_end(x: Any) -> Any:
 CHECKED: Final = Exercise(
     id="5.8",
     title="With the VMA check on",
-    afterwards="In a ring, this all-reduce sends twice what an all-gather would: the price of a "
-    "result whose type says that it is the same everywhere.",
+    afterwards="In a ring, this all-reduce sends twice as much as an all-gather. That is the "
+    "price of a result whose type says that it is the same everywhere.",
     requirements=(
         Computes(
             "everywhere",
@@ -1603,45 +1604,44 @@ CHECKED: Final = Exercise(
         Requests("everywhere", never=("all-gather",), some=("all-reduce",)),
     ),
     hints=(
-        "JAX cannot prove that what all_gather gives is the same everywhere, though it is. What "
-        "gives the same to everybody for certain?",
-        "psum does. Can you write a gather as a sum? Most terms would be zero.",
-        "Each device puts its block in its place in a long vector of zeros "
+        "JAX cannot prove that the result of all_gather is the same everywhere, though it is. For "
+        "which collective can it?",
+        "For psum. Can you write a gather as a sum? Most terms would be zero.",
+        "Each device writes its block into a long vector of zeros at its own position "
         "(jax.lax.dynamic_update_slice, at axis_index times the block's size), and psum adds the "
         "vectors up.",
     ),
     diagnoses={
-        "not-replicated": "JAX cannot tell that the result is the same everywhere. Find a "
-        "collective whose result it can.",
-        "all-gather by hand": "After an all_gather, JAX cannot tell that its result is the same "
-        "everywhere. Find a collective whose result it can.",
-        "no all-reduce": "JAX knows that an all-reduce gives every device the same. Do you collect "
+        "not-replicated": "JAX cannot prove that the result is the same everywhere. Find a "
+        "collective for which it can.",
+        "all-gather by hand": "After an all_gather, JAX cannot prove that its result is the same "
+        "everywhere. Find a collective for which it can.",
+        "no all-reduce": "JAX knows that an all-reduce gives every device the same. Do you gather "
         "x in another way, or outside the body? Is check_vma off?",
-        "nothing-moved": "x is still cut, as it came.",
-        "added-by-the-compiler": "Collect x in the body, with a collective that you write.",
-        "at-its-number": "Each block begins at the number of its device, so that they overlap. How "
-        "many elements stand before the block of device i?",
-        "all-at-the-start": "Every device puts its block at the start, so that the sum of all "
-        "blocks is there, and the rest is zeros. Where does the block of device i belong?",
-        "blocks-added": "These are the blocks added to each other, so the result is only as long "
-        "as one of them. Before they are added up, each block needs a place of its own.",
-        "on-top-of-each-other": "In every place there is the sum of all blocks. Before they are "
-        "added up, each device is to have its own block in its place, and zeros in all others.",
-        "mean-for-sum": "It is as many times too small as there are devices: is a mean taken where "
-        "a sum is needed?",
+        "nothing-moved": "x is still sharded, as it was.",
+        "added-by-the-compiler": "Gather x in the body, with a collective that you write.",
+        "at-its-number": "Each block begins at the number of its device, so that blocks overlap. "
+        "How many elements come before the block of device i?",
+        "all-at-the-start": "Every device writes its block at the start, so the sum of all blocks "
+        "is there, and the rest is zeros. Where does the block of device i belong?",
+        "blocks-added": "The blocks are added to each other, so the result is only as long as one "
+        "of them. Before they are added up, each block needs its own position in a longer vector.",
+        "on-top-of-each-other": "Every position has the sum of all blocks. Before they are added "
+        "up, each device must have its own block in one position, and zeros in all others.",
+        "mean-for-sum": "The result is too small by the number of devices: is it a mean where a "
+        "sum is needed?",
         "backwards": "The blocks are in the opposite order.",
-        "one-place-too-far": "Each block stands one block too far on, and the last two are on top "
-        "of each other at the end, where lax.dynamic_update_slice puts what does not fit. Count "
-        "devices from 0.",
-        "counted-from-the-end": "The blocks are put in their places from the end, and the first "
-        "two are on top of each other there. How many blocks stand before that of device i?",
-        "smallest-for-sum": "Wherever a value should be positive it is 0; the others are right. Is "
-        "a minimum taken, of the blocks and the zeros about them?",
-        "order-of-arrival": "In every place there is the mean of all blocks. Before they are "
-        "averaged, each block has to be in its own place: not the blocks in another order on each "
-        "device, and not a device's own block in every place.",
-        "shape": "The result has to be as long as x. How long is what each device returns, is a "
-        "length written into the code, and do out_specs put copies end to end?",
+        "one-place-too-far": "Each block is one block too far along, and the last two overlap at "
+        "the end, where lax.dynamic_update_slice puts what does not fit. Count devices from 0.",
+        "counted-from-the-end": "The positions are counted from the end, and the first two blocks "
+        "overlap there. How many blocks come before that of device i?",
+        "smallest-for-sum": "Every value that should be positive is 0; the others are right. Is a "
+        "minimum taken over blocks and zeros?",
+        "order-of-arrival": "Every position has the mean of all blocks. Before they are averaged, "
+        "each block must be in its own position: not in another order on each device, and not a "
+        "device's own block in every position.",
+        "shape": "The result must be as long as x. How long is what each device returns, is a "
+        "size hard-coded, and do out_specs concatenate replicas?",
     },
     about=(Requests,),
 )
