@@ -1,22 +1,33 @@
-"""Decide whose error an error is, and say what it usually means.
+"""Decide whose error an error is, and explain what it usually means.
 
-In: exceptions, from the learner's code, from JAX, or from ours. Out: a short sentence, a
-diagnosis, and whether it is theirs (`TheirError`) or ours (`Fault`, which leads to no score).
-Which versions of JAX were tested stands here too, for that is said of every error of ours.
-Nothing below this room.
+In: exceptions raised by the learner's code, by JAX, or by the autograder. Out: a short sentence, a
+diagnosis, and whose error it is: the learner's (`TheirError`) or ours (`Fault`, which leads to no
+score). The tested versions of JAX are here too, because every report of a fault names them. This
+package imports no other.
 """
 
-from autograder.errors.blame import Fault, TheirError, address, explanation, theirs
-from autograder.errors.blame import whose as frame_owner
-from autograder.errors.cell_lines import line_among, line_in_cell, note_blank_lines, their_error
-from autograder.errors.jax_errors import DIAGNOSES, meaning_of, wordless_of_jax
-from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
-from autograder.errors.messages import (
+from autograder.errors.blame import (
+    Fault,
     ShortError,
+    TheirError,
     UsageError,
+    address,
+    explanation,
     first_line,
+    frame_owner,
+    theirs,
 )
-from autograder.errors.raised import SAYS, before_jaxs_words, under_its_name, what_it_raised
+from autograder.errors.cell_lines import line_among, line_in_cell, note_blank_lines, their_error
+from autograder.errors.jax_errors import (
+    DIAGNOSES,
+    SAYS,
+    before_jaxs_words,
+    meaning_of,
+    under_its_name,
+    what_it_raised,
+    wordless_of_jax,
+)
+from autograder.errors.jax_versions import TESTED, remark_on_version, versions_in_words
 
 __all__ = [
     "DIAGNOSES",

@@ -1,10 +1,9 @@
-"""Tell the learner's errors, and JAX's about their code, from our own.
+"""Distinguish the learner's errors, and JAX's errors about their code, from our own.
 
-To blame an answer for an error of its own is the worst that an autograder can do. So the learner's
-code, and JAX at work on it, are called in few places, each within a narrow `with theirs():`, and
-what is raised there comes out as a `TheirError`. Any other error that escapes from capturing,
-reading, judging or drawing is ours. It becomes a `Fault`: plain data, which leads to a verdict of
-its own and to no score.
+The worst mistake of an autograder is to blame an answer for the autograder's own error. So the
+learner's code, and JAX running it, are only called within a narrow `with theirs():`, and an error
+raised there becomes a `TheirError`. Every other error while capturing, reading, judging or drawing
+is ours. It becomes a `Fault`: plain data, which leads to a verdict of its own and to no score.
 """
 
 import importlib.metadata
@@ -19,24 +18,37 @@ from typing import Final, Literal, Self
 import msgspec
 
 from autograder.errors.jax_versions import versions_in_words
-from autograder.errors.messages import ShortError, first_line
 
 PACKAGE: Final = __name__.partition(".")[0]
 
 DISTRIBUTION: Final = "shardlings"
-"""What the package is called where it is installed from."""
+"""The name under which the package is installed."""
 
 LIBRARIES: Final = tuple(
     f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
-"""Where Python's own modules and installed packages are."""
+"""The folders of Python's own modules and of installed packages."""
+
+Owner = Literal["ours", "theirs", "library"]
+"""Whose code it is: the autograder's, the learner's, or a library's."""
+
+
+class ShortError(Exception):
+    """An error whose message is enough, so that IPython shows no traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class UsageError(ShortError, TypeError):
+    """One of the course's functions was called with arguments that it cannot use."""
 
 
 class TheirError(Exception):
-    """What the learner's code raised, or JAX at work on it.
+    """An error raised by the learner's code, or by JAX while it runs that code.
 
     Attributes:
-        error: the error itself.
+        error: the original error.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -45,15 +57,14 @@ class TheirError(Exception):
 
 
 class theirs:  # noqa: N801  it reads as a statement: with theirs(): answer(x)
-    """A place in which the learner's code is called, or JAX at work on it.
+    """A context manager for calling the learner's code, or JAX on it.
 
-    An error comes out of it as a `TheirError`, except where the innermost code, libraries aside, is
-    ours: a learner's function may call `show`, and `show` may have an error of its own. To call
-    such a function in a way that it refuses is an error of the caller's.
+    An error raised inside is raised again as a `TheirError`, unless the innermost code that is not
+    a library's is ours: a learner's function may call `show`, and `show` may have a bug. A
+    `ShortError` is always the learner's, because they called one of our functions wrongly.
     """
 
-    def __enter__(self) -> None:
-        """Nothing is to be done before."""
+    def __enter__(self) -> None: ...
 
     def __exit__(
         self,
@@ -61,21 +72,20 @@ class theirs:  # noqa: N801  it reads as a statement: with theirs(): answer(x)
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Raise what is theirs as such, and let everything else pass."""
         if not isinstance(error, Exception | SystemExit) or isinstance(error, TheirError):
             return
-        within = traceback.tb_next if traceback is not None else None  # the first is the caller
-        if isinstance(error, ShortError) or _innermost(within) != "ours":
+        inside = traceback.tb_next if traceback is not None else None  # the first is the caller
+        if isinstance(error, ShortError) or _innermost_owner(inside) != "ours":
             raise TheirError(error) from error
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fault"):
-    """An error of ours, as plain data.
+    """An error of the autograder's own, as plain data.
 
     Attributes:
         error: the name of its type.
-        message: the first line of what it says.
-        where: the module and the line of ours that it comes from.
+        message: the first line of its message.
+        where: the innermost module of ours that it passed, and the line.
     """
 
     error: str
@@ -84,21 +94,21 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fault"
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """What is to be known of an error."""
+        """Return the fault that describes an error."""
         where = "outside of its own modules"
         for frame, line in frames_of(error.__traceback__):
-            if whose(frame) == "ours":
+            if frame_owner(frame) == "ours":
                 where = f"{frame.f_globals['__name__']}, line {line}"
         return cls(type(error).__name__, first_line(error), where)
 
     def __str__(self) -> str:
-        """On one line and in characters that can be shown anywhere, since it may be forged."""
-        said = f"{self.error[:100]}: {self.message[:300]} ({self.where[:100]})"
-        return "".join(c if c.isprintable() else " " for c in said)
+        """Return one short, printable line, even if the fault was forged."""
+        line = f"{self.error[:100]}: {self.message[:300]} ({self.where[:100]})"
+        return "".join(c if c.isprintable() else " " for c in line)
 
 
 def explanation(fault: Fault) -> tuple[str, str]:
-    """What a learner is told of an error of ours: what happened, and what to do about it."""
+    """Return what a learner reads about a fault: what happened, and what to do about it."""
     return (
         f"This is not your answer's fault: Shardlings itself failed while it looked at your "
         f"answer. The error was {fault}.",
@@ -108,26 +118,32 @@ def explanation(fault: Fault) -> tuple[str, str]:
 
 
 def address() -> str:
-    """Where to report an error: the package itself knows where it lives."""
+    """Return the address at which to report an error, from the installed package's metadata."""
     try:
         urls = importlib.metadata.metadata(DISTRIBUTION).get_all("Project-URL") or []
-    except importlib.metadata.PackageNotFoundError:  # a copy that nobody has installed
+    except importlib.metadata.PackageNotFoundError:  # a copy that is not installed
         urls = []
     links = dict(re.split(r",\s*", url, maxsplit=1) for url in urls if "," in url)
     return links.get("Repository", "the place that you have Shardlings from")
 
 
-def _innermost(traceback: TracebackType | None) -> Literal["ours", "theirs", "library"]:
-    """Whose code it was that called the last of the libraries, or that raised the error itself."""
-    for frame, _ in reversed(frames_of(traceback)):
-        owner = whose(frame)
-        if owner != "library":
-            return owner
-    return "library"
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, in characters that can be encoded."""
+    lines = message_of(error).strip().splitlines() or ["it gives no message"]
+    line = lines[0].partition("This error occurs at source:")[0]  # `cell_lines` gives the line
+    return line[:300].rstrip(" :.(").encode(errors="replace").decode()
+
+
+def message_of(error: BaseException) -> str:
+    """Return an error's message, even if the error's class is the learner's and raises in turn."""
+    try:
+        return str(error)
+    except Exception as another:
+        return f"its message cannot be shown, since that raised {type(another).__name__}"
 
 
 def frames_of(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """The frames that an error passed, the outermost first, and the line in each."""
+    """Return the frames that an error passed, outermost first, with the line number in each."""
     frames = []
     while traceback is not None:
         frames.append((traceback.tb_frame, traceback.tb_lineno))
@@ -135,19 +151,17 @@ def frames_of(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
     return frames
 
 
-def whose(frame: FrameType) -> Literal["ours", "theirs", "library"]:
-    """Whose code a frame is of; what is neither ours nor installed is the learner's."""
-    return whose_globals(frame.f_globals, frame.f_code.co_filename)
+def frame_owner(frame: FrameType) -> Owner:
+    """Return whose code a frame runs. Code that is neither ours nor installed is the learner's."""
+    return owner_of_globals(frame.f_globals, frame.f_code.co_filename)
 
 
-def whose_globals(
-    names: Mapping[str, object], file_name: str = ""
-) -> Literal["ours", "theirs", "library"]:
-    """Whose module has some global names.
+def owner_of_globals(names: Mapping[str, object], file_name: str = "") -> Owner:
+    """Return whose module has these global names.
 
     Args:
-        names: the module's names.
-        file_name: the file of its code, where the names do not say it: generated methods have no
+        names: the module's global names.
+        file_name: the file of its code, for a module without `__file__`. Generated methods have no
             file, and the globals of the module that they were generated for.
     """
     module = str(names.get("__name__", ""))
@@ -158,3 +172,12 @@ def whose_globals(
     if installed or file.startswith((*LIBRARIES, "<frozen ")):
         return "library"
     return "theirs"
+
+
+def _innermost_owner(traceback: TracebackType | None) -> Owner:
+    """Return whose code raised an error, or called the library that raised it."""
+    for frame, _ in reversed(frames_of(traceback)):
+        owner = frame_owner(frame)
+        if owner != "library":
+            return owner
+    return "library"

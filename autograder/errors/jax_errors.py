@@ -1,25 +1,40 @@
-"""Look up what one of JAX's errors about layouts and programs usually means, and its diagnosis."""
+"""Explain errors that a learner's function raised while JAX traced or compiled it.
+
+Each explanation has a diagnosis, what the error usually means, the line that raised it, and JAX's
+own message.
+"""
 
 import dis
 import re
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import jax
 
-from autograder.errors.messages import said
+from autograder.errors.blame import first_line, message_of
+from autograder.errors.cell_lines import last_line, line_in_cell, their_error
 
 UNBOUND: Final = (
     "A collective names an axis that the mesh does not have, or it is called outside the body of a "
     "shard_map."
 )
-"""What is said of an axis that nobody knows; of some of them, JAX's own message is empty."""
+"""The meaning of an unbound axis. JAX's own message is sometimes empty."""
 
-RAISES: Final = dis.opmap["RAISE_VARARGS"]
-"""What `raise` and `assert` end in, as a function is compiled: a call ends in something else."""
+RAISE: Final = dis.opmap["RAISE_VARARGS"]
+"""The opcode of `raise` and of a failing `assert`."""
+
+SAYS: Final = "JAX says: "
+"""The text before JAX's own message, which comes last."""
+
+NOT_DIVIDED: Final = re.compile(
+    r"parameter '(\w+)'[^\n]*? maps array axis (\d+) \(of size (\d+)\) to (mesh ax[^\n]*?), but "
+)
+"""What JAX writes, below its message's first line, about an argument of a `shard_map` whose
+dimension is not a multiple of the number of shards."""
 
 MEANINGS: Final = (
-    # what JAX's message has in it: a diagnosis, and what it usually means; a named group of the
-    # pattern stands in the sentence where its name does
+    # A pattern in JAX's message, the diagnosis, and what the error usually means. A named group of
+    # the pattern replaces its name in the meaning.
     (
         r"incompatible devices.*device ids \[\d+\] on",
         "one-device",
@@ -236,19 +251,51 @@ MEANINGS: Final = (
         "a mesh? Without `mesh=` it uses the current one. (A pmap always makes a mesh of its own.)",
     ),
 )
-"""What JAX's errors on layouts usually mean: the first that fits."""
+"""What JAX's errors usually mean. The first pattern that matches counts."""
 
 DIAGNOSES: Final = frozenset(
     {"raised", "asks-for-numbers", "only-the-first", *(name for _, name, _ in MEANINGS)}
 )
-"""What an answer that raised may be diagnosed with."""
+"""The diagnoses of answers that raise an error."""
+
+
+def what_it_raised(
+    error: BaseException, function: Callable[..., object], axes: Sequence[str]
+) -> tuple[str, str]:
+    """Return a diagnosis of an error, and an explanation that ends with JAX's own message.
+
+    Args:
+        error: the error.
+        function: the learner's function.
+        axes: the names of the mesh axes of its arguments.
+    """
+    diagnosis, meaning = meaning_of(error)
+    if not meaning:
+        return diagnosis, f"Your function raised {their_error(error, function)}."
+    where = line_in_cell(error, function)
+    at = f" {where[:1].upper()}{where[1:]}." if where else ""
+    if diagnosis == "unbound-axis" and not message_of(error):
+        quoted = re.findall(r"""['"](\w+)['"]""", last_line(error, function))
+        unknown = {*quoted} - {*axes}
+        if len(unknown) == 1:
+            meaning = (
+                f"A collective names the axis {unknown.pop()!r}, which the mesh does not have."
+            )
+        return diagnosis, f"{meaning} {_list_axes(axes)}{at}"
+    if diagnosis in ("unbound-axis", "unknown-axis"):
+        meaning = f"{meaning} {_list_axes(axes)}"
+    if diagnosis == "does-not-divide":
+        meaning = f"{meaning}{_undivided_dimension(message_of(error))}"
+    is_cut_short = message_of(error).strip().partition("\n")[0].rstrip().endswith(":")
+    message = f"{first_line(error)}{' …' if is_cut_short else '.'}"
+    return diagnosis, f"{meaning}{at} {SAYS}{type(error).__name__}: {message}"
 
 
 def meaning_of(error: BaseException) -> tuple[str, str]:
-    """A diagnosis of an error that JAX raised in a learner's function, and what it usually means.
+    """Return a diagnosis of an error that JAX raised, and what the error usually means.
 
     Returns:
-        `"raised"` and nothing where nothing is known of such an error.
+        `"raised"` and an empty string for an unknown error.
     """
     if isinstance(error, jax.errors.TracerIntegerConversionError):
         return (
@@ -267,21 +314,65 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
         )
     if isinstance(error, AssertionError) and wordless_of_jax(error):
         return "unbound-axis", UNBOUND
-    words = said(error)
+    message = message_of(error)
     for pattern, diagnosis, meaning in MEANINGS:
-        found = re.search(pattern, words, re.IGNORECASE)
+        found = re.search(pattern, message, re.IGNORECASE)
         if found:
             return diagnosis, meaning.format(**found.groupdict())
     return "raised", ""
 
 
 def wordless_of_jax(error: BaseException) -> bool:
-    """Whether an error without a message is JAX's, and not raised by a line of the learner's."""
-    step = error.__traceback__
-    if said(error) or step is None:
+    """Check whether an error has no message and was raised by JAX, not by a line of the learner's.
+
+    JAX may have removed its own frames from the traceback. Then the innermost line of the learner's
+    is a call, and not a `raise` or an `assert`.
+    """
+    innermost = error.__traceback__
+    if message_of(error) or innermost is None:
         return False
-    while step.tb_next is not None:
-        step = step.tb_next
-    if str(step.tb_frame.f_globals.get("__name__", "")).startswith("jax."):
-        return True  # its frames are there, or left out
-    return step.tb_frame.f_code.co_code[step.tb_lasti] != RAISES
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    frame = innermost.tb_frame
+    if str(frame.f_globals.get("__name__", "")).startswith("jax."):
+        return True
+    return frame.f_code.co_code[innermost.tb_lasti] != RAISE
+
+
+def before_jaxs_words(told: str, sentence: str) -> str:
+    """Insert a sentence into an explanation, before JAX's own message.
+
+    Args:
+        told: the explanation.
+        sentence: the sentence to insert.
+    """
+    ours, says, jaxs = told.partition(f" {SAYS}")
+    return f"{f'{ours} {sentence}'.strip()}{says}{jaxs}"
+
+
+def under_its_name(
+    called: Callable[..., Any], function: Callable[..., object]
+) -> Callable[..., Any]:
+    """Give a wrapper the name of the function that it calls, because JAX's messages quote it.
+
+    Args:
+        called: the wrapper, which is changed and returned.
+        function: the function that it calls.
+    """
+    name = getattr(function, "__name__", None)
+    if isinstance(name, str) and name.isidentifier():
+        called.__name__ = called.__qualname__ = name
+    return called
+
+
+def _undivided_dimension(message: str) -> str:
+    """Return which dimension in_specs cannot shard evenly, or nothing if JAX does not say."""
+    found = NOT_DIVIDED.search(message)
+    if found is None:
+        return ""
+    name, dimension, size, axes = found.groups()
+    return f" Here in_specs shards dimension {dimension} of {name}, of size {size}, over {axes}."
+
+
+def _list_axes(axes: Sequence[str]) -> str:
+    return f"The mesh has {'the axes' if len(axes) > 1 else 'one axis,'} {' and '.join(axes)}."

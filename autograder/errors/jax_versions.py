@@ -1,4 +1,4 @@
-"""The supported versions of JAX, and a remark on any other."""
+"""The supported versions of JAX, and a warning for any other."""
 
 import re
 from typing import Final
@@ -6,14 +6,14 @@ from typing import Final
 import jax
 
 TESTED: Final = ("0.8.2", "0.10.2", "0.12.0.1")
-"""The versions that `requirements/` pins, from the oldest to the newest; a test compares them."""
+"""The versions that `requirements/` pins, oldest first. A test compares them."""
 
 
 def remark_on_version(version: str = "") -> str:
-    """What is to be said of a version of JAX; nothing of one within the range that was tested.
+    """Return a warning if a version of JAX is outside the tested range, or else nothing.
 
     Args:
-        version: the version; by default that of the JAX at hand.
+        version: the version; by default, that of the installed JAX.
     """
     version = version or jax.__version__
     if _numbers(version) < _numbers(TESTED[0]):
@@ -29,7 +29,7 @@ def remark_on_version(version: str = "") -> str:
 
 
 def versions_in_words() -> str:
-    """Which JAX this is, and which ones were tested, in a sentence."""
+    """Return a sentence with the installed version of JAX and the tested ones."""
     *others, newest = TESTED
     return (
         f"This is JAX {jax.__version__}, and Shardlings is tested with JAX {', '.join(others)} and "
@@ -38,6 +38,6 @@ def versions_in_words() -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with: 0, 13 and 0 of `0.13.0.dev2026`."""
+    """Return the numbers that a version begins with: (0, 13, 0) for `0.13.0.dev2026`."""
     leading = re.match(r"\d+(\.\d+)*", version)
     return tuple(map(int, leading[0].split("."))) if leading else ()

@@ -236,7 +236,7 @@ class Planting(NamedTuple):
 PLANTINGS = [
     Planting("errors.jax_errors", "meaning_of", "3.1", refused),
     Planting("errors.cell_lines", "their_error", "1.7", raises),
-    Planting("errors.raised", "what_it_raised", "3.1", refused),
+    Planting("errors.jax_errors", "what_it_raised", "3.1", refused),
     Planting("evidence.plans", "_captured", "3.1", turned),
     Planting("evidence.designs", "design", "11.7", designed),
     Planting("evidence.exported_functions", "exported", "3.1", turned),
@@ -391,7 +391,6 @@ ELSEWHERE = {
     "sandboxed.messages": "it holds data, and does nothing",
     "sandboxed.printed": "it is at work in the kernel's own process, and asked in its tests",
     "sandboxed.shell": "it is at work in the kernel's own process, and asked in its tests",
-    "errors.messages": "it is what tells of errors, ours included",
     "errors.jax_versions": "it says what is said below",
     "exercises.other_courses": "it is done when the exercises are loaded",
     "processes.no_common_disk": "it is at work in processes of their own, and asked in its tests",
