@@ -1,14 +1,21 @@
 """Layouts: which device holds which block of an array, and how two layouts differ.
 
-In: arrays, shardings and shapes, or a picture in text. Out: `Layout`, a value that compares by
-what every device holds; the most telling `Difference` between two, in a learner's words; and
-pictures.
+In: arrays, shardings and shapes, or a picture in text. Out: a `Layout`, which is equal to another
+if every device holds the same block; the most informative `Difference` between two layouts, in
+words for a learner; and pictures.
 """
 
 from autograder.layouts.differences import YOURS, Difference, compared, difference
-from autograder.layouts.layout import Block, Layout, LayoutError, Shape, devices_in_words, refusal
+from autograder.layouts.layout import (
+    Block,
+    Layout,
+    LayoutError,
+    Shape,
+    devices_in_words,
+    entries,
+    refusal,
+)
 from autograder.layouts.showing import device_local_picture, show
-from autograder.layouts.specs import entries
 
 __all__ = [
     "YOURS",

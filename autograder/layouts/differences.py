@@ -1,4 +1,4 @@
-"""Describe and draw how two layouts differ, in a learner's words and without the answer."""
+"""Describe and draw how two layouts differ, without giving away the answer."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,11 +13,11 @@ YOURS: Final = "Yours"
 
 @dataclass(frozen=True)
 class Difference:
-    """How a layout differs from the one that was asked for.
+    """How a layout differs from the expected one.
 
     Attributes:
-        diagnosis: a short name for the kind of difference, such as `transposed`; exercises hang
-            their own teaching sentences on it.
+        diagnosis: a short name for the kind of difference, such as `transposed`. Exercises add
+            their lessons to it.
         sentence: the difference in words.
     """
 
@@ -25,41 +25,45 @@ class Difference:
     sentence: str
 
 
-def difference(asked: Layout, made: Layout) -> Difference | None:
-    """The most telling difference between two layouts, or None where every block is in its place.
+def difference(expected: Layout, actual: Layout) -> Difference | None:
+    """Return the most informative difference between two layouts, or None if they are equal.
 
     Args:
-        asked: the layout that was asked for.
-        made: the layout that came.
+        expected: the layout that the exercise asks for.
+        actual: the layout of the answer.
 
     Returns:
-        One of these diagnoses: `shape`, `one-device`, `devices-unused`, `devices-extra`,
-        `other-devices`, `replicated`, `transposed`, `replicated-dimension`, `split-dimension`,
-        `grid`, `device-order`.
+        A difference with one of these diagnoses: `shape`, `one-device`, `devices-unused`,
+        `devices-extra`, `other-devices`, `replicated`, `transposed`, `replicated-dimension`,
+        `split-dimension`, `grid`, `device-order`.
     """
-    if asked == made:
+    if expected == actual:
         return None
-    if asked.shape != made.shape:
-        return Difference("shape", f"Got shape {made.shape}; expected {asked.shape}.")
-    return _devices(asked, made) or _cuts(asked, made) or _order(asked, made)
+    if expected.shape != actual.shape:
+        return Difference("shape", f"Got shape {actual.shape}; expected {expected.shape}.")
+    return (
+        _other_devices(expected, actual)
+        or _other_grid(expected, actual)
+        or _other_order(expected, actual)
+    )
 
 
-def _devices(asked: Layout, made: Layout) -> Difference | None:
-    wanted, used = set(asked.devices), set(made.devices)
+def _other_devices(expected: Layout, actual: Layout) -> Difference | None:
+    wanted, used = set(expected.devices), set(actual.devices)
     if wanted == used:
         return None
-    if len(used) == 1 and math.prod(asked.counts) == 1:
-        there = devices_in_words(made.devices)
+    if len(used) == 1 and math.prod(expected.counts) == 1:
+        place = devices_in_words(actual.devices)
         if len(wanted) == 1:
-            said = f"It is on {there}; expected on {devices_in_words(asked.devices)}."
+            sentence = f"It is on {place}; expected on {devices_in_words(expected.devices)}."
         else:
-            said = f"It is on {there} alone; expected a copy on {_each_of(asked)}."
-        return Difference("one-device", said)
+            sentence = f"It is on {place} alone; expected a copy on {_each_device(expected)}."
+        return Difference("one-device", sentence)
     if len(used) == 1:
         return Difference(
             "one-device",
-            f"The whole array is on {devices_in_words(made.devices)}: nothing was cut. Expected a "
-            f"block on {_each_of(asked)}.",
+            f"The whole array is on {devices_in_words(actual.devices)}: nothing was cut. Expected "
+            f"a block on {_each_device(expected)}.",
         )
     missing = devices_in_words(tuple(sorted(wanted - used)))
     extra = devices_in_words(tuple(sorted(used - wanted)))
@@ -68,117 +72,116 @@ def _devices(asked: Layout, made: Layout) -> Difference | None:
     if used > wanted:
         return Difference(
             "devices-extra",
-            f"There is data on {extra} too; expected data on {devices_in_words(asked.devices)} "
-            f"only.",
+            f"There is data on {extra} too; expected data on "
+            f"{devices_in_words(expected.devices)} only.",
         )
     return Difference("other-devices", f"There is data on {extra} and none on {missing}.")
 
 
-def _each_of(asked: Layout) -> str:
-    return f"each of {devices_in_words(asked.devices)}"
+def _each_device(layout: Layout) -> str:
+    return f"each of {devices_in_words(layout.devices)}"
 
 
-def _cuts(asked: Layout, made: Layout) -> Difference | None:
-    """Differences in the grid of blocks, where the devices are the right ones."""
-    if math.prod(made.counts) == 1:
+def _other_grid(expected: Layout, actual: Layout) -> Difference | None:
+    """Compare the grids of blocks of two layouts on the same devices."""
+    if math.prod(actual.counts) == 1:
         return Difference(
             "replicated",
-            f"{_each_of(made).capitalize()} holds the whole array: it was copied, not cut.",
+            f"{_each_device(actual).capitalize()} holds the whole array: it was copied, not cut.",
         )
-    if _is_transposed(asked, made):
-        if made.counts == asked.counts[::-1] and sorted(made.counts)[:-1] == [1]:
-            words = ("rows", "columns") if made.counts[0] > 1 else ("columns", "rows")
-            return Difference("transposed", f"Your blocks are {words[0]}; expected {words[1]}.")
+    if _is_transposed(expected, actual):
+        if actual.counts == expected.counts[::-1] and sorted(actual.counts)[:-1] == [1]:
+            got, wanted = ("rows", "columns") if actual.counts[0] > 1 else ("columns", "rows")
+            return Difference("transposed", f"Your blocks are {got}; expected {wanted}.")
         return Difference(
             "transposed",
             "This is the expected layout with its dimensions exchanged. "
-            f"{_counts_compared(asked, made)}".strip(),
+            f"{_compare_counts(expected, actual)}".strip(),
         )
-    if asked.counts == made.counts:
+    if expected.counts == actual.counts:
         return None
-    if made.copies > asked.copies:
+    if actual.copies > expected.copies:
         return Difference(
             "replicated-dimension",
-            f"Each block is on {made.copies} devices; expected {asked.copies}. "
-            f"{_counts_compared(asked, made)}",
+            f"Each block is on {actual.copies} devices; expected {expected.copies}. "
+            f"{_compare_counts(expected, actual)}",
         )
-    if made.copies < asked.copies:
+    if actual.copies < expected.copies:
         return Difference(
             "split-dimension",
-            f"Each block is on {made.copies} device{'s' * (made.copies != 1)}; expected "
-            f"{asked.copies}. {_counts_compared(asked, made)}",
+            f"Each block is on {actual.copies} device{'s' * (actual.copies != 1)}; expected "
+            f"{expected.copies}. {_compare_counts(expected, actual)}",
         )
     return Difference(
         "grid",
-        f"The right devices hold blocks, but in the wrong grid. {_counts_compared(asked, made)}",
+        f"The right devices hold blocks, but in the wrong grid. "
+        f"{_compare_counts(expected, actual)}",
     )
 
 
-def _order(asked: Layout, made: Layout) -> Difference:
-    """The grid is right, so some blocks are on other devices."""
-    place, holders = next(
-        (place, holders) for place, holders in made.grid.items() if holders != asked.grid[place]
-    )
-    wrong = sum(holders != asked.grid[place] for place, holders in made.grid.items())
-    where = place[0] if len(place) == 1 else place
+def _other_order(expected: Layout, actual: Layout) -> Difference:
+    """Describe two layouts with equal grids, so some blocks are on the wrong devices."""
+    wrong = [index for index, holders in actual.grid.items() if holders != expected.grid[index]]
+    first = wrong[0]
     return Difference(
         "device-order",
-        f"The blocks have the right shape, but {wrong} of {len(made.grid)} are on the wrong "
-        f"devices. The first is block {where}, which is on {devices_in_words(holders)}; expected "
-        f"on {devices_in_words(asked.grid[place])}.",
+        f"The blocks have the right shape, but {len(wrong)} of {len(actual.grid)} are on the wrong "
+        f"devices. The first is block {first[0] if len(first) == 1 else first}, which is on "
+        f"{devices_in_words(actual.grid[first])}; expected on "
+        f"{devices_in_words(expected.grid[first])}.",
     )
 
 
-def _is_transposed(asked: Layout, made: Layout) -> bool:
-    """Whether the picture, not the array, has its dimensions in another order."""
-    picture = asked.on(asked.counts)
-    orders = permutations(range(len(asked.shape)))
+def _is_transposed(expected: Layout, actual: Layout) -> bool:
+    """Check whether the grids of blocks, not the arrays, differ only in their dimensions' order."""
+    grid = expected.on(expected.counts)
+    in_order = tuple(range(len(expected.shape)))
     return any(
-        made.on(made.counts) == picture.transpose(order)
-        for order in orders
-        if order != tuple(range(len(asked.shape)))
+        actual.on(actual.counts) == grid.transpose(order)
+        for order in permutations(in_order)
+        if order != in_order
     )
 
 
-def _counts_compared(asked: Layout, made: Layout) -> str:
-    cut = "; ".join(
-        f"dimension {d} into {_pieces(m)}, not {a}"
-        for d, (a, m) in enumerate(zip(asked.counts, made.counts, strict=True))
-        if a != m
+def _compare_counts(expected: Layout, actual: Layout) -> str:
+    pieces = "; ".join(
+        f"dimension {d} into {got} piece{'s' * (got != 1)}, not {wanted}"
+        for d, (wanted, got) in enumerate(zip(expected.counts, actual.counts, strict=True))
+        if wanted != got
     )
-    return cut and f"It cuts {cut}."
-
-
-def _pieces(count: int) -> str:
-    return f"{count} piece{'s' * (count != 1)}"
+    return pieces and f"It cuts {pieces}."
 
 
 def compared(
-    made: Layout | None, expected: Layout | None, called: str = YOURS
+    actual: Layout | None, expected: Layout | None, called: str = YOURS
 ) -> tuple[Picture, ...]:
-    """The pictures of what was made and of what was expected; one, where both are the same.
+    """Return pictures of the actual and the expected layout, or one picture if they are equal.
 
     Args:
-        made: None where nothing came that could be drawn.
-        expected: None where there is no one layout that is right.
-        called: what the picture of what was made is called.
+        actual: the layout of the answer, or None if it has none.
+        expected: the layout that the exercise asks for, or None if several are right.
+        called: the title of the actual layout's picture.
     """
-    if made is None or expected is None:
+    if actual is None or expected is None:
         return tuple(
             layout.picture(title)
-            for title, layout in ((called, made), ("Expected", expected))
+            for title, layout in ((called, actual), ("Expected", expected))
             if layout is not None
         )
-    if made == expected:
-        return (made.picture(f"{called}, as expected"),)
-    yours, asked = made.picture(called), expected.picture("Expected")
-    wrong, missing = _unlike(made, expected), _unlike(expected, made)
-    if len(wrong) == len(made.grid):
-        return replace(yours, wrong=wrong, note=_whole(made, expected)), asked
+    if actual == expected:
+        return (actual.picture(f"{called}, as expected"),)
+    yours, asked = actual.picture(called), expected.picture("Expected")
+    wrong, missing = _blocks_not_in(expected, actual), _blocks_not_in(actual, expected)
+    if len(wrong) == len(actual.grid):
+        return replace(yours, wrong=wrong, note=_explain_all_wrong(actual, expected)), asked
     places = ", ".join(map(str, sorted(wrong)))
-    said = f"{yours.description}. Blocks that belong on other devices: {places}."
     return (
-        replace(yours, wrong=wrong, note="blocks that belong on other devices", description=said),
+        replace(
+            yours,
+            wrong=wrong,
+            note="blocks that belong on other devices",
+            description=f"{yours.description}. Blocks that belong on other devices: {places}.",
+        ),
         replace(
             asked,
             pale=frozenset(expected.grid) - missing,
@@ -187,27 +190,23 @@ def compared(
     )
 
 
-def _unlike(one: Layout, other: Layout) -> frozenset[tuple[int, ...]]:
-    """The places of the blocks that the other layout does not have on the same devices."""
-    if one.shape != other.shape:
-        return frozenset(one.grid)
-    there = {
-        tuple(cuts[i] for i, cuts in zip(place, other.cuts, strict=True)): holders
-        for place, holders in other.grid.items()
-    }
+def _blocks_not_in(other: Layout, layout: Layout) -> frozenset[tuple[int, ...]]:
+    """Return the indices of the blocks that another layout does not have on the same devices."""
+    if layout.shape != other.shape:
+        return frozenset(layout.grid)
+    holders_in_other = {other.block_at(index): holders for index, holders in other.grid.items()}
     return frozenset(
-        place
-        for place, holders in one.grid.items()
-        if there.get(tuple(cuts[i] for i, cuts in zip(place, one.cuts, strict=True))) != holders
+        index
+        for index, holders in layout.grid.items()
+        if holders_in_other.get(layout.block_at(index)) != holders
     )
 
 
-def _whole(made: Layout, expected: Layout) -> str:
-    """What is wrong with every block."""
-    if made.shape != expected.shape:
+def _explain_all_wrong(actual: Layout, expected: Layout) -> str:
+    if actual.shape != expected.shape:
         return "wrong shape"
-    if made.counts != expected.counts:
-        return "cut differently" if any(count > 1 for count in made.counts) else "not cut"
+    if actual.counts != expected.counts:
+        return "cut differently" if any(count > 1 for count in actual.counts) else "not cut"
     if math.prod(expected.counts) == 1:
         return "on other devices than expected"
     return "every block belongs on another device"

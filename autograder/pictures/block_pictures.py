@@ -1,21 +1,71 @@
-"""A picture of an array's blocks, or of a mesh's devices, as plain data."""
+"""Pictures of an array's blocks or a mesh's devices: the data, and where everything is drawn.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+A `Picture` says which blocks there are and which devices hold them. A `Scene` places its tiles,
+texts and lines in pixels. SVG and matplotlib both draw the same scene, so they look alike.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
+from typing import Final, Literal
+
+from autograder.pictures.svg import Point, tint
+
+SHARED: Final = "#f3f3f3"
+"""The fill of a block that several devices hold."""
+
+FONT_SIZES: Final = {"label": 12.0, "muted": 11.0, "axis": 12.0, "name": 11.0}
+"""The font size of each style of text."""
+
+LETTER_WIDTHS: Final = {"label": 0.6, "muted": 0.56, "axis": 0.62, "name": 0.62}
+"""The width of a letter in each style, as a multiple of the font size."""
+
+# All lengths are in pixels.
+GAP: Final = 6.0
+"""Between an array and the hairline along its edge."""
+
+CUBE_SIDE: Final = 112.0
+CUBE_DEPTH: Final = (50.0, 38.0)
+"""How far the edges that go back lead to the right and up."""
+CUBE_TOP: Final = 8.0
+
+LARGE: Final = (176.0, 132.0)
+SMALL: Final = (84.0, 60.0)
+"""The longest side of an array or, in three and more dimensions, of one of its planes: with few
+pictures or planes, and with many."""
+
+MAX_FEW_PICTURES: Final = 3
+MAX_FEW_PLANES: Final = 4
+
+DEVICE_CELL: Final = (42.0, 38.0)
+
+HEADING_HEIGHT: Final = 24.0
+"""The space above an array for the text along its upper edge."""
+
+MAX_ROW_WIDTH: Final = (400.0, 700.0)
+"""The width of a row of planes: narrow enough for two pictures with few planes to fit side by side,
+and wider with many planes."""
 
 Place = tuple[int, ...]
-"""Where a block stands in the grid of blocks."""
+"""A block's indices in the grid of blocks."""
+
+Style = str
+"""A key of `FONT_SIZES`."""
+
+StyledTexts = Sequence[tuple[Style, str]]
+
+Size = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Edge:
-    """What is written along one dimension.
+    """The text along one dimension of a picture.
 
     Attributes:
-        note: in small: `dim 0`, or an axis's mode.
-        axis: in bold: the mesh axis that lies along it or cuts it; empty where none does.
-        size: how long that axis is, where that is to be said.
+        note: small text, such as `dim 0`, or the type of a mesh axis.
+        axis: bold text: the mesh axis that this dimension is sharded over; empty if there is none.
+        size: the size of that mesh axis, if it is to be written.
     """
 
     note: str = ""
@@ -24,40 +74,40 @@ class Edge:
 
     @property
     def strong(self) -> str:
-        """`x`, or `x: 4`."""
+        """The bold text: `x`, or `x: 4` with the size."""
         return self.axis if self.size is None else f"{self.axis}: {self.size}"
 
     @property
-    def parts(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of a style and a word, in the order in which they are read."""
+    def parts(self) -> tuple[tuple[Style, str], ...]:
+        """Pairs of a style and a text, in reading order."""
         note, axis = ("muted", self.note), ("axis", self.strong)
         ordered = (note, axis) if self.size is None else (axis, note)
-        return tuple((style, word) for style, word in ordered if word)
+        return tuple((style, text) for style, text in ordered if text)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture: an array cut into blocks, each labelled with the devices that hold it.
+    """An array partitioned into blocks, each labelled with the ids of the devices that hold it.
 
     Attributes:
-        title: stands above the picture.
-        caption: stands below it.
+        title: the text above the picture.
+        caption: the text below it.
         shape: the array's shape, in elements.
-        cuts: for each dimension, the intervals it is cut into.
-        labels: for each place in the grid of blocks, the ids to write on it.
-        description: the same in words, for those who cannot see it.
-        edges: what to write along each dimension; nothing, where there are none.
-        code: stands beside the title, as code.
-        wrong: the places to outline.
-        pale: the places to draw without colour, since they are of no interest here.
-        note: what is outlined, or what has no colour, in words.
-        devices: whether each place is a device, and not a part of an array.
+        intervals: for each dimension, the intervals into which it is partitioned.
+        labels: for each place in the grid of blocks, the ids of the devices that hold the block.
+        description: the text alternative, for readers who cannot see the picture.
+        edges: the text along each dimension; empty if there is none.
+        code: code beside the title, such as a partition spec.
+        wrong: the places of the blocks to outline.
+        pale: the places of the blocks to draw without colour.
+        note: what the outlined blocks, or those without colour, have in common.
+        devices: whether each place is a device of a mesh, and not a block of an array.
     """
 
     title: str
     caption: str
     shape: tuple[int, ...]
-    cuts: tuple[tuple[tuple[int, int], ...], ...]
+    intervals: tuple[tuple[tuple[int, int], ...], ...]
     labels: Mapping[Place, tuple[int, ...]]
     description: str
     edges: tuple[Edge, ...] = ()
@@ -68,40 +118,45 @@ class Picture:
     devices: bool = False
 
     def edge(self, dimension: int) -> Edge:
-        """What to write along a dimension, counted from either end."""
+        """Return the text along a dimension; a negative number counts from the last one."""
         return self.edges[dimension] if self.edges else Edge()
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many blocks each dimension is cut into."""
-        return tuple(map(len, self.cuts))
+        """The number of blocks along each dimension."""
+        return tuple(map(len, self.intervals))
 
     @property
     def planes(self) -> Iterator[tuple[Place, str]]:
-        """Each plane of the last two dimensions: its place in the grid, and its name."""
-        outer = self.cuts[:-2]
-        for place in product(*(range(len(cuts)) for cuts in outer)):
-            yield place, ", ".join(self._part(d, i) for d, i in enumerate(place))
+        """The planes of the last two dimensions: each one's place in the grid, and its name."""
+        outer = self.intervals[:-2]
+        for place in product(*(range(len(parts)) for parts in outer)):
+            yield place, ", ".join(self._index_name(d, i) for d, i in enumerate(place))
 
     def legend(self, wrong: str = "dashed", pale: str = "without colour") -> str:
-        """What an outline means, or a missing colour, by what stands for them in a drawing."""
+        """Return what an outline or a missing colour means, or nothing if there is neither.
+
+        Args:
+            wrong: how the outlined blocks look.
+            pale: how the blocks without colour look.
+        """
         return f"{wrong if self.wrong else pale}: {self.note}" if self.note else ""
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is to be outlined, and no block by itself."""
+        """Whether every block is wrong, so that one outline goes around the whole array."""
         return len(self.wrong) == len(self.labels) > 0
 
-    def _part(self, dimension: int, index: int) -> str:
-        """`x = 1`, or which elements of a dimension a block has, as a slice."""
+    def _index_name(self, dimension: int, index: int) -> str:
+        """Return `x = 1` for a mesh axis, and a slice such as `0:8` for a dimension."""
         edge = self.edge(dimension)
         if edge.size is not None:
             same = self.counts[dimension] < edge.size
             return f"all {edge.axis}" if same else f"{edge.axis} = {index}"
-        return "{}:{}".format(*self.cuts[dimension][index])
+        return "{}:{}".format(*self.intervals[dimension][index])
 
     def rows(self, plane: Place) -> list[list[Place]]:
-        """The places of one plane, row by row; of a vector or a scalar, one row."""
+        """Return the places of one plane, row by row. A vector or a scalar is one row."""
         inner = self.counts[-2:]
         columns = [(*plane, *last) for last in product(*map(range, inner[-1:]))]
         if len(inner) < 2:
@@ -110,7 +165,380 @@ class Picture:
 
 
 def label_of(ids: tuple[int, ...]) -> str:
-    """`3`, `0,4`, and `0–7` for a long run."""
+    """Return the label of a block: `3`, `0,4`, and `0–7` for four or more consecutive devices."""
     if len(ids) > 3 and ids == tuple(range(ids[0], ids[-1] + 1)):
         return f"{ids[0]}–{ids[-1]}"
     return ",".join(map(str, ids))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A block in a scene.
+
+    Attributes:
+        points: its corners, clockwise from the top left.
+        ids: the devices that hold it.
+        wrong: whether it is outlined.
+        pale: whether it is drawn without colour.
+        device: whether it is a device of a mesh, and not a block of an array.
+        fits_label: whether it is large enough for its label.
+    """
+
+    points: tuple[Point, Point, Point, Point]
+    ids: tuple[int, ...]
+    wrong: bool = False
+    pale: bool = False
+    device: bool = False
+    fits_label: bool = True
+
+    @property
+    def label(self) -> str:
+        """The text on it."""
+        return label_of(self.ids) if self.fits_label else ""
+
+    @property
+    def coloured(self) -> bool:
+        """Whether the label is on a colour, and therefore in ink."""
+        return bool(self.ids) and not self.pale
+
+    @property
+    def centre(self) -> Point:
+        """The centre of the label, above the chips if there are any."""
+        return self._at(0.5, 0.4 if self.coloured and len(self.ids) > 1 else 0.5)
+
+    def fills(self) -> Iterator[tuple[list[Point], str]]:
+        """Yield the polygons to fill, and their colours.
+
+        A block that several devices hold has a chip at its lower edge for each of them. Stripes
+        across the whole tile would look like blocks of their own.
+        """
+        if not self.coloured:
+            return
+        if len(self.ids) == 1:
+            yield list(self.points), tint(self.ids[0])
+            return
+        yield list(self.points), SHARED
+        count = len(self.ids)
+        for i, device in enumerate(self.ids):
+            corners = ((i, 0.78), (i + 1, 0.78), (i + 1, 1), (i, 1))
+            yield [self._at(a / count, b) for a, b in corners], tint(device)
+
+    def _at(self, across: float, down: float) -> Point:
+        """Return a point of the tile, given as fractions of its edges."""
+        top_left, top_right, bottom_right, bottom_left = self.points
+        top = _between(top_left, top_right, across)
+        return _between(top, _between(bottom_left, bottom_right, across), down)
+
+
+@dataclass(frozen=True)
+class SceneText:
+    """A text in a scene.
+
+    Attributes:
+        parts: pairs of a style and a text, which are written in one line.
+        at: the point where it is.
+        anchor: which part of the text is at that point.
+    """
+
+    parts: tuple[tuple[Style, str], ...]
+    at: Point
+    anchor: Literal["left", "center", "right"] = "center"
+
+    @property
+    def text(self) -> str:
+        """The text without its styles."""
+        return " ".join(text for _, text in self.parts)
+
+
+@dataclass
+class Scene:
+    """A picture in pixels, ready to be drawn.
+
+    Attributes:
+        width: of the whole scene.
+        height: of the whole scene.
+        tiles: the blocks.
+        texts: the texts beside the blocks.
+        hairlines: thin lines, each with the points that it passes through.
+        outlines: the corners of arrays of which every block is wrong.
+    """
+
+    width: float = 0
+    height: float = 0
+    tiles: list[Tile] = field(default_factory=list)
+    texts: list[SceneText] = field(default_factory=list)
+    hairlines: list[Sequence[Point]] = field(default_factory=list)
+    outlines: list[Sequence[Point]] = field(default_factory=list)
+
+    def grow_to(self, right: float, bottom: float) -> None:
+        """Make the scene large enough for a point."""
+        self.width, self.height = max(self.width, right), max(self.height, bottom)
+
+    def add_text(
+        self,
+        parts: tuple[tuple[Style, str], ...],
+        at: Point,
+        anchor: Literal["left", "center", "right"] = "center",
+    ) -> None:
+        """Add a text, unless it is empty."""
+        if parts:
+            self.texts.append(SceneText(parts, at, anchor))
+            share = {"left": 1.0, "center": 0.5, "right": 0.0}[anchor]
+            self.grow_to(at[0] + share * _width(parts), at[1] + 8)
+
+    def label_horizontal_edge(
+        self, edge: Edge, left: float, right: float, y: float, above: bool
+    ) -> None:
+        """Write the text along a horizontal edge, with a hairline as long as the edge."""
+        away = -1 if above else 1
+        middle = max((left + right) / 2, left + _width(edge.parts) / 2)
+        self.add_text(edge.parts, (middle, y + away * (GAP + 9)))
+        if edge.axis:
+            line, tick = y + away * GAP, y + away * (GAP - 3)
+            self.hairlines.append([(left, tick), (left, line), (right, line), (right, tick)])
+
+    def label_vertical_edge(self, edge: Edge, top: float, bottom: float, x: float) -> None:
+        """Write the text to the left of a vertical edge, with a hairline as long as the edge."""
+        line, middle, texts = x - GAP, (top + bottom) / 2, _lines(edge)
+        for i, part in enumerate(texts):
+            y = middle + 14 * (i - (len(texts) - 1) / 2)
+            self.add_text((part,), (line - 5, y), "right")
+        if edge.axis:
+            ticks = ((x - GAP + 3, top), (line, top), (line, bottom), (x - GAP + 3, bottom))
+            self.hairlines.append(ticks)
+
+
+def inset(points: Sequence[Point]) -> list[Point]:
+    """Move the corners of an outline inwards, so that the outlines of two neighbours stay apart."""
+    (x, y), by = (sum(each) / len(points) for each in zip(*points, strict=True)), 2.5
+    return [(px + (by if px < x else -by), py + (by if py < y else -by)) for px, py in points]
+
+
+def margin_of(edge: Edge) -> float:
+    """Return the width of the space to the left of an edge for the text along it."""
+    widest = max((_width((part,)) for part in _lines(edge)), default=0.0)
+    return widest + GAP + 5 if widest else 0.0
+
+
+def _width(parts: StyledTexts) -> float:
+    """Estimate the width of a line of text; the estimate is an upper bound."""
+    return sum(FONT_SIZES[style] * LETTER_WIDTHS[style] * len(text) + 4 for style, text in parts)
+
+
+def _lines(edge: Edge) -> list[tuple[Style, str]]:
+    """Return the texts along an edge, line by line; a long list of names gets a line for each."""
+    short = 14
+    return [
+        (style, line)
+        for style, text in edge.parts
+        for line in (text.replace(", ", ",\n").split("\n") if len(text) > short else [text])
+    ]
+
+
+def _between(a: Point, b: Point, t: float) -> Point:
+    return a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t
+
+
+def scenes_of(pictures: Sequence[Picture]) -> list[Scene]:
+    """Place everything in each picture, in pixels from its top left.
+
+    All pictures have one scale, unless labels need more space, and all arrays begin at one height.
+    """
+    many = any(_plane_count(picture) > MAX_FEW_PLANES or _is_deep(picture) for picture in pictures)
+    top = HEADING_HEIGHT if any(picture.shape for picture in pictures) else 4.0
+    return [
+        _scene(picture, size, top, MAX_ROW_WIDTH[many])
+        for picture, size in zip(pictures, _plane_sizes(pictures), strict=True)
+    ]
+
+
+def _is_deep(picture: Picture) -> bool:
+    """Check whether a picture has a cube and more than two planes, which need a wide row."""
+    return len(picture.shape) == 3 and _plane_count(picture) > 2
+
+
+def _plane_count(picture: Picture) -> int:
+    return math.prod(picture.counts[:-2])
+
+
+def _plane_sizes(pictures: Sequence[Picture]) -> list[Size]:
+    """Return the width and height of one plane of each picture."""
+    flat = [p for p in pictures if len(p.shape) <= 2 and not p.devices]
+    deep = [p for p in pictures if len(p.shape) > 2 and not p.devices]
+    sides = (
+        LARGE[len(pictures) > MAX_FEW_PICTURES],
+        SMALL[max(map(_plane_count, deep), default=0) > MAX_FEW_PLANES],
+    )
+    scales = [
+        side / max([1, *(size for p in arrays for size in p.shape[-2:])])
+        for side, arrays in zip(sides, (flat, deep), strict=True)
+    ]
+    wanted = [_plane_size(picture, scales[len(picture.shape) > 2]) for picture in pictures]
+
+    def is_like(other: Picture, picture: Picture) -> bool:
+        return other.shape == picture.shape and not other.devices
+
+    # Labels may need more space than the scale gives. Arrays of one shape still get one size.
+    return [
+        size
+        if picture.devices
+        else (
+            max(w for p, (w, _) in zip(pictures, wanted, strict=True) if is_like(p, picture)),
+            max(h for p, (_, h) in zip(pictures, wanted, strict=True) if is_like(p, picture)),
+        )
+        for picture, size in zip(pictures, wanted, strict=True)
+    ]
+
+
+def _plane_size(picture: Picture, scale: float) -> Size:
+    """Return the width and height of a plane in which each block has space for its label."""
+    rows, columns = (1, 1, *picture.counts)[-2:]
+    if picture.devices:
+        return columns * DEVICE_CELL[0] - 6, rows * DEVICE_CELL[1] - 6
+    longest = max((len(label_of(ids)) for ids in picture.labels.values()), default=1)
+    width = columns * max(26.0, 7.2 * longest + 12)
+    if not picture.shape:
+        return width, 30.0
+    if len(picture.shape) == 1:
+        return max(width, picture.shape[0] * scale), 34.0
+    min_row, min_height = (19.0, 0.0) if len(picture.shape) > 2 else (24.0, 48.0)
+    return (
+        max(width, picture.shape[-1] * scale),
+        max(rows * min_row, picture.shape[-2] * scale, min_height),
+    )
+
+
+def _scene(picture: Picture, size: Size, top: float, max_row_width: float) -> Scene:
+    scene, rank = Scene(), len(picture.shape)
+    if rank > 2:
+        _add_planes(scene, picture, size, max_row_width)
+    else:
+        (width, height), left = size, margin_of(picture.edge(0)) if rank == 2 else 0.0
+        _add_plane(scene, picture, (), (left, top), size)
+        if rank == 2:
+            scene.label_vertical_edge(picture.edge(0), top, top + height, left)
+        if rank:
+            scene.label_horizontal_edge(picture.edge(-1), left, left + width, top, above=True)
+    scene.width, scene.height = scene.width + 2, scene.height + 2
+    return scene
+
+
+def _add_planes(scene: Scene, picture: Picture, size: Size, max_row_width: float) -> None:
+    """Add the planes of the last two dimensions, for rank 4 in a row per block of dimension 0."""
+    left, top = 0.0, HEADING_HEIGHT + 16
+    has_cube = len(picture.shape) == 3 and picture.edge(0).size is None  # an array, not a mesh
+    if has_cube:
+        left = add_cube(scene, picture) + 28
+    across, down = picture.edge(-3), picture.edge(-4) if len(picture.shape) > 3 else Edge()
+    planes, groups = list(picture.planes), picture.counts[:-3]
+    if picture.counts[-3] == 1 and groups:  # the planes of dimension 0 can be in one row
+        across, down, groups = down, across, ()
+    inner = Edge() if has_cube else picture.edge(-2)  # the cube has this text already
+    start = left + margin_of(down) + margin_of(inner)
+    step = max(size[0], *(_width((("name", name),)) for _, name in planes)) + 14
+    in_group = len(planes) // math.prod(groups)
+    in_row = max(1, int((max_row_width - start) // step))
+    in_row = math.ceil(in_group / math.ceil(in_group / in_row))  # 4 and 4 rather than 6 and 2
+    rows_in_group = math.ceil(in_group / in_row)
+    bottom = top
+    for i, (place, name) in enumerate(planes):
+        row, column = divmod(i % in_group, in_row)
+        x = start + column * step
+        y = top + (i // in_group * rows_in_group + row) * (size[1] + 28)
+        scene.add_text((("name", name),), (x, y - 9), "left")
+        _add_plane(scene, picture, place, (x, y), size)
+        bottom = y + size[1]
+    right = start + (min(in_row, in_group) - 1) * step + size[0]
+    scene.label_horizontal_edge(across, start, right, HEADING_HEIGHT, above=True)
+    if not has_cube:
+        scene.label_vertical_edge(inner, top, top + size[1], start)
+        scene.label_horizontal_edge(picture.edge(-1), start, start + size[0], bottom, above=False)
+    scene.label_vertical_edge(down, top, bottom, left + margin_of(down))
+
+
+def _add_plane(scene: Scene, picture: Picture, plane: Place, corner: Point, size: Size) -> None:
+    """Add the tiles of one plane, whose top left corner is at a point."""
+    rows = picture.rows(plane)
+    (left, top), gap = corner, 6.0 if picture.devices else 0.0
+    across, down = (size[0] + gap) / len(rows[0]), (size[1] + gap) / len(rows)
+    for (i, row), j in product(enumerate(rows), range(len(rows[0]))):
+        x, y = left + j * across, top + i * down
+        right, bottom = x + across - gap, y + down - gap
+        scene.tiles.append(
+            Tile(
+                ((x, y), (right, y), (right, bottom), (x, bottom)),
+                picture.labels[row[j]],
+                wrong=row[j] in picture.wrong and not picture.whole,
+                pale=row[j] in picture.pale,
+                device=picture.devices,
+            )
+        )
+    right, bottom = left + size[0], top + size[1]
+    if picture.whole:
+        scene.outlines.append(inset([(left, top), (right, top), (right, bottom), (left, bottom)]))
+    scene.grow_to(right, bottom)
+
+
+def add_cube(scene: Scene, picture: Picture) -> float:
+    """Add a cube: dimension 0 goes back, 1 down, and 2 to the right.
+
+    Returns:
+        Where it ends on the right.
+    """
+    counts = picture.counts
+    left = max(margin_of(picture.edge(1)), margin_of(picture.edge(0)) - CUBE_DEPTH[0] / 2 + GAP)
+    front = CUBE_TOP + CUBE_DEPTH[1]
+
+    def at(back: float, down: float, right: float) -> Point:
+        """Return a point of the cube, given as fractions of its three edges."""
+        return (
+            left + right * CUBE_SIDE + back * CUBE_DEPTH[0],
+            front + down * CUBE_SIDE - back * CUBE_DEPTH[1],
+        )
+
+    def add_face(i: int, j: int, corner: list[float]) -> None:
+        """Add the face that dimensions `i` and `j` span at a corner."""
+        lengths = [
+            CUBE_SIDE / counts[d] if d else CUBE_DEPTH[1 if (i, j) == (0, 2) else 0] / counts[0]
+            for d in (i, j)
+        ]
+        height, width = lengths if (i, j) != (0, 1) else lengths[::-1]
+        for a, b in product(range(counts[i]), range(counts[j])):
+            index = [int(corner[d]) * (counts[d] - 1) for d in range(3)]
+            index[i], index[j] = a, b
+            points = []
+            for p, q in ((0, 0), (0, 1), (1, 1), (1, 0)):
+                place = list(corner)
+                place[i], place[j] = (a + p) / counts[i], (b + q) / counts[j]
+                points.append(at(*place))
+            ids = picture.labels[*index]
+            scene.tiles.append(
+                Tile(
+                    (points[0], points[1], points[2], points[3]),
+                    ids,
+                    pale=tuple(index) in picture.pale,
+                    fits_label=width >= 7.2 * len(label_of(ids)) + 6 and height >= 16,
+                )
+            )
+
+    add_face(1, 2, [0, 0, 0])
+    add_face(0, 2, [0, 0, 0])
+    add_face(0, 1, [0, 0, 1])
+    bottom, right = front + CUBE_SIDE, left + CUBE_SIDE
+    scene.label_vertical_edge(picture.edge(1), front, bottom, left)
+    scene.label_horizontal_edge(picture.edge(2), left, right, bottom, above=False)
+    _label_edge_going_back(scene, picture.edge(0), left, front)
+    scene.grow_to(right + CUBE_DEPTH[0], bottom)
+    return right + CUBE_DEPTH[0]
+
+
+def _label_edge_going_back(scene: Scene, edge: Edge, left: float, front: float) -> None:
+    aside, above = -3.6, -4.8  # at right angles to the edge
+    start = (left + aside, front + above)
+    end = (left + CUBE_DEPTH[0] + aside, front - CUBE_DEPTH[1] + above)
+    if edge.axis:
+        scene.hairlines.append([start, (end[0], max(end[1], 1.0))])
+    middle = ((start[0] + end[0]) / 2 - 5, (start[1] + end[1]) / 2)
+    for i, part in enumerate(edge.parts):
+        y = middle[1] + 13 * (i - (len(edge.parts) - 1) / 2) - 3
+        scene.add_text((part,), (middle[0] - 9 * i, max(y, 7.0)), "right")

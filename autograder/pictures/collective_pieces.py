@@ -1,7 +1,7 @@
-"""Move the pieces of a group's devices as a collective does, at once and round a ring.
+"""Compute what each device of a group holds before, during and after a collective.
 
-This is arithmetic on labels: a device's data are a letter, a piece of them a letter with a number,
-and a sum says whose data are in it. A test runs each kind in JAX and finds the same.
+No data is moved. A device's buffer is a letter, a piece of it a letter with a number, and a sum
+lists the devices whose data it contains. A test runs each kind of collective in JAX and compares.
 """
 
 import string
@@ -11,41 +11,46 @@ from fractions import Fraction
 from typing import Final
 
 from autograder.collective_kinds import CollectiveKind
-from autograder.pictures.svg_parts import width_of
+from autograder.pictures.svg import text_width
 
-TO_ALL: Final = (CollectiveKind.ALL_TO_ALL, CollectiveKind.RAGGED_ALL_TO_ALL)
-LOW: Final = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+ALL_TO_ALL_KINDS: Final = (CollectiveKind.ALL_TO_ALL, CollectiveKind.RAGGED_ALL_TO_ALL)
 
-SHORT: Final = {"add": "Σ", "maximum": "max", "minimum": "min", "multiply": "Π"}
-"""What stands for all members, combined by an operation as HLO names it."""
+SUBSCRIPTS: Final = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+SHORT_LABELS: Final = {"add": "Σ", "maximum": "max", "minimum": "min", "multiply": "Π"}
+"""The label for the data of all devices combined, by HLO's name of the operation."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a buffer, or all of it.
+    """A part of a buffer, or a whole buffer.
 
     Attributes:
-        sources: the members whose data are in it, by their places in the group, of a part of a
-            sum in the order in which they were met; several are combined, none are zeros.
-        number: which piece of their data; None of all of them.
+        sources: the devices whose data it contains, as positions in the group. Several are
+            combined, and a partial sum in a ring has them in the order in which they were added;
+            none means zeros.
+        number: which piece of their buffers it is; None for whole buffers.
     """
 
     sources: tuple[int, ...]
     number: int | None = None
 
 
-Held = tuple[tuple[Piece | None, ...], ...]
-"""For each member its slots, each with a piece or empty."""
+Slots = tuple[Piece | None, ...]
+"""The buffer of one device: in each slot a piece, or None where it is empty."""
+
+Held = tuple[Slots, ...]
+"""The slots of each device of a group."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step round a ring.
+    """One step of a collective in a ring.
 
     Attributes:
-        held: what each member holds after it.
-        arrived: pairs of a member and a slot, where something has just arrived.
-        share: the part of the whole buffer that each member that sends has sent in it.
+        held: what each device holds after the step.
+        arrived: pairs of a device's position in the group and a slot that has just received data.
+        share: the fraction of the whole buffer that each sender sends in this step.
     """
 
     held: Held
@@ -56,77 +61,78 @@ class Step:
 def before_and_after(
     kind: str, size: int, pairs: Sequence[tuple[int, int]] = ()
 ) -> tuple[Held, Held]:
-    """What each member of a group holds before a collective, and after it.
+    """Return what each device of a group holds before a collective, and after it.
 
     Args:
-        kind: the kind, as HLO spells it.
-        size: how many members the group has.
-        pairs: of a permutation, each sender and its receiver, by their places in the group.
+        kind: HLO's name of the collective, such as `"all-gather"`.
+        size: the number of devices in the group.
+        pairs: for a permutation, pairs of a sender and a receiver, as positions in the group.
 
     Raises:
-        ValueError: the kind is not known here.
+        ValueError: the kind is unknown.
     """
     members = range(size)
     everybody = tuple(members)
-    whole = tuple((Piece((i,)),) for i in members)
-    cut = tuple(tuple(Piece((i,), k) for k in members) for i in members)
+    buffers = tuple((Piece((i,)),) for i in members)
+    split = tuple(tuple(Piece((i,), k) for k in members) for i in members)
     if kind == CollectiveKind.ALL_GATHER:
-        joined = tuple(Piece((i,)) for i in members)
-        return tuple(_only(i, joined[i], size) for i in members), (joined,) * size
+        gathered = tuple(Piece((i,)) for i in members)
+        return tuple(_only(i, gathered[i], size) for i in members), (gathered,) * size
     if kind == CollectiveKind.REDUCE_SCATTER:
-        return cut, tuple(_only(i, Piece(everybody, i), size) for i in members)
+        return split, tuple(_only(i, Piece(everybody, i), size) for i in members)
     if kind == CollectiveKind.ALL_REDUCE:
-        return whole, ((Piece(everybody),),) * size
-    if kind in TO_ALL:
-        return cut, tuple(tuple(Piece((i,), k) for i in members) for k in members)
+        return buffers, ((Piece(everybody),),) * size
+    if kind in ALL_TO_ALL_KINDS:
+        return split, tuple(tuple(Piece((i,), k) for i in members) for k in members)
     if kind == CollectiveKind.COLLECTIVE_PERMUTE:
         sender = {target: source for source, target in pairs}
-        return whole, tuple((Piece((sender[i],) if i in sender else ()),) for i in members)
+        return buffers, tuple((Piece((sender[i],) if i in sender else ()),) for i in members)
     if kind == CollectiveKind.COLLECTIVE_BROADCAST:
-        return whole, ((Piece((0,)),),) * size
+        return buffers, ((Piece((0,)),),) * size
     raise ValueError(f"{kind} is not known here")
 
 
 def ring_steps(kind: str, size: int, pairs: Sequence[tuple[int, int]] = ()) -> tuple[Step, ...]:
-    """How it is done when each device sends to the next one in a ring, step by step.
+    """Return the steps of a collective in which each device sends to the next one in a ring.
 
-    The first is how things stand before anything is sent. An all-to-all shows what has arrived,
-    and goes one place further round the ring in each step; a permutation is a single step.
+    The first item is the state before anything is sent. An all-to-all's steps show what has
+    arrived; in each, data travels one device further than in the step before. A permutation is a
+    single step.
 
     Args:
-        kind: the kind, as HLO spells it.
-        size: how many members the group has.
-        pairs: of a permutation, each sender and its receiver, by their places in the group.
+        kind: HLO's name of the collective, such as `"all-gather"`.
+        size: the number of devices in the group.
+        pairs: for a permutation, pairs of a sender and a receiver, as positions in the group.
 
     Raises:
-        ValueError: the kind is not known here.
+        ValueError: the kind is unknown.
     """
     before, after = before_and_after(kind, size, pairs)
     if kind == CollectiveKind.ALL_REDUCE:
-        cut, scattered = before_and_after(CollectiveKind.REDUCE_SCATTER, size)
-        return (*_reducing(cut), *_gathering(scattered)[1:])
+        split, scattered = before_and_after(CollectiveKind.REDUCE_SCATTER, size)
+        return (*_reduce_scatter_steps(split), *_all_gather_steps(scattered)[1:])
     if kind == CollectiveKind.REDUCE_SCATTER:
-        return _reducing(before)
+        return _reduce_scatter_steps(before)
     if kind == CollectiveKind.ALL_GATHER:
-        return _gathering(before)
-    if kind in TO_ALL:
-        return _exchanging(after)
+        return _all_gather_steps(before)
+    if kind in ALL_TO_ALL_KINDS:
+        return _all_to_all_steps(after)
     if kind == CollectiveKind.COLLECTIVE_BROADCAST:
-        return _passing_on(before)
+        return _broadcast_steps(before)
     arrived = frozenset((target, 0) for _, target in pairs)
     return _start(before), Step(after, arrived, Fraction(1))
 
 
-def _only(place: int, piece: Piece, size: int) -> tuple[Piece | None, ...]:
-    return tuple(piece if k == place else None for k in range(size))
+def _only(slot: int, piece: Piece, size: int) -> Slots:
+    return tuple(piece if k == slot else None for k in range(size))
 
 
 def _start(held: Held) -> Step:
     return Step(held, frozenset(), Fraction(0))
 
 
-def _gathering(held: Held) -> tuple[Step, ...]:
-    """Each passes on what it received last, until everybody has everything."""
+def _all_gather_steps(held: Held) -> tuple[Step, ...]:
+    """In each step, each device passes on the piece that it received last."""
     size, steps = len(held), [_start(held)]
     for s in range(1, size):
         slots = [list(row) for row in steps[-1].held]
@@ -137,25 +143,27 @@ def _gathering(held: Held) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _reducing(held: Held) -> tuple[Step, ...]:
-    """Each passes on a sum that grows as it goes round, and keeps no copy of it."""
+def _reduce_scatter_steps(held: Held) -> tuple[Step, ...]:
+    """In each step, each device passes on a partial sum without keeping it; the receiver adds its
+    own piece.
+    """
     size, steps = len(held), [_start(held)]
     for s in range(1, size):
         last, slots = steps[-1].held, [list(row) for row in steps[-1].held]
         arrived = [(i, (i - 1 - s) % size) for i in range(size)]
         for i, k in arrived:
-            passed, own = last[i - 1][k], last[i][k]
-            assert passed is not None
+            received, own = last[i - 1][k], last[i][k]
+            assert received is not None
             assert own is not None
-            met = (*passed.sources, *own.sources)
-            slots[i][k] = Piece(tuple(sorted(met)) if len(met) == size else met, k)
+            sources = (*received.sources, *own.sources)
+            slots[i][k] = Piece(tuple(sorted(sources)) if len(sources) == size else sources, k)
             slots[i - 1][k] = None
         steps.append(_step(slots, arrived))
     return tuple(steps)
 
 
-def _exchanging(after: Held) -> tuple[Step, ...]:
-    """In step s each sends a piece to the one s places on."""
+def _all_to_all_steps(after: Held) -> tuple[Step, ...]:
+    """In step `s`, each device sends a piece to the device `s` positions further on."""
     size = len(after)
     steps = [_start(tuple(_only(i, after[i][i] or Piece(()), size) for i in range(size)))]
     for s in range(1, size):
@@ -167,8 +175,8 @@ def _exchanging(after: Held) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _passing_on(held: Held) -> tuple[Step, ...]:
-    """The first one's buffer goes from each to the next."""
+def _broadcast_steps(held: Held) -> tuple[Step, ...]:
+    """In each step, one more device receives the first device's buffer from its neighbour."""
     steps = [_start(held)]
     for s in range(1, len(held)):
         slots = [list(row) for row in steps[-1].held]
@@ -181,52 +189,56 @@ def _step(slots: list[list[Piece | None]], arrived: list[tuple[int, int]]) -> St
     return Step(tuple(map(tuple, slots)), frozenset(arrived), Fraction(1, len(slots)))
 
 
-def letter(member: int) -> str:
-    """`a` for the first member of a group; `a1` for the 27th."""
-    letters = string.ascii_lowercase
-    return letters[member % 26] + (str(member // 26) if member >= 26 else "")
-
-
-def label(piece: Piece, size: int, operation: str = "add", room: float = float("inf")) -> str:
-    """What to write on a piece, as long as there is room for it in pixels.
+def piece_label(
+    piece: Piece, size: int, operation: str = "add", max_width: float = float("inf")
+) -> str:
+    """Return the label of a piece: `a₂+b₂+c₂` if it is narrow enough, else a shorter one.
 
     Args:
         piece: the piece.
-        size: how many members the group has.
-        operation: how several are combined, as HLO names it.
-        room: how wide it may be.
+        size: the number of devices in the group.
+        operation: HLO's name of the operation that combines data, such as `"maximum"`.
+        max_width: in pixels.
     """
-    low = "" if piece.number is None else str(piece.number).translate(LOW)
+    number = "" if piece.number is None else str(piece.number).translate(SUBSCRIPTS)
     if not piece.sources:
         return "0"
     if len(piece.sources) == 1:
-        return letter(piece.sources[0]) + low
-    for numbered in (low, ""):
-        whole = _combined([letter(member) + numbered for member in piece.sources], operation)
-        if width_of(whole) <= room:
-            return whole
+        return _letter(piece.sources[0]) + number
+    for subscript in (number, ""):
+        label = _combined([_letter(source) + subscript for source in piece.sources], operation)
+        if text_width(label) <= max_width:
+            return label
         if len(piece.sources) == size:
-            return SHORT.get(operation, "all") + low
-    return f"{letter(piece.sources[0])}–{letter(piece.sources[-1])}"
+            return SHORT_LABELS.get(operation, "all") + number
+    return f"{_letter(piece.sources[0])}–{_letter(piece.sources[-1])}"
+
+
+def _letter(member: int) -> str:
+    """Return `a` for the first device of a group, and `a1` for the 27th."""
+    letters = string.ascii_lowercase
+    return letters[member % 26] + (str(member // 26) if member >= 26 else "")
 
 
 def _combined(names: Sequence[str], operation: str) -> str:
     if operation in ("add", "multiply"):
         return {"add": "+", "multiply": "·"}[operation].join(names)
-    return f"{SHORT.get(operation, operation)}({', '.join(names)})"
+    return f"{SHORT_LABELS.get(operation, operation)}({', '.join(names)})"
 
 
-def legend(held: Held, operation: str, room: float) -> str:
-    """What the short labels among those that are held mean; empty where there is none."""
+def explain_short_label(held: Held, operation: str, max_width: float) -> str:
+    """Return a sentence such as "Σ₀ is a₀+b₀+c₀.", or nothing if all labels are written in full."""
     size = len(held)
-    pieces = {piece for row in held for piece in row if piece is not None}
+    pieces = {piece for slots in held for piece in slots if piece is not None}
     combined = sorted((p for p in pieces if len(p.sources) == size), key=lambda p: p.number or 0)
     if not combined:
         return ""
-    short, whole = (label(combined[0], size, operation, r) for r in (room, float("inf")))
-    return f"{short} is {whole}." if short != whole else ""
+    short, full = (
+        piece_label(combined[0], size, operation, width) for width in (max_width, float("inf"))
+    )
+    return f"{short} is {full}." if short != full else ""
 
 
-def slots_in_words(row: tuple[Piece | None, ...], size: int, operation: str = "add") -> str:
-    """What a member holds, an empty slot as a dot."""
-    return " ".join("·" if p is None else label(p, size, operation) for p in row)
+def slots_as_text(slots: Slots, size: int, operation: str = "add") -> str:
+    """Return the labels of one device's slots; an empty slot is a dot."""
+    return " ".join("·" if p is None else piece_label(p, size, operation) for p in slots)

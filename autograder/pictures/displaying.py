@@ -1,30 +1,31 @@
-"""Display pictures where the reader is: HTML in a notebook, coloured text in a terminal."""
+"""Display pictures: as HTML in a notebook, and as coloured text in a terminal."""
 
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from autograder.pictures.block_drawings import blocks_as_html
-from autograder.pictures.block_pictures import Picture
-from autograder.pictures.block_text import blocks_for_terminal, pictures_as_text
-from autograder.pictures.device_contents import (
-    Row,
+from autograder.pictures.block_drawings import (
+    DeviceBlocks,
+    blocks_as_html,
+    blocks_for_terminal,
     holdings_as_html,
     holdings_as_text,
     holdings_for_terminal,
+    pictures_as_text,
 )
+from autograder.pictures.block_pictures import Picture
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
 def display(page: str, text: str, terminal: "Callable[[], RenderableType]") -> None:
-    """Show HTML where a notebook is listening, with the same in text; else what rich renders.
+    """Display HTML and text in a notebook, or a rich renderable in a terminal.
 
     Args:
         page: the HTML.
-        text: the same in words, for a notebook that is read without pictures.
-        terminal: makes the same for a terminal.
+        text: the same content as text, for readers of the notebook who do not see HTML.
+        terminal: returns the same content for a terminal; called only there.
     """
     if _in_notebook():
         from IPython.display import display as publish
@@ -37,14 +38,15 @@ def display(page: str, text: str, terminal: "Callable[[], RenderableType]") -> N
 
 
 def display_blocks(pictures: Sequence[Picture]) -> None:
-    """Show pictures of blocks, side by side."""
+    """Display pictures of blocks, side by side."""
     page, text = blocks_as_html(pictures), pictures_as_text(pictures)
     display(page, text, lambda: blocks_for_terminal(pictures))
 
 
-def display_holdings(rows: Sequence[Row]) -> None:
-    """Show what each device holds of some arrays."""
-    display(holdings_as_html(rows), holdings_as_text(rows), lambda: holdings_for_terminal(rows))
+def display_holdings(arrays: Sequence[DeviceBlocks]) -> None:
+    """Display a table of the numbers that each device holds."""
+    page, text = holdings_as_html(arrays), holdings_as_text(arrays)
+    display(page, text, lambda: holdings_for_terminal(arrays))
 
 
 def _in_notebook() -> bool:

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from autograder import show
 from autograder.errors import UsageError
-from autograder.layouts.showing import pictured
-from autograder.layouts.specs import as_typed
+from autograder.layouts.layout import spec_as_code
+from autograder.layouts.showing import pictures_to_show
 from tests.helpers import mesh, sharding
 
 GRID = mesh(x=4, y=2)
@@ -30,13 +30,13 @@ GRID = mesh(x=4, y=2)
     ],
 )
 def test_a_spec_reads_as_one_types_it(spec, typed):
-    assert typed is None or as_typed(spec) == typed
-    assert eval(as_typed(spec), {"P": P}) == spec
+    assert typed is None or spec_as_code(spec) == typed
+    assert eval(spec_as_code(spec), {"P": P}) == spec
 
 
 def test_a_mesh_is_drawn_with_its_axes():
     explicit = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
-    (picture,) = pictured(explicit)
+    (picture,) = pictures_to_show(explicit)
     assert picture.devices
     assert picture.labels[3, 1] == (7,)
     assert [(e.strong, e.note) for e in picture.edges] == [("x: 4", "Explicit"), ("y: 2", "Auto")]
@@ -47,14 +47,14 @@ def test_a_mesh_is_drawn_with_its_axes():
 
 def test_a_mesh_of_some_devices_in_another_order():
     some = Mesh(np.array(jax.devices())[[6, 2, 4]], ("x",))
-    (picture,) = pictured(title=some)
+    (picture,) = pictures_to_show(title=some)
     assert list(picture.labels.values()) == [(6,), (2,), (4,)]
     assert picture.title == "title"
     assert picture.caption == "a mesh of 3 devices"
 
 
 def test_an_abstract_mesh_has_axes_and_no_devices():
-    (picture,) = pictured(AbstractMesh((2, 2, 2), ("a", "b", "c")))
+    (picture,) = pictures_to_show(AbstractMesh((2, 2, 2), ("a", "b", "c")))
     assert set(picture.labels.values()) == {()}
     assert [edge.strong for edge in picture.edges] == ["a: 2", "b: 2", "c: 2"]
     assert picture.caption == "abstract: axes and no devices"
@@ -71,9 +71,9 @@ def test_a_mesh_in_a_terminal(capsys):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda: pictured(GRID, P("x"), P(None, "y"), shape=(16, 16)),
-        lambda: pictured(GRID, [P("x"), P(None, "y")], shape=(16, 16)),
-        lambda: pictured(GRID, (P("x"), P(None, "y")), shape=(16, 16)),
+        lambda: pictures_to_show(GRID, P("x"), P(None, "y"), shape=(16, 16)),
+        lambda: pictures_to_show(GRID, [P("x"), P(None, "y")], shape=(16, 16)),
+        lambda: pictures_to_show(GRID, (P("x"), P(None, "y")), shape=(16, 16)),
     ],
 )
 def test_specs_after_a_mesh_are_shardings_on_it(draw):
@@ -86,7 +86,7 @@ def test_specs_after_a_mesh_are_shardings_on_it(draw):
 
 
 def test_specs_can_have_titles():
-    pictures = pictured(GRID, {"both": P(("x", "y"))}, along_y=P("y"), shape=(16,))
+    pictures = pictures_to_show(GRID, {"both": P(("x", "y"))}, along_y=P("y"), shape=(16,))
     assert [(p.title, p.code) for p in pictures] == [
         ("both", 'P(("x", "y"))'),
         ("along_y", 'P("y")'),
@@ -96,15 +96,15 @@ def test_specs_can_have_titles():
 
 def test_each_spec_is_for_the_mesh_before_it_and_a_mesh_without_is_drawn():
     line = mesh(x=8)
-    pictures = pictured(GRID, P("x"), line, P("x"), line, sharding("x", x=2), shape=(8,))
+    pictures = pictures_to_show(GRID, P("x"), line, P("x"), line, sharding("x", x=2), shape=(8,))
     assert [p.counts for p in pictures] == [(4,), (8,), (8,), (2,)]
     assert [p.devices for p in pictures] == [False, False, True, False]
 
 
 def test_an_array_without_a_title_has_its_spec_for_one():
-    (picture,) = pictured(jax.device_put(jnp.ones((8, 8)), sharding("x", None, x=8)))
+    (picture,) = pictures_to_show(jax.device_put(jnp.ones((8, 8)), sharding("x", None, x=8)))
     assert (picture.title, picture.code) == ("", 'P("x", None)')
-    assert pictured(jnp.ones(3))[0].code == "", "one that is nowhere in particular has none"
+    assert pictures_to_show(jnp.ones(3))[0].code == "", "one that is nowhere in particular has none"
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,6 @@ def test_what_cannot_be_drawn_gets_a_sentence(call, says):
 
 def test_names_that_are_long_or_cannot_be_printed_are_made_short():
     name = "\x1b" + "n" * 99
-    (picture,) = pictured(mesh(**{name: 8}), P(name), shape=(8,))
+    (picture,) = pictures_to_show(mesh(**{name: 8}), P(name), shape=(8,))
     (edge,) = picture.edges
     assert edge.axis == "·" + "n" * 14 + "…"

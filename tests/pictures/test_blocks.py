@@ -12,9 +12,7 @@ from autograder.pictures import (
     blocks_for_terminal,
     pictures_as_text,
 )
-from autograder.pictures.block_arranging import scenes_of
-from autograder.pictures.block_geometry import Tile
-from autograder.pictures.palette import SHARED
+from autograder.pictures.block_pictures import SHARED, Tile, scenes_of
 from tests.helpers import sharding
 
 LAYOUTS = {
@@ -99,7 +97,7 @@ def test_a_picture_in_text_names_its_axes_and_stars_what_is_wrong():
 def test_where_all_is_wrong_the_whole_is_outlined_and_no_block():
     yours, _ = compared(LAYOUTS[2], Layout.parse("0 1 2 3 4 5 6 7", (16, 16)))
     (scene,) = scenes_of([yours])
-    assert len(scene.frames) == 1
+    assert len(scene.outlines) == 1
     assert not [tile for tile in scene.tiles if tile.wrong]
     assert "*" not in pictures_as_text([yours])
     assert "dashed: cut differently" in blocks_as_html([yours])

@@ -16,7 +16,7 @@ from autograder.pictures import (
     collective_as_text,
     sent_in_steps,
 )
-from autograder.pictures.collective_pieces import Piece, before_and_after, label, ring_steps
+from autograder.pictures.collective_pieces import Piece, before_and_after, piece_label, ring_steps
 from autograder.programs import Collective, wire_bytes
 from tests.helpers import mesh
 
@@ -133,13 +133,13 @@ def test_each_step_of_a_ring_is_from_the_device_before(kind, size):
 
 def test_labels_are_as_long_as_there_is_room():
     everybody = Piece((0, 1, 2, 3), 2)
-    assert label(everybody, 4) == "a₂+b₂+c₂+d₂"
-    assert label(everybody, 4, room=40) == "Σ₂"
-    assert label(everybody, 4, "maximum") == "max(a₂, b₂, c₂, d₂)"
-    assert label(everybody, 4, "maximum", room=40) == "max₂"
-    assert label(Piece((2, 3, 0), 1), 8, room=40) == "c+d+a"
-    assert label(Piece((6, 7, 0, 1), 1), 8, room=30) == "g–b"
-    assert label(Piece(()), 4) == "0"
+    assert piece_label(everybody, 4) == "a₂+b₂+c₂+d₂"
+    assert piece_label(everybody, 4, max_width=40) == "Σ₂"
+    assert piece_label(everybody, 4, "maximum") == "max(a₂, b₂, c₂, d₂)"
+    assert piece_label(everybody, 4, "maximum", max_width=40) == "max₂"
+    assert piece_label(Piece((2, 3, 0), 1), 8, max_width=40) == "c+d+a"
+    assert piece_label(Piece((6, 7, 0, 1), 1), 8, max_width=30) == "g–b"
+    assert piece_label(Piece(()), 4) == "0"
 
 
 def test_a_sum_is_a_sum_and_a_maximum_is_none():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autograder.layouts import Layout, compared
-from autograder.layouts.showing import pictured
+from autograder.layouts.showing import pictures_to_show
 from autograder.pictures import blocks_as_html
 from tests.browser import THEMES, browser
 from tests.helpers import mesh
@@ -49,7 +49,7 @@ def on(grid, *spec, shape):
 
 def placed(grid, *specs, shape):
     """Pictures of several specs side by side, as `show` draws them."""
-    return pictured(grid, specs, shape=shape)
+    return pictures_to_show(grid, specs, shape=shape)
 
 
 def against(text, *spec, grid=GRID, shape=(16, 16)):
@@ -62,12 +62,12 @@ SQUARE, FLAT, DEEP, DEEPER = (16, 16), (16,), (8, 8, 8), (8, 8, 8, 8)
 P = jax.P
 
 PICTURES = {
-    "a mesh of one axis": lambda: pictured(LINE),
-    "a mesh of two axes": lambda: pictured(GRID),
-    "a mesh of three axes": lambda: pictured(CUBE),
-    "a mesh of four axes": lambda: pictured(OF_FOUR),
-    "many meshes": lambda: pictured(BACKWARDS, PART, ABSTRACT, NAMED, titled=MIXED),
-    "an array on one device": lambda: pictured(jnp.ones(SQUARE)),
+    "a mesh of one axis": lambda: pictures_to_show(LINE),
+    "a mesh of two axes": lambda: pictures_to_show(GRID),
+    "a mesh of three axes": lambda: pictures_to_show(CUBE),
+    "a mesh of four axes": lambda: pictures_to_show(OF_FOUR),
+    "many meshes": lambda: pictures_to_show(BACKWARDS, PART, ABSTRACT, NAMED, titled=MIXED),
+    "an array on one device": lambda: pictures_to_show(jnp.ones(SQUARE)),
     "a scalar": lambda: placed(GRID, P(), shape=()),
     "vectors": lambda: placed(GRID, P("x"), P("y"), P(None), P(("x", "y")), shape=FLAT),
     "columns": lambda: placed(LINE, P(None, "x"), shape=SQUARE),
@@ -75,7 +75,9 @@ PICTURES = {
         GRID, P("x", "y"), P("y", "x"), P("x", None), P(None, "x"), P(None, "y"), shape=SQUARE
     ),
     "copies": lambda: placed(GRID, P("x"), P(), shape=SQUARE),
-    "titles": lambda: pictured(GRID, {"a title": P("x"), "a longer one": P("y")}, shape=SQUARE),
+    "titles": lambda: pictures_to_show(
+        GRID, {"a title": P("x"), "a longer one": P("y")}, shape=SQUARE
+    ),
     "a part": lambda: placed(PART, P("x", "y"), shape=SQUARE),
     "long names": lambda: placed(NAMED, ALL, P(None, *ALL), shape=SQUARE),
     "very flat and very high": lambda: placed(GRID, P("x", "y"), shape=(4, 4096))

@@ -139,7 +139,7 @@ def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path):
     room = handed_in_to(tmp_path)
     config = room.root / "nbgrader_config.py"
     config.write_text(config.read_text() + UNCALIBRATED)  # which would have noticed it before
-    python = course_with_an_error(tmp_path, "layouts/differences", "    if asked == made:")
+    python = course_with_an_error(tmp_path, "layouts/differences", "    if expected == actual:")
     status, said = room.run("nbgrader", "autograde", ASSIGNMENT, "--create", python=python)
     assert status == 1
     assert "ZeroDivisionError: planted (autograder.layouts.differences, line" in said
