@@ -1,22 +1,22 @@
-"""Shardlings: what a notebook of the course imports.
+"""Shardlings: the functions that a notebook of the course imports.
 
-The rooms, from the ground up: `errors` and `pictures`; `layouts` and `programs`; `evidence`;
-`exercises`; `judge`; what a notebook calls; and the instructor's half. `docs/architecture.md` draws
-them. In all of them,
+`docs/architecture.md` describes the packages and how an answer becomes a grade. All of them use
+these words:
 
-- an *answer* is what a learner's cell has made: an array, a sharding, a function, a table;
-- a *layout* says which device holds which *block* of an array; a *placement* is the mesh and the
-  spec that a sharding was made of, as data, from which a layout follows;
-- an *argument* is an array that a function is given, described by shape, mesh and spec; a *draw* is
-  one set of values for a function's arguments; a *case* is what a plain function is called with;
-- a *program* is a function as StableHLO or as compiled; an *artifact* is the bytes of an exported
-  one; a *collective* is asked for by hand (*requested*) or made by the compiler (*compiled*);
-- a *plan* says what capturing has to know of an exercise, *evidence* is what leaves the kernel, a
-  *finding* is what became of one requirement, and a *verdict* is all findings;
-- a *picture* is what is drawn; a *diagnosis* names what is wrong in a word or two, and a *lesson*
-  is what an exercise has to say of it;
-- to *grade* is to run a submission and have it judged; a *calibration* grades the course's own
-  notebooks, and a class is judged again (*regraded*) from the evidence that was kept.
+- An *answer* is what a learner's cell has made: an array, a sharding, a function or a table. A
+  *submission* is a notebook that a student hands in.
+- A *layout* says which device holds which *block* of an array. A *placement* is a sharding's mesh
+  and spec as plain data, from which a layout follows.
+- An *argument* is an array that a function is called with, described by its shape, mesh and spec. A
+  *draw* is one sample of values for a function's arguments. A *case* is what a plain function is
+  called with.
+- A *program* is a function in StableHLO or compiled. An *artifact* is the bytes of an exported
+  program. A *collective* is *requested* by the program or *compiled* by XLA.
+- A *plan* says what to capture for an exercise, and *evidence* is what was captured. A *finding*
+  says whether one requirement is met, and a *verdict* has all findings.
+- A *diagnosis* names a mistake in a word or two, and a *lesson* is an exercise's explanation of it.
+- To *grade* is to run a submission and judge its evidence. To *regrade* is to judge the stored
+  evidence again. A *calibration* grades the course's own notebooks.
 """
 
 from autograder.devices import emulate_devices
@@ -37,4 +37,4 @@ __all__ = [
     "target",
 ]
 
-watch_cells()  # a check is to know of the cells that ran before it and stopped
+watch_cells()  # so that a check knows which cells failed before it

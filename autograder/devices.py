@@ -1,13 +1,15 @@
-"""Eight emulated devices on one machine, made safe.
+"""Emulate eight devices on one machine without deadlocks.
 
 XLA's CPU client runs everything on one pool of `max(cores, devices)` threads. A collective needs a
-thread for each device at the same time, and dispatching uses the same threads; so on a machine with
-few cores an ordinary training loop that does not wait for its results leaves a collective without
-its threads, and after 40 seconds XLA aborts the process: "the kernel died". The pool's size is
-read from the environment variable `PJRT_NPROC` when the backend starts, and that is the cure.
+thread per device at the same time, and dispatching programs uses the same threads. So on a machine
+with few cores, an ordinary training loop that does not wait for its results can leave a collective
+without its threads. After 40 seconds XLA aborts the process, and Jupyter reports that the kernel
+died. To prevent this, `emulate_devices` sets the environment variable `PJRT_NPROC`, from which XLA
+reads the pool's size when the backend starts.
 
-Measured: with `D` devices and `k` Python threads dispatching programs, `(k + 1) * D` threads always
-suffice, and one fewer does not. `benchmarks/dead_kernel.py` shows the loop that dies and the cure.
+We measured that with `D` devices and `k` Python threads that dispatch programs, `(k + 1) * D`
+threads always suffice, and one fewer does not. `benchmarks/dead_kernel.py` runs the loop with and
+without the larger pool.
 """
 
 import os
@@ -19,38 +21,38 @@ import jax
 
 from autograder.errors import ShortError, remark_on_version
 
-DISPATCHERS: Final = 3
-"""Python threads that may dispatch programs at once before the pool is too small again."""
+DISPATCHING_THREADS: Final = 3
+"""How many Python threads may dispatch programs at once."""
 
 DEVICE_COUNT_FLAG: Final = "--xla_force_host_platform_device_count"
 
 UNOPTIMISED: Final = {"--xla_backend_optimization_level": "0"}
-"""Programs compile in less time and run slower; their collectives stay the same."""
+"""Makes programs compile faster and run slower, with the same collectives."""
 
 WITHOUT_EMITTERS: Final = {"--xla_cpu_use_fusion_emitters": "false"}
-"""XLA's older way of fusing operations, which compiles in half the time."""
+"""Selects XLA's older way of fusing operations, which compiles in half the time."""
 
-LAST_WITH_EMITTERS: Final = (0, 10, 2)
+LAST_JAX_WITHOUT_EMITTERS: Final = (0, 10, 2)
 """The newest JAX that still has the older way."""
 
 
 class EmulationError(ShortError, RuntimeError):
-    """The devices cannot be emulated safely in this process; the message says what to do."""
+    """The devices cannot be emulated safely in this process. The message says what to do."""
 
 
 def pool_size(devices: int) -> int:
-    """The number of threads that XLA's pool needs for `devices` emulated devices."""
-    return max((DISPATCHERS + 1) * devices, os.cpu_count() or 1)
+    """Return the number of threads that XLA's pool needs for `devices` emulated devices."""
+    return max((DISPATCHING_THREADS + 1) * devices, os.cpu_count() or 1)
 
 
 def environment(devices: int = 8) -> dict[str, str]:
-    """The environment variables that give a *new* process its emulated devices, safely.
+    """Return environment variables that give a *new* process emulated devices, without deadlocks.
 
     Args:
         devices: how many devices to emulate.
 
     Returns:
-        Variables to add to the environment of a kernel, a test or a script that will import JAX.
+        Variables for the environment of a kernel, a test or a script that will import JAX.
     """
     return {
         "JAX_PLATFORMS": "cpu",
@@ -62,12 +64,11 @@ def environment(devices: int = 8) -> dict[str, str]:
 def emulate_devices(devices: int = 8) -> list[jax.Device]:
     """Give this process emulated CPU devices, with a thread pool that cannot deadlock.
 
-    Call it before anything touches a device; `import jax` before it is fine. Calling it twice is
-    harmless. Where the JAX at hand is older or newer than what the course was tested with, that is
-    printed, once.
+    Call it before anything uses a device. It may be called after `import jax`, and more than once.
+    It prints a warning, once, if the installed JAX is older or newer than the tested versions.
 
-    XLA is told to compile quickly rather than to optimise, so programs run slower than they could:
-    fit for reading layouts and collectives, and not for measuring time.
+    XLA compiles quickly and optimises little, so programs run slower than they could. That is fine
+    for reading layouts and collectives, but not for measuring time.
 
     Args:
         devices: how many devices to emulate.
@@ -84,45 +85,45 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
         )
     variable = os.environ.get("PJRT_NPROC", "")
     try:
-        # JAX refuses this setting once its backend is up, which is how one asks whether it is.
+        # JAX refuses this setting once its backend has started.
         jax.config.update("jax_num_cpu_devices", devices)
     except RuntimeError:
-        pass  # what has started is looked at below
+        pass  # it is checked below what has started
     else:
         jax.config.update("jax_platforms", "cpu")
         threads = max(pool_size(devices), int(variable) if variable.isdecimal() else 0)
         os.environ["PJRT_NPROC"] = str(threads)
         # The setting above wins over the flag; a child process reads only the flag.
         os.environ["XLA_FLAGS"] = _with_flags(os.environ.get("XLA_FLAGS", ""), devices)
-    found = jax.devices()
-    if len(found) < devices:
+    available = jax.devices()
+    if len(available) < devices:
         raise EmulationError(
-            f"JAX had already started with {_count(len(found), 'device')} when "
+            f"JAX had already started with {_count(len(available), 'device')} when "
             f"emulate_devices({devices}) was called, and the number cannot change afterwards. "
             f"Restart the kernel and run this cell before any other that uses JAX."
         )
     threads = _threads_in_pool() or int(os.environ.get("PJRT_NPROC", "") or 0)
-    if found[0].platform == "cpu" and devices > 1 and threads < 2 * devices:
+    if available[0].platform == "cpu" and devices > 1 and threads < 2 * devices:
         raise EmulationError(
             f"JAX had already started when emulate_devices({devices}) was called, and its "
-            f"{len(found)} devices share a pool of {threads or 'too few'} threads: a loop of "
+            f"{len(available)} devices share a pool of {threads or 'too few'} threads: a loop of "
             f"sharded steps could kill the kernel. "
             f"Restart the kernel and run this cell before any other that uses JAX."
         )
-    _say_what_is_untested()
-    return list(found[:devices])
+    _warn_of_untested_version()
+    return list(available[:devices])
 
 
 @cache
-def _say_what_is_untested() -> None:
-    """Printed, and no warning: to stock nbgrader, whatever stands on stderr is a failure."""
+def _warn_of_untested_version() -> None:
+    """Print a warning to stdout, because nbgrader takes any output on stderr for a failure."""
     remark = remark_on_version()
     if remark:
         print(remark)
 
 
 def _with_flags(flags: str, devices: int) -> str:
-    """XLA's flags with those for emulated devices; the others stay as they were."""
+    """Return XLA's flags with those for emulated devices added or replaced."""
     ours = {DEVICE_COUNT_FLAG: str(devices), **_compiler_flags()}
     others = [flag for flag in flags.split() if flag.partition("=")[0] not in ours]
     return " ".join([*others, *(f"{name}={value}" for name, value in ours.items())])
@@ -131,27 +132,26 @@ def _with_flags(flags: str, devices: int) -> str:
 def _compiler_flags() -> dict[str, str]:
     """Return the flags that halve compile time, with the same collectives and memory.
 
-    XLA ends a process that sets a flag which it does not know, so they are set only for versions of
-    JAX that were tested.
+    XLA ends a process with an unknown flag, so they are only set for tested versions of JAX.
     """
     if remark_on_version():
         return {}
-    has_emitters = jax.__version_info__ <= LAST_WITH_EMITTERS
-    return UNOPTIMISED | (WITHOUT_EMITTERS if has_emitters else {})
+    can_disable_emitters = jax.__version_info__ <= LAST_JAX_WITHOUT_EMITTERS
+    return UNOPTIMISED | (WITHOUT_EMITTERS if can_disable_emitters else {})
 
 
 def _threads_in_pool() -> int:
-    """The threads of XLA's pool in this process, counted; 0 where the system does not tell.
+    """Count the threads of XLA's pool in this process; 0 if the system does not list threads.
 
-    The number of devices proves nothing about the pool, which may have been made before the
-    variable was set. Linux names every thread, and XLA's pool names its own.
+    The number of devices says nothing about the pool, which may have been created before
+    `PJRT_NPROC` was set. On Linux every thread has a name, and XLA names those of its pool.
     """
     names = (task / "comm" for task in Path("/proc/self/task").glob("*"))
     count = 0
     for name in names:
         try:
             count += "XLAEigen" in name.read_text()
-        except OSError:  # a thread that ended while we looked
+        except OSError:  # the thread has ended in the meantime
             continue
     return count
 

@@ -1,8 +1,8 @@
 """`check`, `hint`, `progress` and `target`, which a notebook calls. (`show` is in `layouts`.)
 
-In a student's own kernel, `check` captures and judges. A kernel that grades is sent plans, and has
-neither an exercise nor a judge: an answer is captured there, and leaves as evidence;
-`hint`, `progress` and `target` do nothing.
+In a student's own kernel, `check` captures an answer and judges it. A kernel that grades receives
+plans, and has neither exercises nor a judge. There `check` publishes the evidence among the cell's
+outputs, and the other three do nothing.
 """
 
 import os
@@ -21,45 +21,44 @@ if TYPE_CHECKING:
     from autograder.exercises import Exercise
 
 DEVICES: Final = 8
-"""How many devices every notebook of the course has."""
+"""The number of devices that every notebook of the course needs."""
 
 _hints_given: dict[str, int] = {}
 
 
-class UnknownExercise(ShortError, LookupError):  # noqa: N818  it is what a learner reads
-    """There is no exercise of that name."""
+class UnknownExercise(ShortError, LookupError):  # noqa: N818  learners read the name
+    """There is no exercise with that id."""
 
 
-class NotYet(ShortError, AssertionError):  # noqa: N818  it is what a learner reads
-    """A check that did not find everything right, where nbgrader runs the notebook."""
+class NotYet(ShortError, AssertionError):  # noqa: N818  learners read the name
+    """An answer is not entirely right. Raised only when nbgrader runs the notebook."""
 
 
-class NotJudged(ShortError, RuntimeError):  # noqa: N818  it is what a learner reads
-    """A check that failed by an error of the autograder's own, where nbgrader runs the notebook."""
+class NotJudged(ShortError, RuntimeError):  # noqa: N818  learners read the name
+    """The autograder itself failed. Raised only when nbgrader or Shardlings runs the notebook."""
 
 
 def check(exercise: str, *answer: object, **answers: object) -> None:
-    """Judge an answer, and show what it made beside what was asked.
+    """Judge an answer, and show it beside what the exercise asks for.
 
-    Nothing is raised for a wrong answer, or for none, so that a notebook runs from top to bottom.
-    Where nbgrader validates the notebook, or grades it with a configuration of its own, a verdict
-    that is not wholly right is raised as `NotYet`. Where Shardlings grades it, nothing is judged
-    here: the evidence leaves the kernel, and a clean process judges it.
+    A wrong or missing answer raises no error, so a notebook runs from top to bottom. But when
+    nbgrader validates the notebook, or grades it without Shardlings' configuration, an answer that
+    is not entirely right raises `NotYet`. When Shardlings grades the notebook, the answer is only
+    captured here, and a separate process judges it.
 
-    An error of the autograder's own is never told as one of the answer's: it is said whose it is,
-    and what to do.
+    An error of the autograder's own is reported as such, and never counts against the answer.
 
     Args:
         exercise: the exercise's id, such as `"1.4"`.
-        *answer: the answer, where the exercise asks for one thing.
-        **answers: the answers by name, where it asks for several.
+        *answer: the answer, if the exercise asks for one thing.
+        **answers: the answers by name, if it asks for several.
 
     Raises:
-        UnknownExercise: there is no such exercise.
-        UsageError: the answers are not as many, or not named as, the exercise asks; or devices
-            are missing.
-        NotYet: see above.
-        NotJudged: the autograder itself failed, where nbgrader runs the notebook.
+        UnknownExercise: there is no exercise with that id.
+        UsageError: the answers differ in number or name from what the exercise asks for, or the
+            process has too few devices.
+        NotYet: the answer is not entirely right, and nbgrader runs the notebook.
+        NotJudged: the autograder itself failed, and nbgrader or Shardlings runs the notebook.
     """
     try:
         plans = told()
@@ -67,25 +66,25 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
             _judge(exercise, answer, answers)
         elif exercise in plans:
             named = _by_name(plans[exercise], answer, answers)
-            _hand_in(capture(plans[exercise], named))
-        else:  # to nbgrader, a graded cell that ends well has earned its points
+            _publish(capture(plans[exercise], named))
+        else:  # nbgrader gives a graded cell its points unless it raises an error
             raise UnknownExercise(f"{exercise!r} is not asked for here: nothing was handed in.")
     except ShortError:
         raise
-    except Exception as error:  # nothing else of ours looked after it: not even words are drawn
-        _say_whose_fault(Fault.of(error))
+    except Exception as error:  # an error of ours that did not even lead to a verdict
+        _report_fault(Fault.of(error))
 
 
 def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, object]) -> None:
-    """Capture and judge, and show the verdict."""
-    asked, seed = _find(exercise), secrets.randbits(32)
+    """Capture an answer, judge it, show the verdict and remember it."""
+    found, seed = _find(exercise), secrets.randbits(32)
     from autograder.judge import judge, remember, show_verdict, verdict_in_lines
 
-    plan = asked.plan(seed)
+    plan = found.plan(seed)
     named = _by_name(plan, answer, answers)
     captured = capture(plan, named)
-    with evidence.announced(f"JAX compiles and runs what you answered to {asked.id}"):
-        verdict = judge(asked, captured, seed)
+    with evidence.announced(f"JAX compiles and runs what you answered to {found.id}"):
+        verdict = judge(found, captured, seed)
     show_verdict(verdict)
     if _is_run_by_nbgrader():
         if verdict.state == "failed":
@@ -93,23 +92,23 @@ def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, obje
         if verdict.score < 1:
             raise NotYet(verdict_in_lines(verdict))
     elif verdict.state != "failed":
-        remember(asked.id, verdict.state)
+        remember(found.id, verdict.state)
 
 
-def _hand_in(captured: evidence.Evidence) -> None:
-    """Have evidence leave the kernel, among the cell's outputs."""
-    from IPython.display import display as publish
+def _publish(captured: evidence.Evidence) -> None:
+    """Publish evidence among the cell's outputs, from where the grader reads it."""
+    from IPython.display import display
 
-    said = f"{captured.exercise}: handed in"
-    publish({evidence.MIME_TYPE: evidence.to_json(captured), "text/plain": said}, raw=True)
+    text = f"{captured.exercise}: handed in"
+    display({evidence.MIME_TYPE: evidence.to_json(captured), "text/plain": text}, raw=True)
 
 
-def _say_whose_fault(fault: Fault) -> None:
-    """Say that the autograder failed; where nbgrader runs the notebook, it is not to go unseen."""
-    words = "\n".join(explanation(fault))
+def _report_fault(fault: Fault) -> None:
+    """Print that the autograder failed, or raise an error that a grader cannot overlook."""
+    message = "\n".join(explanation(fault))
     if _is_run_by_nbgrader() or evidence.is_grading():
-        raise NotJudged(words) from None
-    print(words)
+        raise NotJudged(message) from None
+    print(message)
 
 
 def _is_run_by_nbgrader() -> bool:
@@ -117,65 +116,70 @@ def _is_run_by_nbgrader() -> bool:
 
 
 def hint(exercise: str) -> None:
-    """Show the next hint for an exercise: the first are gentle, the last is nearly the answer.
+    """Show the next hint for an exercise. The first is gentle, and the last is nearly the answer.
 
     Args:
         exercise: the exercise's id, such as `"1.4"`.
 
     Raises:
-        UnknownExercise: there is no such exercise.
+        UnknownExercise: there is no exercise with that id.
     """
     if told() is not None:
         return
-    asked = _find(exercise)
-    number = _hints_given.get(asked.id, 0)
-    number %= len(asked.hints)
-    _hints_given[asked.id] = number + 1
+    found = _find(exercise)
+    number = _hints_given.get(found.id, 0)
+    number %= len(found.hints)
+    _hints_given[found.id] = number + 1
     from autograder.judge import show_hint
 
-    show_hint(asked, number)
+    show_hint(found, number)
 
 
 def progress() -> None:
-    """Show how many exercises are done; and of the notebooks that were begun, which are left."""
+    """Show how many exercises are done, and which are left in the notebooks that you have begun."""
     if told() is not None:
         return
-    known = _exercises()
+    exercises = _import_exercises()
     from autograder.judge import show_progress
 
-    show_progress(known.NOTEBOOKS)
+    show_progress(exercises.NOTEBOOKS)
 
 
 def target(exercise: str) -> None:
-    """Draw what an exercise asks for.
+    """Draw the layouts that an exercise asks for.
 
     Args:
         exercise: the exercise's id, such as `"1.4"`.
 
     Raises:
-        UnknownExercise: there is no such exercise.
-        UsageError: the exercise asks for something that cannot be drawn.
+        UnknownExercise: there is no exercise with that id.
+        UsageError: the exercise asks for no layout.
     """
     if told() is not None:
         return
-    asked = _find(exercise)
-    targets = asked.targets()
+    found = _find(exercise)
+    targets = found.targets()
     if not targets:
-        raise UsageError(f"Exercise {asked.id} asks for no layout, so there is nothing to draw.")
+        raise UsageError(f"Exercise {found.id} asks for no layout, so there is nothing to draw.")
     display_blocks([layout.picture(title) for title, layout in targets])
 
 
 def _find(exercise: str) -> "Exercise":
-    known = _exercises()
+    exercises = _import_exercises()
     try:
-        return cast("Exercise", known.find(exercise))
-    except known.UnknownExerciseError as error:
+        return cast("Exercise", exercises.find(exercise))
+    except exercises.UnknownExerciseError as error:
         raise UnknownExercise(str(error)) from None
 
 
-def _exercises() -> Any:
+def _import_exercises() -> Any:
+    """Import the exercises, which a kernel that grades does not have.
+
+    Raises:
+        UsageError: this kernel grades, and has lost its plans.
+    """
     try:
-        import autograder.exercises as known
+        import autograder.exercises as exercises  # `from` would raise an error of another type
     except ModuleNotFoundError as error:
         if error.name != "autograder.exercises":
             raise
@@ -183,13 +187,17 @@ def _exercises() -> Any:
             "This kernel was started to grade, and its plans are gone, so nothing is handed in. "
             "Restart the kernel, and run the notebook again."
         ) from None
-    return known
+    return exercises
 
 
 def _by_name(
     plan: Plan, answer: tuple[object, ...], answers: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """The answers by the names that a plan has for them."""
+    """Return the answers by the names in their plan.
+
+    Raises:
+        UsageError: they differ from the plan in number or name, or there are too few devices.
+    """
     names = tuple(plan.answers)
     if len(answer) == len(names) == 1 and not answers:
         answers, answer = {names[0]: answer[0]}, ()

@@ -40,7 +40,7 @@ def handed_in(planting, seed, monkeypatch, folder):
     published: list[Any] = []
     cell = new_code_cell(f"check({planting.exercise!r}, …)")
     with monkeypatch.context() as patch:
-        patch.setattr(notebook, "_hand_in", lambda e: published.append(evidence.to_json(e)))
+        patch.setattr(notebook, "_publish", lambda e: published.append(evidence.to_json(e)))
         patch.setattr(plans, "_given", None)
         evidence.give_plans([find(planting.exercise).plan(seed)])
         answers = planting.named()
