@@ -1,4 +1,4 @@
-"""Emulated devices, in processes of their own: a backend starts once."""
+"""Emulated devices, each in a new process, because a backend starts only once per process."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from autograder.devices import EmulationError, emulate_devices, environment, pool_size
 from autograder.errors import TESTED
 
-# The loop that dies, of FACTS.md: without the cure, 20 of 20 abort on two cores.
+# The loop in benchmarks/dead_kernel.py: without the larger pool, 20 of 20 abort on two cores.
 LOOP = """
 import jax.numpy as jnp
 mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -22,7 +22,7 @@ print("lived", float(x.sum()) > 0)
 
 
 def run(code: str, **variables: str) -> str:
-    """Run a program in a process that has nothing of this one's devices."""
+    """Run a program in a process without this one's environment variables; return its output."""
     clean = {k: v for k, v in os.environ.items() if k not in (*environment(), "JAX_PLATFORMS")}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -47,7 +47,7 @@ def test_calling_it_twice_is_harmless():
     assert run(f"{CALL}{CALL}emulate_devices(4); print(len(devices))") == "8\n"
 
 
-def test_the_loop_that_dies_lives():
+def test_the_loop_that_deadlocks_without_the_larger_pool_finishes():
     assert run(f"import jax; {CALL}{LOOP}") == "lived True\n"
 
 
@@ -59,7 +59,7 @@ def test_a_child_process_inherits_devices_and_pool():
 
 
 @pytest.mark.parametrize(
-    ("first", "variables", "says"),
+    ("first", "variables", "message"),
     [
         ("import jax; jax.devices(); ", {}, "JAX had already started with 1 device when"),
         (
@@ -75,47 +75,47 @@ def test_a_child_process_inherits_devices_and_pool():
     ],
 )
 @pytest.mark.skipif((os.cpu_count() or 1) >= 16, reason="the default pool is large enough here")
-def test_too_late_is_one_clear_sentence(first, variables, says):
-    said = run(f"{first}{CALL}", **variables)
-    assert "EmulationError" in said
-    assert says in said
-    assert "Restart the kernel and run this cell before any other that uses JAX." in said
+def test_a_backend_that_has_already_started_is_explained(first, variables, message):
+    printed = run(f"{first}{CALL}", **variables)
+    assert "EmulationError" in printed
+    assert message in printed
+    assert "Restart the kernel and run this cell before any other that uses JAX." in printed
 
 
 def test_a_check_without_devices_says_which_cell_to_run():
-    said = run("from autograder import check; check('1.1', ...)")
-    assert "UsageError: The exercises need 8 devices, and this process has 1." in said
-    assert "emulate_devices(8) is there." in said
+    printed = run("from autograder import check; check('1.1', ...)")
+    assert "UsageError: The exercises need 8 devices, and this process has 1." in printed
+    assert "emulate_devices(8) is there." in printed
 
 
-def test_flags_of_others_are_kept():
+def test_other_flags_are_kept():
     code = f"{CALL}import os; print(os.environ['XLA_FLAGS'], os.environ['PJRT_NPROC'])"
-    said = run(code, XLA_FLAGS="--xla_cpu_enable_fast_math=false", PJRT_NPROC="64")
-    assert said.startswith(
+    printed = run(code, XLA_FLAGS="--xla_cpu_enable_fast_math=false", PJRT_NPROC="64")
+    assert printed.startswith(
         "--xla_cpu_enable_fast_math=false --xla_force_host_platform_device_count=8 "
         "--xla_backend_optimization_level=0 "
     )
-    assert said.endswith(" 64\n")
+    assert printed.endswith(" 64\n")
 
 
 @pytest.mark.parametrize("version", ["0.8.1", "0.99.0"])
-def test_a_jax_that_was_not_tested_gets_no_flag_that_it_may_not_know(version):
+def test_an_untested_jax_gets_no_flags_that_may_be_unknown(version):
     code = f"import jax; jax.__version__ = {version!r}; from autograder.devices import environment"
-    said = run(f"{code}; print(environment()['XLA_FLAGS'])")
-    assert said == "--xla_force_host_platform_device_count=8\n"
+    printed = run(f"{code}; print(environment()['XLA_FLAGS'])")
+    assert printed == "--xla_force_host_platform_device_count=8\n"
 
 
-@pytest.mark.parametrize(("version", "says"), [("0.8.1", "older"), ("0.99.0", "newer")])
-def test_what_is_not_tested_says_so_once_and_not_on_stderr(version, says):
+@pytest.mark.parametrize(("version", "message"), [("0.8.1", "older"), ("0.99.0", "newer")])
+def test_an_untested_jax_is_reported_once_and_on_stdout(version, message):
     code = f"import jax; jax.__version__ = {version!r}; {CALL}emulate_devices(8); print('done')"
     assert run(code) == (
-        f"This is JAX {version}, which is {says} than any that Shardlings was tested with "
+        f"This is JAX {version}, which is {message} than any that Shardlings was tested with "
         f"({TESTED[0]} to {TESTED[-1]}), so verdicts may be wrong.\ndone\n"
     )
 
 
-def test_a_judge_says_nothing_but_verdicts():
-    """What is printed for a learner to read would be no JSON."""
+def test_a_judge_prints_no_version_warning():
+    """Any other output than JSON would make the judge's reply unreadable."""
     code = (
         "import jax; jax.__version__ = '0.99.0'; "
         "from autograder.instructor.sandbox import judge_process"
@@ -130,11 +130,11 @@ def test_a_judge_says_nothing_but_verdicts():
 
 
 @pytest.mark.parametrize("number", [0, -1, "8", None])
-def test_the_number_must_be_a_number(number):
+def test_the_number_of_devices_must_be_a_positive_integer(number):
     with pytest.raises(EmulationError, match="asks for a number of devices, such as 8"):
         emulate_devices(number)
 
 
-def test_the_pool_has_threads_for_three_dispatchers():
+def test_the_pool_has_threads_for_three_dispatching_threads():
     assert pool_size(8) >= 32
     assert environment(8)["PJRT_NPROC"] == str(pool_size(8))

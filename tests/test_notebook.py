@@ -1,4 +1,4 @@
-"""What a notebook imports: check, hint, progress, show, target. The tests read what they say."""
+"""The functions that a notebook imports: check, hint, progress, show and target."""
 
 import jax
 import jax.numpy as jnp
@@ -16,21 +16,21 @@ X = np.arange(256, dtype=np.float32).reshape(16, 16)
 
 
 @pytest.fixture
-def said(capsys, monkeypatch):
-    """What was printed, on one line."""
+def printed(capsys, monkeypatch):
+    """Return a function that returns what was printed, in one line."""
     monkeypatch.setenv("COLUMNS", "200")
     return lambda: " ".join(capsys.readouterr().out.split())
 
 
-def test_right_is_said_and_remembered(said):
+def test_a_right_answer_is_shown_and_remembered(printed):
     check("1.1", jax.device_put(X, sharding(None, "x", x=8)))
-    assert said().startswith(
+    assert printed().startswith(
         "✓ 1.1 Column strips: right Right: shape (16, 16) in 1 × 8 blocks of (16, 2), "
         "on devices 0 to 7."
     )
     assert remembered() == {"1.1": "right"}
     progress()
-    words = said()
+    words = printed()
     assert "01 Sharding basics ■□□□□□□□ 1 of 8 done ✓ 1.1 Column strips ○ 1.2" in words
     begun = "02 Computation follows data □□□□□□□ 0 of 7 done 03 Constraints"
     assert begun in words, "not begun: one line"
@@ -38,9 +38,9 @@ def test_right_is_said_and_remembered(said):
         assert spelt in words
 
 
-def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
+def test_a_wrong_answer_is_shown_with_the_expected_layout_and_the_difference(printed):
     check("1.1", jax.device_put(X, sharding("x", x=8)))
-    words = said()
+    words = printed()
     assert words.startswith(
         "✗ 1.1 Column strips: not yet Your blocks are rows; expected columns. The first entry of a "
     )
@@ -50,7 +50,7 @@ def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "explanation"),
     [
         (..., "columns has not been filled in yet."),
         (None, "The answer is None. Often a function has no `return`"),
@@ -81,24 +81,24 @@ def test_wrong_names_what_was_asked_what_came_and_the_difference(said):
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_each_kind_of_bad_answer_gets_a_sentence_of_its_own(answer, says, said):
+def test_each_kind_of_unsuitable_answer_has_its_own_explanation(answer, explanation, printed):
     check("1.1", answer)
-    assert says in said()
+    assert explanation in printed()
 
 
-def test_an_array_that_was_donated_is_recognised(said):
+def test_an_array_that_was_donated_is_recognised(printed):
     array = jax.device_put(X, sharding(None, "x", x=8))
     array.delete()
     check("1.1", array)
-    assert "The array was deleted, perhaps because it was donated to jit." in said()
+    assert "The array was deleted, perhaps because it was donated to jit." in printed()
 
 
-def test_a_tracer_is_recognised(said):
+def test_a_tracer_is_recognised(printed):
     jax.jit(lambda x: check("1.1", x))(X)
-    assert "Got a tracer: an array inside jit" in said()
+    assert "Got a tracer: an array inside jit" in printed()
 
 
-def test_devices_that_this_process_lacks_are_named(said):
+def test_missing_devices_are_named(printed):
     from autograder import evidence
     from autograder.exercises import find
     from autograder.judge import judge
@@ -109,7 +109,7 @@ def test_devices_that_this_process_lacks_are_named(said):
 
 
 @pytest.mark.parametrize("exercise", ["9.9", 99.5, None, ""])
-def test_an_unknown_id_is_answered_with_those_that_there_are(exercise):
+def test_an_unknown_id_is_reported_with_the_known_ids(exercise):
     for function in (lambda: check(exercise, X), lambda: hint(exercise), lambda: target(exercise)):
         with pytest.raises(UnknownExercise) as raised:
             function()
@@ -119,7 +119,7 @@ def test_an_unknown_id_is_answered_with_those_that_there_are(exercise):
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "explanation"),
     [
         (lambda: check("1.1"), 'check("1.1", columns)'),
         (lambda: check("1.1", X, X), 'check("1.1", columns)'),
@@ -132,14 +132,14 @@ def test_an_unknown_id_is_answered_with_those_that_there_are(exercise):
         (lambda: show(jnp.ones((1,) * 5)), "show draws up to rank 4"),
     ],
 )
-def test_misuse_says_how_to_use(call, says):
+def test_wrong_calls_are_explained(call, explanation):
     with pytest.raises(UsageError) as raised:
         call()
-    assert says in str(raised.value)
+    assert explanation in str(raised.value)
 
 
 @pytest.mark.parametrize("execution", ["validate", "autograde"])
-def test_where_nbgrader_runs_the_notebook_a_failed_check_raises(execution, monkeypatch):
+def test_a_wrong_answer_raises_when_nbgrader_runs_the_notebook(execution, monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", execution)
     check("1.1", jax.device_put(X, sharding(None, "x", x=8)))
     with pytest.raises(NotYet, match=r"1.1 Column strips: not yet\.(.|\n)*Your blocks are rows"):
@@ -150,38 +150,38 @@ def test_where_nbgrader_runs_the_notebook_a_failed_check_raises(execution, monke
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "explanation"),
     [
         (1.1, 'The id of an exercise is a string: write "1.1".'),
         (X, 'is the id of an exercise, such as "1.1"; ndarray came.'),
     ],
 )
-def test_an_id_of_another_kind_is_put_right(given, says):
+def test_an_id_of_the_wrong_type_is_explained(given, explanation):
     with pytest.raises(UnknownExercise) as raised:
         check(given, X)
-    assert says in str(raised.value)
+    assert explanation in str(raised.value)
 
 
-def test_hints_come_one_by_one_and_start_again(said, monkeypatch):
+def test_hints_come_one_at_a_time_and_then_start_again(printed, monkeypatch):
     monkeypatch.setattr(notebook, "_hints_given", {})
-    heard = []
+    hints = []
     for _ in range(4):
         hint("1.4")
-        heard.append(said())
-    assert heard[0].startswith("Hint 1 of 3 for 1.4 Every second device A mesh need not")
-    assert 'Run hint("1.4") again for the next one.' in heard[0]
-    assert heard[2].endswith('the last hint; hint("1.4") begins again with the first.')
-    assert heard[3] == heard[0]
+        hints.append(printed())
+    assert hints[0].startswith("Hint 1 of 3 for 1.4 Every second device A mesh need not")
+    assert 'Run hint("1.4") again for the next one.' in hints[0]
+    assert hints[2].endswith('the last hint; hint("1.4") begins again with the first.')
+    assert hints[3] == hints[0]
 
 
-def test_nothing_filled_in_does_not_undo_what_was_done(said):
+def test_an_empty_answer_does_not_undo_progress(printed):
     check("1.1", jax.device_put(X, sharding(None, "x", x=8)))
     check("1.1", ...)
     assert remembered() == {"1.1": "right"}
-    said()
+    printed()
 
 
-def test_a_journal_that_cannot_be_read_or_written_is_no_error(tmp_path, monkeypatch):
+def test_progress_works_if_its_file_cannot_be_read_or_written(tmp_path, monkeypatch):
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / "progress.json").write_text("{")
@@ -191,14 +191,14 @@ def test_a_journal_that_cannot_be_read_or_written_is_no_error(tmp_path, monkeypa
     assert remembered() == {"1.1": "right"}
 
 
-def test_show_draws_several_side_by_side(said):
+def test_show_draws_several_things_side_by_side(printed):
     show(sharding("x", x=8), turned=sharding(None, "x", x=8), shape=(16, 16))
-    words = said()
+    words = printed()
     assert "turned" in words
     assert words.count("shape (16, 16)") == 2
     assert isinstance(show(jnp.ones(8), figure=True), Figure)
 
 
-def test_target_draws_what_is_asked(said):
+def test_target_draws_the_expected_layouts(printed):
     target("1.6")
-    assert "1.6 first" in said()
+    assert "1.6 first" in printed()

@@ -1,4 +1,4 @@
-"""Errors that are planted in our own code: in which function, and in which check it is called."""
+"""Functions of ours that are made to raise an error, each with a check that calls it."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -28,39 +28,39 @@ Answers = dict[str, Any]
 
 
 def strips() -> Answers:
-    """What 1.1 asks for."""
+    """Return the right answer to 1.1."""
     return {"columns": jax.device_put(X, sharding(None, "x", x=8))}
 
 
 def unplaced() -> Answers:
-    """A NumPy array for 1.1."""
+    """Return a NumPy array for 1.1."""
     return {"columns": X}
 
 
 def rows() -> Answers:
-    """The usual mistake in 1.1."""
+    """Return an answer with the usual mistake in 1.1."""
     return {"columns": jax.device_put(X, sharding("x", x=8))}
 
 
 def slabs() -> Answers:
-    """A layout for 1.8 that is another one than it asks for."""
+    """Return wrong layouts for 1.8."""
     names = exercises.find("1.8").answers
     return dict.fromkeys(names, jax.device_put(np.ones((16, 16, 16)), sharding(None, "x", x=8)))
 
 
 def functions() -> Answers:
-    """Functions for 1.7 that give something."""
+    """Return functions for 1.7 that return something."""
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: 0)
 
 
 def local_transform() -> Answers:
-    """What 10.2 asks for."""
+    """Return the right answer to 10.2."""
     cut = jax.P("x", "y")
     return {"fft_last": jax.shard_map(jnp.fft.fft, in_specs=cut, out_specs=cut)}
 
 
 def gathers() -> Answers:
-    """What 11.4 asks for."""
+    """Return the right answer to 11.4."""
 
     def to_host(x: jax.Array) -> np.ndarray:
         copies = jax.NamedSharding(x.sharding.mesh, jax.P())  # type: ignore[attr-defined]
@@ -70,17 +70,17 @@ def gathers() -> Answers:
 
 
 def gathers_zeros() -> Answers:
-    """A wrong answer to 11.4."""
+    """Return a wrong answer to 11.4."""
     return {"to_host": lambda x: np.zeros(x.shape, x.dtype)}
 
 
 def raises() -> Answers:
-    """Functions for 1.7 that raise an error of the learner's."""
+    """Return functions for 1.7 that raise an error."""
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: [][0])
 
 
 def looks() -> Answers:
-    """Functions for 1.7 that look at an array with tools of ours, in passing."""
+    """Return functions for 1.7 that also call `show` and `communication`."""
 
     def look(*_: object) -> int:
         x = jax.device_put(X, sharding("x", x=8))
@@ -96,13 +96,13 @@ def looks() -> Answers:
 
 
 def turned() -> Answers:
-    """What 3.1 asks for."""
+    """Return the right answer to 3.1."""
     blocks = sharding("y", "x", x=4, y=2)
     return {"turned": lambda x: lax.with_sharding_constraint(jnp.sin(x), blocks)}
 
 
 def unlike() -> Answers:
-    """Functions for 1.7 whose results are wrong in a way that has no name."""
+    """Return functions for 1.7 whose results have no known mistake."""
     names = ("shard_shape", "bytes_total", "holders")
     return dict.fromkeys(names, lambda *given: len(repr(given)))
 
@@ -201,7 +201,7 @@ def reference(exercise: str) -> Callable[[], Any]:
 
 
 class Planting(NamedTuple):
-    """Where an error is planted: a function of ours, and a check in which it is called."""
+    """A function of ours in which an error is planted, and a check that calls it."""
 
     module: str
     function: str | Callable[[], Any]
@@ -209,25 +209,25 @@ class Planting(NamedTuple):
     answers: Callable[[], Answers]
 
     def __str__(self) -> str:
-        """Its name in the list of tests."""
+        """Return its name in the list of tests."""
         function = self.function if isinstance(self.function, str) else self.exercise
         return f"{self.module}-{function}"
 
     def named(self) -> Answers:
-        """The answers, under the names that the exercise has for them."""
+        """Return the answers, under the exercise's names for them."""
         made, names = self.answers(), exercises.EXERCISES[self.exercise].answers
         return made if set(made) == set(names) else dict(zip(names, made.values(), strict=False))
 
     def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Make the function raise, wherever it was imported to: it stays, and has other code."""
+        """Replace the function's code, so that it raises wherever it has been imported."""
         module, place = import_module(f"autograder.{self.module}"), self.function
         function = getattr(module, place) if isinstance(place, str) else place()
         assert function.__module__ == module.__name__
-        # some are asked for the names of their parameters
+        # some callers read the names of its parameters
         monkeypatch.setattr(function, "__signature__", signature(function), raising=False)
         monkeypatch.setattr(function, "__code__", planted.__code__)
         if module.__name__.startswith("autograder.exercises.notebooks."):
-            # What an earlier test had judged is remembered, and would not be called again.
+            # otherwise the results of an earlier test would be used again
             jax.clear_caches()
             requirements_on_given_functions._whole.cache_clear()
             requirements_on_given_functions._run.cache_clear()
@@ -400,15 +400,15 @@ ELSEWHERE = {
     "programs.tpu_process": "it is a process of its own, and what it raises is said as a refusal",
     "programs.tpu_programs": "it asks a compiler that need not be installed",
 }
-"""Modules that neither capture nor judge nor show a verdict, and why nothing is planted there."""
+"""Modules in which no error is planted, and why."""
 
 
 def given(exercise: str) -> Any:
-    """The function that shardings are to be found for."""
+    """Return the function for which an exercise asks for shardings."""
     asked = exercises.find(exercise).requirements
     return next(r.function for r in asked if hasattr(r, "function"))
 
 
 def planted(*_: object, **__: object) -> None:
-    """What every planting does."""
+    """Raise the planted error."""
     raise ZeroDivisionError("planted")

@@ -1,4 +1,4 @@
-"""An error of ours, wherever it is planted, is told as ours: it blames no answer."""
+"""Errors of the autograder's own: wherever one is planted, it does not blame the answer."""
 
 import tomllib
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from tests.test_house import STUDENTS, name_of
 
 
 @pytest.fixture
-def said(capsys, monkeypatch):
-    """What was printed, on one line."""
+def printed(capsys, monkeypatch):
+    """Return a function that returns what was printed, in one line."""
     monkeypatch.setenv("COLUMNS", "400")
     return lambda: " ".join(capsys.readouterr().out.split())
 
@@ -34,11 +34,11 @@ BLAMES = ("Your function raised", "JAX refuses", "not yet", "wrong", "refused", 
 
 
 @pytest.mark.parametrize("planting", some_of(PLANTINGS), ids=str)
-def test_a_check_says_that_it_is_not_the_answers_fault(planting, said, monkeypatch):
+def test_an_error_of_ours_does_not_blame_the_answer(planting, printed, monkeypatch):
     answers = planting.named()
     planting.plant(monkeypatch)
     check(planting.exercise, **answers)
-    words = said()
+    words = printed()
     assert "not your answer's fault" in words
     assert f"ZeroDivisionError: planted (autograder.{planting.module}, line" in words
     assert versions_in_words() in words
@@ -51,7 +51,7 @@ def test_a_check_says_that_it_is_not_the_answers_fault(planting, said, monkeypat
     assert remembered() == {}
 
 
-def test_a_verdict_without_judgement_has_no_score():
+def test_a_failed_verdict_has_no_score():
     verdict = Verdict("1.1", "Column strips", (), Fault("E", "m", "autograder.x, line 1"))
     assert verdict.state == "failed"
     assert verdict.diagnoses == ()
@@ -59,10 +59,10 @@ def test_a_verdict_without_judgement_has_no_score():
         verdict.score  # noqa: B018
 
 
-def test_what_is_to_be_done_is_said(said, root, monkeypatch):
+def test_a_fault_says_what_to_do_about_it(printed, root, monkeypatch):
     Planting("programs.requested.collectives", "read", "3.1", turned).plant(monkeypatch)
     check("3.1", **turned())
-    words = said()
+    words = printed()
     assert "⚠ 3.1 A constraint: not judged, and not your answer's fault This is not your" in words
     assert "restarting or running it again is unlikely to help." in words
     assert (
@@ -73,13 +73,13 @@ def test_what_is_to_be_done_is_said(said, root, monkeypatch):
     assert f"Please report this message at {urls['Repository']}." in words
 
 
-def test_where_to_report_is_said_of_a_copy_that_nobody_installed(monkeypatch):
+def test_a_copy_that_is_not_installed_has_no_address_for_reports(monkeypatch):
     monkeypatch.setattr(blame, "DISTRIBUTION", "nobody-has-this")
     assert blame.address() == "the place that you have Shardlings from"
 
 
 class Property:
-    """An answer whose own code raises when it is looked at."""
+    """An answer that raises when its type is read."""
 
     @property
     def __class__(self):
@@ -87,11 +87,11 @@ class Property:
 
     @__class__.setter
     def __class__(self, value):
-        """Nothing that anybody does."""
+        """Do nothing; a property that overrides `__class__` needs a setter."""
 
 
 class UnspeakableError(Exception):
-    """An error that cannot even say what it is."""
+    """An error that raises another when its message is read."""
 
     def __str__(self):
         return 3
@@ -139,18 +139,18 @@ ODD: dict[str, Callable[[], Any]] = {
     "a table of tracers": lambda: {"spec": TRACERS, "bytes": DELETED},
     "an unreduced spec": lambda: {"spec": jax.P("x", unreduced={"y"})},
 }
-"""Answers that are of no use, some of them hard to look at."""
+"""Useless answers, some of which raise when they are inspected."""
 
 
 @pytest.mark.parametrize("exercise", ["1.1", "1.7", "2.2", "2.7", "3.1", "9.8"])
-def test_what_a_learner_hands_in_is_never_an_error_of_ours(exercise, said, subtests):
+def test_no_answer_leads_to_a_fault(exercise, printed, subtests):
     for name, made in ODD.items():
         with subtests.test(name):
             check(exercise, **dict.fromkeys(exercises.find(exercise).answers, made()))
-            assert "fault" not in said()
+            assert "fault" not in printed()
 
 
-def test_the_innermost_code_decides_whose_error_it_is():
+def test_an_error_belongs_to_the_innermost_code_that_is_not_a_librarys():
     with pytest.raises(TheirError, match="IndexError"), theirs():
         [][0]
     with pytest.raises(TheirError, match="TypeError"), theirs():
@@ -165,7 +165,7 @@ def test_the_innermost_code_decides_whose_error_it_is():
         show()
 
 
-def test_a_fault_can_be_shown_whatever_it_says():
+def test_a_fault_is_shown_in_one_short_printable_line():
     shown = str(Fault("E" * 999, "\x1b[31m\n" * 999, "here"))
     assert shown.isprintable()
     assert len(shown) < 600

@@ -1,4 +1,4 @@
-"""Lines of cells: each is looked up in the cell whose code raised, as that cell was when it ran."""
+"""Lines of cells: each is quoted from the cell whose code raised, as it was when it ran."""
 
 import jax.numpy as jnp
 import pytest
@@ -20,7 +20,7 @@ ANSWER = "def f(x):\n    y = x + 1\n    return helper(y)\n"
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Run a cell in an IPython of its own, which numbers its cells, and return what it printed."""
+    """Return a function that runs a cell in a new IPython and returns what it printed."""
     monkeypatch.setattr(unfinished_cells, "_unfinished", {})
     monkeypatch.setenv("COLUMNS", "400")
     from IPython.core.interactiveshell import InteractiveShell
@@ -40,7 +40,7 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture
 def where():
-    """The line that is named for an error in a function of the notebook."""
+    """Return a function that calls one in the notebook and returns where it raised an error."""
     from IPython.core.getipython import get_ipython
 
     def where(name):
@@ -54,15 +54,17 @@ def where():
     return where
 
 
-def test_an_unfinished_cell_is_told_by_its_own_line(run):
+def test_an_unfinished_cell_is_reported_with_its_own_line(run):
     run(HELPER)
     run(MISTYPED)
-    said = run('check("4.8", layout)')
-    assert f"(line 1 of the cell: `{MISTYPED}`, which led to on, line 6 of another cell: `" in said
-    assert "line 6 of the cell" not in said
+    printed = run('check("4.8", layout)')
+    assert (
+        f"(line 1 of the cell: `{MISTYPED}`, which led to on, line 6 of another cell: `" in printed
+    )
+    assert "line 6 of the cell" not in printed
 
 
-def test_a_helper_of_another_cell_is_told_with_the_line_that_called_it(run, where):
+def test_an_error_in_a_helper_is_reported_with_the_line_that_called_it(run, where):
     run("helper = lambda x: (\n    x.nothing\n)")
     run(f"\n{ANSWER}".lstrip("\n"))
     assert where("f") == (
@@ -75,7 +77,7 @@ def test_a_helper_of_another_cell_is_told_with_the_line_that_called_it(run, wher
     )
 
 
-def test_a_cell_that_was_edited_and_run_again_is_quoted_as_it_is_now(run, where):
+def test_an_edited_cell_is_quoted_as_it_was_run_last(run, where):
     run("def helper(x):\n    return x.nothing\n")
     run(ANSWER)
     run("# now it is\n# longer\ndef helper(x):\n    return x.neither\n")
@@ -84,18 +86,18 @@ def test_a_cell_that_was_edited_and_run_again_is_quoted_as_it_is_now(run, where)
     assert where("f").startswith("line 4 of the cell: `return helper(y)`")
 
 
-def test_cells_of_one_name_are_not_mistaken_for_each_other(run, where):
+def test_cells_that_share_a_file_name_get_no_line(run, where):
     run("%%time\ndef helper(x):\n    return x.nothing\n")
     run(ANSWER)
     assert where("f") == "line 3 of the cell: `return helper(y)`"
     run(f"%%time\n{ANSWER}")
     assert where("f") == ""
     run("%%time\ncolumns = undefined")
-    said = run('check("1.1", columns)')
-    assert "did not finish: NameError: name 'undefined' is not defined." in said
+    printed = run('check("1.1", columns)')
+    assert "did not finish: NameError: name 'undefined' is not defined." in printed
 
 
-def test_a_librarys_own_lines_are_no_lines_of_a_cell(run, where):
+def test_only_the_learners_lines_are_quoted(run, where):
     run("f = jax.numpy.linalg.inv")
     assert where("f") == ""
     run("def g(x, y):\n    return x.nothing\n\nimport functools\nf = functools.partial(g, y=1)")
@@ -104,7 +106,7 @@ def test_a_librarys_own_lines_are_no_lines_of_a_cell(run, where):
     assert where("f") == "line 3 of the cell: `return x.nothing`"
 
 
-def test_what_wraps_itself_has_no_line():
+def test_a_function_that_wraps_itself_has_no_line():
     def f(x):
         return x
 
@@ -112,14 +114,14 @@ def test_what_wraps_itself_has_no_line():
     assert line_in_cell(ValueError(), f) == ""
 
 
-def test_a_syntax_error_in_a_text_is_no_syntax_error_of_the_cell(run):
+def test_a_syntax_error_in_evaluated_text_is_not_one_of_the_cell(run):
     run("text = 'P(('\n\ncolumns = eval(text)")
-    said = run('check("1.1", columns)')
-    assert "(line 3 of the cell: `columns = eval(text)`)" in said
-    assert "in line 1" not in said
+    printed = run('check("1.1", columns)')
+    assert "(line 3 of the cell: `columns = eval(text)`)" in printed
+    assert "in line 1" not in printed
 
 
-def test_blank_lines_at_the_top_count_as_in_an_editor(run, where):
+def test_blank_lines_at_the_top_are_counted_as_in_an_editor(run, where):
     run(f"\n\n{ANSWER}")
     run("\ndef helper(x):\n    return x.nothing\n")
     assert where("f") == (

@@ -1,4 +1,4 @@
-"""JAX's errors on layouts, and what they usually mean, on the JAX that runs."""
+"""What JAX's errors usually mean: each is raised by the installed version of JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -80,7 +80,7 @@ def typed(function):
         (lambda x: undefined, "raised"),  # type: ignore[name-defined]  # noqa: F821
     ],
 )  # fmt: skip
-def test_an_error_is_told_by_what_it_means(function, diagnosis):
+def test_an_error_of_jax_is_diagnosed(function, diagnosis):
     with pytest.raises(Exception) as raised:  # noqa: PT011  each is of another type
         jax.jit(function)(jnp.ones((16, 16))) if diagnosis == "asks-for-numbers" else function(
             jnp.ones((16, 16))
@@ -92,16 +92,18 @@ def test_an_error_is_told_by_what_it_means(function, diagnosis):
     assert not meaning or meaning.endswith((".", "?"))
 
 
-def test_an_axis_that_the_mesh_does_not_have_is_named_with_those_that_it_has():
-    """JAX's own message is empty."""
+def test_an_unknown_axis_is_named_with_the_axes_of_the_mesh():
+    """JAX's own message is empty in some versions."""
     function = mapped(lambda a: lax.psum(a, "z"))
     with pytest.raises(Exception) as raised:  # noqa: PT011  it is of another type in each version
         function(jnp.ones((16, 16)))
-    diagnosis, said = what_it_raised(raised.value, function, ["x", "y"])
+    diagnosis, explanation = what_it_raised(raised.value, function, ["x", "y"])
     assert diagnosis == "unbound-axis"
-    assert "The mesh has the axes x and y." in said
-    assert "'z'" in said or '"z"' in said or "z" in said.partition("lax.psum")[2]
-    assert "no message" not in said
+    assert "The mesh has the axes x and y." in explanation
+    assert (
+        "'z'" in explanation or '"z"' in explanation or "z" in explanation.partition("lax.psum")[2]
+    )
+    assert "no message" not in explanation
 
 
 @pytest.mark.parametrize(
@@ -122,6 +124,6 @@ def test_a_dimension_that_cannot_be_sharded_is_named(spec, where):
 
     with pytest.raises(ValueError, match="evenly divi") as raised:
         function(jnp.ones(8), jnp.ones((12, 3)))
-    diagnosis, said = what_it_raised(raised.value, function, ["x", "y"])
+    diagnosis, explanation = what_it_raised(raised.value, function, ["x", "y"])
     assert diagnosis == "does-not-divide"
-    assert f"Here in_specs shards {where}" in said
+    assert f"Here in_specs shards {where}" in explanation

@@ -1,4 +1,4 @@
-"""What is said to be tested is what the tests run on, and what is not says so."""
+"""The tested versions of JAX are those in the lock files, and any other leads to a warning."""
 
 import re
 
@@ -12,7 +12,7 @@ PINNED = list(zip(LOCKS, TESTED, strict=True))
 
 
 @pytest.mark.parametrize(("lock", "version"), PINNED, ids=LOCKS)
-def test_what_is_tested_is_what_the_lock_files_pin(lock, version, root):
+def test_the_lock_files_pin_the_tested_versions(lock, version, root):
     path = root / "requirements" / f"{lock}.txt"
     for package in ("jax", "jaxlib"):
         pinned = re.findall(rf"^{package}==(\S+)", path.read_text(), re.MULTILINE)
@@ -23,7 +23,7 @@ def test_what_is_tested_is_what_the_lock_files_pin(lock, version, root):
     "version",
     [*TESTED, "0.8.3", "0.9.1", "0.11", "0.12.0", "0.10.2.dev20260101", "0.12.0.1+local"],
 )
-def test_versions_within_the_range_are_silent(version):
+def test_versions_inside_the_range_have_no_warning(version):
     assert remark_on_version(version) == ""
 
 
@@ -34,8 +34,8 @@ def test_versions_within_the_range_are_silent(version):
         ("0.12.1", "newer"), ("0.12.0.2", "newer"), ("0.13.0.dev2026", "newer"), ("1.0", "newer"),
     ],
 )  # fmt: skip
-def test_versions_outside_of_the_range_say_so(version, which, monkeypatch):
+def test_versions_outside_the_range_have_a_warning(version, which, monkeypatch):
     monkeypatch.setattr(jax, "__version__", version)
-    said = remark_on_version()
-    assert f"This is JAX {version}, which is {which} than any that Shardlings" in said
-    assert "verdicts may be wrong" in said
+    warning = remark_on_version()
+    assert f"This is JAX {version}, which is {which} than any that Shardlings" in warning
+    assert "verdicts may be wrong" in warning

@@ -1,4 +1,4 @@
-"""What was made beside what was expected."""
+"""The pictures of an answer's layout and the expected one."""
 
 import msgspec
 
@@ -8,14 +8,14 @@ from tests.helpers import sharding
 COLUMNS = Layout.parse("0 1 2 3 4 5 6 7", (16, 16))
 
 
-def test_what_is_right_is_drawn_once():
+def test_a_right_layout_has_one_picture():
     (picture,) = compared(Layout.of(sharding(None, "x", x=8), (16, 16)), COLUMNS)
     assert picture.title == "Yours, as expected"
     assert not picture.wrong | picture.pale
     assert [edge.strong for edge in picture.edges] == ["", "x"]
 
 
-def test_wrong_blocks_are_outlined_and_right_ones_are_not_coloured_again():
+def test_wrong_blocks_are_outlined_and_right_ones_are_pale_in_the_expected_picture():
     made = Layout.of(sharding(None, ("y", "x"), x=4, y=2), (16, 16))
     yours, expected = compared(made, COLUMNS)
     assert yours.wrong == {(0, i) for i in range(1, 7)}
@@ -24,12 +24,12 @@ def test_wrong_blocks_are_outlined_and_right_ones_are_not_coloured_again():
     assert expected.legend() == "without colour: blocks that you have right"
 
 
-def test_a_block_that_too_many_hold_is_wrong():
+def test_a_block_on_too_many_devices_is_wrong():
     yours, _ = compared(Layout.parse("0,1 2"), Layout.parse("0 2"))
     assert yours.wrong == {(0, 0)}
 
 
-def test_what_is_cut_in_another_way_is_outlined_as_a_whole():
+def test_another_grid_of_blocks_is_outlined_as_a_whole():
     whole, _ = compared(Layout.of(sharding(x=4), (16, 16)), COLUMNS)
     assert whole.note == "not cut"
     for spec in (("x",), (None, "x")):
@@ -41,17 +41,17 @@ def test_what_is_cut_in_another_way_is_outlined_as_a_whole():
     assert yours.note == "wrong shape"
 
 
-def test_the_outlined_blocks_can_be_heard():
+def test_the_text_alternative_lists_the_outlined_blocks():
     yours, _ = compared(Layout.parse("1 0 2"), Layout.parse("0 1 2"))
     assert "Blocks that belong on other devices: (0, 0), (0, 1)." in yours.description
 
 
-def test_a_target_does_not_tell_the_names_of_axes():
+def test_the_expected_picture_has_no_axis_names():
     (picture,) = compared(None, COLUMNS)
     assert [edge.strong for edge in picture.edges] == ["", ""]
 
 
-def test_names_make_no_layout_another_one_and_stored_verdicts_can_be_read():
+def test_axis_names_do_not_matter_to_equality_and_may_be_absent_from_stored_layouts():
     one, other = (Layout.of(sharding(name, **{name: 8}), (8,)) for name in "xy")
     assert one == other
     assert hash(one) == hash(other)

@@ -1,4 +1,4 @@
-"""What `show` draws in the body of shard_map, and the numbers that devices hold."""
+"""`show` in the body of `shard_map`, and tables of the numbers on each device."""
 
 from typing import Any
 
@@ -17,55 +17,57 @@ GRID = mesh(x=4, y=2)
 
 
 def drawn(of):
-    """The panel of what a body makes of its block."""
-    panels = []
+    """Return the picture of what a function of a device's block returns, in a `shard_map`."""
+    pictures = []
 
     def body(mine):
-        panels.append(device_local_picture("it", of(mine)))
+        pictures.append(device_local_picture("it", of(mine)))
         return mine
 
     spec = jax.P("x", "y")
     jax.shard_map(body, mesh=GRID, in_specs=spec, out_specs=spec)(jnp.ones((16, 16)))
-    (panel,) = panels
-    assert panel is not None
-    return panel
+    (picture,) = pictures
+    assert picture is not None
+    return picture
 
 
-def test_a_block_is_drawn_as_what_one_device_holds():
-    panel = drawn(lambda mine: mine)
-    assert panel.caption == "each device: float32[4,8]"
-    assert panel.shape == (4, 2)
-    assert panel.labels[3, 1] == (7,)
-    assert [edge.strong for edge in panel.edges] == ["x: 4", "y: 2"]
+def test_the_picture_shows_one_devices_block():
+    picture = drawn(lambda mine: mine)
+    assert picture.caption == "each device: float32[4,8]"
+    assert picture.shape == (4, 2)
+    assert picture.labels[3, 1] == (7,)
+    assert [edge.strong for edge in picture.edges] == ["x: 4", "y: 2"]
 
 
-def test_devices_that_hold_the_same_share_a_tile():
-    panel = drawn(lambda mine: lax.psum(mine.sum(0), "x"))
-    assert panel.caption == "each device: float32[8], the same along x"
-    assert panel.labels == {(0, 0): (0, 2, 4, 6), (0, 1): (1, 3, 5, 7)}
+def test_devices_with_the_same_block_share_a_tile():
+    picture = drawn(lambda mine: lax.psum(mine.sum(0), "x"))
+    assert picture.caption == "each device: float32[8], the same along x"
+    assert picture.labels == {(0, 0): (0, 2, 4, 6), (0, 1): (1, 3, 5, 7)}
     everywhere = drawn(lambda mine: lax.psum(mine, ("x", "y")))
     assert everywhere.labels == {(0, 0): tuple(range(8))}
 
 
-def test_a_mesh_of_three_axes_is_drawn_in_planes_by_the_name_of_the_first():
-    panels: list[Any] = []
+def test_a_mesh_of_three_axes_is_drawn_in_planes_along_the_first():
+    pictures: list[Any] = []
 
     def body(mine):
-        panels.extend(device_local_picture("", each) for each in (mine, lax.psum(mine, ("x", "z"))))
+        pictures.extend(
+            device_local_picture("", each) for each in (mine, lax.psum(mine, ("x", "z")))
+        )
         return mine
 
     spec = jax.P("x", "y", "z")
     jax.shard_map(body, mesh=mesh(x=2, y=2, z=2), in_specs=spec, out_specs=spec)(
         jnp.ones((2, 2, 2))
     )
-    assert [[name for _, name in panel.planes] for panel in panels] == [
+    assert [[name for _, name in picture.planes] for picture in pictures] == [
         ["x = 0", "x = 1"],
         ["all x"],
     ]
-    assert [edge.strong for edge in panels[0].edges] == ["x: 2", "y: 2", "z: 2"]
+    assert [edge.strong for edge in pictures[0].edges] == ["x: 2", "y: 2", "z: 2"]
 
 
-def test_show_draws_in_a_body_and_refuses_in_jit(capsys):
+def test_show_works_in_a_shard_map_body_and_not_in_jit(capsys):
     def body(mine):
         show(mine=mine, sum=lax.psum(mine, "x"))
         return mine
@@ -77,12 +79,12 @@ def test_show_draws_in_a_body_and_refuses_in_jit(capsys):
         jax.jit(lambda x: show(x))(jnp.ones(3))
 
 
-def test_the_numbers_of_small_arrays_are_written_out(capsys):
+def test_show_writes_the_numbers_of_small_arrays(capsys):
     cut = jax.device_put(jnp.arange(16.0).reshape(8, 2), sharding("x", x=8))
     show(cut=cut, whole=jnp.ones((8, 8)), values=True)
-    said = capsys.readouterr().out
-    assert "14 15" in said
-    assert "float32[8" in said, "larger ones by their shape"
+    printed = capsys.readouterr().out
+    assert "14 15" in printed
+    assert "float32[8" in printed, "larger ones by their shape"
     rows = [("cut", {s.device.id: s.data for s in cut.addressable_shards})]
     assert "cut: device 3 holds 6 7" in holdings_as_text(rows)
     assert ">14 15<" in holdings_as_html(rows)

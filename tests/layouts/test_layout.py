@@ -1,4 +1,4 @@
-"""Layouts: equal when every device holds the same block, and drawn for every rank."""
+"""Layouts: they are equal if every device holds the same block, for arrays of every rank."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from tests.helpers import sharding
         ("0 \n 2 \n 1 \n 3", (("y", "x"),), {"x": 2, "y": 2}),
     ],
 )
-def test_a_picture_and_a_sharding_say_the_same(picture, spec, axes):
+def test_a_parsed_picture_equals_its_sharding(picture, spec, axes):
     made = Layout.of(sharding(*spec, **axes), (16, 16))
     assert made == Layout.parse(picture, (16, 16)) == Layout.parse(picture).on((16, 16))
     assert Layout.parse(str(made), (16, 16)) == made
@@ -32,7 +32,7 @@ def test_a_picture_and_a_sharding_say_the_same(picture, spec, axes):
 
 @st.composite
 def shardings(draw):
-    """A sharding of any rank from 0 to 4, on any mesh of up to eight devices in any order."""
+    """Draw a sharding of rank 0 to 4, on a mesh of up to eight devices in any order."""
     sizes = draw(st.sampled_from([(8,), (4, 2), (2, 4), (2, 2, 2), (2, 2), (3, 2), (1,), (5,)]))
     names = "xyz"[: len(sizes)]
     order = draw(st.permutations(range(8)))[: int(np.prod(sizes))]
@@ -53,7 +53,7 @@ def shardings(draw):
 
 
 @given(shardings())
-def test_a_layout_is_what_jax_does(case):
+def test_a_layout_has_the_blocks_that_jax_places(case):
     placed, shape = case
     layout = Layout.of(placed, shape)
     array = jax.device_put(np.arange(np.prod(shape, dtype=int)).reshape(shape), placed)
@@ -70,7 +70,7 @@ def test_a_layout_is_what_jax_does(case):
 
 
 @given(shardings(), shardings())
-def test_a_difference_is_found_exactly_where_there_is_one(one, other):
+def test_a_difference_is_found_if_and_only_if_there_is_one(one, other):
     asked, made = Layout.of(*one), Layout.of(*other)
     found = difference(asked, made)
     assert (found is None) == (asked == made)
@@ -81,7 +81,7 @@ def test_a_difference_is_found_exactly_where_there_is_one(one, other):
 
 
 @pytest.mark.parametrize(
-    ("made", "diagnosis", "says"),
+    ("made", "diagnosis", "explanation"),
     [
         (sharding("x", x=8), "transposed", "Your blocks are rows; expected columns."),
         (sharding(x=8), "replicated", "copied, not cut"),
@@ -92,11 +92,11 @@ def test_a_difference_is_found_exactly_where_there_is_one(one, other):
         (sharding(None, ("y", "x"), x=4, y=2), "device-order", "6 of 8 are on the wrong devices"),
     ],
 )
-def test_what_differs_from_columns(made, diagnosis, says):
+def test_differences_between_a_sharding_and_columns(made, diagnosis, explanation):
     found = difference(Layout.parse("0 1 2 3 4 5 6 7", (16, 16)), Layout.of(made, (16, 16)))
     assert found is not None
     assert found.diagnosis == diagnosis
-    assert says in found.sentence
+    assert explanation in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_what_differs_from_columns(made, diagnosis, says):
         ("0,1 2,3", "0,2 1,3", "device-order"),
     ],
 )
-def test_what_differs_between_pictures(asked, made, diagnosis):
+def test_differences_between_two_pictures(asked, made, diagnosis):
     found = difference(Layout.parse(asked, (16, 16)), Layout.parse(made, (16, 16)))
     assert found is not None
     assert found.diagnosis == diagnosis
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "explanation"),
     [
         (lambda: Layout.of(np.ones(8)), "NumPy array: it lives in the host's memory"),
         (lambda: Layout.of(jax.P("x")), "a partition spec: it names mesh axes"),
@@ -132,19 +132,19 @@ def test_what_differs_between_pictures(asked, made, diagnosis):
         (lambda: Layout.parse("0 1 2", (16, 16)), "do not divide an array of shape (16, 16)"),
     ],
 )
-def test_what_has_no_layout_gets_a_sentence(make, says):
+def test_an_argument_without_a_layout_gets_an_explanation(make, explanation):
     with pytest.raises(LayoutError) as raised:
         make()
-    assert says in str(raised.value)
+    assert explanation in str(raised.value)
 
 
-def test_a_layout_can_be_read_by_ear():
-    panel = Layout.of(sharding("x", x=4, y=2), (16, 16)).picture("rows")
-    assert panel.description.startswith(
+def test_a_picture_has_a_text_alternative():
+    picture = Layout.of(sharding("x", x=4, y=2), (16, 16)).picture("rows")
+    assert picture.description.startswith(
         "rows: shape (16, 16) in 4 × 1 blocks of (4, 16), 2 copies of each, on devices 0 to 7."
     )
-    assert "block (3, 0) on devices 6 and 7" in panel.description
+    assert "block (3, 0) on devices 6 and 7" in picture.description
 
 
-def test_an_array_that_was_not_placed_is_on_one_device():
+def test_an_array_without_a_sharding_is_on_one_device():
     assert Layout.of(jnp.ones((4, 4))) == Layout.parse("0", (4, 4))

@@ -1,4 +1,4 @@
-"""`show`: meshes, specs on a mesh, and titles as one types them."""
+"""`show`: meshes, specs on a mesh, and titles."""
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +24,12 @@ GRID = mesh(x=4, y=2)
         (P("x"), 'P("x")'),
         (P("x", None), 'P("x", None)'),
         (P(("x", "y"), None), 'P(("x", "y"), None)'),
-        (P(None, ("x",)), None),  # JAX makes one name of it in some versions
+        (P(None, ("x",)), None),  # some versions of JAX turn it into a name
         (P(P.UNCONSTRAINED, "x"), 'P(P.UNCONSTRAINED, "x")'),
         (P("x", unreduced={"z", "y"}), 'P("x", unreduced={"y", "z"})'),
     ],
 )
-def test_a_spec_reads_as_one_types_it(spec, typed):
+def test_a_spec_is_written_as_code(spec, typed):
     assert typed is None or spec_as_code(spec) == typed
     assert eval(spec_as_code(spec), {"P": P}) == spec
 
@@ -62,10 +62,10 @@ def test_an_abstract_mesh_has_axes_and_no_devices():
 
 def test_a_mesh_in_a_terminal(capsys):
     show(mesh(x=2, y=2, z=2))
-    said = capsys.readouterr().out
-    assert "x: 2 Auto   ↓ y: 2 Auto   → z: 2 Auto" in said
-    assert "x = 1" in said
-    assert "a mesh of 8 devices" in said
+    printed = capsys.readouterr().out
+    assert "x: 2 Auto   ↓ y: 2 Auto   → z: 2 Auto" in printed
+    assert "x = 1" in printed
+    assert "a mesh of 8 devices" in printed
 
 
 @pytest.mark.parametrize(
@@ -94,21 +94,23 @@ def test_specs_can_have_titles():
     assert [edge.strong for edge in pictures[0].edges] == ["(x, y)"]
 
 
-def test_each_spec_is_for_the_mesh_before_it_and_a_mesh_without_is_drawn():
+def test_specs_belong_to_the_mesh_before_them_and_a_mesh_without_specs_is_drawn():
     line = mesh(x=8)
     pictures = pictures_to_show(GRID, P("x"), line, P("x"), line, sharding("x", x=2), shape=(8,))
     assert [p.counts for p in pictures] == [(4,), (8,), (8,), (2,)]
     assert [p.devices for p in pictures] == [False, False, True, False]
 
 
-def test_an_array_without_a_title_has_its_spec_for_one():
+def test_an_array_without_a_title_is_shown_with_its_spec():
     (picture,) = pictures_to_show(jax.device_put(jnp.ones((8, 8)), sharding("x", None, x=8)))
     assert (picture.title, picture.code) == ("", 'P("x", None)')
-    assert pictures_to_show(jnp.ones(3))[0].code == "", "one that is nowhere in particular has none"
+    assert pictures_to_show(jnp.ones(3))[0].code == "", (
+        "an array without a NamedSharding has no spec"
+    )
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "explanation"),
     [
         (lambda: show(GRID, P("z"), shape=(8,)), """P("z") names the axis 'z', which this mesh"""),
         (lambda: show(GRID, P("z"), shape=(8,)), "its axes are 'x', 'y'."),
@@ -125,13 +127,13 @@ def test_an_array_without_a_title_has_its_spec_for_one():
         (lambda: show(GRID, values=True), "writes the numbers that arrays hold; Mesh came"),
     ],
 )
-def test_what_cannot_be_drawn_gets_a_sentence(call, says):
+def test_an_argument_that_cannot_be_drawn_gets_an_explanation(call, explanation):
     with pytest.raises(UsageError) as raised:
         call()
-    assert says in str(raised.value)
+    assert explanation in str(raised.value)
 
 
-def test_names_that_are_long_or_cannot_be_printed_are_made_short():
+def test_long_and_unprintable_axis_names_are_shortened_and_replaced():
     name = "\x1b" + "n" * 99
     (picture,) = pictures_to_show(mesh(**{name: 8}), P(name), shape=(8,))
     (edge,) = picture.edges

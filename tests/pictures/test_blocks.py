@@ -1,4 +1,4 @@
-"""Pictures: SVG, figures and text, of every rank."""
+"""Pictures of blocks: SVG, figures and text, for every rank."""
 
 import xml.etree.ElementTree as ET
 
@@ -39,7 +39,7 @@ def test_svg_is_well_formed_and_has_a_text_alternative(rank):
 
 
 @pytest.mark.parametrize("rank", LAYOUTS)
-def test_every_coloured_shape_lies_inside_its_picture(rank):
+def test_no_polygon_leaves_its_picture(rank):
     page = ET.fromstring(blocks_as_html([LAYOUTS[rank].picture()]))
     for picture in page.iter("{http://www.w3.org/2000/svg}svg"):
         left, top, width, height = map(float, picture.get("viewBox", "").split())
@@ -51,10 +51,10 @@ def test_every_coloured_shape_lies_inside_its_picture(rank):
 
 
 @pytest.mark.parametrize("rank", LAYOUTS)
-def test_terminals_and_figures_get_the_same_labels(rank):
-    panel = LAYOUTS[rank].picture("title")
-    text = _printed(panel)
-    figure = blocks_as_figure([panel, panel])
+def test_terminals_and_figures_have_every_label(rank):
+    picture = LAYOUTS[rank].picture("title")
+    text = _printed(picture)
+    figure = blocks_as_figure([picture, picture])
     drawn = [text.get_text() for axes in figure.axes for text in axes.texts]
     for holders in LAYOUTS[rank].grid.values():
         label = "0–7" if len(holders) == 8 else ",".join(map(str, holders))
@@ -63,14 +63,14 @@ def test_terminals_and_figures_get_the_same_labels(rank):
     figure.canvas.draw()
 
 
-def _printed(panel):
+def _printed(picture):
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(blocks_for_terminal([panel]))
+        console.print(blocks_for_terminal([picture]))
     return captured.get()
 
 
-def test_a_copied_block_has_a_chip_for_each_holder_and_is_not_striped():
+def test_a_replicated_block_has_a_chip_for_each_device_at_its_lower_edge():
     tile = Tile(((0, 0), (10, 0), (10, 10), (0, 10)), (2, 5))
     whole, first, second = tile.fills()
     assert whole[1] == SHARED
@@ -78,7 +78,7 @@ def test_a_copied_block_has_a_chip_for_each_holder_and_is_not_striped():
     assert min(y for _, y in first[0]) > 5
 
 
-def test_a_picture_in_text_names_its_axes_and_stars_what_is_wrong():
+def test_a_picture_in_text_has_axis_names_and_a_star_at_each_wrong_block():
     made, asked = Layout.of(sharding("x", "y", x=4, y=2), (16, 16)), "0 1\n3 2\n4 5\n6 7"
     yours, expected = compared(made, Layout.parse(asked, (16, 16)))
     text = pictures_as_text([yours, expected])
@@ -91,10 +91,10 @@ def test_a_picture_in_text_names_its_axes_and_stars_what_is_wrong():
     assert "*: blocks that belong on other devices" in text
     assert "·: blocks that you have right" in text
     assert "2*" in _printed(yours)
-    assert str(made) == "0 1\n2 3\n4 5\n6 7", "what can be read again has no marks"
+    assert str(made) == "0 1\n2 3\n4 5\n6 7", "the text that `parse` reads has no marks"
 
 
-def test_where_all_is_wrong_the_whole_is_outlined_and_no_block():
+def test_an_array_of_wrong_blocks_has_one_outline():
     yours, _ = compared(LAYOUTS[2], Layout.parse("0 1 2 3 4 5 6 7", (16, 16)))
     (scene,) = scenes_of([yours])
     assert len(scene.outlines) == 1
@@ -103,7 +103,7 @@ def test_where_all_is_wrong_the_whole_is_outlined_and_no_block():
     assert "dashed: cut differently" in blocks_as_html([yours])
 
 
-def test_what_has_one_shape_has_one_size():
+def test_arrays_of_one_shape_are_drawn_in_one_size():
     few, many = (Layout.of(sharding(*s, x=4, y=2), (8, 8)).picture() for s in ((), (("x", "y"),)))
     sizes = {
         (tile[-1][1] - tile[0][1])
@@ -113,16 +113,16 @@ def test_what_has_one_shape_has_one_size():
     assert len(sizes) == 1
 
 
-def test_specs_in_titles_are_code_and_names_cannot_be_html():
+def test_specs_beside_titles_are_code_and_axis_names_are_escaped():
     picture = Layout.of(sharding("<b>", **{"<b>": 8}), (8,)).picture("t", 'P("<b>")')
     page = blocks_as_html([picture])
     assert "<code>P(&quot;&lt;b&gt;&quot;)</code>" in page
     assert "<b>" not in page
 
 
-def test_a_single_number_stands_beside_what_is_cut():
+def test_a_scalar_is_drawn_beside_a_sharded_vector():
     number = Layout.of(sharding(x=8), ()).picture("one number")
     vector = Layout.of(sharding("x", x=8), (8,)).picture("a vector")
-    said = pictures_as_text([number, vector])
-    assert "one number" in said
-    assert "→ dim 0" in said
+    text = pictures_as_text([number, vector])
+    assert "one number" in text
+    assert "→ dim 0" in text

@@ -1,4 +1,4 @@
-"""A collective's picture shows what JAX does, and its strip sends what is reckoned."""
+"""Pictures of collectives: they show what JAX computes, and their steps send the wire bytes."""
 
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ MESHES = {
 SIZES = {"x": 4, "y": 2, ("x", "y"): 8, ("y", "x"): 8}
 
 
-def around(over, skipping=0):
+def ring_pairs(over, skipping=0):
     size = SIZES[over]
     return [(i, (i + 1) % size) for i in range(size - skipping)]
 
@@ -40,13 +40,13 @@ RUN = {
     "all-reduce": lax.psum,
     "reduce-scatter": lambda a, over: lax.psum_scatter(a, over, tiled=True),
     "all-to-all": lambda a, over: lax.all_to_all(a, over, 0, 0, tiled=True),
-    "collective-permute": lambda a, over: lax.ppermute(a, over, around(over)),
-    "a permutation that is no ring": lambda a, over: lax.ppermute(a, over, around(over, 1)),
+    "collective-permute": lambda a, over: lax.ppermute(a, over, ring_pairs(over)),
+    "a permutation that is no ring": lambda a, over: lax.ppermute(a, over, ring_pairs(over, 1)),
 }
 
 
 def rows_of(slots, group):
-    """The rows that a member's slots stand for: row `k` of device `d` is 1 at place `d, k`."""
+    """Return the one-hot rows for a device's slots: row `k` of device `d` is 1 at place `d, k`."""
     rows = []
     for piece in slots:
         if piece is not None:
@@ -60,7 +60,7 @@ def rows_of(slots, group):
 @pytest.mark.parametrize("order", MESHES)
 @pytest.mark.parametrize("over", SIZES, ids=str)
 @pytest.mark.parametrize("kind", RUN)
-def test_what_is_drawn_is_what_jax_does(kind, over, order):
+def test_the_picture_shows_what_jax_computes(kind, over, order):
     if "permut" in kind and over == ("y", "x"):
         pytest.skip("newer versions of JAX refuse a permutation over axes in another order")
     grid, size = MESHES[order], SIZES[over]
@@ -86,7 +86,7 @@ def test_what_is_drawn_is_what_jax_does(kind, over, order):
             assert rows_of(before[member], group).tolist() == rows_of(own, group).tolist()
 
 
-def test_a_broadcast_gives_everybody_the_firsts():
+def test_a_broadcast_gives_every_device_the_first_ones_buffer():
     before, after = before_and_after("collective-broadcast", 3)
     assert before == ((Piece((0,)),), (Piece((1,)),), (Piece((2,)),))
     assert after == ((Piece((0,)),),) * 3
@@ -98,19 +98,19 @@ def pairs_of(kind, size):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_strip_sends_what_is_reckoned_and_ends_as_the_picture_does(kind, subtests):
+def test_the_steps_send_the_wire_bytes_and_end_in_the_state_after(kind, subtests):
     for size in (2, 3, 4, 8):
         with subtests.test(size=size):
             groups, pairs = (tuple(range(size)),), pairs_of(kind, size)
             picture = CollectivePicture("", "", kind, groups, pairs, bytes=1200, steps=True)
             sent = sent_in_steps(picture)
-            reckoned = wire_bytes(Collective(kind, ("x",), groups, 1200, 1200))
-            if kind == "collective-broadcast":  # each but the last sends once, one after the other
-                assert sent == [reckoned] * (size - 1)
+            expected = wire_bytes(Collective(kind, ("x",), groups, 1200, 1200))
+            if kind == "collective-broadcast":  # each device but the last sends once, in turn
+                assert sent == [expected] * (size - 1)
             else:
-                assert sum(sent) == pytest.approx(reckoned)
+                assert sum(sent) == pytest.approx(expected)
             last, (_, after) = ring_steps(kind, size, pairs)[-1].held, picture.held
-            if kind == "all-reduce":  # its sum is in pieces there
+            if kind == "all-reduce":  # the steps end with the sum in pieces
                 everybody = tuple(range(size))
                 assert last == (tuple(Piece(everybody, k) for k in range(size)),) * size
             else:
@@ -119,7 +119,7 @@ def test_the_strip_sends_what_is_reckoned_and_ends_as_the_picture_does(kind, sub
 
 @pytest.mark.parametrize("size", [2, 3, 4, 8])
 @pytest.mark.parametrize("kind", ["all-gather", "reduce-scatter", "all-reduce"])
-def test_each_step_of_a_ring_is_from_the_device_before(kind, size):
+def test_in_each_step_of_a_ring_data_comes_from_the_previous_device(kind, size):
     steps = ring_steps(kind, size)
     for before, step in pairwise(steps):
         assert len(step.arrived) == size
@@ -131,7 +131,7 @@ def test_each_step_of_a_ring_is_from_the_device_before(kind, size):
             assert sorted(now) == sorted(passed + own)
 
 
-def test_labels_are_as_long_as_there_is_room():
+def test_labels_are_shortened_to_fit():
     everybody = Piece((0, 1, 2, 3), 2)
     assert piece_label(everybody, 4) == "a₂+b₂+c₂+d₂"
     assert piece_label(everybody, 4, max_width=40) == "Σ₂"
@@ -142,7 +142,7 @@ def test_labels_are_as_long_as_there_is_room():
     assert piece_label(Piece(()), 4) == "0"
 
 
-def test_a_sum_is_a_sum_and_a_maximum_is_none():
+def test_sums_and_maxima_have_different_labels():
     grid = mesh(x=4, y=2)
 
     def largest(x):
@@ -150,13 +150,13 @@ def test_a_sum_is_a_sum_and_a_maximum_is_none():
         return jax.shard_map(body, mesh=grid, in_specs=jax.P("x"), out_specs=jax.P())(x)
 
     x = jax.device_put(np.ones(16, np.float32), jax.NamedSharding(grid, jax.P("x")))
-    said = str(communication(largest, x))
-    assert "max(a, b, c, d)" in said
-    assert "a+b" not in said
+    text = str(communication(largest, x))
+    assert "max(a, b, c, d)" in text
+    assert "a+b" not in text
     assert "a+b+c+d" in str(communication(lambda x: x.sum(), x))
 
 
-def test_in_a_terminal_it_is_a_table():
+def test_a_collective_as_text():
     picture = CollectivePicture(
         "all-reduce over x", "Added up.", "all-reduce", ((0, 2),), bytes=8, steps=True
     )
@@ -182,7 +182,7 @@ def test_in_a_terminal_it_is_a_table():
     ]
 
 
-def test_a_group_that_is_too_large_is_told_of():
+def test_a_large_group_is_described_in_words():
     picture = CollectivePicture(
         "all-gather", "Every block.", "all-gather", (tuple(range(64)),), steps=True
     )

@@ -1,4 +1,4 @@
-"""Each collective's picture, in a real browser: nothing clipped, overlapping, too wide or faint."""
+"""Pictures of collectives in a real browser: no part is clipped, overlapped, too wide or faint."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def picture(kind, name):
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", [900, 500])
 @pytest.mark.parametrize("name", MESHES)
-def test_a_collective_is_drawn_well(page, name, width, theme):
+def test_a_collective_has_no_visual_faults(page, name, width, theme):
     for kind in KINDS:
         assert page.faults(collective_as_html(picture(kind, name)), width, theme) == [], kind
 
@@ -57,11 +57,11 @@ STROKES = """
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("kind", ["all-gather", "all-reduce", "reduce-scatter", "all-to-all"])
-def test_what_has_just_arrived_is_outlined_in_either_theme(page, kind, theme):
+def test_arrived_data_has_a_visible_outline_in_both_themes(page, kind, theme):
     without_a_mesh = replace(picture(kind, "fours"), mesh=None)
     page.show(collective_as_html(without_a_mesh), theme=theme)
     strokes = page.page.evaluate(STROKES)
-    assert len(strokes) >= 12  # each of four devices in three steps
+    assert len(strokes) >= 12  # four devices in three steps
     back = [int(THEMES[theme][0][i : i + 2], 16) for i in (1, 3, 5)]
     for stroke in strokes:
         dark, light = sorted(map(luminance, (stroke, back)))
@@ -69,7 +69,7 @@ def test_what_has_just_arrived_is_outlined_in_either_theme(page, kind, theme):
 
 
 def luminance(colour):
-    """How light a colour is, as contrasts are reckoned with."""
+    """Return a colour's relative luminance, as WCAG defines it."""
     parts = [c / 255 for c in colour]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
@@ -77,7 +77,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [name for name in MESHES if name != "a line"])
-def test_before_and_after_stand_side_by_side_with_the_mesh(page, name, kind):
+def test_before_and_after_are_beside_the_mesh(page, name, kind):
     page.show(collective_as_html(replace(picture(kind, name), steps=False)), width=900)
     tops = page.page.evaluate(
         "() => [...document.querySelectorAll('svg')].map((s) => s.getBoundingClientRect().top)"
@@ -87,14 +87,14 @@ def test_before_and_after_stand_side_by_side_with_the_mesh(page, name, kind):
 
 def test_the_same_mesh_is_drawn_once():
     first, second = picture("all-gather", "fours"), picture("all-to-all", "fours")
-    said = 'aria-label="The mesh'
-    assert said in collective_as_html(second)
-    assert said not in collective_as_html(second, above=first)
-    assert said in collective_as_html(second, above=picture("all-gather", "pairs"))
+    mesh_image = 'aria-label="The mesh'
+    assert mesh_image in collective_as_html(second)
+    assert mesh_image not in collective_as_html(second, above=first)
+    assert mesh_image in collective_as_html(second, above=picture("all-gather", "pairs"))
 
 
 @pytest.mark.parametrize("operation", ["maximum", "multiply", "and"])
-def test_what_is_no_sum_is_drawn_well(page, operation):
+def test_other_operations_than_sums_have_no_visual_faults(page, operation):
     for size in (2, 3, 8, 9):
         drawn = CollectivePicture(
             "all-reduce", "", "all-reduce", (tuple(range(size)),), operation=operation, steps=True
@@ -103,7 +103,7 @@ def test_what_is_no_sum_is_drawn_well(page, operation):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_bars_are_drawn_well(page, theme):
+def test_bars_have_no_visual_faults(page, theme):
     bars = bars_as_html([("computing", 3.0, "3 ms"), ("communicating", 0.1, "100 µs")])
     assert page.faults(bars, 500, theme) == []
 

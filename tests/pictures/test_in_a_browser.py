@@ -1,4 +1,4 @@
-"""Each kind of picture, in a real browser: nothing clipped, overlapping, too wide or faint."""
+"""Pictures of blocks in a real browser: no part is clipped, overlapped, too wide or faint."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ def page():
         yield opened
 
 
-def test_what_is_wrong_is_found(page):
+def test_visual_faults_are_found(page):
     svg = '<svg width="50" height="20"><text x="30" y="15">much too long</text></svg>'
     assert any(fault.startswith("clipped") for fault in page.faults(svg))
     wide = '<div style="width:2000px">x</div>'
@@ -43,17 +43,17 @@ ALL = jax.P(("data_parallel", "an_axis_with_a_very_long_name"))
 
 
 def on(grid, *spec, shape):
-    """The layout of a spec on a mesh."""
+    """Return the layout of a spec on a mesh."""
     return Layout.of(jax.NamedSharding(grid, jax.P(*spec)), shape)
 
 
 def placed(grid, *specs, shape):
-    """Pictures of several specs side by side, as `show` draws them."""
+    """Return the pictures that `show` draws for several specs."""
     return pictures_to_show(grid, specs, shape=shape)
 
 
 def against(text, *spec, grid=GRID, shape=(16, 16)):
-    """What a spec makes beside what a text asks for."""
+    """Return the pictures of a spec's layout and the expected one, which is given as text."""
     return compared(on(grid, *spec, shape=shape), Layout.parse(text, shape))
 
 
@@ -86,7 +86,7 @@ PICTURES = {
     "slabs": lambda: placed(LINE, P("x"), P(None, "x"), P(None, None, "x"), shape=DEEP),
     "copies in three dimensions": lambda: placed(GRID, P("x"), P(), P(("x", "y")), shape=DEEP),
     "four dimensions": lambda: placed(CUBE, P("x", "y", None, "z"), P(), shape=DEEPER),
-    "four dimensions, one cut": lambda: placed(LINE, P("x"), P(None, "x"), shape=DEEPER),
+    "four dimensions, one sharded": lambda: placed(LINE, P("x"), P(None, "x"), shape=DEEPER),
     "right": lambda: against(COLUMNS, None, ("x", "y")),
     "rows for columns": lambda: against(COLUMNS, ("x", "y")),
     "another order": lambda: against(COLUMNS, None, ("y", "x")),
@@ -109,14 +109,14 @@ PICTURES = {
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", PICTURES)
-def test_blocks_are_drawn_well(page, name, theme):
+def test_blocks_have_no_visual_faults(page, name, theme):
     drawn = blocks_as_html(PICTURES[name]())
     for width in (900, 500):
         assert page.faults(drawn, width, theme) == [], width
 
 
 @pytest.mark.parametrize("name", ["rows for columns", "wrong in three dimensions"])
-def test_two_pictures_begin_at_one_height_and_have_one_scale(page, name):
+def test_two_pictures_have_one_top_edge_and_one_scale(page, name):
     page.show(blocks_as_html(PICTURES[name]()))
     yours, expected = page.page.evaluate(
         """() => [...document.querySelectorAll("svg")].map((svg) => {
@@ -129,8 +129,8 @@ def test_two_pictures_begin_at_one_height_and_have_one_scale(page, name):
     assert yours == expected
 
 
-def test_one_that_is_too_wide_becomes_smaller_in_proportion(page):
-    drawn = blocks_as_html(PICTURES["four dimensions, one cut"]())
+def test_a_picture_that_is_too_wide_is_shrunk_in_proportion(page):
+    drawn = blocks_as_html(PICTURES["four dimensions, one sharded"]())
     page.show(drawn, width=300)
     sizes = page.page.evaluate(
         """() => [...document.querySelectorAll("svg")].map((svg) => {

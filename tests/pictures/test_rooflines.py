@@ -1,4 +1,4 @@
-"""A roofline is drawn with its programs on it, can be read in any theme, and says all in words."""
+"""Rooflines: their programs are drawn on them, and they are readable in every theme and as text."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -36,7 +36,7 @@ CASES = {
 
 @pytest.fixture
 def drawn():
-    """Draw a figure, and give what is in it."""
+    """Return a function that draws a roofline and returns its figure and renderer."""
 
     def drawn(picture):
         figure = picture.figure()
@@ -48,7 +48,7 @@ def drawn():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_words_overlap_or_leave_the_picture(case, drawn):
+def test_no_text_overlaps_another_or_leaves_the_picture(case, drawn):
     figure, renderer = drawn(roofline(*(point(*each) for each in CASES[case])))
     (axes,), (legend,) = figure.axes, figure.legends
     words = [*axes.texts, *legend.get_texts(), axes.title, axes.xaxis.label, axes.yaxis.label]
@@ -70,7 +70,7 @@ def test_no_words_overlap_or_leave_the_picture(case, drawn):
         assert not [mark for mark in marks if box.contains(*mark)], text
 
 
-def test_each_program_is_on_the_roof_and_below_it(drawn):
+def test_each_program_has_a_marker_on_the_roof_and_one_below_it(drawn):
     figure, _ = drawn(roofline(*(point(*each) for each in FIVE)))
     (axes,) = figure.axes
     marked = [line for line in axes.lines if line.get_marker() not in ("None", "")]
@@ -78,20 +78,20 @@ def test_each_program_is_on_the_roof_and_below_it(drawn):
     assert len({mark for mark, _ in looks}) == len({colour for _, colour in looks}) == 5
     hollow = [line for line in marked if line.get_markerfacecolor() == "white"]
     assert len([line for line in hollow if len(line.get_xdata())]) == 3
-    edge = axes.patches[0].get_x()  # from here on there is what sends nothing
+    edge = axes.patches[0].get_x()  # programs to the right of it send nothing
     right = [line for line in marked if len(line.get_xdata()) and line.get_xdata()[0] > edge]
     assert [line.get_ydata()[0] for line in right] == [PEAK, PEAK]
     assert len({line.get_xdata()[0] for line in right}) == 2
 
 
-def test_marks_at_one_place_can_all_be_seen(drawn):
+def test_overlapping_markers_differ_in_size(drawn):
     figure, _ = drawn(roofline(*(point(name, 1e3) for name in "abcde")))
     sizes = [line.get_markersize() for line in figure.axes[0].lines
              if line.get_marker() not in ("None", "") and len(line.get_xdata())]  # fmt: skip
     assert np.all(np.diff(sizes[::2]) < -2)
 
 
-def test_what_is_drawn_is_said():
+def test_the_description_has_a_line_for_each_program():
     picture = roofline(*(point(*each) for each in FIVE), remarks=("moves: not drawn",))
     lines = str(picture).splitlines()
     assert lines == ["The roof.", *(f"{name}: a line" for name, _ in FIVE), "moves: not drawn"]
@@ -102,11 +102,11 @@ def test_what_is_drawn_is_said():
     assert "".join(page.itertext()) == "moves: not drawn"
 
 
-def test_it_brings_its_own_ground_to_a_dark_page(drawn):
+def test_the_figure_has_an_opaque_background_for_dark_pages(drawn):
     figure, _ = drawn(roofline(point("rows", 1e3)))
     assert figure.get_facecolor() == (1, 1, 1, 1)
 
 
-def test_with_nothing_to_draw_there_are_words():
+def test_without_programs_there_is_only_text():
     page = ET.fromstring(roofline(remarks=("moves: <not> drawn",))._repr_html_())
     assert ["".join(line.itertext()) for line in page] == ["The roof.", "moves: <not> drawn"]
