@@ -339,30 +339,30 @@ def wordless_of_jax(error: BaseException) -> bool:
     return frame.f_code.co_code[innermost.tb_lasti] != RAISE
 
 
-def before_jaxs_words(told: str, sentence: str) -> str:
+def before_jaxs_words(explanation: str, sentence: str) -> str:
     """Insert a sentence into an explanation, before JAX's own message.
 
     Args:
-        told: the explanation.
+        explanation: from `what_it_raised`.
         sentence: the sentence to insert.
     """
-    ours, says, jaxs = told.partition(f" {SAYS}")
+    ours, says, jaxs = explanation.partition(f" {SAYS}")
     return f"{f'{ours} {sentence}'.strip()}{says}{jaxs}"
 
 
 def under_its_name(
-    called: Callable[..., Any], function: Callable[..., object]
+    wrapper: Callable[..., Any], function: Callable[..., object]
 ) -> Callable[..., Any]:
     """Give a wrapper the name of the function that it calls, because JAX's messages quote it.
 
     Args:
-        called: the wrapper, which is changed and returned.
+        wrapper: the wrapper, which is changed and returned.
         function: the function that it calls.
     """
     name = getattr(function, "__name__", None)
     if isinstance(name, str) and name.isidentifier():
-        called.__name__ = called.__qualname__ = name
-    return called
+        wrapper.__name__ = wrapper.__qualname__ = name
+    return wrapper
 
 
 def _undivided_dimension(message: str) -> str:

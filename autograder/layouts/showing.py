@@ -19,7 +19,7 @@ from autograder.layouts.layout import (
     refuse_mesh,
     spec_as_code,
 )
-from autograder.pictures import Edge, Picture, blocks_as_figure, display_blocks, display_holdings
+from autograder.pictures import Edge, Picture, blocks_as_figure, display_blocks, display_values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,7 +75,7 @@ def show(
         raise UsageError("show draws an array, a mesh, or a sharding and a shape; nothing came.")
     if values:
         titled = (*(("", thing) for thing in things), *named.items())
-        display_holdings([(title, _device_blocks(thing)) for title, thing in titled])
+        display_values([(title, _device_blocks(thing)) for title, thing in titled])
         return None
     pictures = pictures_to_show(*things, shape=shape, **named)
     if figure:

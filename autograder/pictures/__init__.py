@@ -11,10 +11,10 @@ from autograder.pictures.block_drawings import (
     blocks_as_html,
     blocks_as_text,
     blocks_for_terminal,
-    holdings_as_html,
-    holdings_as_text,
-    holdings_for_terminal,
     pictures_as_text,
+    values_as_html,
+    values_as_text,
+    values_for_terminal,
 )
 from autograder.pictures.block_pictures import Edge, Picture
 from autograder.pictures.charts import (
@@ -26,11 +26,11 @@ from autograder.pictures.charts import (
 from autograder.pictures.collective_pictures import (
     CollectivePicture,
     DrawnMesh,
+    bytes_per_step,
     collective_as_html,
     collective_as_text,
-    sent_in_steps,
 )
-from autograder.pictures.displaying import display, display_blocks, display_holdings
+from autograder.pictures.displaying import display, display_blocks, display_values
 
 __all__ = [
     "CollectivePicture",
@@ -44,16 +44,16 @@ __all__ = [
     "blocks_as_html",
     "blocks_as_text",
     "blocks_for_terminal",
+    "bytes_per_step",
     "class_tradeoff_as_html",
     "collective_as_html",
     "collective_as_text",
     "display",
     "display_blocks",
-    "display_holdings",
-    "holdings_as_html",
-    "holdings_as_text",
-    "holdings_for_terminal",
+    "display_values",
     "pictures_as_text",
-    "sent_in_steps",
     "tradeoff_as_html",
+    "values_as_html",
+    "values_as_text",
+    "values_for_terminal",
 ]

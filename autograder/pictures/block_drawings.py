@@ -18,8 +18,8 @@ from autograder.pictures.block_pictures import (
     Scene,
     SceneText,
     Tile,
+    block_label,
     inset,
-    label_of,
     scenes_of,
 )
 from autograder.pictures.svg import INK, Point, svg_element, svg_image, svg_number, svg_points, tint
@@ -257,8 +257,8 @@ def blocks_for_terminal(pictures: Sequence[Picture]) -> "RenderableType":
     from rich.text import Text
 
     def block(picture: Picture, place: Place) -> Text:
-        ids, wrong = picture.labels[place], place in picture.wrong and not picture.whole
-        label = f"{label_of(ids)}{'*' * wrong}"
+        ids, wrong = picture.labels[place], place in picture.wrong and not picture.all_wrong
+        label = f"{block_label(ids)}{'*' * wrong}"
         if place in picture.pale or not ids:
             return Text(label, style="dim")
         return Text(label, style=f"{'bold ' * wrong}{INK} on {tint(ids[0])}")
@@ -290,7 +290,7 @@ def _picture_lines(picture: Picture, with_edges: bool) -> list[str]:
     lines = [line for line in (_title(picture), edges) if line]
     for plane, name in picture.planes:
         lines += [name] if name else []
-        lines += _plane_lines(picture, plane, label_of, marked=True)
+        lines += _plane_lines(picture, plane, block_label, marked=True)
     return [*lines, *_legend(picture, "·")]
 
 
@@ -313,7 +313,7 @@ def _plane_lines(
         if marked and place in picture.pale:
             return "·"
         return (label(picture.labels[place]) or "·") + "*" * (
-            marked and place in picture.wrong and not picture.whole
+            marked and place in picture.wrong and not picture.all_wrong
         )
 
     words = [[word(place) for place in row] for row in picture.rows(plane)]
@@ -326,7 +326,7 @@ def _plane_lines(
 
 def _legend(picture: Picture, pale: str) -> list[str]:
     # where every block is wrong, none has a star
-    legend = picture.note if picture.whole else picture.legend("*", pale)
+    legend = picture.note if picture.all_wrong else picture.legend("*", pale)
     return [legend] if legend else []
 
 
@@ -356,7 +356,7 @@ def _edge_as_text(edge: Edge) -> str:
 # Tables of numbers
 
 
-def holdings_as_html(arrays: Sequence[DeviceBlocks]) -> str:
+def values_as_html(arrays: Sequence[DeviceBlocks]) -> str:
     """Return a table of the numbers on each device: a row per array, a column per device."""
     devices = _devices(arrays)
     head = "".join(
@@ -378,7 +378,7 @@ def holdings_as_html(arrays: Sequence[DeviceBlocks]) -> str:
     )
 
 
-def holdings_as_text(arrays: Sequence[DeviceBlocks]) -> str:
+def values_as_text(arrays: Sequence[DeviceBlocks]) -> str:
     """Return the numbers on each device as text: a line per array and device."""
     return "\n".join(
         f"{title}: device {device} holds {_numbers(blocks, device)}".replace("\n", " / ")
@@ -387,7 +387,7 @@ def holdings_as_text(arrays: Sequence[DeviceBlocks]) -> str:
     )
 
 
-def holdings_for_terminal(arrays: Sequence[DeviceBlocks]) -> "RenderableType":
+def values_for_terminal(arrays: Sequence[DeviceBlocks]) -> "RenderableType":
     """Return the numbers on each device for a terminal, as a rich table."""
     from rich.table import Table
     from rich.text import Text

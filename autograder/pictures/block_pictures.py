@@ -73,14 +73,14 @@ class Edge:
     size: int | None = None
 
     @property
-    def strong(self) -> str:
+    def bold(self) -> str:
         """The bold text: `x`, or `x: 4` with the size."""
         return self.axis if self.size is None else f"{self.axis}: {self.size}"
 
     @property
     def parts(self) -> tuple[tuple[Style, str], ...]:
         """Pairs of a style and a text, in reading order."""
-        note, axis = ("muted", self.note), ("axis", self.strong)
+        note, axis = ("muted", self.note), ("axis", self.bold)
         ordered = (note, axis) if self.size is None else (axis, note)
         return tuple((style, text) for style, text in ordered if text)
 
@@ -143,7 +143,7 @@ class Picture:
         return f"{wrong if self.wrong else pale}: {self.note}" if self.note else ""
 
     @property
-    def whole(self) -> bool:
+    def all_wrong(self) -> bool:
         """Whether every block is wrong, so that one outline goes around the whole array."""
         return len(self.wrong) == len(self.labels) > 0
 
@@ -164,7 +164,7 @@ class Picture:
         return [[(*plane, row, column) for column in range(inner[1])] for row in range(inner[0])]
 
 
-def label_of(ids: tuple[int, ...]) -> str:
+def block_label(ids: tuple[int, ...]) -> str:
     """Return the label of a block: `3`, `0,4`, and `0–7` for four or more consecutive devices."""
     if len(ids) > 3 and ids == tuple(range(ids[0], ids[-1] + 1)):
         return f"{ids[0]}–{ids[-1]}"
@@ -194,7 +194,7 @@ class Tile:
     @property
     def label(self) -> str:
         """The text on it."""
-        return label_of(self.ids) if self.fits_label else ""
+        return block_label(self.ids) if self.fits_label else ""
 
     @property
     def coloured(self) -> bool:
@@ -395,7 +395,7 @@ def _plane_size(picture: Picture, scale: float) -> Size:
     rows, columns = (1, 1, *picture.counts)[-2:]
     if picture.devices:
         return columns * DEVICE_CELL[0] - 6, rows * DEVICE_CELL[1] - 6
-    longest = max((len(label_of(ids)) for ids in picture.labels.values()), default=1)
+    longest = max((len(block_label(ids)) for ids in picture.labels.values()), default=1)
     width = columns * max(26.0, 7.2 * longest + 12)
     if not picture.shape:
         return width, 30.0
@@ -468,13 +468,13 @@ def _add_plane(scene: Scene, picture: Picture, plane: Place, corner: Point, size
             Tile(
                 ((x, y), (right, y), (right, bottom), (x, bottom)),
                 picture.labels[row[j]],
-                wrong=row[j] in picture.wrong and not picture.whole,
+                wrong=row[j] in picture.wrong and not picture.all_wrong,
                 pale=row[j] in picture.pale,
                 device=picture.devices,
             )
         )
     right, bottom = left + size[0], top + size[1]
-    if picture.whole:
+    if picture.all_wrong:
         scene.outlines.append(inset([(left, top), (right, top), (right, bottom), (left, bottom)]))
     scene.grow_to(right, bottom)
 
@@ -517,7 +517,7 @@ def add_cube(scene: Scene, picture: Picture) -> float:
                     (points[0], points[1], points[2], points[3]),
                     ids,
                     pale=tuple(index) in picture.pale,
-                    fits_label=width >= 7.2 * len(label_of(ids)) + 6 and height >= 16,
+                    fits_label=width >= 7.2 * len(block_label(ids)) + 6 and height >= 16,
                 )
             )
 

@@ -129,7 +129,7 @@ def collective_as_text(picture: CollectivePicture) -> str:
     return f"{before_after}\n{_steps_as_text(picture)}" if _has_steps(picture) else before_after
 
 
-def sent_in_steps(picture: CollectivePicture) -> list[Fraction]:
+def bytes_per_step(picture: CollectivePicture) -> list[Fraction]:
     """Return the bytes that each sender sends in each step of a ring."""
     return [step.share * picture.bytes for step in _steps(picture)[1:]]
 
@@ -200,7 +200,7 @@ def _slot_width(picture: CollectivePicture) -> float:
 def _permutation_as_svg(picture: CollectivePicture) -> str:
     """Draw before on the left, after on the right, and an arrow for each message.
 
-    Nothing stands between the two, so the arrow from the last device back to the first is as clear
+    The space between them is empty, so the arrow from the last device to the first is as clear
     as any other.
     """
     before, after = picture.held
@@ -300,7 +300,7 @@ def _explain_steps(picture: CollectivePicture, drawn: bool = True) -> str:
     """Say which device sends to which, how to read the drawing if there is one, and how many bytes
     each device sends.
     """
-    sent = sent_in_steps(picture)
+    sent = bytes_per_step(picture)
     total = _number(sum(sent, Fraction(0)))
     each = f"{len(sent)} × {_number(sent[0])} = {total}" if len(sent) > 1 else total
     if picture.kind == CollectiveKind.COLLECTIVE_BROADCAST:

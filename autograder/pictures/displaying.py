@@ -8,10 +8,10 @@ from autograder.pictures.block_drawings import (
     DeviceBlocks,
     blocks_as_html,
     blocks_for_terminal,
-    holdings_as_html,
-    holdings_as_text,
-    holdings_for_terminal,
     pictures_as_text,
+    values_as_html,
+    values_as_text,
+    values_for_terminal,
 )
 from autograder.pictures.block_pictures import Picture
 
@@ -43,10 +43,10 @@ def display_blocks(pictures: Sequence[Picture]) -> None:
     display(page, text, lambda: blocks_for_terminal(pictures))
 
 
-def display_holdings(arrays: Sequence[DeviceBlocks]) -> None:
+def display_values(arrays: Sequence[DeviceBlocks]) -> None:
     """Display a table of the numbers that each device holds."""
-    page, text = holdings_as_html(arrays), holdings_as_text(arrays)
-    display(page, text, lambda: holdings_for_terminal(arrays))
+    page, text = values_as_html(arrays), values_as_text(arrays)
+    display(page, text, lambda: values_for_terminal(arrays))
 
 
 def _in_notebook() -> bool:

@@ -12,7 +12,7 @@ def test_a_right_layout_has_one_picture():
     (picture,) = compared(Layout.of(sharding(None, "x", x=8), (16, 16)), COLUMNS)
     assert picture.title == "Yours, as expected"
     assert not picture.wrong | picture.pale
-    assert [edge.strong for edge in picture.edges] == ["", "x"]
+    assert [edge.bold for edge in picture.edges] == ["", "x"]
 
 
 def test_wrong_blocks_are_outlined_and_right_ones_are_pale_in_the_expected_picture():
@@ -34,7 +34,7 @@ def test_another_grid_of_blocks_is_outlined_as_a_whole():
     assert whole.note == "not cut"
     for spec in (("x",), (None, "x")):
         yours, expected = compared(Layout.of(sharding(*spec, x=4), (16, 16)), COLUMNS)
-        assert yours.whole
+        assert yours.all_wrong
         assert yours.note == "cut differently"
         assert not expected.pale
     yours, _ = compared(Layout.of(sharding("x", x=8), (16,)), COLUMNS)
@@ -48,7 +48,7 @@ def test_the_text_alternative_lists_the_outlined_blocks():
 
 def test_the_expected_picture_has_no_axis_names():
     (picture,) = compared(None, COLUMNS)
-    assert [edge.strong for edge in picture.edges] == ["", ""]
+    assert [edge.bold for edge in picture.edges] == ["", ""]
 
 
 def test_axis_names_do_not_matter_to_equality_and_may_be_absent_from_stored_layouts():

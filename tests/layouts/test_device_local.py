@@ -10,7 +10,7 @@ from jax import lax
 from autograder import show
 from autograder.errors import UsageError
 from autograder.layouts import device_local_picture
-from autograder.pictures import holdings_as_html, holdings_as_text
+from autograder.pictures import values_as_html, values_as_text
 from tests.helpers import mesh, sharding
 
 GRID = mesh(x=4, y=2)
@@ -36,7 +36,7 @@ def test_the_picture_shows_one_devices_block():
     assert picture.caption == "each device: float32[4,8]"
     assert picture.shape == (4, 2)
     assert picture.labels[3, 1] == (7,)
-    assert [edge.strong for edge in picture.edges] == ["x: 4", "y: 2"]
+    assert [edge.bold for edge in picture.edges] == ["x: 4", "y: 2"]
 
 
 def test_devices_with_the_same_block_share_a_tile():
@@ -64,7 +64,7 @@ def test_a_mesh_of_three_axes_is_drawn_in_planes_along_the_first():
         ["x = 0", "x = 1"],
         ["all x"],
     ]
-    assert [edge.strong for edge in pictures[0].edges] == ["x: 2", "y: 2", "z: 2"]
+    assert [edge.bold for edge in pictures[0].edges] == ["x: 2", "y: 2", "z: 2"]
 
 
 def test_show_works_in_a_shard_map_body_and_not_in_jit(capsys):
@@ -86,7 +86,7 @@ def test_show_writes_the_numbers_of_small_arrays(capsys):
     assert "14 15" in printed
     assert "float32[8" in printed, "larger ones by their shape"
     rows = [("cut", {s.device.id: s.data for s in cut.addressable_shards})]
-    assert "cut: device 3 holds 6 7" in holdings_as_text(rows)
-    assert ">14 15<" in holdings_as_html(rows)
+    assert "cut: device 3 holds 6 7" in values_as_text(rows)
+    assert ">14 15<" in values_as_html(rows)
     with pytest.raises(UsageError, match="writes the numbers that arrays hold; str came"):
         show("a string", values=True)

@@ -39,7 +39,7 @@ def test_a_mesh_is_drawn_with_its_axes():
     (picture,) = pictures_to_show(explicit)
     assert picture.devices
     assert picture.labels[3, 1] == (7,)
-    assert [(e.strong, e.note) for e in picture.edges] == [("x: 4", "Explicit"), ("y: 2", "Auto")]
+    assert [(e.bold, e.note) for e in picture.edges] == [("x: 4", "Explicit"), ("y: 2", "Auto")]
     assert picture.caption == "a mesh of 8 devices"
     assert "x of size 4 (Explicit), y of size 2 (Auto)" in picture.description
     assert isinstance(show(explicit, figure=True), Figure)
@@ -56,7 +56,7 @@ def test_a_mesh_of_some_devices_in_another_order():
 def test_an_abstract_mesh_has_axes_and_no_devices():
     (picture,) = pictures_to_show(AbstractMesh((2, 2, 2), ("a", "b", "c")))
     assert set(picture.labels.values()) == {()}
-    assert [edge.strong for edge in picture.edges] == ["a: 2", "b: 2", "c: 2"]
+    assert [edge.bold for edge in picture.edges] == ["a: 2", "b: 2", "c: 2"]
     assert picture.caption == "abstract: axes and no devices"
 
 
@@ -79,7 +79,7 @@ def test_a_mesh_in_a_terminal(capsys):
 def test_specs_after_a_mesh_are_shardings_on_it(draw):
     first, second = draw()
     assert (first.code, second.code) == ('P("x")', 'P(None, "y")')
-    assert [edge.strong for edge in first.edges] == ["x", ""]
+    assert [edge.bold for edge in first.edges] == ["x", ""]
     assert first.labels[0, 0] == (0, 1)
     assert second.labels[0, 1] == (1, 3, 5, 7)
     assert first.caption == "shape (16, 16), blocks of (4, 16)"
@@ -91,7 +91,7 @@ def test_specs_can_have_titles():
         ("both", 'P(("x", "y"))'),
         ("along_y", 'P("y")'),
     ]
-    assert [edge.strong for edge in pictures[0].edges] == ["(x, y)"]
+    assert [edge.bold for edge in pictures[0].edges] == ["(x, y)"]
 
 
 def test_specs_belong_to_the_mesh_before_them_and_a_mesh_without_specs_is_drawn():

@@ -12,9 +12,9 @@ from autograder import communication
 from autograder.collective_kinds import KINDS
 from autograder.pictures import (
     CollectivePicture,
+    bytes_per_step,
     collective_as_html,
     collective_as_text,
-    sent_in_steps,
 )
 from autograder.pictures.collective_pieces import Piece, before_and_after, piece_label, ring_steps
 from autograder.programs import Collective, wire_bytes
@@ -103,7 +103,7 @@ def test_the_steps_send_the_wire_bytes_and_end_in_the_state_after(kind, subtests
         with subtests.test(size=size):
             groups, pairs = (tuple(range(size)),), pairs_of(kind, size)
             picture = CollectivePicture("", "", kind, groups, pairs, bytes=1200, steps=True)
-            sent = sent_in_steps(picture)
+            sent = bytes_per_step(picture)
             expected = wire_bytes(Collective(kind, ("x",), groups, 1200, 1200))
             if kind == "collective-broadcast":  # each device but the last sends once, in turn
                 assert sent == [expected] * (size - 1)
