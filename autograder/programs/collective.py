@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import combinations
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from autograder.collective_kinds import KINDS, CollectiveKind
 
@@ -123,11 +124,22 @@ def _axes_of(groups: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tu
     real = [d for d, size in enumerate(shape) if size > 1]
     for count in range(1, len(real) + 1):
         for chosen in combinations(real, count):
-            outer = [d for d in range(len(shape)) if d not in chosen]
-            rows = grid.transpose(*outer, *chosen).reshape(-1, math.prod(shape[d] for d in chosen))
-            if {frozenset(row) for row in rows.tolist()} == wanted:
+            if {frozenset(group) for group in groups_along(grid, chosen)} == wanted:
                 return tuple(names[d] for d in chosen)
     return ()
+
+
+def groups_along(mesh: npt.NDArray[Any], dimensions: Sequence[int]) -> Groups:
+    """Return the groups of a mesh whose members differ only along some of its dimensions.
+
+    Args:
+        mesh: the number of the device, or of the partition, at each place of the mesh.
+        dimensions: the dimensions, the one that changes fastest within a group last.
+    """
+    others = [d for d in range(mesh.ndim) if d not in dimensions]
+    size = math.prod(mesh.shape[d] for d in dimensions)
+    rows = mesh.transpose(*others, *dimensions).reshape(-1, size)
+    return tuple(tuple(row) for row in rows.tolist())
 
 
 def _axes_moved(pairs: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:
