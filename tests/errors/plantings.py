@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from autograder.programs.requested.liveness import Liveness
 from jax import lax
 
 from autograder import communication, exercises, show
@@ -18,9 +19,7 @@ from autograder.judge import Finding, requirements_on_given_functions
 from autograder.layouts import Layout
 from autograder.processes.starting import Stillness
 from autograder.programs import Report
-from autograder.programs.compiled.convolutions import Convolution
-from autograder.programs.compiled.hlo import Instruction
-from autograder.programs.requested.liveness import Liveness
+from autograder.programs.compiled.hlo import Convolution, Instruction
 from tests.helpers import sharding
 
 X = np.arange(256, dtype=np.float32).reshape(16, 16)
@@ -339,18 +338,19 @@ PLANTINGS = [
     Planting("programs.arguments", "placed", "3.1", turned),
     Planting("programs.collective", "named", "3.1", turned),
     Planting("programs.compiled.collectives", "read", "3.1", turned),
-    Planting("programs.compiled.hlo", lambda: vars(Instruction)["sizes"].fget, "3.1", turned),
-    Planting("programs.compiled.module_proto", "decoded", "3.1", turned),
+    Planting("programs.compiled.hlo", lambda: vars(Instruction)["array_bytes"].fget, "3.1", turned),
+    Planting("programs.compiled.module_proto", "decode_module", "3.1", turned),
     Planting("programs.compiled.reading_modules", "program_of", "3.1", turned),
-    Planting("programs.compiled.collectives", "goes_on", "3.1", turned),
-    Planting("programs.compiled.convolutions", lambda: Convolution.products, "1.7", looks),
-    Planting("programs.compiled.collectives", "arguments_of", "6.9", iterate),
+    Planting("programs.compiled.collectives", "find_starts", "3.1", turned),
+    Planting("programs.compiled.hlo", lambda: Convolution.count_products, "1.7", looks),
+    Planting("programs.compiled.collectives", "find_arguments", "6.9", iterate),
     Planting("programs.compiled.reduce_scatters", "keeps_own_slice", "6.9", iterate),
-    Planting("programs.compiled.replica_groups", "replica_groups", "3.1", turned),
-    Planting("programs.compiled.distinct_work", "work_of", "6.9", iterate),
-    Planting("programs.compiled.distinct_work", "operations", "6.9", iterate),
-    Planting("programs.compiled.transforms", "has_transform_in_other_order", "6.9", iterate),
-    Planting("programs.compiled.trip_counts", "trip_count", "6.9", iterate),
+    Planting("programs.compiled.reading_modules", "_read_groups", "3.1", turned),
+    Planting("programs.compiled.operations", "instruction_operations", "6.9", iterate),
+    Planting("programs.compiled.operations", "operations", "6.9", iterate),
+    Planting("programs.compiled.reading_modules", "has_transform_in_other_order", "6.9", iterate),
+    Planting("programs.compiled.run_counts", "trip_count", "6.9", iterate),
+    Planting("programs.counting_loops", "find_counter", "6.9", iterate),
     Planting("programs.collective", "seconds", "1.7", looks),
     Planting("programs.understood", "refuse_custom_calls", "3.1", turned),
     Planting("programs.report", "pictures_of", "1.7", looks),

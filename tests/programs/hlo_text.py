@@ -270,14 +270,14 @@ def _read(written, computation, line, number, places, partitions):
         constant=_whole(attributes["value"]) if line.opcode == "constant" else None,
         groups=listed_groups(pairs) if pairs else replica_groups(groups or "{}", partitions),
         comparison=attributes.get("direction", ""),
-        unsigned=attributes.get("type") == "UNSIGNED",
+        is_unsigned=attributes.get("type") == "UNSIGNED",
         contracting=_numbers(attributes.get("lhs_contracting_dims", "")),
-        target=attributes.get("custom_call_target", "").strip('"'),
-        lengths=_numbers(attributes.get("fft_length", "")),
-        form=repr(
+        custom_call_target=attributes.get("custom_call_target", "").strip('"'),
+        fft_lengths=_numbers(attributes.get("fft_length", "")),
+        other_fields=repr(
             [pair for pair in sorted(attributes.items()) if pair[0] not in ABOUT_IT]
         ).encode(),
-        trips=_trips(attributes.get("backend_config", "")),
+        known_trip_count=_trips(attributes.get("backend_config", "")),
         stack=written.stack(line),
     )
 

@@ -14,7 +14,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import AxisType
 
 from autograder.programs.compiled import UnreadableProgramError, program_of, read, read_module
-from autograder.programs.compiled.module_proto import decoded
+from autograder.programs.compiled.module_proto import decode_module
 from tests.conftest import ROOT
 from tests.helpers import mesh
 from tests.programs.hlo_text import parse, program_of_text, replica_groups
@@ -298,7 +298,7 @@ NEWER = b"\xf2\x05\x00"
 )
 def test_what_is_not_understood_is_refused(change, why):
     path = ROOT / "tests" / "programs" / "recorded" / "0.8.2" / "psum.pb"
-    message = decoded(path.read_bytes())
+    message = decode_module(path.read_bytes())
     change(message)
     with pytest.raises(UnreadableProgramError, match=why):
         read_module(message.SerializeToString())
@@ -307,7 +307,7 @@ def test_what_is_not_understood_is_refused(change, why):
 def test_a_part_of_an_axis_without_steps_is_refused():
     """Found among 260,000 broken modules, of program 102274."""
     path = ROOT / "tests" / "programs" / "recorded" / "0.12.0.1" / "psum.pb"
-    message = decoded(path.read_bytes())
+    message = decode_module(path.read_bytes())
     (axis,) = collective_of(message).mesh_axes_replica_groups.axes
     axis.sub_axis_info.size = 2
     with pytest.raises(UnreadableProgramError, match="a part of an axis has no steps"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 from autograder.programs.compiled import program_of
-from autograder.programs.compiled.convolutions import Span
+from autograder.programs.compiled.hlo import WindowDimension
 
 
 @settings(max_examples=300)
@@ -23,7 +23,8 @@ def test_places_are_counted_as_one_counts_them(size, stride, before, dilation, a
         o * stride - before + k * dilation for o in range(given) for k in range(size)
     ]  # fmt: skip
     inside = [p for p in places if 0 <= p <= (taken - 1) * apart and p % apart == 0]
-    assert Span(size, stride, before, dilation, apart).places(taken, given) == len(inside)
+    window = WindowDimension(size, stride, before, dilation, apart)
+    assert window.count_pairs(taken, given) == len(inside)
 
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
@@ -50,7 +51,7 @@ def test_it_counts_as_xla_does(case):
     )
     program = program_of(compiled.runtime_executable())
     ours = [
-        2 * i.convolution.products(body[i.operands[0]].arrays[0][1], i.arrays[0][1])
+        2 * i.convolution.count_products(body[i.operands[0]].arrays[0][1], i.arrays[0][1])
         for body in program.computations.values()
         for i in body.values()
         if i.convolution is not None

@@ -1,16 +1,15 @@
 """Read the collectives of a compiled program.
 
-Read from the program's instructions, whatever their names. Kinds are canonical: an all-reduce of
-which each device goes on to use only its own slice is a reduce-scatter, however the backend spells
-it (XLA's CPU compiler never emits one by itself); a pair of `-start` and `-done` is one collective,
-and so is what a TPU's compiler begins, goes on with and ends in several fusions.
+Kinds are canonical, however the backend spells them. An all-reduce of which each device goes on to
+use only its own slice is a reduce-scatter (`reduce_scatters`), and a pair of `-start` and `-done`
+is one collective.
 
-A TPU's compiler begins a large collective in one fusion, with a custom call beside it, goes on with
-it in fusions that compute something else, and ends it in another, with a custom call again. Each of
-them names the collective, with the same operand handed from one to the next.
+So is an asynchronous collective of a TPU. Its compiler starts a large collective in one fusion,
+with a custom call beside it, continues it in fusions that compute something else, and ends it in
+another one, again with a custom call. Each of these fusions contains the collective, and hands its
+operand on to the next.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -19,202 +18,86 @@ import jax
 from autograder.collective_kinds import KINDS, CollectiveKind
 from autograder.programs.collective import Collective, Frame, named
 from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
-from autograder.programs.compiled.reading_modules import UnreadableProgramError
 from autograder.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
-from autograder.programs.compiled.trip_counts import trip_count
+from autograder.programs.compiled.run_counts import count_runs
 
-BEGINS: Final = "AsyncCollectiveStart"
-GATHERING = tuple(kind for kind in CollectiveKind if not kind.reduces)
-MOVING = (
-    *MOVES, *GATHERING, *(f"{kind}-start" for kind in GATHERING),
-    *(f"{kind}-done" for kind in GATHERING), "transpose", "slice", "optimization-barrier",
+ASYNC_START: Final = "AsyncCollectiveStart"
+"""The custom call by which a TPU's compiler starts a collective in a fusion."""
+
+NOT_REDUCING: Final = tuple(kind for kind in CollectiveKind if not kind.reduces)
+MOVES_OR_SENDS: Final = (
+    *MOVES, "transpose", "slice", "optimization-barrier", *NOT_REDUCING,
+    *(f"{kind}-{half}" for kind in NOT_REDUCING for half in ("start", "done")),
 )  # fmt: skip
-CALLS: Final = ("fusion", "call", "conditional", "async-start")
-"""What runs the computations that it names, once or not at all."""
-
-SAYS_AGAIN: Final = ("async-update", "async-done")
-"""What names again the computation that an `async-start` runs."""
-
-
-def goes_on(program: CompiledProgram, computation: Computation) -> dict[int, int]:
-    """For each collective that goes on in a fusion of a computation, the one that it began as.
-
-    Both by their numbers; what begins is there as well, as itself. That it is the same is seen by
-    its operand: the second of the fusions takes it from the first, which hands it on as it came.
-
-    Args:
-        program: the compiled program.
-        computation: the one whose fusions are asked about.
-    """
-    found: dict[int, int] = {}
-    handed_on: dict[tuple[int, int], Instruction] = {}
-    for fusion in computation.values():
-        if fusion.opcode != "fusion":
-            continue
-        steps = program.called(fusion)
-        for each in steps.values():
-            if each.opcode not in KINDS or len(each.operands) != 1:
-                continue
-            taken = steps[each.operands[0]]
-            if _is_begun(steps, each):
-                found[each.number] = each.number
-                handed_on[fusion.number, 0] = each
-            elif taken.opcode == "parameter":
-                source = computation[fusion.operands[taken.index]]
-                if source.opcode != "get-tuple-element":
-                    continue
-                earlier = handed_on.get((source.operands[0], source.index))
-                if earlier is not None and _alike(earlier, each):
-                    found[each.number] = found[earlier.number]
-                    for place, number in enumerate(root(steps).operands):
-                        if number == taken.number:
-                            handed_on[fusion.number, place] = each
-    return found
-
-
-def _is_begun(steps: Computation, collective: Instruction) -> bool:
-    """Whether a collective begins where it stands: what begins it hands its operand on, first."""
-    last = root(steps)
-    return last.target == BEGINS and collective.number in last.operands
-
-
-def _alike(one: Instruction, other: Instruction) -> bool:
-    return (one.opcode, one.arrays, one.groups) == (other.opcode, other.arrays, other.groups)
-
-
-def arguments_of(program: CompiledProgram, computation: int) -> dict[int, int | None]:
-    """For each instruction, the number of the parameter whose data it gives as it came, if any.
-
-    Parameters are those of the compiled program, from which unused arguments may be gone. Each
-    instruction is looked at once: operands stand before what takes them.
-
-    Args:
-        program: the compiled program.
-        computation: the number of the computation whose instructions are asked about.
-    """
-    found: dict[int, int | None] = {}
-    if computation != program.entry:
-        return found
-    for number, instruction in program.computations[computation].items():
-        if instruction.opcode == "parameter":
-            found[number] = instruction.index
-        elif len(instruction.operands) == 1 and _only_moves(program, instruction):
-            found[number] = found.get(instruction.operands[0])
-    return found
-
-
-def _only_moves(program: CompiledProgram, instruction: Instruction) -> bool:
-    """Whether an instruction gives on what it takes, and computes nothing."""
-    if instruction.opcode != "fusion":
-        return instruction.opcode in MOVING
-    steps = [i for i in program.called(instruction).values() if i.opcode != "parameter"]
-    return len(instruction.operands) == 1 and all(step.opcode in MOVING for step in steps)
+"""The opcodes whose result is data of their operand, rearranged or exchanged between devices."""
 
 
 def read(program: CompiledProgram, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
-    """The collectives of a compiled program, in the order in which they stand.
+    """Return the collectives of a compiled program, in order.
 
     Args:
         program: the compiled program.
-        mesh: the mesh that names the axes; its devices in order are the program's partitions.
+        mesh: the mesh that names the axes; its devices, in order, are the program's partitions.
             Without it, groups are of partition numbers, and axes have no names.
+
+    Raises:
+        UnreadableProgramError: an instruction of an unknown kind calls a collective.
     """
-    ids = [device.id for device in mesh.devices.flat] if mesh is not None else []
-    if len(ids) != program.partitions:
-        mesh, ids = None, list(range(program.partitions))
-    begun = {
-        number: first
+    device_ids = [device.id for device in mesh.devices.flat] if mesh is not None else []
+    if len(device_ids) != program.partitions:
+        mesh, device_ids = None, list(range(program.partitions))
+    starts = {
+        number: start
         for computation in program.computations.values()
-        for number, first in goes_on(program, computation).items()
+        for number, start in find_starts(program, computation).items()
     }
-    apart = {
+    asynchronous = {
         called
         for computation in program.computations.values()
         for instruction in computation.values()
         if instruction.opcode == "async-start"
         for called in instruction.called
     }
-    found = []
-    for number, times, sometimes in runs(program):
-        scope = Scope(program, program.computations[number])
-        arguments = arguments_of(program, number)
+    collectives = []
+    for runs in count_runs(program):
+        scope = Scope(program, program.computations[runs.computation])
+        arguments = find_arguments(program, runs.computation)
         for instruction in scope.computation.values():
-            if begun.get(instruction.number, instruction.number) != instruction.number:
-                continue  # it was counted where it began
-            kind = _kind(instruction)
-            collective = _collective(scope, instruction, kind) if kind is not None else None
-            if collective is not None:
-                alone = len(instruction.operands) == 1
-                argument = arguments.get(instruction.operands[0]) if alone else None
-                halves = instruction.opcode.endswith("-start") or instruction.number in begun
-                collective = replace(
-                    collective,
-                    times=times,
-                    sometimes=sometimes,
-                    argument=argument,
-                    asynchronous=halves or number in apart,
-                )
-                found.append(named(collective, mesh, ids))
-    return found
+            if starts.get(instruction.number, instruction.number) != instruction.number:
+                continue  # it was counted where it started
+            collective = _read_collective(scope, instruction)
+            if collective is None:
+                continue
+            has_one_operand = len(instruction.operands) == 1
+            is_split = instruction.opcode.endswith("-start") or instruction.number in starts
+            collective = replace(
+                collective,
+                times=runs.times,
+                sometimes=runs.sometimes,
+                argument=arguments.get(instruction.operands[0]) if has_one_operand else None,
+                asynchronous=is_split or runs.computation in asynchronous,
+            )
+            collectives.append(named(collective, mesh, device_ids))
+    return collectives
 
 
-def runs(program: CompiledProgram) -> Iterator[tuple[int, int | None, bool]]:
-    """Each computation that runs, by its number, how often, and whether it may be left out.
-
-    Raises:
-        UnreadableProgramError: what is not known here to call computations calls a collective.
-    """
-    waiting: list[tuple[int, int | None, bool]] = [(program.entry, 1, False)]
-    while waiting:
-        number, times, sometimes = waiting.pop(0)
-        yield number, times, sometimes
-        for instruction in program.computations[number].values():
-            if instruction.opcode == "while":
-                count = trip_count(program, program.computations[number], instruction)
-                for called, extra in zip(instruction.called, (0, 1), strict=True):
-                    inner = None if times is None or count is None else times * (count + extra)
-                    waiting.append((called, inner, sometimes))
-            elif instruction.opcode in CALLS:
-                maybe = sometimes or instruction.opcode == "conditional"
-                waiting += [(called, times, maybe) for called in instruction.called]
-            elif instruction.opcode not in SAYS_AGAIN and _talks(program, instruction):
-                raise UnreadableProgramError(f"A {instruction.opcode!r} calls a collective.")
-
-
-def _talks(program: CompiledProgram, instruction: Instruction) -> bool:
-    """Whether there is a collective in what an instruction calls, or in what that calls."""
-    waiting, seen = list(instruction.called), set[int]()
-    while waiting:
-        number = waiting.pop()
-        if number not in seen:
-            seen.add(number)
-            for step in program.computations[number].values():
-                if _kind(step) is not None:
-                    return True
-                waiting += step.called
-    return False
-
-
-def _kind(instruction: Instruction) -> str | None:
-    """The kind of collective that an instruction is or begins, if it is one."""
-    kind = instruction.opcode.removesuffix("-start")
-    return kind if kind in KINDS else None
-
-
-def _collective(scope: Scope, instruction: Instruction, kind: str) -> Collective | None:
-    """What one instruction says, between partitions; None where each talks to itself alone."""
-    groups = instruction.groups
-    if KINDS[kind].in_pairs:
-        talk = any(source != target for source, target in groups)
-    else:
-        talk = max(map(len, groups), default=1) > 1
-    if not talk:
+def _read_collective(scope: Scope, instruction: Instruction) -> Collective | None:
+    """Read a collective, in terms of partitions; None if no two of them exchange anything."""
+    kind, groups = instruction.collective_kind, instruction.groups
+    if kind is None:
         return None
-    bytes_in = sum(sum(scope.computation[o].sizes) for o in instruction.operands)
-    bytes_out = sum(instruction.sizes)
+    if KINDS[kind].in_pairs:
+        communicates = any(source != target for source, target in groups)
+    else:
+        communicates = max(map(len, groups), default=1) > 1
+    if not communicates:
+        return None
+    operands = [scope.computation[number] for number in instruction.operands]
+    bytes_in = sum(sum(operand.array_bytes) for operand in operands)
+    bytes_out = sum(instruction.array_bytes)
     if instruction.opcode.endswith("-start"):
-        # The result holds the operands too, and whatever the backend needs to wait for.
-        bytes_out = _size_of_start(kind, bytes_in, max(map(len, groups)))
+        # its result contains the operands, and whatever the backend needs in order to wait
+        bytes_out = _bytes_after(kind, bytes_in, max(map(len, groups)))
     if kind == CollectiveKind.ALL_REDUCE and keeps_own_slice(scope, instruction, groups):
         kind, bytes_out = CollectiveKind.REDUCE_SCATTER, bytes_out // max(map(len, groups))
     return Collective(
@@ -223,34 +106,112 @@ def _collective(scope: Scope, instruction: Instruction, kind: str) -> Collective
         groups,
         bytes_in,
         bytes_out,
-        stack=_stack(scope, instruction),
-        operation=_operation(scope, instruction),
-        dtypes=tuple(d for o in instruction.operands for d, _ in scope.computation[o].arrays),
+        stack=_find_stack(scope.computation, instruction),
+        operation=_find_reduction(scope.program, instruction),
+        dtypes=tuple(dtype for operand in operands for dtype, _ in operand.arrays),
     )
 
 
-def _operation(scope: Scope, instruction: Instruction) -> str:
-    """How a reduction combines two numbers; some backends convert them before and after."""
-    steps = [step.opcode for step in scope.program.called(instruction).values()]
-    return next((s for s in reversed(steps) if s not in ("parameter", "convert", "tuple")), "add")
+def _bytes_after(kind: str, bytes_in: int, group_size: int) -> int:
+    growth = KINDS[kind].growth
+    return bytes_in * group_size if growth > 0 else bytes_in // group_size if growth else bytes_in
 
 
-def _stack(scope: Scope, instruction: Instruction) -> tuple[Frame, ...]:
-    """The lines of source that caused a collective: its own, or else of who first uses its result.
+def _find_reduction(program: CompiledProgram, instruction: Instruction) -> str:
+    """Return the opcode that combines two numbers; some backends convert them before and after."""
+    opcodes = [step.opcode for step in program.called(instruction).values()]
+    beside = ("parameter", "convert", "tuple")
+    return next((opcode for opcode in reversed(opcodes) if opcode not in beside), "add")
 
-    Of what moves an argument before anything was computed, XLA may keep the argument's name alone.
+
+def _find_stack(computation: Computation, instruction: Instruction) -> tuple[Frame, ...]:
+    """Return the stack frames of a collective, or else of the first instruction that uses it.
+
+    A collective that moves an argument before anything is computed may have none itself.
     """
-    steps = iter(scope.computation.items())
-    given = {next(number for number, step in steps if step is instruction)}
+    steps = iter(computation.values())
+    moved = {next(step.number for step in steps if step is instruction)}
     stack = instruction.stack
-    while not stack and (following := next(steps, None)) is not None:  # users stand further down
-        number, step = following
-        if given.intersection(step.operands):
+    for step in steps:  # users of a value come after it
+        if stack:
+            break
+        if moved.intersection(step.operands):
             stack = step.stack
-            given.add(number)
+            moved.add(step.number)
     return stack
 
 
-def _size_of_start(kind: str, bytes_in: int, parts: int) -> int:
-    growth = KINDS[kind].growth
-    return bytes_in * parts if growth > 0 else bytes_in // parts if growth else bytes_in
+def find_starts(program: CompiledProgram, computation: Computation) -> dict[int, int]:
+    """Map each collective that fusions start or continue to the collective that it started as.
+
+    A fusion continues a collective if it takes the collective's operand from the fusion before,
+    which returns it unchanged.
+
+    Args:
+        program: the compiled program.
+        computation: the computation that contains the fusions.
+
+    Returns:
+        Numbers of instructions. A collective that starts is mapped to itself.
+    """
+    starts: dict[int, int] = {}
+    handed_on: dict[tuple[int, int], Instruction] = {}  # by fusion and element of its result
+    for fusion in computation.values():
+        if fusion.opcode != "fusion":
+            continue
+        steps = program.called(fusion)
+        for step in steps.values():
+            if step.opcode not in KINDS or len(step.operands) != 1:
+                continue
+            operand = steps[step.operands[0]]
+            if _starts_here(steps, step):
+                starts[step.number] = step.number
+                handed_on[fusion.number, 0] = step
+            elif operand.opcode == "parameter":
+                source = computation[fusion.operands[operand.index]]
+                if source.opcode != "get-tuple-element":
+                    continue
+                earlier = handed_on.get((source.operands[0], source.index))
+                if earlier is not None and _is_same_collective(earlier, step):
+                    starts[step.number] = starts[earlier.number]
+                    for place, number in enumerate(root(steps).operands):
+                        if number == operand.number:
+                            handed_on[fusion.number, place] = step
+    return starts
+
+
+def _starts_here(steps: Computation, collective: Instruction) -> bool:
+    last = root(steps)
+    return last.custom_call_target == ASYNC_START and collective.number in last.operands
+
+
+def _is_same_collective(one: Instruction, other: Instruction) -> bool:
+    return (one.opcode, one.arrays, one.groups) == (other.opcode, other.arrays, other.groups)
+
+
+def find_arguments(program: CompiledProgram, computation: int) -> dict[int, int | None]:
+    """Map the instructions whose result is an argument's data, unchanged, to the argument's number.
+
+    Arguments are those of the compiled program, from which unused ones may have been removed.
+
+    Args:
+        program: the compiled program.
+        computation: the number of the computation that contains the instructions.
+    """
+    arguments: dict[int, int | None] = {}
+    if computation != program.entry:
+        return arguments
+    for number, instruction in program.computations[computation].items():
+        if instruction.opcode == "parameter":
+            arguments[number] = instruction.index
+        elif len(instruction.operands) == 1 and _only_moves(program, instruction):
+            arguments[number] = arguments.get(instruction.operands[0])
+    return arguments
+
+
+def _only_moves(program: CompiledProgram, instruction: Instruction) -> bool:
+    """Check whether an instruction returns its operand's data and computes nothing."""
+    if instruction.opcode != "fusion":
+        return instruction.opcode in MOVES_OR_SENDS
+    steps = [i for i in program.called(instruction).values() if i.opcode != "parameter"]
+    return len(instruction.operands) == 1 and all(step.opcode in MOVES_OR_SENDS for step in steps)

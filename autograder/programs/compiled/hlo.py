@@ -1,13 +1,16 @@
-"""A compiled program as instructions."""
+"""A compiled program as instructions of HLO, the language of XLA's compilers."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+import numpy as np
+
+from autograder.collective_kinds import KINDS
 from autograder.programs.collective import Frame, Groups
-from autograder.programs.compiled.convolutions import Convolution
 
-BYTES = {
+BYTES_PER_ELEMENT: Final = {
     "pred": 1, "s1": 0.125, "u1": 0.125, "s2": 0.25, "u2": 0.25, "s4": 0.5, "u4": 0.5,
     "s8": 1, "u8": 1, "s16": 2, "u16": 2, "s32": 4, "u32": 4, "s64": 8, "u64": 8,
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16,
@@ -15,7 +18,99 @@ BYTES = {
     "f8e4m3b11fnuz": 1, "f8e5m2": 1, "f8e5m2fnuz": 1, "f8e8m0fnu": 1,
     "token": 0, "opaque": 0,
 }  # fmt: skip
-"""Bytes that an element of each HLO type takes; tokens and opaque values take none."""
+
+MAX_COUNTED_WINDOW: Final = 1 << 20
+"""A larger window of a convolution is assumed to lie on elements of the array everywhere."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WindowDimension:
+    """A convolution's window along one dimension.
+
+    Attributes:
+        size: its number of places.
+        stride: how far it moves from one element of the result to the next.
+        padding_low: the padding before the array, which may be negative.
+        window_dilation: the distance between two of its places.
+        base_dilation: the distance between two elements of the array, with holes between them.
+    """
+
+    size: int
+    stride: int
+    padding_low: int
+    window_dilation: int
+    base_dilation: int
+
+    def count_pairs(self, input_size: int, output_size: int) -> int:
+        """Count the pairs of a place of the window and an output that lie on an input element.
+
+        Args:
+            input_size: the array's size along this dimension.
+            output_size: the result's.
+        """
+        if self.size > MAX_COUNTED_WINDOW:
+            return self.size * output_size
+        # place k of output o lies on input element (o * stride + shift[k]) / base_dilation, if
+        # that is an integer
+        shift = np.arange(self.size) * self.window_dilation - self.padding_low
+        common = math.gcd(self.stride, self.base_dilation)
+        period = self.base_dilation // common
+        inverse = pow(self.stride // common, -1, period)
+        first = -shift // common * inverse % period
+        lowest = np.maximum(0, -(shift // self.stride))
+        end = (input_size - 1) * self.base_dilation
+        highest = np.minimum(output_size - 1, (end - shift) // self.stride)
+        counts = (highest - first) // period - (lowest - 1 - first) // period
+        return int(np.where(shift % common == 0, np.maximum(counts, 0), 0).sum())
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """The dimensions and the window of a convolution.
+
+    A TPU's compiler writes every matmul as a convolution, and a batched matmul as one with a window
+    over the batch, where all places but one lie outside of the array or in a hole. So the places
+    that lie on an element have to be counted, as XLA does (`HandleConvolution` in its
+    `hlo_cost_analysis.cc`).
+
+    Attributes:
+        window: the window along each spatial dimension.
+        input_spatial: the first operand's spatial dimensions, in the order of the window's.
+        output_spatial: the result's.
+        input_batch: the first operand's batch dimension.
+        input_features: the first operand's feature dimension, which is contracted.
+        output_features: the result's feature dimension.
+        feature_groups: the number of groups that the features are partitioned into.
+        batch_groups: the number of groups that the batch is partitioned into.
+    """
+
+    window: tuple[WindowDimension, ...] = ()
+    input_spatial: tuple[int, ...] = ()
+    output_spatial: tuple[int, ...] = ()
+    input_batch: int = 0
+    input_features: int = 0
+    output_features: int = 0
+    feature_groups: int = 1
+    batch_groups: int = 1
+
+    def count_products(self, input_shape: Shape, output_shape: Shape) -> float:
+        """Count the pairs of numbers that are multiplied, and the products added up.
+
+        Args:
+            input_shape: the shape of the first operand.
+            output_shape: the shape of the result.
+        """
+        pairs = math.prod(
+            along.count_pairs(input_shape[d_in], output_shape[d_out])
+            for along, d_in, d_out in zip(
+                self.window, self.input_spatial, self.output_spatial, strict=True
+            )
+        )
+        batch = input_shape[self.input_batch] // self.batch_groups
+        contracted = input_shape[self.input_features] // self.feature_groups
+        return float(pairs) * batch * contracted * output_shape[self.output_features]
 
 
 @dataclass(frozen=True)
@@ -23,54 +118,61 @@ class Instruction:
     """One instruction of a computation.
 
     Attributes:
-        number: its number, which no other instruction of the program has.
+        number: its number, unique within the program.
         opcode: what it does, as HLO spells it.
-        arrays: the type and dimensions of each array in its result.
-        operands: the numbers of what it takes.
-        called: the computations that it names: a fusion's inside, branches, a loop's body and
-            then its condition.
-        index: which of a computation's parameters it is, or which of a tuple's elements it takes.
-        constant: the whole numbers of a constant that is not large; None of anything else.
-        groups: of a collective, the partitions that talk to each other; of a permutation, pairs of
-            source and target.
-        comparison: the direction of a comparison, "LT" for one.
-        unsigned: whether a comparison takes its numbers to be without a sign.
-        contracting: the dimensions of its first operand that a product adds up over.
-        convolution: of a convolution, its dimensions and its window.
-        target: of a custom call, the routine that it calls.
-        lengths: of a Fourier transform, its lengths.
-        form: all else that it says of what it computes, such as where a slice begins, in whatever
-            words; two instructions that compute the same from the same values have the same.
-        trips: how often the compiler itself says that a loop runs.
+        arrays: the type and the shape of each array in its result.
+        operands: the numbers of its operands.
+        called: the numbers of the computations that it names: a fusion's, the branches, or a
+            loop's body and then its condition.
+        index: the number of a parameter, or of the element that is taken from a tuple.
+        constant: the integers of a constant that is not large; None for anything else.
+        groups: the groups of partitions of a collective; the pairs of source and target of a
+            permutation.
+        comparison: the direction of a comparison, "LT" for "less than".
+        is_unsigned: whether a comparison takes its operands to be unsigned.
+        contracting: the contracting dimensions of the first operand of a `dot`.
+        convolution: the dimensions and the window of a convolution.
+        custom_call_target: the routine that a custom call runs.
+        fft_lengths: the lengths of a Fourier transform.
+        other_fields: everything else that decides what it computes, such as where a slice begins.
+            It is equal for two instructions that compute the same from the same values.
+        known_trip_count: how often a loop runs, if the compiler has noted it.
         stack: the lines of source that it comes from, the innermost first.
     """
 
     number: int
     opcode: str
-    arrays: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    arrays: tuple[tuple[str, Shape], ...] = ()
     operands: tuple[int, ...] = ()
     called: tuple[int, ...] = ()
     index: int = 0
     constant: tuple[int, ...] | None = None
     groups: Groups = ()
     comparison: str = ""
-    unsigned: bool = False
+    is_unsigned: bool = False
     contracting: tuple[int, ...] = ()
     convolution: Convolution | None = None
-    target: str = ""
-    lengths: tuple[int, ...] = ()
-    form: bytes = b""
-    trips: int | None = None
+    custom_call_target: str = ""
+    fft_lengths: tuple[int, ...] = ()
+    other_fields: bytes = b""
+    known_trip_count: int | None = None
     stack: tuple[Frame, ...] = ()
 
     @property
-    def sizes(self) -> tuple[int, ...]:
+    def array_bytes(self) -> tuple[int, ...]:
         """The bytes of each array in the result, on one device."""
-        return tuple(int(math.prod(shape) * BYTES[dtype]) for dtype, shape in self.arrays)
+        return tuple(
+            int(math.prod(shape) * BYTES_PER_ELEMENT[dtype]) for dtype, shape in self.arrays
+        )
+
+    @property
+    def collective_kind(self) -> str | None:
+        """The kind of collective that it is or starts, if any."""
+        return collective_kind(self.opcode)
 
 
 Computation = Mapping[int, Instruction]
-"""Instructions by their numbers, operands before what takes them; the root is the last."""
+"""Instructions by their numbers: operands before the instructions that use them, the root last."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +182,7 @@ class CompiledProgram:
     Attributes:
         computations: each computation, by its number.
         entry: the number of the computation that runs first.
-        partitions: how many devices it was compiled for.
+        partitions: the number of devices it was compiled for.
     """
 
     computations: Mapping[int, Computation] = field(default_factory=dict)
@@ -88,10 +190,16 @@ class CompiledProgram:
     partitions: int = 1
 
     def called(self, instruction: Instruction, which: int = 0) -> Computation:
-        """A computation that an instruction calls; an empty one where it calls none."""
+        """Return a computation that an instruction calls, or an empty one if it calls none."""
         return self.computations[instruction.called[which]] if instruction.called[which:] else {}
 
 
+def collective_kind(opcode: str) -> str | None:
+    """Return the kind of collective that an instruction with this opcode is or starts, if any."""
+    kind = opcode.removesuffix("-start")
+    return kind if kind in KINDS else None
+
+
 def root(computation: Computation) -> Instruction:
-    """The instruction whose result is the computation's."""
+    """Return the instruction whose result is the computation's result."""
     return list(computation.values())[-1]

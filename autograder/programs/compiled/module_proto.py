@@ -1,10 +1,12 @@
-"""A description of the fields of XLA's `HloModuleProto` that are read here.
+"""Decode a compiled program from XLA's serialised form, an `HloModuleProto`.
 
-A text holds names of the learner's choosing, and XLA prints some of them as they are, so that a
-name can end a computation in the eyes of whoever reads it. In the serialised form each name has
-its length before it. Google's protobuf library decodes it, by a description of those fields that
-are read here; numbers and names of fields are those of `xla/service/hlo.proto` and
-`xla/xla_data.proto` in https://github.com/openxla/xla, and do not change.
+The program's text could be parsed instead, but learners choose names in it, and XLA does not escape
+all of them: a name can end a computation in the eyes of a parser. In the serialised form each name
+has its length before it.
+
+Google's protobuf library decodes it, from a description of only those fields that are read here.
+Names and numbers of fields are those of `xla/service/hlo.proto` and `xla/xla_data.proto` in
+https://github.com/openxla/xla, and never change.
 """
 
 from functools import cache
@@ -129,86 +131,85 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
     },
     "StackFrame": {"file_location_id": (1, "int32"), "parent_frame_id": (2, "int32")},
 }
-"""Each message's fields: number and type; a star stands for as many as there are.
+"""The fields of each message: number and type; a star marks repeated fields.
 
-Names are bytes: nothing promises that what a learner wrote is UTF-8.
+Names are bytes, because what a learner wrote need not be UTF-8.
 """
 
-ABOUT_IT: Final = (
+NOT_COMPARED: Final = (
     "name", "opcode", "shape", "metadata", "id", "operand_ids", "called_computation_ids",
     "backend_config", "fusion_kind", "sharding", "frontend_attributes", "statistics",
     "parameter_number", "tuple_index",
 )  # fmt: skip
-"""The fields of an instruction that say nothing of what it computes, or are read by themselves."""
+"""The fields of an instruction that do not decide what it computes, or are read separately."""
 
-LAST_LOOKED_AT: Final = 91
-"""Up to this number, all that an instruction's fields say of who talks to whom is described.
+LAST_KNOWN_FIELD: Final = 91
+"""Up to this number, all fields that can hold a collective's groups are described.
 
-XLA has twice given the groups of collectives a field of another number. So a newer field that is
-not described could hold them, and is no field to pass over.
+XLA has twice moved the groups of collectives to a field with another number. So a later field that
+is not described could hold them, and a collective that has one is refused.
 """
 
 
-def decoded(serialised: bytes) -> Any:
-    """A serialised `HloModuleProto` as a message of protobuf's.
+def decode_module(serialised: bytes) -> Any:
+    """Decode a serialised `HloModuleProto`.
 
     Raises:
-        google.protobuf.message.DecodeError: it is none.
+        google.protobuf.message.DecodeError: it is not one.
     """
     return _module_class().FromString(serialised)
 
 
 def unknown_fields(message: Any) -> list[int]:
-    """The numbers of those fields of a message that the description does not have."""
+    """Return the numbers of a message's fields that are not described."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     fields: Any = UnknownFieldSet(message)
     return sorted({field.field_number for field in fields})
 
 
-def unknown_fields_within(message: Any) -> list[int]:
-    """The same, of a message and of all that it holds."""
+def nested_unknown_fields(message: Any) -> list[int]:
+    """Return the same for a message and all messages within it."""
     from google.protobuf.message import Message
 
-    found = unknown_fields(message)
+    unknown = unknown_fields(message)
     for field, value in message.ListFields():
         if field.message_type is not None:
             for inner in [value] if isinstance(value, Message) else value:
-                found += unknown_fields_within(inner)
-    return found
+                unknown += nested_unknown_fields(inner)
+    return unknown
 
 
-def form(instruction: Any) -> bytes:
-    """What an instruction says of what it computes, but for shapes and for who takes part in it.
-
-    Fields that are not described here are part of it.
-    """
+def serialise_other_fields(instruction: Any) -> bytes:
+    """Serialise all fields of an instruction, even unknown ones, except those in `NOT_COMPARED`."""
     rest = type(instruction).FromString(instruction.SerializeToString())
-    for name in ABOUT_IT:
+    for name in NOT_COMPARED:
         rest.ClearField(name)
     return bytes(rest.SerializeToString(deterministic=True))
 
 
 @cache
 def _module_class() -> Any:
-    """The class of a module's messages, made from the description at first use."""
+    """Make the class of `HloModuleProto` from the description."""
     from google.protobuf import descriptor_pool, message_factory
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
     file = FileDescriptorProto(name="shardlings/hlo.proto", package="shardlings", syntax="proto3")
     for message, fields in MESSAGES.items():
-        described = file.message_type.add(name=message)
-        for name, (number, kind) in fields.items():
-            field = described.field.add(name=name, number=number)
-            many, plain = kind.endswith("*"), kind.removesuffix("*")
+        description = file.message_type.add(name=message)
+        for name, (number, type_and_star) in fields.items():
+            field = description.field.add(name=name, number=number)
+            field_type = type_and_star.removesuffix("*")
             field.label = (
-                FieldDescriptorProto.LABEL_REPEATED if many else FieldDescriptorProto.LABEL_OPTIONAL
+                FieldDescriptorProto.LABEL_REPEATED
+                if type_and_star.endswith("*")
+                else FieldDescriptorProto.LABEL_OPTIONAL
             )
-            if plain in MESSAGES:
+            if field_type in MESSAGES:
                 field.type = FieldDescriptorProto.TYPE_MESSAGE
-                field.type_name = f".shardlings.{plain}"
+                field.type_name = f".shardlings.{field_type}"
             else:
-                field.type = FieldDescriptorProto.Type.Value(f"TYPE_{plain.upper()}")
+                field.type = FieldDescriptorProto.Type.Value(f"TYPE_{field_type.upper()}")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("shardlings.HloModuleProto"))

@@ -4,44 +4,60 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from autograder.collective_kinds import KINDS
-from autograder.programs.collective import Frame
-from autograder.programs.compiled.convolutions import Convolution, Span
-from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction
-from autograder.programs.compiled.module_proto import LAST_LOOKED_AT, decoded, form, unknown_fields
-from autograder.programs.compiled.replica_groups import replica_groups
+import numpy as np
+import numpy.typing as npt
 
-TYPES: Final = {
+from autograder.collective_kinds import CollectiveKind
+from autograder.programs.collective import Frame, Groups, groups_along
+from autograder.programs.compiled.hlo import (
+    CompiledProgram,
+    Computation,
+    Convolution,
+    Instruction,
+    WindowDimension,
+    collective_kind,
+)
+from autograder.programs.compiled.module_proto import (
+    LAST_KNOWN_FIELD,
+    decode_module,
+    nested_unknown_fields,
+    serialise_other_fields,
+    unknown_fields,
+)
+
+ELEMENT_TYPES: Final = {
     1: "pred", 30: "s1", 26: "s2", 21: "s4", 2: "s8", 3: "s16", 4: "s32", 5: "s64",
     31: "u1", 27: "u2", 22: "u4", 6: "u8", 7: "u16", 8: "u32", 9: "u64",
     10: "f16", 11: "f32", 16: "bf16", 12: "f64", 15: "c64", 18: "c128", 14: "opaque", 17: "token",
     32: "f4e2m1fn", 29: "f8e3m4", 28: "f8e4m3", 20: "f8e4m3fn", 25: "f8e4m3fnuz",
     23: "f8e4m3b11fnuz", 19: "f8e5m2", 24: "f8e5m2fnuz", 33: "f8e8m0fnu",
 }  # fmt: skip
-"""XLA's numbers of types."""
+"""The types of elements, by XLA's numbers."""
 
-TUPLES: Final = (13, 34)
-"""Its numbers for what holds others: a tuple, and a buffer."""
+TUPLE_TYPES: Final = (13, 34)
+"""XLA's numbers of the types that hold others: a tuple, and a buffer."""
 
-LONGEST_CONSTANT: Final = 4096
-"""The most numbers of a constant that are read: a table of one for each partition is short."""
+MAX_CONSTANT_ELEMENTS: Final = 4096
+"""Larger constants are not read; a table with one number for each partition is small."""
 
 MAX_PARTITIONS: Final = 1 << 16
 """More devices than anybody compiles for."""
 
+FFT: Final = b"fft"
+
 
 class UnreadableProgramError(ValueError):
-    """A compiled program is not understood: its compiler is newer than this reader, most likely."""
+    """A compiled program is not understood, most likely because its compiler is newer than this."""
 
 
 def program_of(executable: Any) -> CompiledProgram:
-    """The instructions of a compiled program.
+    """Read the instructions of a compiled program.
 
     Args:
-        executable: what `compiled.runtime_executable()` gives.
+        executable: what `compiled.runtime_executable()` returns.
 
     Raises:
-        UnreadableProgramError: it holds what is not understood.
+        UnreadableProgramError: something in it is not understood.
     """
     modules = executable.hlo_modules()
     if len(modules) != 1:
@@ -50,32 +66,34 @@ def program_of(executable: Any) -> CompiledProgram:
 
 
 def read_module(serialised: bytes) -> CompiledProgram:
-    """The instructions of a program in XLA's serialised form, in time that grows with its length.
+    """Read the instructions of a serialised program, in time proportional to its length.
 
     Args:
         serialised: an `HloModuleProto`.
 
     Raises:
-        UnreadableProgramError: it holds what is not understood.
+        UnreadableProgramError: something in it is not understood.
     """
     from google.protobuf.message import DecodeError
 
     try:
-        return _program(decoded(serialised))
+        return _read_program(decode_module(serialised))
     except UnreadableProgramError:
         raise
     except (DecodeError, LookupError, ValueError, OverflowError) as error:
         raise UnreadableProgramError(f"The module is not in order: {error}") from error
 
 
-def _program(module: Any) -> CompiledProgram:
-    partitions = _partitions(module.device_assignment)
-    stack = _stacks(module.stack_frame_index)
+def _read_program(module: Any) -> CompiledProgram:
+    partitions = _count_partitions(module.device_assignment)
+    find_stack = _stack_finder(module.stack_frame_index)
     orders = {entry.key: entry.value.instruction_ids for entry in module.schedule.sequences}
     program = CompiledProgram(
         {
-            c.id: _computation(c, partitions, stack, orders.get(c.id, ()))
-            for c in module.computations
+            computation.id: _read_computation(
+                computation, partitions, find_stack, orders.get(computation.id, ())
+            )
+            for computation in module.computations
         },
         module.entry_computation_id,
         partitions,
@@ -89,8 +107,8 @@ def _program(module: Any) -> CompiledProgram:
     return program
 
 
-def _partitions(assignment: Any) -> int:
-    """How many devices a program runs on; JAX's has one replica and many partitions, or neither."""
+def _count_partitions(assignment: Any) -> int:
+    """Count the devices of a program; JAX makes one replica and many partitions, or neither."""
     partitions, replicas = int(assignment.computation_count), int(assignment.replica_count)
     if min(partitions, replicas) > 1:
         raise UnreadableProgramError("It has several partitions, and several replicas of each.")
@@ -99,155 +117,259 @@ def _partitions(assignment: Any) -> int:
     return max(partitions, replicas, 1)
 
 
-Stacks = Callable[[Any], tuple[Frame, ...]]
+_StackFinder = Callable[[Any], tuple[Frame, ...]]
 
 
-def _computation(
-    computation: Any, partitions: int, stack: Stacks, order: Sequence[int]
+def _read_computation(
+    computation: Any, partitions: int, find_stack: _StackFinder, order: Sequence[int]
 ) -> Computation:
-    """The instructions of a computation in the order in which they run, and its root last."""
-    found: dict[int, Instruction] = {}
-    place = {number: place for place, number in enumerate(order)}
-    for each in sorted(computation.instructions, key=lambda each: place.get(each.id, 0)):
-        instruction = _instruction(each, partitions, stack)
-        unknown = [number for number in instruction.operands if number not in found]
-        if unknown or instruction.number in found:
+    """Read the instructions of a computation in the order in which they run, the root last."""
+    instructions: dict[int, Instruction] = {}
+    positions = {number: position for position, number in enumerate(order)}
+    for proto in sorted(computation.instructions, key=lambda proto: positions.get(proto.id, 0)):
+        instruction = _read_instruction(proto, partitions, find_stack)
+        unknown = [number for number in instruction.operands if number not in instructions]
+        if unknown or instruction.number in instructions:
             raise UnreadableProgramError(
                 f"Instruction {instruction.number} takes what does not stand before it, or has "
                 f"the number of another."
             )
-        found[instruction.number] = instruction
-    if computation.root_id not in found:
+        instructions[instruction.number] = instruction
+    if computation.root_id not in instructions:
         raise UnreadableProgramError("A computation has no root.")
-    found[computation.root_id] = found.pop(computation.root_id)
-    return found
+    instructions[computation.root_id] = instructions.pop(computation.root_id)
+    return instructions
 
 
-def _instruction(each: Any, partitions: int, stack: Stacks) -> Instruction:
-    opcode = each.opcode.decode()
-    collective = opcode.removesuffix("-start") in KINDS
-    if not collective and _has_groups(each):
+def _read_instruction(proto: Any, partitions: int, find_stack: _StackFinder) -> Instruction:
+    opcode = proto.opcode.decode()
+    is_collective = collective_kind(opcode) is not None
+    if not is_collective and _has_groups(proto):
         raise UnreadableProgramError(f"There are groups in a {opcode!r}, which is not known here.")
-    newer = [n for n in unknown_fields(each) if n > LAST_LOOKED_AT] if collective else []
+    newer = [n for n in unknown_fields(proto) if n > LAST_KNOWN_FIELD] if is_collective else []
     if newer:
         raise UnreadableProgramError(f"The {opcode} has fields that are not known here: {newer}.")
     return Instruction(
-        number=each.id,
+        number=proto.id,
         opcode=opcode,
-        arrays=tuple(_arrays(each.shape)),
-        operands=tuple(each.operand_ids),
-        called=tuple(each.called_computation_ids),
-        index=each.parameter_number if opcode == "parameter" else each.tuple_index,
-        constant=_constant(each.literal) if opcode == "constant" else None,
-        groups=replica_groups(each, partitions) if collective else (),
-        comparison=each.comparison_direction.decode(),
-        unsigned=each.comparison_type == b"UNSIGNED",
-        contracting=tuple(each.dot_dimension_numbers.lhs_contracting_dimensions),
-        convolution=_convolution(each) if opcode == "convolution" else None,
-        target=_text(each.custom_call_target),
-        lengths=tuple(each.fft_length),
-        form=form(each),
-        trips=_noted_trips(each.backend_config) if opcode == "while" else None,
-        stack=stack(each.metadata),
+        arrays=tuple(_read_arrays(proto.shape)),
+        operands=tuple(proto.operand_ids),
+        called=tuple(proto.called_computation_ids),
+        index=proto.parameter_number if opcode == "parameter" else proto.tuple_index,
+        constant=_read_integers(proto.literal) if opcode == "constant" else None,
+        groups=_read_groups(proto, partitions) if is_collective else (),
+        comparison=proto.comparison_direction.decode(),
+        is_unsigned=proto.comparison_type == b"UNSIGNED",
+        contracting=tuple(proto.dot_dimension_numbers.lhs_contracting_dimensions),
+        convolution=_read_convolution(proto) if opcode == "convolution" else None,
+        custom_call_target=_decode_name(proto.custom_call_target),
+        fft_lengths=tuple(proto.fft_length),
+        other_fields=serialise_other_fields(proto),
+        known_trip_count=_read_trip_count(proto.backend_config) if opcode == "while" else None,
+        stack=find_stack(proto.metadata),
     )
 
 
-def _convolution(each: Any) -> Convolution:
-    """A convolution's dimensions; XLA leaves out what is nothing, and writes one for no groups."""
-    numbers = each.convolution_dimension_numbers
-    spans = tuple(
-        Span(d.size, d.stride, d.padding_low, d.window_dilation, d.base_dilation)
-        for d in each.window.dimensions
+def _read_convolution(proto: Any) -> Convolution:
+    """Read a convolution's dimensions. XLA omits a group count of one."""
+    numbers = proto.convolution_dimension_numbers
+    window = tuple(
+        WindowDimension(d.size, d.stride, d.padding_low, d.window_dilation, d.base_dilation)
+        for d in proto.window.dimensions
     )
-    if any(min(s.size, s.stride, s.dilation, s.apart) < 1 for s in spans):
-        raise UnreadableProgramError(f"The window of a convolution has no places: {spans}.")
+    if any(min(d.size, d.stride, d.window_dilation, d.base_dilation) < 1 for d in window):
+        raise UnreadableProgramError(f"The window of a convolution has no places: {window}.")
     return Convolution(
-        spans,
+        window,
         tuple(numbers.input_spatial_dimensions),
         tuple(numbers.output_spatial_dimensions),
         numbers.input_batch_dimension,
         numbers.input_feature_dimension,
         numbers.output_feature_dimension,
-        max(each.feature_group_count, 1),
-        max(each.batch_group_count, 1),
+        max(proto.feature_group_count, 1),
+        max(proto.batch_group_count, 1),
     )
 
 
-def _has_groups(each: Any) -> bool:
-    """Whether an instruction says who talks to whom."""
-    return bool(
-        each.replica_groups
-        or each.source_target_pairs
-        or each.HasField("collective_device_list")
-        or each.HasField("iota_replica_group_list")
-        or each.HasField("mesh_axes_replica_groups")
-    )
-
-
-def _arrays(shape: Any) -> Iterable[tuple[str, tuple[int, ...]]]:
-    """The type and the dimensions of each array in a shape, which may be a tuple of others."""
-    if shape.element_type in TUPLES:
+def _read_arrays(shape: Any) -> Iterable[tuple[str, tuple[int, ...]]]:
+    """Yield the type and the dimensions of each array in a shape, which may be a nested tuple."""
+    if shape.element_type in TUPLE_TYPES:
         for part in shape.tuple_shapes:
-            yield from _arrays(part)
-    elif shape.element_type in TYPES:
-        yield TYPES[shape.element_type], tuple(shape.dimensions)
+            yield from _read_arrays(part)
+    elif shape.element_type in ELEMENT_TYPES:
+        yield ELEMENT_TYPES[shape.element_type], tuple(shape.dimensions)
     else:
         raise UnreadableProgramError(f"Arrays of type {shape.element_type} are not known here.")
 
 
-def _constant(literal: Any) -> tuple[int, ...] | None:
-    """A constant's whole numbers; None where it has others, or very many."""
+def _read_integers(literal: Any) -> tuple[int, ...] | None:
+    """Read the integers of a constant; None if it has other numbers, or very many."""
     for numbers in (literal.s32s, literal.u32s, literal.s64s, literal.u64s, literal.u8s):
-        if 0 < len(numbers) <= LONGEST_CONSTANT:
+        if 0 < len(numbers) <= MAX_CONSTANT_ELEMENTS:
             return tuple(numbers)
-    if 0 < len(literal.s8s) <= LONGEST_CONSTANT:
+    if 0 < len(literal.s8s) <= MAX_CONSTANT_ELEMENTS:
         return tuple(byte - 256 if byte > 127 else byte for byte in literal.s8s)
     return None
 
 
-def _noted_trips(configuration: bytes) -> int | None:
-    """What the compiler itself says of how often a loop runs."""
+def _read_trip_count(backend_config: bytes) -> int | None:
+    """Read the trip count that the compiler has noted beside a loop, if it has."""
     try:
-        return int(json.loads(configuration)["known_trip_count"]["n"])
+        return int(json.loads(backend_config)["known_trip_count"]["n"])
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _stacks(index: Any) -> Stacks:
-    """What finds the lines of source that an instruction's metadata leads to."""
-    found: dict[int, tuple[Frame, ...]] = {0: ()}
+def _has_groups(proto: Any) -> bool:
+    """Check whether an instruction has groups of partitions in any of its fields."""
+    return bool(
+        proto.replica_groups
+        or proto.source_target_pairs
+        or proto.HasField("collective_device_list")
+        or proto.HasField("iota_replica_group_list")
+        or proto.HasField("mesh_axes_replica_groups")
+    )
 
-    def frames(number: int) -> tuple[Frame, ...]:
+
+def _read_groups(proto: Any, partitions: int) -> Groups:
+    """Read the groups of partitions of a collective; the pairs of a permutation.
+
+    XLA writes them as a list, as the rows of a transposed grid of numbers, or as axes of a mesh.
+    Without any of these, all partitions are one group.
+
+    Raises:
+        ValueError: the groups are in another form.
+    """
+    if collective_kind(proto.opcode.decode()) == CollectiveKind.COLLECTIVE_PERMUTE:
+        return tuple((pair.source, pair.target) for pair in proto.source_target_pairs)
+    devices, axes = proto.collective_device_list, proto.mesh_axes_replica_groups
+    iota = proto.iota_replica_group_list
+    unknown = [n for message in (devices, axes, iota) for n in nested_unknown_fields(message)]
+    if unknown:
+        raise ValueError(f"there are fields {unknown}")
+    if proto.HasField("mesh_axes_replica_groups"):
+        groups = _groups_along_axes(axes.mesh, axes.axes, partitions)
+    elif proto.HasField("iota_replica_group_list"):
+        groups = _groups_in_rows(iota, partitions)
+    elif devices.HasField("iota_replica_group_list"):
+        groups = _groups_in_rows(devices.iota_replica_group_list, partitions)
+    else:  # `replica_groups` is where XLA used to list them, and may repeat them
+        listed = devices.replica_groups or proto.replica_groups
+        groups = tuple(tuple(group.replica_ids) for group in listed)
+    groups = groups or (tuple(range(partitions)),)
+    if not {partition for group in groups for partition in group} <= set(range(partitions)):
+        raise ValueError(f"there are others than {partitions} partitions in them")
+    return groups
+
+
+def _groups_along_axes(mesh: Any, axes: Any, partitions: int) -> Groups:
+    """Return the groups along some axes of a mesh, or along parts of axes.
+
+    A part has a `pre_size` and a `size`: the axis is split into `pre_size` × `size` × the rest, and
+    the group lies along the middle one.
+    """
+    if mesh.HasField("iota_device_ids"):
+        iota = mesh.iota_device_ids
+        devices = _transposed_grid(iota.reshape_dims, iota.transpose_perm, partitions)
+    else:
+        devices = np.array(mesh.device_ids or range(partitions))
+    dimensions: list[int] = []
+    chosen: dict[int, int] = {}  # for each of the axes, its dimension of the grid
+    for number, mesh_axis in enumerate(mesh.axes):
+        parts = [
+            (axis.sub_axis_info.pre_size, axis.sub_axis_info.size, place)
+            if axis.HasField("sub_axis_info")
+            else (1, mesh_axis.size, place)
+            for place, axis in enumerate(axes)
+            if axis.mesh_axis_index == number
+        ]
+        if any(size < 1 for part in parts for size in part[:2]):
+            raise ValueError(f"a part of an axis has no steps: {parts}")
+        done = 1
+        for pre_size, size, place in sorted(parts):
+            dimensions += [pre_size // done, size]
+            chosen[place] = len(dimensions) - 1
+            done = pre_size * size
+        dimensions.append(mesh_axis.size // done)
+    return groups_along(devices.reshape(dimensions), [chosen[place] for place in sorted(chosen)])
+
+
+def _groups_in_rows(iota: Any, partitions: int) -> Groups:
+    grid = _transposed_grid(iota.iota_reshape_dims, iota.iota_transpose_perm, partitions)
+    rows = grid.reshape(iota.num_replica_groups, iota.num_devices_per_group)
+    return tuple(tuple(row) for row in rows.tolist())
+
+
+def _transposed_grid(
+    shape: Sequence[int], order: Sequence[int], partitions: int
+) -> npt.NDArray[np.int_]:
+    """Return the numbers of all partitions in a grid, transposed."""
+    return np.arange(partitions).reshape(tuple(shape)).transpose(tuple(order) or None)
+
+
+def _stack_finder(index: Any) -> _StackFinder:
+    """Return a function that finds the stack frames of an instruction from its metadata."""
+    stacks: dict[int, tuple[Frame, ...]] = {0: ()}
+
+    def find_frames(number: int) -> tuple[Frame, ...]:
         waiting = []
-        while number not in found and number not in waiting:
+        while number not in stacks and number not in waiting:
             waiting.append(number)
             number = index.stack_frames[number - 1].parent_frame_id
         for each in reversed(waiting):
             row = index.stack_frames[each - 1]
-            around = found.get(row.parent_frame_id, ())
-            found[each] = (*_frame(index, row.file_location_id), *around)
-        return found[waiting[0]] if waiting else found[number]
+            outer = stacks.get(row.parent_frame_id, ())
+            stacks[each] = (*_read_frame(index, row.file_location_id), *outer)
+        return stacks[waiting[0]] if waiting else stacks[number]
 
-    def stack(metadata: Any) -> tuple[Frame, ...]:
+    def find_stack(metadata: Any) -> tuple[Frame, ...]:
         if metadata.stack_frame_id:
-            return frames(metadata.stack_frame_id)
-        file = _text(metadata.source_file)
+            return find_frames(metadata.stack_frame_id)
+        file = _decode_name(metadata.source_file)
         return (Frame(file, metadata.source_line, ""),) if file else ()
 
-    return stack
+    return find_stack
 
 
-def _frame(index: Any, location: int) -> tuple[Frame, ...]:
-    if not location:
+def _read_frame(index: Any, location_id: int) -> tuple[Frame, ...]:
+    if not location_id:
         return ()
-    place = index.file_locations[location - 1]
-    file, function = (
-        index.file_names[place.file_name_id - 1],
-        index.function_names[place.function_name_id - 1],
-    )
-    return (Frame(_text(file), place.line, _text(function)),)
+    location = index.file_locations[location_id - 1]
+    file = index.file_names[location.file_name_id - 1]
+    function = index.function_names[location.function_name_id - 1]
+    return (Frame(_decode_name(file), location.line, _decode_name(function)),)
 
 
-def _text(name: bytes) -> str:
-    """A name of the learner's, whatever bytes it has."""
+def _decode_name(name: bytes) -> str:
+    """Decode a name that a learner may have chosen, whatever bytes it has."""
     return name.decode(errors="backslashreplace")
+
+
+def has_transform_in_other_order(executable: Any) -> bool:
+    """Check for a Fourier transform that XLA has compiled for a CPU and cannot run there.
+
+    XLA's transform on a CPU reads and writes row-major arrays only. But its compiler may choose
+    another order for the result, for instance because an all-gather along a dimension other than
+    the first wants it. Such a program compiles, and fails when it runs: each device prints a stack
+    trace, and the error is `RET_CHECK failure … IsMonotonicWithDim0Major`.
+
+    Args:
+        executable: what `compiled.runtime_executable()` returns.
+    """
+    for module in executable.hlo_modules():
+        serialised = module.as_serialized_hlo_module_proto()
+        if FFT not in serialised:
+            continue  # most programs have none, and need not be decoded
+        for computation in decode_module(serialised).computations:
+            shapes = {proto.id: proto.shape for proto in computation.instructions}
+            for proto in computation.instructions:
+                if proto.opcode == FFT:
+                    operands = [shapes[number] for number in proto.operand_ids]
+                    if not all(map(_is_row_major, [proto.shape, *operands])):
+                        return True
+    return False
+
+
+def _is_row_major(shape: Any) -> bool:
+    order = list(shape.layout.minor_to_major)
+    return order == sorted(order, reverse=True)

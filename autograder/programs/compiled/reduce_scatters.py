@@ -1,10 +1,9 @@
-"""Recognise all-reduces of which each device uses only its own slice: reduce-scatters.
+"""Recognise reduce-scatters: all-reduces of which each device uses only its own slice.
 
-XLA's CPU compiler never emits a reduce-scatter by itself, nor does the TPU's on small arrays; it
-writes an all-reduce, and then each device takes its slice. That is the same collective where,
-within each group, every device takes another slice, and all slices together are the whole. Which
-slice a device takes is worked out from the instructions that compute its offset from the
-partition's number.
+XLA's CPU compiler never emits a reduce-scatter by itself, nor does a TPU's for small arrays. It
+emits an all-reduce, and then each device takes its slice. That is the same collective if, within
+each group, all devices take different slices, which together are the whole array. Which slice a
+device takes follows from the instructions that compute its offset from the partition's number.
 """
 
 from collections.abc import Iterator
@@ -16,30 +15,35 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from autograder.programs.collective import Groups
 from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
 
-MOVES = (
+MOVES: Final = (
     "bitcast", "copy", "copy-start", "copy-done", "reshape", "get-tuple-element", "convert",
 )  # fmt: skip
-ARITHMETIC = {
+"""The opcodes that hand on their operand's data as it is."""
+
+INTEGER_ARITHMETIC: Final = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.floor_divide,
     "remainder": np.remainder, "minimum": np.minimum, "maximum": np.maximum, "and": np.bitwise_and,
     "or": np.bitwise_or, "shift-right-logical": np.right_shift, "shift-left": np.left_shift,
 }  # fmt: skip
-COMPARISONS = {
+COMPARISONS: Final = {
     "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
     "EQ": np.equal, "NE": np.not_equal,
 }  # fmt: skip
 
-
 MAX_STEPS: Final = 150
-"""How many instructions are looked at to work out one offset, and how many moves are followed: JAX
-makes a dozen. What takes more is unknown, as is what takes the same values again and again."""
+"""How many instructions are followed to compute one offset, or from an all-reduce to its uses.
+
+JAX emits about a dozen. This also bounds the time for instructions that use the same value again
+and again. An offset that takes more steps is unknown.
+"""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A computation, and the fusion that calls it, if one does: names are looked up from here."""
+    """A computation and, if a fusion calls it, that fusion: where numbers of instructions apply."""
 
     program: CompiledProgram
     computation: Computation
@@ -47,11 +51,11 @@ class Scope:
     outer: "Scope | None" = None
 
     def inside(self, fusion: Instruction) -> "Scope":
-        """The scope within a fusion."""
+        """Return the scope within a fusion."""
         return Scope(self.program, self.program.called(fusion), fusion, self)
 
     def users(self, number: int) -> list[Instruction]:
-        """The instructions that take the result of another."""
+        """Return the instructions that use the result of another."""
         return self._users.get(number, [])
 
     @cached_property
@@ -63,98 +67,101 @@ class Scope:
         return users
 
 
-Slices = tuple[tuple[int, ...], ...]
-"""Where the slice of each partition begins."""
+_Offsets = tuple[tuple[int, ...], ...]
+"""Where the slice of each partition begins: one number for each dimension."""
 
 
-def keeps_own_slice(
-    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...]
-) -> bool:
-    """Whether every device uses only a slice of an all-reduce that no other in its group uses.
+def keeps_own_slice(scope: Scope, all_reduce: Instruction, groups: Groups) -> bool:
+    """Check whether each device uses only a slice that no other device in its group uses.
 
     Args:
-        scope: where the all-reduce stands.
-        reduced: the all-reduce.
+        scope: the scope of the all-reduce.
+        all_reduce: the all-reduce.
         groups: the partitions that reduce together.
     """
-    slices = set(_slices(scope, reduced, groups))
+    slices = set(_find_slices(scope, all_reduce, groups))
     return len(slices) == 1 and None not in slices
 
 
-def _slices(
-    scope: Scope, reduced: Instruction, groups: tuple[tuple[int, ...], ...], left: int = MAX_STEPS
-) -> list[Slices | None]:
-    """The slices that each use of a result takes; None for a use of another kind."""
-    if not left:
+def _find_slices(
+    scope: Scope, value: Instruction, groups: Groups, steps: int = MAX_STEPS
+) -> list[_Offsets | None]:
+    """Return the slices that each use of a value takes; None for a use of another kind."""
+    if not steps:
         return [None]
-    found: list[Slices | None] = []
-    for user in scope.users(reduced.number):
+    slices: list[_Offsets | None] = []
+    for user in scope.users(value.number):
         if user.opcode in MOVES:
-            found += _slices(scope, user, groups, left - 1)
+            slices += _find_slices(scope, user, groups, steps - 1)
         elif user.opcode == "fusion":
-            within = scope.inside(user)
-            place = user.operands.index(reduced.number)
+            fusion = scope.inside(user)
+            index = user.operands.index(value.number)
             parameters = [
-                i
-                for i in within.computation.values()
-                if i.opcode == "parameter" and i.index == place
+                instruction
+                for instruction in fusion.computation.values()
+                if instruction.opcode == "parameter" and instruction.index == index
             ]
-            into = _slices(within, parameters[0], groups, left - 1) if parameters else [None]
-            found += into
-        elif user.opcode == "dynamic-slice" and user.operands[0] == reduced.number:
-            found.append(_own_slices(scope, user, reduced, groups))
+            if parameters:
+                slices += _find_slices(fusion, parameters[0], groups, steps - 1)
+            else:
+                slices.append(None)
+        elif user.opcode == "dynamic-slice" and user.operands[0] == value.number:
+            slices.append(_find_offsets(scope, user, value, groups))
         else:
-            found.append(None)
-    return found or [None]
+            slices.append(None)
+    return slices or [None]
 
 
-def _own_slices(
-    scope: Scope, cut: Instruction, whole: Instruction, groups: tuple[tuple[int, ...], ...]
-) -> Slices | None:
-    """Where each partition's slice begins, if those of each group are apart, and all of it."""
-    parts = max(map(len, groups))
-    if sum(cut.sizes) * parts != sum(whole.sizes) or len(whole.arrays) != 1:
+def _find_offsets(
+    scope: Scope, dynamic_slice: Instruction, value: Instruction, groups: Groups
+) -> _Offsets | None:
+    """Return where each partition's slice begins; None unless each group's make up the whole."""
+    group_size = max(map(len, groups))
+    if sum(dynamic_slice.array_bytes) * group_size != sum(value.array_bytes):
+        return None
+    if len(value.arrays) != 1:
         return None
     partitions = max(max(group) for group in groups) + 1
-    sizes, room = cut.arrays[0][1], whole.arrays[0][1]
-    offsets = [
-        _value(scope, number, partitions, iter(range(MAX_STEPS))) for number in cut.operands[1:]
+    slice_shape, shape = dynamic_slice.arrays[0][1], value.arrays[0][1]
+    starts = [
+        _evaluate(scope, number, partitions, iter(range(MAX_STEPS)))
+        for number in dynamic_slice.operands[1:]
     ]
-    if any(offset is None for offset in offsets) or len(offsets) != len(room):
+    if any(start is None for start in starts) or len(starts) != len(shape):
         return None
-    begins = tuple(
+    offsets = tuple(
         tuple(
             # a slice that would reach over the end begins earlier
-            min(max(int(np.ravel(o)[p if np.size(o) > 1 else 0]), 0), whole_size - size)
-            for o, size, whole_size in zip(offsets, sizes, room, strict=True)
-            if o is not None
+            min(max(int(np.ravel(start)[p if np.size(start) > 1 else 0]), 0), size - slice_size)
+            for start, slice_size, size in zip(starts, slice_shape, shape, strict=True)
+            if start is not None
         )
         for p in range(partitions)
     )
     for group in groups:
-        for one, other in combinations((begins[p] for p in group), 2):
-            if all(abs(a - b) < size for a, b, size in zip(one, other, sizes, strict=True)):
-                return None
-    return begins
+        for one, other in combinations((offsets[p] for p in group), 2):
+            if all(abs(a - b) < size for a, b, size in zip(one, other, slice_shape, strict=True)):
+                return None  # these two overlap
+    return offsets
 
 
-def _value(
+def _evaluate(
     scope: Scope, number: int, partitions: int, steps: Iterator[int]
 ) -> npt.NDArray[Any] | None:
-    """What an instruction gives on each partition: one value for each; None where unknown.
+    """Return the value of an instruction on each partition; None where it is unknown.
 
     Args:
-        scope: where it stands.
-        number: the instruction.
-        partitions: how many partitions there are.
-        steps: the instructions that may still be looked at, this one among them.
+        scope: the scope of the instruction.
+        number: the instruction's number.
+        partitions: the number of partitions.
+        steps: yields once for each instruction that may still be followed, including this one.
     """
     if next(steps, None) is None:
         return None
     instruction = scope.computation[number]
 
     def operand(i: int) -> npt.NDArray[Any] | None:
-        return _value(scope, instruction.operands[i], partitions, steps)
+        return _evaluate(scope, instruction.operands[i], partitions, steps)
 
     opcode = instruction.opcode
     if opcode == "partition-id":
@@ -163,20 +170,21 @@ def _value(
         return np.zeros(partitions, int)
     if opcode == "constant":
         if instruction.constant is None or len(instruction.constant) != 1:
-            return None  # a table: read by the dynamic-slice below
+            return None  # a table, which a dynamic-slice reads (below)
         return np.full(partitions, instruction.constant[0])
     if opcode == "parameter" and scope.caller is not None and scope.outer is not None:
-        return _value(scope.outer, scope.caller.operands[instruction.index], partitions, steps)
+        argument = scope.caller.operands[instruction.index]
+        return _evaluate(scope.outer, argument, partitions, steps)
     if opcode in (*MOVES, "broadcast"):
         value = operand(0)
-        # what is true or false becomes a number where it is converted to one
-        truth = value is not None and value.dtype == bool and instruction.arrays[0][0] != "pred"
-        return value.astype(int) if value is not None and truth else value
+        if value is not None and value.dtype == bool and instruction.arrays[0][0] != "pred":
+            return value.astype(int)  # a Boolean that is converted to a number
+        return value
     if opcode == "dynamic-slice" and len(instruction.operands) == 2:
-        table, place = _table(scope, instruction.operands[0]), operand(1)
-        if table is None or place is None:
+        table, index = _find_table(scope, instruction.operands[0]), operand(1)
+        if table is None or index is None:
             return None
-        return np.take(table, place, mode="clip")
+        return np.take(table, index, mode="clip")
     values = [operand(i) for i in range(len(instruction.operands))]
     known = [value for value in values if value is not None]
     if len(known) < len(values):
@@ -187,16 +195,16 @@ def _value(
         return np.where(known[0], known[1], known[2])
     if opcode == "compare" and instruction.comparison in COMPARISONS:
         return np.asarray(COMPARISONS[instruction.comparison](*known))
-    if opcode in ARITHMETIC:
-        return np.asarray(ARITHMETIC[opcode](*known))
+    if opcode in INTEGER_ARITHMETIC:
+        return np.asarray(INTEGER_ARITHMETIC[opcode](*known))
     if opcode == "fusion":
-        within = scope.inside(instruction)
-        return _value(within, root(within.computation).number, partitions, steps)
+        fusion = scope.inside(instruction)
+        return _evaluate(fusion, root(fusion.computation).number, partitions, steps)
     return None
 
 
-def _table(scope: Scope, number: int) -> npt.NDArray[Any] | None:
-    """A constant list of numbers, here or where a fusion was given it."""
+def _find_table(scope: Scope, number: int) -> npt.NDArray[Any] | None:
+    """Return a constant list of numbers, which may be passed to the fusion; None if unknown."""
     for _ in range(MAX_STEPS):
         instruction = scope.computation[number]
         if instruction.opcode == "parameter" and scope.caller and scope.outer:

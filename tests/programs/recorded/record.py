@@ -22,7 +22,7 @@ from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh
 
 from autograder.devices import emulate_devices
-from autograder.programs.compiled.module_proto import decoded
+from autograder.programs.compiled.module_proto import decode_module
 
 TOPOLOGY = sys.argv[1] if len(sys.argv) > 1 else None
 if TOPOLOGY is None:
@@ -225,7 +225,7 @@ def record(folder, programs):
         executable = compiled.runtime_executable()
         assert executable is not None
         (module,) = executable.hlo_modules()
-        message = decoded(module.as_serialized_hlo_module_proto())
+        message = decode_module(module.as_serialized_hlo_module_proto())
         here = str(Path(__file__)).encode()
         files = [file.replace(here, b"record.py") for file in message.stack_frame_index.file_names]
         message.stack_frame_index.file_names[:] = files
