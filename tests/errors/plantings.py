@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from autograder.programs.requested.liveness import Liveness
 from jax import lax
 
 from autograder import communication, exercises, show
@@ -20,6 +19,7 @@ from autograder.layouts import Layout
 from autograder.processes.starting import Stillness
 from autograder.programs import Report
 from autograder.programs.compiled.hlo import Convolution, Instruction
+from autograder.programs.requested.live_operations import Liveness
 from tests.helpers import sharding
 
 X = np.arange(256, dtype=np.float32).reshape(16, 16)
@@ -350,7 +350,6 @@ PLANTINGS = [
     Planting("programs.compiled.operations", "operations", "6.9", iterate),
     Planting("programs.compiled.reading_modules", "has_transform_in_other_order", "6.9", iterate),
     Planting("programs.compiled.run_counts", "trip_count", "6.9", iterate),
-    Planting("programs.counting_loops", "find_counter", "6.9", iterate),
     Planting("programs.collective", "seconds", "1.7", looks),
     Planting("programs.understood", "refuse_custom_calls", "3.1", turned),
     Planting("programs.report", "pictures_of", "1.7", looks),
@@ -369,12 +368,13 @@ PLANTINGS = [
     Planting("programs.compile_and_report", "_peak_bytes", "3.1", turned),
     Planting("programs.requested.collectives", "read", "3.1", turned),
     Planting("programs.requested.constraints", "other_meshes", "6.9", iterate),
-    Planting("programs.requested.liveness", lambda: Liveness.__init__, "6.9", iterate),
-    Planting("programs.requested.replica_groups", "read", "6.9", iterate),
-    Planting("programs.requested.scaling", "scale", "6.9", iterate),
-    Planting("programs.requested.one_device", "work_outside", "6.9", iterate),
-    Planting("programs.requested.scaling", "take_out", "6.9", iterate),
-    Planting("programs.requested.trip_counts", "trip_count", "6.9", iterate),
+    Planting("programs.requested.live_operations", lambda: Liveness.__init__, "6.9", iterate),
+    Planting("programs.requested.collectives", "_read_groups", "6.9", iterate),
+    Planting("programs.requested.collectives", "scale", "6.9", iterate),
+    Planting("programs.requested.work_outside_shard_map", "work_outside", "6.9", iterate),
+    Planting("programs.requested.collectives", "take_out", "6.9", iterate),
+    Planting("programs.requested.live_operations", "trip_count", "6.9", iterate),
+    Planting("programs.counting_loops", "find_counter", "6.9", iterate),
     Planting("programs.running", "_load", "3.1", turned),
     Planting("programs.understood", "refuse_what_is_not_understood", "3.1", turned),
 ]

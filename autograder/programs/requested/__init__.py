@@ -1,19 +1,18 @@
 """Read what a program requests: its StableHLO, before any compiler.
 
-In: the operations of an exported program. Out: the collectives that its author wrote, whether there
-is a `shard_map` in it, and what is done outside of one. To see what a result rests on, more can be
-put into a collective; to see what a compiler adds, they can be taken out.
+In: the operations of an exported program. Out: the collectives and constraints that its author
+wrote, whether it uses `shard_map`, and the work outside of one. The collectives can also be scaled,
+to see whether the results depend on them, or taken out, to see what a compiler adds.
 """
 
-from autograder.programs.requested.collectives import is_sure_to_end, read
+from autograder.programs.requested.collectives import read, scale, take_out
 from autograder.programs.requested.constraints import (
     is_constrained,
     other_meshes,
     replicated_values,
 )
-from autograder.programs.requested.one_device import is_mapped, work_outside
-from autograder.programs.requested.scaling import scale, take_out
-from autograder.programs.requested.trip_counts import counting
+from autograder.programs.requested.live_operations import counting, is_sure_to_end
+from autograder.programs.requested.work_outside_shard_map import is_mapped, work_outside
 
 __all__ = [
     "counting",

@@ -1,163 +1,224 @@
-"""Read the requested collectives of a program, before any compiler.
+"""Read, scale and take out the collectives that a program requests, before any compiler.
 
-Read from the operations of a StableHLO module, such as an exported program holds. What the compiler
-adds, to make layouts fit, is not among them; what it merges still is. What no result rests on is
-not asked for, and what stands in a composite is.
+They are read from the operations of a StableHLO module, such as an exported program contains. What
+the compiler adds to make layouts fit is not among them; collectives that it would merge still are.
+Only collectives that a result depends on count.
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
 
 import jax
+import numpy as np
 
 from autograder.collective_kinds import CollectiveKind
-from autograder.programs.collective import Collective, named
-from autograder.programs.requested import replica_groups
-from autograder.programs.requested.liveness import CALLS, Liveness
-from autograder.programs.requested.trip_counts import is_counted, trip_count
+from autograder.programs.collective import Collective, Groups, groups_along, named
+from autograder.programs.requested.live_operations import (
+    LiveOperation,
+    collective_kind,
+    live_operations,
+)
 
-BY_STABLEHLO: Final = {kind.stablehlo: kind for kind in CollectiveKind}
+FACTOR: Final = 3
+"""The factor for data: small enough for any type of number, and no power of two."""
 
-
-def kind_of(operation: Any) -> CollectiveKind | None:
-    """Return the kind of collective that an operation requests; None if it requests none."""
-    name = operation.name
-    if name == "stablehlo.custom_call":
-        name = operation.attributes["call_target_name"].value
-    return BY_STABLEHLO.get(name)
+FACTORS: Final = 3
+"""How many different factors there are for several collectives; all of them are odd."""
 
 
 def read(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
-    """The collectives that a StableHLO module asks for, in the order in which they stand.
+    """Return the collectives that a StableHLO module requests, in order.
 
     Args:
         module: the module, with a public function `main`.
-        mesh: what names the axes; its devices in order are the program's partitions.
+        mesh: the mesh that names the axes; its devices, in order, are the program's partitions.
     """
-    return [collective for _, collective in occurrences(module, mesh)]
+    return [collective for _, collective in _read_with_operations(module, mesh)]
 
 
-def occurrences(module: Any, mesh: jax.sharding.Mesh) -> list[tuple[Any, Collective]]:
-    """The same, each with the operation that asks for it."""
+def _read_with_operations(module: Any, mesh: jax.sharding.Mesh) -> list[tuple[Any, Collective]]:
+    """Return each collective that a module requests, after the operation that requests it."""
     from jax.extend.mlir import ir
 
     symbols = ir.SymbolTable(module.operation)
-    ids = [device.id for device in mesh.devices.flat]
+    device_ids = [device.id for device in mesh.devices.flat]
     return [
-        (
-            each.operation,
-            named(_collective(each.operation, symbols, each.times, each.sometimes), mesh, ids),
-        )
-        for each in live_operations(module)
-        if kind_of(each.operation)
+        (live.operation, named(_read_collective(live, kind, symbols), mesh, device_ids))
+        for live in live_operations(module)
+        if (kind := collective_kind(live.operation))
     ]
 
 
-class Occurrence(NamedTuple):
-    """A live operation.
-
-    Attributes:
-        operation: the operation.
-        times: how often it runs; None where nobody knows before it does.
-        sometimes: whether it may be left out.
-        of_one: whether it is written for one device, within a `shard_map`.
-    """
-
-    operation: Any
-    times: int | None
-    sometimes: bool
-    of_one: bool
-
-
-def live_operations(module: Any) -> Iterator[Occurrence]:
-    """Each operation that a result rests on, once for each way that leads to it."""
-    from jax.extend.mlir import ir
-
-    symbols = ir.SymbolTable(module.operation)
-    live = Liveness(symbols)
-
-    def within(where: Occurrence, operation: Any) -> Iterator[Occurrence]:
-        for region in operation.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    if inner in live:
-                        yield from of(where._replace(operation=inner.operation))
-
-    def of(each: Occurrence) -> Iterator[Occurrence]:
-        yield each
-        operation, times = each.operation, each.times
-        if operation.name in CALLS:
-            called = symbols[operation.attributes[CALLS[operation.name]].value]
-            yield from within(each, called.operation)
-        elif operation.name == "stablehlo.while":
-            count = trip_count(operation)
-            rounds = None if times is None or count is None else times * count
-            yield from within(each._replace(times=rounds), operation)
-        elif operation.name in ("stablehlo.case", "stablehlo.if"):
-            yield from within(each._replace(sometimes=True), operation)
-        elif operation.name == "sdy.manual_computation":
-            left = left_to_the_compiler(operation, symbols)
-            yield from within(each._replace(of_one=each.of_one or not left), operation)
-        elif kind_of(operation) is None:
-            yield from within(each, operation)
-
-    main = symbols["main"].operation
-    return within(Occurrence(main, 1, False, False), main)
-
-
-def is_sure_to_end(module: Any) -> bool:
-    """Whether each loop that a result rests on ends, whatever numbers it is given."""
-    loops = (each.operation for each in live_operations(module))
-    return all(is_counted(loop) for loop in loops if loop.name == "stablehlo.while")
-
-
-def left_to_the_compiler(body: Any, symbols: Any) -> set[str]:
-    """The axes of its mesh that a `shard_map` leaves to the compiler, as `axis_names` says."""
-    from jax.extend.mlir.dialects import sdy
-
-    there: set[str] = set()
-    for name in ("in_shardings", "out_shardings"):
-        shardings: Any = sdy.TensorShardingPerValueAttr(body.attributes[name])
-        for each in shardings.shardings:
-            mesh = declared_mesh(sdy.TensorShardingAttr(each), symbols)
-            axes: list[Any] = [sdy.MeshAxisAttr(axis) for axis in mesh.axes]
-            there |= {axis.name for axis in axes if axis.size > 1}
-    manual: Any = sdy.ManualAxesAttr(body.attributes["manual_axes"])
-    return there - {str(name).strip('"') for name in manual}
-
-
-def declared_mesh(sharding: Any, symbols: Any) -> Any:
-    """The mesh of a sharding, which has it, or the name of one that the module declares."""
-    from jax.extend.mlir.dialects import sdy
-
-    name = getattr(sharding.mesh_or_ref, "value", None)
-    return sdy.MeshAttr(sharding.mesh_or_ref if name is None else symbols[name].attributes["mesh"])
-
-
-def _collective(operation: Any, symbols: Any, times: int | None, sometimes: bool) -> Collective:
-    kind = kind_of(operation)
-    assert kind is not None
-    attributes, operands = operation.attributes, list(operation.operands)
-    if kind is CollectiveKind.RAGGED_ALL_TO_ALL:  # beside the data it takes where pieces begin
+def _read_collective(live: LiveOperation, kind: CollectiveKind, symbols: Any) -> Collective:
+    attributes, operands = live.operation.attributes, list(live.operation.operands)
+    if kind is CollectiveKind.RAGGED_ALL_TO_ALL:  # its other operands say where pieces begin
         attributes, operands = attributes["backend_config"], operands[:1]
     groups = attributes["source_target_pairs" if kind.in_pairs else "replica_groups"]
     return Collective(
         kind,
         (),
-        replica_groups.read(groups, symbols),
+        _read_groups(groups, symbols),
         sum(_bytes(operand.type) for operand in operands),
-        sum(_bytes(result.type) for result in operation.results),
-        times,
-        sometimes,
+        sum(_bytes(result.type) for result in live.operation.results),
+        live.times,
+        live.sometimes,
     )
 
 
-def _bytes(kind: Any) -> int:
+def _bytes(tensor_type: Any) -> int:
     from jax.extend.mlir import ir
 
-    tensor: Any = ir.RankedTensorType(kind)
+    tensor: Any = ir.RankedTensorType(tensor_type)
     element, parts = tensor.element_type, 1
     if isinstance(element, ir.ComplexType):
         element, parts = element.element_type, 2
     return int(math.prod(tensor.shape)) * parts * max(int(element.width), 8) // 8
+
+
+def _read_groups(attribute: Any, symbols: Any) -> Groups:
+    """Read the groups of partitions of a collective; the pairs of a permutation.
+
+    They are a table of partition numbers or, from JAX 0.12 on, axes of a mesh.
+
+    Args:
+        attribute: the collective's `replica_groups` or `source_target_pairs`.
+        symbols: the module's symbol table, which may declare the mesh.
+
+    Raises:
+        ValueError: the attribute is in neither form, or names a part of an axis.
+    """
+    from jax.extend.mlir import ir
+
+    if isinstance(attribute, ir.DenseIntElementsAttr):
+        # a group that is shorter than the others is padded with -1
+        return tuple(tuple(int(i) for i in group if i >= 0) for group in np.array(attribute))
+    from jax.extend.mlir.dialects import stablehlo
+
+    along: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
+    names, partitions = _read_mesh(along.mesh, symbols)
+    dimensions = []
+    for axis in map(stablehlo.AxisRefAttr, along.axes):
+        if axis.sub_axis_info is not None:  # nothing that JAX offers requests a part of an axis
+            raise ValueError(f"A collective runs along a part of the axis {axis.name!r}.")
+        dimensions.append(names.index(axis.name))
+    return groups_along(partitions, dimensions)
+
+
+def _read_mesh(attribute: Any, symbols: Any) -> tuple[list[str], np.ndarray]:
+    """Return the names of a mesh's axes, and the partition number at each of its places."""
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import sdy, stablehlo
+
+    if isinstance(attribute, ir.FlatSymbolRefAttr):
+        mesh: Any = sdy.MeshAttr(symbols[attribute.value].attributes["mesh"])
+        axes: list[Any] = [sdy.MeshAxisAttr(axis) for axis in mesh.axes]
+        ids = list(mesh.device_ids)
+    else:
+        mesh = stablehlo.MeshAttr(attribute)
+        axes = [stablehlo.MeshAxisAttr(axis) for axis in mesh.axes]
+        ids = [] if mesh.device_ids is None else np.array(mesh.device_ids).tolist()
+    shape = [axis.size for axis in axes]
+    partitions = np.array(ids or range(math.prod(shape))).reshape(shape)
+    return [axis.name for axis in axes], partitions
+
+
+def take_out(module: Any, mesh: jax.sharding.Mesh) -> None:
+    """Replace each requested collective by something that every device can compute alone.
+
+    What replaces it has the same shape and depends on the same numbers. The values are wrong then,
+    but every collective that the compiled program still has was added by the compiler.
+
+    Args:
+        module: a StableHLO module, which is changed.
+        mesh: the mesh that names the axes.
+    """
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import stablehlo
+
+    operations = [operation for operation, _ in _read_with_operations(module, mesh)]
+    for operation in dict.fromkeys(operations):
+        with module.context, ir.Location.unknown(), ir.InsertionPoint(operation):
+            for operand, result in zip(operation.operands, operation.results, strict=True):
+                # The barrier keeps the compiler from evaluating constants here. Their values could
+                # otherwise let it drop its own collectives, too.
+                local = stablehlo.optimization_barrier([_reshape(_multiply(operand), result)])
+                result.replace_all_uses_with(getattr(local, "result", local))
+        operation.erase()
+
+
+def _reshape(operand: Any, result: Any) -> Any:
+    """Repeat or slice an operand along each dimension, so that it has the result's shape."""
+    from jax.extend.mlir.dialects import stablehlo
+
+    for d, size in enumerate(_shape(result)):
+        shape = _shape(operand)
+        if size > shape[d]:  # an all-gather, and one dimension of an all-to-all
+            operand = stablehlo.concatenate([operand] * (size // shape[d]), d)
+        elif size < shape[d]:  # a reduce-scatter, and the other dimension
+            shape[d] = size
+            operand = stablehlo.slice(operand, [0] * len(shape), shape, [1] * len(shape))
+    return operand
+
+
+def _shape(value: Any) -> list[int]:
+    from jax.extend.mlir import ir
+
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def scale(module: Any, mesh: jax.sharding.Mesh, kind: str, axes: Sequence[str] | None) -> None:
+    """Multiply the data that goes into requested collectives, to see if the results depend on it.
+
+    A program can request a collective and add zeros that it makes of it to a result that it has
+    anyway. Such a result does not change. A ratio of two sums does not change either, if both are
+    multiplied by the same number. So each collective gets another factor, and within each one every
+    second number gets another factor than the rest.
+
+    Args:
+        module: a StableHLO module, which is changed.
+        mesh: the mesh that names the axes.
+        kind: the canonical kind of the collectives.
+        axes: the mesh axes that they run over; None for any.
+    """
+    from jax.extend.mlir import ir
+
+    operations = [
+        operation
+        for operation, collective in _read_with_operations(module, mesh)
+        if collective.kind == kind and axes in (None, collective.axes)
+    ]
+    for number, operation in enumerate(dict.fromkeys(operations)):
+        factor = FACTOR + 2 * (number % FACTORS)
+        with module.context, ir.Location.unknown(), ir.InsertionPoint(operation):
+            for position, operand in enumerate(operation.operands):
+                operation.operands[position] = _multiply(operand, factor)
+
+
+def _multiply(value: Any, factor: int = FACTOR) -> Any:
+    """Multiply a value by a factor, and every second number by two more; negate Booleans.
+
+    The operations are inserted at MLIR's current insertion point.
+    """
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import stablehlo
+
+    element = ir.RankedTensorType(value.type).element_type
+    if str(element) == "i1":
+        return stablehlo.not_(value)
+    if isinstance(element, ir.ComplexType):
+        parts = (stablehlo.real(value), stablehlo.imag(value))
+        return stablehlo.complex(*(_multiply(part, factor) for part in parts))
+
+    def full(number: int) -> Any:
+        is_integer = isinstance(element, ir.IntegerType)
+        scalar = (ir.IntegerAttr if is_integer else ir.FloatAttr).get(element, number)
+        return stablehlo.constant(ir.DenseElementsAttr.get_splat(value.type, scalar))
+
+    product = stablehlo.multiply(value, full(factor))
+    rank = ir.RankedTensorType(value.type).rank
+    if not rank:
+        return product
+    last_dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank - 1)
+    is_odd = stablehlo.remainder(stablehlo.iota(value.type, last_dimension), full(2))
+    return stablehlo.add(product, stablehlo.multiply(value, stablehlo.add(is_odd, is_odd)))
