@@ -1,8 +1,8 @@
-"""A second reader of compiled programs, for tests: of their text, line by line, by its grammar.
+"""A second, independent reader of compiled programs, for tests: it parses their text.
 
-It counts independently of `autograder.programs.compiled`, which reads the serialised module. Both
-must find the same in recorded programs, in random ones and in every answer of a bank. It is not to
-be used for grading: XLA prints some names as they are, and a name can end a computation.
+`autograder.programs.compiled` reads the serialised module instead. Both must find the same in
+recorded programs, in random ones and in every answer of a bank. Never use this one for grading: XLA
+does not escape all names in the text, so a name can end a computation.
 """
 
 import functools
@@ -22,24 +22,24 @@ INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([^\s=]+) = ")
 COMPUTATION = re.compile(r"(?:ENTRY )?%?([^\s(]+) .*\{$")
 TABLE_ROW = re.compile(r'(\d+) (?:"(.*)"|\{(.*)\})$')
 
-ABOUT_IT = (
+NOT_COMPARED = (
     "metadata", "backend_config", "calls", "to_apply", "body", "condition", "true_computation",
     "false_computation", "branch_computations", "called_computations", "sharding", "kind", "index",
     "frontend_attributes", "control-predecessors", "origin",
 )  # fmt: skip
-"""Attributes that say nothing of what an instruction computes, or are read by themselves."""
+"""Attributes that do not decide what an instruction computes, or are read separately."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One instruction of a computation, as it is written.
+    """One instruction of a computation, as text.
 
     Attributes:
         name: its name within the program.
         opcode: what it does, as HLO spells it.
         arrays: the type and dimensions of each array in its result.
-        operands: the names of what it takes.
-        attributes: what follows the operands, by name, as text; of a constant, its `value` too.
+        operands: the names of its operands.
+        attributes: the attributes after the operands, by name, and the `value` of a constant.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Line:
 
     @property
     def called(self) -> tuple[str, ...]:
-        """The computations that it names: a loop's body, a fusion's inside, a branch."""
+        """The computations that it names: a loop's body, a fusion's computation, a branch."""
         names: list[str] = []
         for key in ("calls", "to_apply", "body", "condition", "true_computation",
                     "false_computation", "branch_computations", "called_computations"):  # fmt: skip
@@ -61,10 +61,10 @@ class Line:
 
 @dataclass
 class Text:
-    """A compiled program, as it is written.
+    """A compiled program, as text.
 
     Attributes:
-        computations: the instructions of each computation, by its name; its root is the last.
+        computations: the instructions of each computation, by its name, the root last.
         entry: the name of the computation that runs first.
         tables: the files, functions, locations and stack frames that instructions refer to.
     """
@@ -74,7 +74,7 @@ class Text:
     tables: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def stack(self, instruction: Line) -> tuple[Frame, ...]:
-        """The lines of source that an instruction comes from, the innermost first."""
+        """Return the lines of source that an instruction comes from, the innermost first."""
         metadata = attributes_of(instruction.attributes.get("metadata", "")[1:-1], separator=" ")
         frames = []
         number = int(metadata.get("stack_frame_id", 0))
@@ -102,7 +102,7 @@ class Text:
 
 
 def parse(text: str) -> Text:
-    """Read the text of a compiled program, in time that grows with its length."""
+    """Parse the text of a compiled program, in time proportional to its length."""
     program = Text()
     computation: dict[str, Line] | None = None
     table: dict[int, str] | None = None
@@ -132,7 +132,7 @@ def parse(text: str) -> Text:
 
 
 def _instruction(line: str) -> Line | None:
-    """One line of a computation; None for what continues a constant."""
+    """Parse one line of a computation; None for a line that continues a constant."""
     head = INSTRUCTION.match(line)
     if head is None:
         return None
@@ -161,7 +161,7 @@ def _instruction(line: str) -> Line | None:
 
 @functools.lru_cache(2**16)  # a program's rows of locations are asked for by every instruction
 def attributes_of(text: str, separator: str = ",") -> Mapping[str, str]:
-    """`name=value` pairs; a value may hold separators within brackets and quotes."""
+    """Parse `name=value` pairs, whose values may contain separators in brackets and quotes."""
     found: dict[str, str] = {}
     last = ""
     for piece in pieces(text, separator):
@@ -175,7 +175,7 @@ def attributes_of(text: str, separator: str = ",") -> Mapping[str, str]:
 
 
 def pieces(text: str, separator: str) -> Iterator[str]:
-    """The parts of a text between separators that stand outside of brackets and quotes."""
+    """Split a text at the separators that are outside of brackets and quotes."""
     start = depth = 0
     for i, char in _outside_quotes(text):
         if char in "([{":
@@ -190,7 +190,7 @@ def pieces(text: str, separator: str) -> Iterator[str]:
 
 
 def _outside_quotes(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Each character that is in no string, with its place. Strings escape with backslashes."""
+    """Yield each character outside of strings, with its index. A backslash escapes in a string."""
     quoted = escaped = False
     for i in range(start, len(text)):
         char = text[i]
@@ -208,7 +208,7 @@ def _outside_quotes(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
 
 
 def _matching(text: str, opening: int) -> int:
-    """Where the bracket that opens at a place is closed."""
+    """Return the index of the bracket that closes the one at `opening`."""
     depth = 0
     for i, char in _outside_quotes(text, opening):
         depth += (char in "([{") - (char in ")]}")
@@ -218,7 +218,7 @@ def _matching(text: str, opening: int) -> int:
 
 
 def _end_of_shape(line: str, start: int) -> int:
-    """Where the type of an instruction's result ends: at a space outside of brackets."""
+    """Return where the type of an instruction's result ends: at a space outside of brackets."""
     depth = 0
     for i, char in _outside_quotes(line, start):
         depth += (char in "([{") - (char in ")]}")
@@ -228,12 +228,12 @@ def _end_of_shape(line: str, start: int) -> int:
 
 
 def _name(operand: str) -> str:
-    """The name in an operand, which may come with its type and with comments."""
+    """Return the name of an operand, which may have a type and comments before it."""
     return re.sub(r"/\*.*?\*/", "", operand).split()[-1].removeprefix("%")
 
 
 def program_of_text(text: str) -> CompiledProgram:
-    """A compiled program's text as the instructions that the serialised module is read as."""
+    """Read a compiled program from its text."""
     written = parse(text)
     header = text.split("\n", 1)[0]
     numbers = (
@@ -267,7 +267,7 @@ def _read(written, computation, line, number, places, partitions):
         operands=() if plain else tuple(number[computation, name] for name in line.operands),
         called=tuple(called),
         index=int(line.operands[0] if line.opcode == "parameter" else attributes.get("index", 0)),
-        constant=_whole(attributes["value"]) if line.opcode == "constant" else None,
+        constant=_integers(attributes["value"]) if line.opcode == "constant" else None,
         groups=listed_groups(pairs) if pairs else replica_groups(groups or "{}", partitions),
         comparison=attributes.get("direction", ""),
         is_unsigned=attributes.get("type") == "UNSIGNED",
@@ -275,21 +275,21 @@ def _read(written, computation, line, number, places, partitions):
         custom_call_target=attributes.get("custom_call_target", "").strip('"'),
         fft_lengths=_numbers(attributes.get("fft_length", "")),
         other_fields=repr(
-            [pair for pair in sorted(attributes.items()) if pair[0] not in ABOUT_IT]
+            [pair for pair in sorted(attributes.items()) if pair[0] not in NOT_COMPARED]
         ).encode(),
-        known_trip_count=_trips(attributes.get("backend_config", "")),
+        known_trip_count=_trip_count(attributes.get("backend_config", "")),
         stack=written.stack(line),
     )
 
 
-def _whole(value: str) -> tuple[int, ...] | None:
-    """The numbers of a constant, if it is one of whole numbers."""
+def _integers(value: str) -> tuple[int, ...] | None:
+    """Return the numbers of a constant, if all are integers."""
     words = re.findall(r"[^\s,{}]+", value)
     whole = all(re.fullmatch(r"-?\d+", word) for word in words)
     return tuple(map(int, words)) if words and whole else None
 
 
-def _trips(configuration: str) -> int | None:
+def _trip_count(configuration: str) -> int | None:
     try:
         return int(json.loads(configuration)["known_trip_count"]["n"])
     except (KeyError, TypeError, ValueError):
@@ -297,18 +297,18 @@ def _trips(configuration: str) -> int | None:
 
 
 def replica_groups(text: str, partitions: int) -> Groups:
-    """The groups of partitions that talk to each other, from any of the forms HLO writes.
+    """Read a collective's groups of partitions from any of the forms that HLO has for them.
 
     `{{0,1},{2,3}}` lists them; `[2,4]<=[4,2]T(1,0)` counts through a transposed grid;
     `mesh['a'=4,'b'=2], device_ids=([4,2]T(1,0)) {'a':(2)2}` names axes of a mesh, or parts of one:
-    `(2)2` is the two steps of an axis that has two larger ones before them.
+    `(2)2` is the part of size 2 that comes after a part of size 2.
     """
     text = text.strip()
     if text.startswith("mesh"):
         return _mesh_groups(text)
     if text.startswith("["):
         shape, _, source = text.partition("<=")
-        return _rows(_counted(source).reshape(_numbers(shape)))
+        return _rows(_transposed_grid(source).reshape(_numbers(shape)))
     groups = listed_groups(text)
     return groups or (tuple(range(partitions)),)
 
@@ -320,7 +320,7 @@ def _mesh_groups(text: str) -> Groups:
     chosen = re.findall(r"'([^']*)'(?::\((\d+)\)(\d+))?", rest.rpartition("{")[2])
     devices = np.arange(math.prod(sizes.values()))
     if order:
-        devices = _counted(order[1]).reshape(-1)
+        devices = _transposed_grid(order[1]).reshape(-1)
     dimensions: list[int] = []
     places: dict[int, int] = {}
     for name, size in sizes.items():
@@ -342,8 +342,8 @@ def _mesh_groups(text: str) -> Groups:
     return _rows(grid.transpose(*outer, *inner).reshape(-1, count))
 
 
-def _counted(text: str) -> np.ndarray:
-    """`[4,2]T(1,0)`: the numbers from 0 on in a grid, transposed."""
+def _transposed_grid(text: str) -> np.ndarray:
+    """Return the numbers from 0 on in a transposed grid, such as `[4,2]T(1,0)`."""
     shape, _, order = text.partition("T")
     grid = np.arange(math.prod(_numbers(shape))).reshape(_numbers(shape))
     return grid.transpose(_numbers(order)) if order else grid
@@ -354,7 +354,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def listed_groups(text: str) -> Groups:
-    """`{{0,1},{2,3}}`: of a permutation, pairs of source and target."""
+    """Read listed groups, or the pairs of a permutation, such as `{{0,1},{2,3}}`."""
     return tuple(_numbers(group) for group in re.findall(r"\{([\d, ]+)\}", text))
 
 

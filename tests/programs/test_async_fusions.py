@@ -1,4 +1,4 @@
-"""What a TPU's compiler begins, goes on with and ends in several fusions is one collective."""
+"""A collective that a TPU's compiler starts, continues and ends in several fusions is one."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def found(**changes):
     return read(program_of_text(BACKGROUND.format(**{**USUAL, **changes})))
 
 
-def test_it_counts_once_and_where_it_begins():
+def test_it_counts_once_where_it_starts():
     (one,) = found()
     assert (one.kind, one.bytes_in, one.bytes_out, one.times) == ("all-gather", 16, 128, 1)
     assert one.asynchronous
@@ -58,11 +58,14 @@ def test_it_counts_once_and_where_it_begins():
 @pytest.mark.parametrize(
     ("changes", "count"),
     [
-        ({"start": "Something"}, 3),  # nothing begins
-        ({"taken": "other"}, 3),  # of what else the fusion takes, and so is what ends it
-        ({"taken": "worked"}, 3),  # of what it computed
-        ({"handed": 0}, 2),  # what ends is of what was computed
+        ({"start": "Something"}, 3),  # nothing starts
+        (
+            {"taken": "other"},
+            3,
+        ),  # of another operand; the last one then differs, too
+        ({"taken": "worked"}, 3),  # of a value that the fusion computes
+        ({"handed": 0}, 2),  # the last one is of a value that a fusion computed
     ],
 )
-def test_what_is_not_handed_on_is_another_collective(changes, count):
+def test_a_collective_of_another_operand_is_another_one(changes, count):
     assert len(found(**changes)) == count

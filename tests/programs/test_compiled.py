@@ -1,4 +1,4 @@
-"""Collectives are read exactly: from recorded programs, and from those compiled here."""
+"""Collectives are read exactly, from recorded programs and from programs compiled here."""
 
 from functools import partial
 from itertools import combinations, product
@@ -55,8 +55,8 @@ TPU = {
     "replicate": [(GATHER, BOTH, 128, 1024, 1)],
     "sum": [(REDUCE, BOTH, 4, 4, 1)],
 }
-SILENT = {("tpu-v5e-2x4", "psum_scatter"), ("0.12.0.1", "replicate")}
-"""Programs in which nothing says which line a collective comes from."""
+WITHOUT_LINES = {("tpu-v5e-2x4", "psum_scatter"), ("0.12.0.1", "replicate")}
+"""Programs that do not say which line a collective comes from."""
 
 COMPILERS = {
     "0.8.2": CORPUS,
@@ -71,14 +71,14 @@ def essence(found):
 
 
 def compiled(function, *arguments, grid=None):
-    """The collectives of a function's compiled program; its text must say the same."""
+    """Return a compiled function's collectives, and check that its text has the same."""
     program = jax.jit(function).lower(*arguments).compile()
     found = read(program_of(program.runtime_executable()), grid)
     assert found == read(program_of_text(str(program.as_text())), grid)
     return found
 
 
-def test_there_are_recordings_of_the_oldest_the_newest_and_of_a_tpus_compiler():
+def test_each_program_is_recorded_for_each_compiler():
     wanted = {(compiler, name) for compiler, corpus in COMPILERS.items() for name in corpus}
     assert {(path.parent.name, path.stem) for path in RECORDED} == wanted
 
@@ -90,7 +90,7 @@ def test_recorded_programs_are_read_exactly(subtests):
             assert found == read(program_of_text(path.read_text()), mesh(x=4, y=2))
             assert essence(found) == COMPILERS[path.parent.name][path.stem]
             for collective in found:
-                if (path.parent.name, path.stem) not in SILENT:
+                if (path.parent.name, path.stem) not in WITHOUT_LINES:
                     assert collective.where is not None
                     assert collective.where.file == "record.py"
                 assert collective.sometimes == (path.stem == "branch")
@@ -104,7 +104,7 @@ def test_a_collective_leads_to_the_line_that_caused_it():
     assert "lax.psum" in lines[1]
 
 
-def test_a_collective_tells_whose_data_it_takes():
+def test_a_collective_of_an_argument_has_its_number():
     grid = mesh(x=4, y=2)
 
     def argument(*spec):
@@ -147,7 +147,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_the_axes_named_are_the_axes_asked_for(body, subtests):
+def test_the_axes_are_those_requested(body, subtests):
     for (axes, names), permuted in product(CHOICES, (False, True)):
         with subtests.test(axes=axes, names=names, permuted=permuted):
             function, kind = BODIES[body]
@@ -168,7 +168,7 @@ def test_the_axes_named_are_the_axes_asked_for(body, subtests):
             assert found.kind == kind
             assert found.axes == names
             if kind != "collective-permute":
-                # an independent reckoning: devices that differ in the named axes alone
+                # computed independently: devices that differ only in the named axes
                 place = {d.id: index for index, d in np.ndenumerate(grid.devices)}
                 kept = [i for i, name in enumerate(grid.axis_names) if name not in names]
                 wanted = {
@@ -180,7 +180,7 @@ def test_the_axes_named_are_the_axes_asked_for(body, subtests):
 
 @st.composite
 def shardings(draw):
-    """A sharding of two dimensions on a mesh of eight devices, of any form and in any order."""
+    """Draw a sharding of two dimensions on a mesh of eight devices, in any shape and order."""
     sizes = draw(st.sampled_from([(8,), (4, 2), (2, 4), (2, 2, 2)]))
     names = tuple("xyz"[: len(sizes)])
     devices = np.array(jax.devices())[list(draw(st.permutations(range(8))))].reshape(sizes)
@@ -195,8 +195,8 @@ def shardings(draw):
 
 @settings(max_examples=250)
 @given(shardings(), st.integers(1, 3), st.integers(1, 3))
-def test_gathering_everything_moves_what_a_count_of_blocks_says(placed, rows, columns):
-    """The bytes of all-gathers to a full copy, reckoned from the layout alone."""
+def test_gathering_everything_moves_the_bytes_that_the_sharding_implies(placed, rows, columns):
+    """The bytes of all-gathers to a replicated array follow from the sharding alone."""
     sizes = dict(placed.mesh.shape)
     argument = jax.device_put(np.ones((8 * rows, 8 * columns), np.float32), placed)
     whole = jax.NamedSharding(placed.mesh, jax.P())
@@ -215,7 +215,7 @@ def test_gathering_everything_moves_what_a_count_of_blocks_says(placed, rows, co
 
 @settings(max_examples=250)
 @given(shardings(), st.sampled_from([(0,), (1,), (0, 1)]))
-def test_a_sum_reduces_over_the_axes_that_cut_what_it_sums(placed, dimensions):
+def test_a_sum_reduces_over_the_axes_that_shard_the_summed_dimensions(placed, dimensions):
     argument = jax.device_put(np.ones((16, 24), np.float32), placed)
     found = compiled(lambda x: x.sum(dimensions), argument, grid=placed.mesh)
     reduced = {name for d in dimensions for name in (placed.spec[d] or ())}
@@ -226,8 +226,8 @@ def test_a_sum_reduces_over_the_axes_that_cut_what_it_sums(placed, dimensions):
 
 
 @pytest.mark.parametrize(("kept", "kind"), [("x", SCATTER), ("y", REDUCE)])
-def test_an_all_reduce_that_is_sliced_by_another_axis_is_no_reduce_scatter(kept, kind):
-    """Each device keeps half of the sum; only in one case is it the half its group left it."""
+def test_an_all_reduce_that_is_sliced_along_another_axis_is_no_reduce_scatter(kept, kind):
+    """Each device keeps half of the sum, but only along `x` do the halves of a group differ."""
     grid = jax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Auto,) * 3)
 
     def body(a):
@@ -243,7 +243,7 @@ def test_an_all_reduce_that_is_sliced_by_another_axis_is_no_reduce_scatter(kept,
     assert found.axes == ("x",)
 
 
-def test_a_slice_that_everybody_takes_alike_is_no_reduce_scatter():
+def test_an_all_reduce_of_which_all_take_the_same_slice_is_no_reduce_scatter():
     grid = mesh(x=8)
     by_x = jax.NamedSharding(grid, jax.P("x"))
     argument = jax.device_put(np.ones((8, 64), np.float32), by_x)
@@ -259,7 +259,7 @@ def test_a_slice_that_everybody_takes_alike_is_no_reduce_scatter():
 
 
 def test_a_key_that_ends_a_computation_in_the_text_hides_nothing():
-    """XLA prints the keys of frontend attributes as they are; serialised, they are only data."""
+    """XLA does not escape the keys of frontend attributes when it prints them."""
     grid = mesh(x=8)
     argument = jax.device_put(np.ones((8, 8), np.float32), jax.NamedSharding(grid, jax.P("x")))
 
@@ -275,7 +275,7 @@ def test_a_key_that_ends_a_computation_in_the_text_hides_nothing():
 
 
 NEWER = b"\xf2\x05\x00"
-"""Field 94, of no bytes."""
+"""Field 94, empty."""
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_what_is_not_understood_is_refused(change, why):
 
 
 def test_a_part_of_an_axis_without_steps_is_refused():
-    """Found among 260,000 broken modules, of program 102274."""
+    """Found among 260,000 broken modules: seed 102274 of `random_programs`."""
     path = ROOT / "tests" / "programs" / "recorded" / "0.12.0.1" / "psum.pb"
     message = decode_module(path.read_bytes())
     (axis,) = collective_of(message).mesh_axes_replica_groups.axes
@@ -321,18 +321,18 @@ def collective_of(message):
     return found
 
 
-def test_bytes_that_are_no_module_are_refused():
+def test_bytes_that_are_not_a_module_are_refused():
     with pytest.raises(UnreadableProgramError, match="The module is not in order: Error parsing"):
         read_module(b"\xff\xff")
 
 
 def test_a_collective_that_an_unknown_instruction_calls_is_refused():
-    text = BY_HAND.replace("async-start(%a)", "sort(%a)").replace("async-done(", "sort-done(")
+    text = OTHER_FORMS.replace("async-start(%a)", "sort(%a)").replace("async-done(", "sort-done(")
     with pytest.raises(UnreadableProgramError, match="A 'sort' calls a collective"):
         read(program_of_text(text))
 
 
-def test_an_offset_that_is_made_of_truths_is_worked_out():
+def test_an_offset_that_is_computed_from_booleans_is_evaluated():
     grid = mesh(x=8)
 
     def body(a):
@@ -368,9 +368,9 @@ def test_every_form_of_groups(text):
     assert replica_groups(text, 8) == GROUPS[text]
 
 
-# Forms that the CPU backend does not write: pairs of start and done, asynchronous computations,
-# tuples that XLA's combiner made, TPU layouts, comments, unreached computations.
-BY_HAND = """HloModule jit_f, is_scheduled=true, num_partitions=8
+# Forms that the CPU backend does not emit: pairs of start and done, asynchronous computations,
+# tuples from XLA's combiner, TPU layouts, comments, unreachable computations.
+OTHER_FORMS = """HloModule jit_f, is_scheduled=true, num_partitions=8
 
 %add (x: f32[], y: f32[]) -> f32[] {
   %x = f32[] parameter(0)
@@ -406,8 +406,8 @@ ENTRY %main (a: f32[64], b: bf16[8,128]) -> f32[64] {
 """  # noqa: E501
 
 
-def test_forms_that_other_backends_write():
-    found = read(program_of_text(BY_HAND))
+def test_forms_that_other_backends_emit():
+    found = read(program_of_text(OTHER_FORMS))
     assert sorted((c.kind, c.bytes_in, c.bytes_out, c.size) for c in found) == [
         ("all-gather", 256, 2048, 8),
         ("all-reduce", 256 + 2048, 256 + 2048, 4),
@@ -433,15 +433,15 @@ def test_without_a_mesh_groups_are_partitions():
     assert found.groups == ((0, 2, 4, 6), (1, 3, 5, 7))
 
 
-def test_constants_and_strings_do_not_confuse_the_reader():
-    program = parse(BY_HAND)
+def test_constants_and_strings_do_not_confuse_the_text_reader():
+    program = parse(OTHER_FORMS)
     entry = program.computations[program.entry]
     assert entry["both"].operands == ("a", "b")
     assert entry["a"].opcode == "parameter"
     assert entry["a"].attributes["metadata"].startswith('{op_name="all-gather(')
 
 
-CUT = """HloModule cut, num_partitions=8
+SLICED = """HloModule cut, num_partitions=8
 
 ENTRY %main (a: f32[16]) -> (f32[2], f32[2]) {{
   %a = f32[16] parameter(0)
@@ -468,18 +468,18 @@ ENTRY %main (a: f32[16]) -> (f32[2], f32[2]) {{
         (2, "%back", REDUCE),  # two slices on each device
     ],
 )
-def test_a_reduce_scatter_leaves_slices_apart_and_one_on_each_device(factor, second, kind):
-    (found,) = read(program_of_text(CUT.format(factor=factor, second=second)))
+def test_a_reduce_scatter_has_one_slice_on_each_device_and_none_overlap(factor, second, kind):
+    (found,) = read(program_of_text(SLICED.format(factor=factor, second=second)))
     assert found.kind == kind
 
 
 @pytest.mark.parametrize("added", ["%late{this}", "%zero"])
-def test_an_offset_that_takes_too_many_steps_to_work_out_is_unknown(added):
-    """Where each of them takes what came before it twice, there are 2 to the power of 400 ways."""
-    cut = CUT.format(factor=2, second="%late400").replace("(%sum, %begin)", "(%sum, %late400)")
+def test_an_offset_that_takes_too_many_steps_is_unknown(added):
+    """If each addition uses the one before it twice, there are 2 to the power of 400 paths."""
+    text = SLICED.format(factor=2, second="%late400").replace("(%sum, %begin)", "(%sum, %late400)")
     chain = ["  %zero = s32[] constant(0)", "  %late0 = s32[] add(%begin, %zero)"]
     chain += [f"  %late{i + 1} = s32[] add(%late{i}, {added.format(this=i)})" for i in range(400)]
-    before, one, after = cut.partition("  %one =")
+    before, one, after = text.partition("  %one =")
     (found,) = read(program_of_text("\n".join([before.rstrip("\n"), *chain, one + after])))
     assert found.kind == REDUCE
 
@@ -536,7 +536,7 @@ ENTRY %main (a: f32[4]) -> f32[4] {{
         ({"limit": "inf"}, None),
     ],
 )
-def test_a_counted_loop_is_counted_where_the_compiler_does_not_say(changes, times):
+def test_a_trip_count_is_computed_where_the_compiler_has_noted_none(changes, times):
     usual = {"start": 0, "step": 1, "limit": 7, "direction": "LT", "noted": "", "i": "%p"}
     text = LOOP.format(**{**usual, "again": "next", **changes})
     (found,) = read(program_of_text(text))

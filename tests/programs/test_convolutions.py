@@ -1,4 +1,4 @@
-"""The operations of a convolution are those that XLA counts."""
+"""A convolution has as many operations as XLA counts."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from autograder.programs.compiled.hlo import WindowDimension
     st.integers(1, 5), st.integers(1, 4), st.integers(-3, 4), st.integers(1, 3), st.integers(1, 4),
     st.integers(1, 9), st.integers(1, 9),
 )  # fmt: skip
-def test_places_are_counted_as_one_counts_them(size, stride, before, dilation, apart, taken, given):
+def test_pairs_are_counted_as_by_listing_them(size, stride, before, dilation, apart, taken, given):
     places = [
         o * stride - before + k * dilation for o in range(given) for k in range(size)
     ]  # fmt: skip
@@ -36,12 +36,12 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
          "rhs_dilation": (1, 2)},
     ),
     "groups of features": ((2, 6, 9), (4, 3, 3), {"feature_group_count": 2}),
-    "a plain product": ((5, 7), (3, 7), {}),
+    "a matmul": ((5, 7), (3, 7), {}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_counts_as_xla_does(case):
+def test_convolutions_count_as_in_xla(case):
     image, kernel, options = CASES[case]
     how: dict[str, Any] = {"window_strides": (1,) * (len(image) - 2), "padding": "VALID", **options}
     compiled = (
@@ -56,7 +56,7 @@ def test_it_counts_as_xla_does(case):
         for i in body.values()
         if i.convolution is not None
     ]
-    if ours:  # a plain product may be written as one
+    if ours:  # XLA may write a matmul as a `dot`
         assert sum(ours) == (compiled.cost_analysis() or {})["flops"]
     else:
-        assert case == "a plain product"
+        assert case == "a matmul"

@@ -1,4 +1,4 @@
-"""Operations: each value counts once, and a loop's as often as it runs; on any JAX the same."""
+"""Each value's operations count once, or once in each round of a loop, on any version of JAX."""
 
 import math
 
@@ -33,7 +33,7 @@ def unrolled(times):
 
 
 @pytest.mark.parametrize("times", [1, 2, 7, 50])
-def test_a_loop_is_as_much_work_as_its_rounds(times):
+def test_a_loop_counts_as_if_unrolled(times):
     assert flops(again(times)) == pytest.approx(flops(unrolled(times)), rel=0.02)
     assert flops(again(times)) == pytest.approx(times * PRODUCT, rel=0.02)
 
@@ -52,7 +52,7 @@ def test_arithmetic_and_reductions_count_too():
     assert flops(spread) == pytest.approx(9 * PRODUCT, rel=0.1)
 
 
-def test_a_loop_that_ends_nobody_knows_when_is_without_end():
+def test_a_loop_of_unknown_length_has_unknown_work():
     def until(a):
         return lax.while_loop(lambda c: c.sum() < 1e9, lambda c: c @ a, a)
 
@@ -61,7 +61,7 @@ def test_a_loop_that_ends_nobody_knows_when_is_without_end():
     assert "an unknown number of floating-point operations" in str(report)
 
 
-def test_what_lapack_does_counts_in_every_round():
+def test_lapack_counts_in_every_round():
     triangle = np.tril(A) + 4 * np.eye(16, dtype=np.float32)
 
     def solved(c):
@@ -82,7 +82,7 @@ def test_a_factorisation_counts_too():
 
 
 def rows_one_by_one(a):
-    """Each row less half of those before it, which compilers fuse in very different ways."""
+    """Subtract from each row half of those before it; compilers fuse this in many ways."""
     rows: list[jax.Array] = []
     for i in range(16):
         row = a[i]
@@ -110,13 +110,13 @@ def test_reductions_of_one_array_in_two_ways_count_twice():
     assert flops(lambda a: a.max(0) + a.min(0)) == pytest.approx(2 * once + 16, rel=0.02)
 
 
-def test_of_branches_the_one_that_does_more_counts():
+def test_the_branch_with_more_work_counts():
     def either(a):
         return lax.cond(a[0, 0] > 0, lambda: a @ a @ a, lambda: a @ a)
 
     assert flops(either) == pytest.approx(2 * PRODUCT, rel=0.05)
 
 
-def test_a_fourier_transform_is_as_much_work_as_it_is_by_the_textbook():
+def test_a_fourier_transform_counts_as_in_textbooks():
     assert flops(jnp.fft.fft) == pytest.approx(8 * 256 * 4, rel=0.1)
     assert flops(jnp.fft.fft2) == pytest.approx(8 * 256 * 4 * 4, rel=0.1)

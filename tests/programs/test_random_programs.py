@@ -1,4 +1,4 @@
-"""Both readers of compiled programs agree on whatever is drawn, and refuse what is broken."""
+"""Both readers of compiled programs agree on random programs, and refuse broken ones."""
 
 import jax
 import pytest
@@ -10,15 +10,15 @@ RECORDED = sorted((ROOT / "tests" / "programs" / "recorded").glob("*/*.pb"))
 
 
 @pytest.mark.parametrize("number", some_of(range(40)))
-def test_both_ways_of_counting_agree(number):
+def test_both_readers_agree(number):
     try:
         program = compiled(number)
-    except jax.errors.JaxRuntimeError as error:  # a mistake of XLA's, on some versions
+    except jax.errors.JaxRuntimeError as error:  # a bug of XLA's in some versions
         pytest.skip(f"XLA refuses it: {str(error)[:100]}")
     assert not disagreement(*program)
 
 
-def test_a_module_with_other_bytes_is_read_or_refused(subtests):
+def test_a_module_with_changed_bytes_is_read_or_refused(subtests):
     for path in RECORDED:
         with subtests.test(f"{path.parent.name}-{path.stem}"):
             module = path.read_bytes()

@@ -1,4 +1,4 @@
-"""What a program asks for by hand is read exactly, whatever it stands in."""
+"""The collectives that a program requests are read exactly, whatever contains them."""
 
 import math
 from typing import Any
@@ -21,8 +21,8 @@ X, Y, BOTH = ("x",), ("y",), ("x", "y")
 RING = [(i, (i + 1) % 4) for i in range(4)]
 
 
-def asked(body):
-    """The requests of a body over blocks of 4 by 8 on a mesh of 4 by 2."""
+def requests_of(body):
+    """Return what a `shard_map` body requests, for blocks of 4 by 8 on a mesh of 4 by 2."""
     grid = mesh(x=4, y=2)
     blocks = jax.P("x", "y")
     function = jax.shard_map(body, mesh=grid, in_specs=blocks, out_specs=blocks, check_vma=False)
@@ -39,7 +39,7 @@ def psum_in_scan(a):
 
 
 def ragged(block):
-    """Send one row to each device along `x`; XLA's CPU compiler has no such exchange."""
+    """Send one row to each device along `x`, which XLA's CPU compiler does not support."""
     to, one = jnp.arange(4, dtype=jnp.int32), jnp.ones(4, jnp.int32)
     return lax.ragged_all_to_all(block, block, to, one, to, one, axis_name="x")
 
@@ -52,7 +52,7 @@ def nested(a):
 
 
 def pcast(a):
-    """What says only that a value may vary sends nothing."""
+    """A cast to a varying type sends nothing."""
     return lax.pcast(jnp.zeros(a.shape), ("x", "y"), to="varying") + a
 
 
@@ -101,7 +101,7 @@ def pcast(a):
     ],
 )  # fmt: skip
 def test_requests_are_read_exactly(body, wanted):
-    assert asked(body) == wanted
+    assert requests_of(body) == wanted
 
 
 REDUCED = Exercise(
@@ -132,7 +132,7 @@ def by_hand(x):
         (lambda x: 2 * x.sum(), ("not-counted-yet", "no-shard-map")),
     ],
 )
-def test_what_stands_beside_the_body_is_not_by_hand(function, diagnoses):
+def test_collectives_outside_the_body_are_not_requested(function, diagnoses):
     found = judge(REDUCED, capture(REDUCED, {"answer": function}, 1), 1)
     assert found.diagnoses == diagnoses
 
@@ -165,14 +165,14 @@ def by_one_sum(a):
 
 
 @pytest.mark.parametrize("body", [by_two_sums, by_one_sum])
-def test_a_ratio_of_sums_rests_on_them_though_more_in_both_leaves_it_as_it_is(body):
+def test_a_ratio_of_sums_depends_on_them_though_scaling_both_does_not_change_it(body):
     def answer(x):
         return jax.shard_map(body, in_specs=jax.P("x"), out_specs=jax.P())(x)
 
     assert judge(RATIO, capture(RATIO, {"answer": answer}, 1), 1).state == "right"
 
 
-def test_a_sum_of_nothing_makes_no_difference():
+def test_a_sum_of_zeros_makes_no_difference():
     def answer(x):
         def body(a):
             return lax.psum(0 * a.sum(), "x")
@@ -186,7 +186,7 @@ def test_a_sum_of_nothing_makes_no_difference():
     assert diagnoses == ("not-counted-yet", "makes-no-difference")
 
 
-def test_what_the_compiler_adds_was_not_asked_for():
+def test_what_the_compiler_adds_was_not_requested():
     argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
     lowered = jax.jit(lambda x: x + x.T).lower(argument)
     assert requested.read(lowered.compiler_ir("stablehlo"), mesh(x=4, y=2)) == []
@@ -209,12 +209,12 @@ ALONG = '#stablehlo.replica_group_mesh_axes<mesh = @"a\\22 mesh", axes = [AXES]>
 
 
 def module_with(groups):
-    """A module whose collective has its groups written so, where this JAX knows that form."""
+    """Return a module whose collective has these groups, if this JAX knows their form."""
     from jax.extend.mlir import ir
     from jax.extend.mlir.dialects import stablehlo
 
     if groups.startswith("#") and not hasattr(stablehlo, "ReplicaGroupMeshAxesAttr"):
-        pytest.skip("this JAX writes groups as tables alone")
+        pytest.skip("this JAX writes groups only as tables")
     lowered: Any = jax.jit(jnp.sin).lower(1.0).compiler_ir("stablehlo")
     context = lowered.context
     with context:
@@ -244,22 +244,22 @@ def test_groups_along_a_part_of_an_axis_are_not_guessed_at():
         requested.read(module, mesh(x=8))
 
 
-def carried_beside(a):
-    """What a loop carries for itself alone goes into no result."""
+def carried_but_unused(a):
+    """A value that the loop only carries for itself is in no result."""
     rest = lax.fori_loop(0, 5, lambda _, c: (c[0] + 1, lax.psum(c[1], "x")), (a, a))
     return rest[0]
 
 
 def carried_across(a):
-    """Here what is summed goes into the result, by a way round the loop."""
+    """The sum is in the result, one round later."""
     return lax.fori_loop(0, 5, lambda _, c: (c[0] + c[1], lax.psum(c[1], "x")), (a, a))[0]
 
 
-def given_on_beside(a):
+def stacked_but_unused(a):
     return lax.scan(lambda c, _: (2 * c, lax.psum(c, "x")), a, None, length=3)[0]
 
 
-def given_on(a):
+def stacked(a):
     return lax.scan(lambda c, _: (2 * c, lax.psum(c, "x")), a, None, length=3)[1].sum(0)
 
 
@@ -271,7 +271,7 @@ def composed(a):
     return lax.composite(lambda a: lax.composite(summed, name="in.it")(a), name="a.sum")(a)
 
 
-def composed_beside(a):
+def composed_but_unused(a):
     def both(a):
         return a + 1, lax.psum(a, "x")
 
@@ -281,20 +281,20 @@ def composed_beside(a):
 @pytest.mark.parametrize(
     ("body", "wanted"),
     [
-        (carried_beside, []),
+        (carried_but_unused, []),
         (carried_across, [(REDUCE, X, 128, 128, 5, False)]),
-        (given_on_beside, []),
-        (given_on, [(REDUCE, X, 128, 128, 3, False)]),
+        (stacked_but_unused, []),
+        (stacked, [(REDUCE, X, 128, 128, 3, False)]),
         (composed, [(REDUCE, X, 128, 128, 1, False)]),
-        (composed_beside, []),
+        (composed_but_unused, []),
         (lambda a: jax.jit(summed)(a), [(REDUCE, X, 128, 128, 1, False)]),
         (lambda a: jax.jit(summed)(jax.jit(summed)(a)), [(REDUCE, X, 128, 128, 1, False)] * 2),
         (lambda a: lax.cond(a.sum() > 0, summed, lambda a: a, a),
          [(REDUCE, X, 128, 128, 1, True)]),
     ],
 )  # fmt: skip
-def test_counted_is_what_a_result_rests_on(body, wanted):
-    assert asked(body) == wanted
+def test_only_collectives_that_a_result_depends_on_count(body, wanted):
+    assert requests_of(body) == wanted
 
 
 TABLE = np.sin(np.arange(256, dtype=np.float32)).reshape(16, 16)
@@ -315,7 +315,7 @@ def kept(c):
         (lambda a: kept(lax.while_loop(lambda c: c.sum() < 9, lambda c: 2 * c, a)), math.inf),
         (lambda a: kept(a.T.reshape(4, 64)[::-1].reshape(16, 16)), 0),
         (lambda a: kept(a) + (a @ a), 2 * 16**3),
-        (lambda a: kept(a) + TABLE @ TABLE, 0),  # made of no argument
+        (lambda a: kept(a) + TABLE @ TABLE, 0),  # depends on no argument
         (lambda a: kept(a) + lax.while_loop(lambda t: t.sum() < a.sum(), lambda t: t @ t, TABLE),
          math.inf),
         (lambda a: kept(a) + (a + TABLE) @ TABLE, 2 * 16**3),
@@ -347,7 +347,7 @@ def test_work_outside_of_shard_map_is_counted(function, outside):
         lambda a: jax.jit(psum_in_scan)(jax.jit(psum_in_scan)(a)),
     ],
 )
-def test_with_what_is_asked_for_taken_out_nothing_is_left_but_what_a_compiler_adds(body):
+def test_with_requests_taken_out_only_what_the_compiler_adds_is_left(body):
     grid, blocks = mesh(x=4, y=2), jax.P("x", "y")
     mapped = jax.shard_map(body, mesh=grid, in_specs=blocks, out_specs=blocks, check_vma=False)
     argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))

@@ -7,7 +7,7 @@ it writes what the TPU's own compiler makes of the same programs; no TPU is need
 
     JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 python tests/programs/recorded/record.py v5e:2x4
 
-What must be read from them stands in `test_compiled.py` and in `tests/judge/test_costs.py`.
+`test_compiled.py` and `tests/judge/test_costs.py` say what has to be read from them.
 """
 
 import re
@@ -43,24 +43,24 @@ EXPLICIT_LINE = Mesh(TABLE.reshape(8), ("x",), axis_types=(AxisType.Explicit,))
 
 
 def put(*spec, mesh=GRID, shape=(16, 16)):
-    """An array, of sixteen by sixteen unless told otherwise."""
+    """Describe a sharded array, 16 by 16 by default."""
     return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, P(*spec)))
 
 
 def on(mesh, *spec, **more):
-    """A sharding."""
+    """Return a sharding."""
     return NamedSharding(mesh, P(*spec, **more))
 
 
 def manual(body, out, **options):
-    """A body over blocks of `P("x", "y")`."""
+    """Map a body over blocks of `P("x", "y")`."""
     return jax.shard_map(
         body, mesh=GRID, in_specs=P("x", "y"), out_specs=out, check_vma=False, **options
     )
 
 
 def columns(body):
-    """A body over columns, whole along x."""
+    """Map a body over columns, replicated along x."""
     return jax.shard_map(
         body, mesh=GRID, in_specs=P(None, "y"), out_specs=P(None, "y"), check_vma=False
     )
@@ -84,12 +84,12 @@ def branch(a):
 
 
 def until(a):
-    """A loop whose count nobody knows."""
+    """A loop of unknown length."""
     return lax.while_loop(lambda c: c.sum() < 100, lambda c: lax.psum(c, "x"), a)
 
 
 def decoys(a):
-    """No collective, and the name of each in scopes, functions and files."""
+    """No collective, but names of collectives in scopes and functions."""
 
     def all_reduce(a):
         outer = jax.named_scope("all-gather(%x), replica_groups={{0,1}}")
@@ -101,7 +101,7 @@ def decoys(a):
 
 
 def keep_scattered(a, b):
-    """A contraction whose result is to stay cut."""
+    """A matmul whose result stays sharded."""
     return jnp.dot(a, b, out_sharding=NamedSharding(EXPLICIT, P("x")))
 
 
@@ -136,19 +136,19 @@ PROGRAMS = {
 
 
 def together(a, b, c, d):
-    """Two products, added up once."""
+    """Two matmuls, reduced once."""
     later = on(EXPLICIT, None, None, unreduced={"x"})
     parts = jnp.dot(a, b, out_sharding=later) + jnp.dot(c, d, out_sharding=later)
     return jax.reshard(parts, on(EXPLICIT))
 
 
 def product_on(spec):
-    """A product that is to be laid out so."""
+    """Return a matmul with this sharding of its result."""
     return lambda a, b: jnp.dot(a, b, out_sharding=on(EXPLICIT, *spec))
 
 
 def mapped(x, w, b):
-    """A layer with its communication written out."""
+    """A layer with explicit collectives."""
     body = jax.shard_map(
         lambda x, w, b: jax.nn.sigmoid(lax.psum(x @ w, "x") + b),
         mesh=EXPLICIT_LINE,
@@ -211,11 +211,11 @@ ANSWERS = {
 }
 
 TUNING = re.compile(r", backend_config=\{.*\}$", re.MULTILINE)
-"""What a TPU's compiler notes for itself at each instruction: long, and nothing that we read."""
+"""What a TPU's compiler notes at each instruction; it is long, and is never read here."""
 
 
 def record(folder, programs):
-    """Write down what the compiler makes of each program."""
+    """Compile each program, and write its text and its serialised module."""
     folder.mkdir(exist_ok=True)
     for name, (function, *arguments) in programs.items():
         compiled = jax.jit(function).lower(*arguments).compile()
