@@ -6,8 +6,8 @@ parsed, because learners choose names in it.
 """
 
 from autograder.programs.compiled.collectives import read
+from autograder.programs.compiled.flop_counts import operations, work_left_out
 from autograder.programs.compiled.hlo import CompiledProgram
-from autograder.programs.compiled.operations import operations, work_left_out
 from autograder.programs.compiled.reading_modules import (
     UnreadableProgramError,
     has_transform_in_other_order,

@@ -51,11 +51,9 @@ def count_runs(program: CompiledProgram) -> Iterator[ComputationRuns]:
                 count = trip_count(program, computation, instruction)
                 # the condition runs once more than the body
                 for called, extra in zip(instruction.called, (0, 1), strict=True):
-                    times = (
-                        None
-                        if runs.times is None or count is None
-                        else runs.times * (count + extra)
-                    )
+                    times = None
+                    if runs.times is not None and count is not None:
+                        times = runs.times * (count + extra)
                     waiting.append(ComputationRuns(called, times, runs.sometimes))
             elif instruction.opcode in CALLS:
                 sometimes = runs.sometimes or instruction.opcode == "conditional"

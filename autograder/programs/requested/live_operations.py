@@ -3,6 +3,7 @@
 Whatever else a program's author writes stays in the module until a compiler removes it. An
 operation is live if a result of `main` depends on it, through calls and composites, branches, the
 bodies of `shard_map`, and loops (where a value that the loop only carries for itself is dead, too).
+Compiled programs need none of this, because XLA removes what is dead.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ KINDS_BY_NAME: Final = {kind.stablehlo: kind for kind in CollectiveKind}
 
 
 class LiveOperation(NamedTuple):
-    """A live operation, each time that it is reached in another way.
+    """A live operation, on one of the ways that lead to it.
 
     Attributes:
         operation: the operation.

@@ -28,7 +28,7 @@ ARITHMETIC: Final = frozenset(
 LAPACK: Final = re.compile(r"lapack_[sdcz](?P<name>getrf|trsm)_ffi")
 """The routines that `jnp.linalg.solve` calls on a CPU, for each type of number."""
 
-FFT_OPERATIONS: Final = 8
+FFT_FLOPS: Final = 8
 """Operations of a Fourier transform for each number and each factor of two of its length."""
 
 TPU_KERNEL: Final = "tpu_custom_call"
@@ -53,8 +53,8 @@ def work_left_out(program: CompiledProgram) -> float | None:
     for runs in count_runs(program):
         computation = program.computations[runs.computation]
         instructions = computation.values()
-        lapack = sum(_lapack_operations(computation, each) for each in instructions)
-        others = sum(_array_operations(computation, each) for each in instructions)
+        lapack = sum(_lapack_flops(computation, each) for each in instructions)
+        others = sum(_array_flops(computation, each) for each in instructions)
         if lapack + others and runs.times is None:
             return None
         if runs.times != 1 and any(each.custom_call_target == TPU_KERNEL for each in instructions):
@@ -75,17 +75,17 @@ def operations(program: CompiledProgram) -> float | None:
     return counting.total if math.isfinite(counting.total) else None
 
 
-def instruction_operations(computation: Computation, instruction: Instruction) -> float:
+def instruction_flops(computation: Computation, instruction: Instruction) -> float:
     """Count the operations of one instruction, without the computations that it calls."""
     if instruction.opcode == "fft":
         logarithms = math.prod(int(math.log2(size)) for size in instruction.fft_lengths)
         ((_, shape), *_) = computation[instruction.operands[0]].arrays
-        return FFT_OPERATIONS * logarithms * _size(shape)
-    lapack = _lapack_operations(computation, instruction)
-    return lapack + _array_operations(computation, instruction)
+        return FFT_FLOPS * logarithms * _size(shape)
+    lapack = _lapack_flops(computation, instruction)
+    return lapack + _array_flops(computation, instruction)
 
 
-def _lapack_operations(computation: Computation, instruction: Instruction) -> float:
+def _lapack_flops(computation: Computation, instruction: Instruction) -> float:
     """Count the operations of a routine of LAPACK; 0 for any other instruction."""
     routine = LAPACK.fullmatch(instruction.custom_call_target)
     if routine is None:
@@ -97,7 +97,7 @@ def _lapack_operations(computation: Computation, instruction: Instruction) -> fl
     return matrix[-1] * _size(shapes[1])
 
 
-def _array_operations(computation: Computation, instruction: Instruction) -> float:
+def _array_flops(computation: Computation, instruction: Instruction) -> float:
     """Count the operations of an arithmetic instruction, a reduction, a matmul or a convolution."""
     output_size = sum(_size(shape) for _, shape in instruction.arrays)
     if instruction.opcode in ARITHMETIC:
@@ -181,7 +181,7 @@ class _Counting:
                 self.total = before
             self.total += max(branches, default=0.0)
         else:
-            self.total += times * instruction_operations(computation, instruction)
+            self.total += times * instruction_flops(computation, instruction)
 
     def _count_inner(self, number: int, times: float) -> None:
         """Count a loop's or a branch's computation, whose values are none of those around it."""
