@@ -1,7 +1,7 @@
-"""The kinds of collective, each described once: its names, its verb, and what a ring sends.
+"""The kinds of collective: their names, what they do, and what a ring sends for each.
 
-A kind is a string, HLO's name of it, so `collective.kind == CollectiveKind.ALL_GATHER` holds for a
-name that was read from a program.
+A kind is a string, namely HLO's name for it, so `collective.kind == CollectiveKind.ALL_GATHER` also
+works for a name that was read from a program.
 """
 
 from enum import StrEnum
@@ -12,15 +12,15 @@ class CollectiveKind(StrEnum):
     """A kind of collective.
 
     Attributes:
-        stablehlo: the operation by which a program requests it; a name without `stablehlo.` is the
+        stablehlo: the StableHLO operation that requests it; a name without `stablehlo.` is the
             target of a custom call.
-        ring_passes: how often the whole buffer `V` goes round a ring of `n` devices. Each time a
-            device sends `(n - 1) / n * V`. Zero: it is not done in a ring, and sends `V` once.
-        does: what it does, in a sentence.
-        adds: the same where data are added up; empty where nothing is combined.
-        verb: what it does to an argument, as in "It gathers A"; empty where that is not told.
-        growth: 1 where a result is as many times as large as what was taken as there are devices
-            in a group, -1 where it is that much smaller, 0 where it is as large.
+        ring_passes: how many times the whole buffer `V` travels around a ring of `n` devices. In
+            each pass a device sends `(n - 1) / n * V`. 0 if it needs no ring and sends `V` once.
+        does: a sentence that describes it.
+        adds: the same sentence for a sum; empty if the collective does not combine data.
+        verb: what it does to an argument, as in "It gathers A"; empty if feedback never says so.
+        growth: the result's size relative to the input's: 1 if it is `n` times as large for groups
+            of `n` devices, -1 if it is `1 / n` as large, 0 if both have the same size.
     """
 
     stablehlo: str
@@ -40,7 +40,7 @@ class CollectiveKind(StrEnum):
         verb: str = "",
         growth: int = 0,
     ) -> Self:
-        """Make a string with attributes."""
+        """Create a member: a string with attributes."""
         kind = str.__new__(cls, name)
         kind._value_ = name
         kind.stablehlo, kind.ring_passes, kind.does = stablehlo, ring_passes, does
@@ -106,14 +106,14 @@ class CollectiveKind(StrEnum):
 
     @property
     def reduces(self) -> bool:
-        """Check whether it combines data; the others only move them."""
+        """Check whether it combines data, and does not only move it."""
         return bool(self.adds)
 
     @property
     def in_pairs(self) -> bool:
-        """Check whether its groups are pairs of a source and a target."""
+        """Check whether its groups are (source, target) pairs."""
         return self is CollectiveKind.COLLECTIVE_PERMUTE
 
 
 KINDS: Final = {kind.value: kind for kind in CollectiveKind}
-"""Each kind by HLO's name."""
+"""The kinds by their names in HLO."""

@@ -1,23 +1,36 @@
-"""Programs: export, compile and run them; read their collectives and what these cost.
+"""Export, compile and run programs, and report their collectives and costs.
 
-In: a function and its arguments, or an exported program, which may be forged. Out: its
-collectives, as the compiler made them (`compiled/`) and as they were asked for by hand
-(`requested/`), how often each runs, the line of code that caused it, bytes, operations and memory
-on each device, and seconds on named machines; the same for TPUs, if their compiler is installed.
-Here functions are exported, to leave one process, and loaded and run in another.
+In: a function and its arguments, or an exported program, which may be forged. Out: its outputs; its
+collectives, both compiled (`compiled/`) and requested (`requested/`), with the bytes, the number of
+runs and the line of code of each; operations and memory on each device; times on named machines;
+and the same for TPUs, if their compiler is installed.
+
+A learner's process exports functions (`exporting.py`), and the judge's process loads, checks and
+runs them (`running.py`).
 """
 
 from autograder.programs.arguments import Argument, current, described, placed
 from autograder.programs.collective import MACHINES, Collective, Machine, seconds, wire_bytes
 from autograder.programs.compared_reports import ComparedReports
-from autograder.programs.compile_and_report import CommunicationError, communication
+from autograder.programs.compile_and_report import (
+    BFLOAT16,
+    CommunicationError,
+    communication,
+    in_bfloat16,
+)
 from autograder.programs.exporting import export, export_laid_out
-from autograder.programs.laid_out_programs import LaidOut, report_laid_out, run_laid_out
-from autograder.programs.program_errors import UNREDUCED, ProgramError
+from autograder.programs.program_checks import UNREDUCED, ProgramError
 from autograder.programs.report import Report
 from autograder.programs.requested import scale, take_out
-from autograder.programs.running import Ran, container_of, execute, run
-from autograder.programs.scaled_arguments import BFLOAT16, in_bfloat16
+from autograder.programs.running import (
+    LaidOut,
+    Ran,
+    container_of,
+    execute,
+    report_laid_out,
+    run,
+    run_laid_out,
+)
 
 __all__ = [
     "BFLOAT16",

@@ -1,4 +1,4 @@
-"""Arguments of a function: their shapes, meshes and specs, and arrays laid out so."""
+"""The arguments that an exercise gives a function: shape, dtype, mesh, spec and values."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,23 +12,23 @@ Shape = tuple[int, ...]
 
 
 class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An array that a function under judgement is given: what it is, and how it is laid out.
+    """An array argument: its shape and dtype, how it is sharded, and how its values are sampled.
 
     Attributes:
         shape: global shape, in elements.
-        axes: the mesh's axis names and sizes, over the devices in order.
-        spec: for each dimension the axes it is split over, as `jax.P` takes them.
-        dtype: the NumPy name of its type.
-        mode: the mode of every mesh axis.
-        scale: how large its values are: they are drawn from a normal distribution, times this.
-            Integers are drawn from 0 up to it.
-        shift: what is added to them.
-        matrix: of matrices that a solver is given, what sort they are: `positive-definite` and
-            symmetric, with eigenvalues from 1 up to `condition`; or `dominant`, which can be
-            factorised without exchanging rows: in each row the diagonal outweighs the rest, and
-            the rows grow smaller, until the last is one of `condition` parts of the first. Where
-            there are more than two dimensions, all but the last count rows.
-        condition: how badly conditioned such a matrix is.
+        axes: names and sizes of the mesh axes, over the devices in order.
+        spec: for each dimension the mesh axes that it is sharded over, as `jax.P` takes them.
+        dtype: the name of its NumPy dtype.
+        mode: the type of every mesh axis.
+        scale: the standard deviation of its values, which are normally distributed. Integers are
+            sampled uniformly from `[0, scale)`.
+        shift: a constant that is added to all values.
+        matrix: the kind of matrix, for the argument of a solver. `positive-definite`: symmetric,
+            with eigenvalues from 1 to `condition`. `dominant`: can be factorised without pivoting,
+            because in each row the diagonal outweighs the rest; rows become smaller from the
+            first to the last by a factor of `condition`. With more than two dimensions, all but
+            the last one count rows.
+        condition: the condition number of such a matrix, roughly.
     """
 
     shape: Shape
@@ -42,42 +42,42 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     condition: float = 1.0
 
     def but(self, **changes: Any) -> Self:
-        """The same with some of it changed."""
+        """Return a copy with some attributes changed."""
         return msgspec.structs.replace(self, **changes)
 
     def draw(self, generator: np.random.Generator) -> np.ndarray:
-        """Fresh values for it."""
+        """Sample values for it."""
         if np.issubdtype(self.dtype, np.integer):
-            whole = generator.integers(0, int(self.scale), self.shape) + int(self.shift)
-            return whole.astype(self.dtype)
+            integers = generator.integers(0, int(self.scale), self.shape) + int(self.shift)
+            return integers.astype(self.dtype)
         if self.matrix:
-            return self._matrix(generator).reshape(self.shape).astype(self.dtype)
-        drawn = self.scale * generator.standard_normal(self.shape) + self.shift
+            return self._sample_matrix(generator).reshape(self.shape).astype(self.dtype)
+        values = self.scale * generator.standard_normal(self.shape) + self.shift
         if np.issubdtype(self.dtype, np.complexfloating):
-            drawn = drawn + 1j * self.scale * generator.standard_normal(self.shape)
-        return np.asarray(drawn).astype(self.dtype)
+            values = values + 1j * self.scale * generator.standard_normal(self.shape)
+        return np.asarray(values).astype(self.dtype)
 
-    def _matrix(self, generator: np.random.Generator) -> np.ndarray:
+    def _sample_matrix(self, generator: np.random.Generator) -> np.ndarray:
         n = self.shape[-1]
-        drawn = generator.standard_normal((n, n))
-        sizes = np.geomspace(1, self.condition, n)
+        noise = generator.standard_normal((n, n))
+        magnitudes = np.geomspace(1, self.condition, n)
         if self.matrix == "positive-definite":
-            basis, _ = np.linalg.qr(drawn)
-            made = (basis * sizes) @ basis.T
-            return np.asarray((made + made.T) / 2)
+            basis, _ = np.linalg.qr(noise)
+            matrix = (basis * magnitudes) @ basis.T
+            return np.asarray((matrix + matrix.T) / 2)
         signs = np.diag(generator.choice([-1.0, 1.0], n))
-        return np.asarray((signs + drawn / (2 * n)) / sizes[:, None])
+        return np.asarray((signs + noise / (2 * n)) / magnitudes[:, None])
 
 
 def described(arguments: Sequence[Argument]) -> str:
-    """Arguments in words: their shapes, and the mesh that they are on."""
+    """Describe arguments: `float32[16,8] on a mesh of x=4, y=2`."""
     shapes = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arguments)
     axes = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
     return f"{shapes} on a mesh of {axes}"
 
 
 def mesh_of(argument: Argument) -> jax.sharding.Mesh:
-    """The mesh that an argument is to be laid out on, over the first devices in order."""
+    """Make the mesh that an argument is sharded on, from the first devices in order."""
     names = tuple(name for name, _ in argument.axes)
     sizes = tuple(size for _, size in argument.axes)
     kind = {"explicit": jax.sharding.AxisType.Explicit, "auto": jax.sharding.AxisType.Auto}
@@ -85,43 +85,50 @@ def mesh_of(argument: Argument) -> jax.sharding.Mesh:
 
 
 def placed(argument: Argument) -> jax.NamedSharding:
-    """The sharding that an argument is to have."""
+    """Return the sharding of an argument."""
     return jax.NamedSharding(mesh_of(argument), jax.P(*argument.spec))
 
 
 def current(mesh: jax.sharding.Mesh) -> AbstractContextManager[object]:
-    """Makes a mesh the current one, where another is: a learner may have set one for good."""
+    """Replace the current mesh within a `with` block, because a learner may have set one for good.
+
+    If there is no current mesh, none is set.
+    """
     if jax.sharding.get_abstract_mesh().empty:
         return nullcontext()
     return jax.set_mesh(mesh)
 
 
-def finely_placed(argument: Argument) -> jax.NamedSharding:
-    """The same sharding, on a mesh whose axes have prime sizes: it can describe many more."""
+def sharding_on_prime_axes(argument: Argument) -> jax.NamedSharding:
+    """Return the same sharding on a mesh whose axes have prime sizes.
+
+    On this mesh JAX can describe layouts that the argument's own mesh has no spec for: blocks of 2
+    by 4 on a mesh of 4 by 2, for example.
+    """
     factors = {
         name: [(f"{name}.{i}", prime) for i, prime in enumerate(_prime_factors(size))]
         for name, size in argument.axes
     }
-    axes = [axis for split in factors.values() for axis in split]
+    axes = [axis for small_axes in factors.values() for axis in small_axes]
     mesh = jax.make_mesh(
         tuple(size for _, size in axes),
         tuple(name for name, _ in axes),
         axis_types=(jax.sharding.AxisType.Auto,) * len(axes),
     )
     spec = [
-        tuple(name for whole in _names(entry) for name, _ in factors[whole])
+        tuple(small for axis in _axis_names(entry) for small, _ in factors[axis])
         for entry in argument.spec
     ]
     return jax.NamedSharding(mesh, jax.P(*spec))
 
 
-def _names(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The mesh axes that one entry of a spec names."""
+def _axis_names(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the mesh axes that one entry of a spec names."""
     return () if entry is None else (entry,) if isinstance(entry, str) else entry
 
 
 def _prime_factors(size: int) -> list[int]:
-    """`[2, 2, 3]` for 12."""
+    """Factorise a number: `[2, 2, 3]` for 12."""
     for prime in range(2, size + 1):
         if size % prime == 0:
             return [prime, *_prime_factors(size // prime)]

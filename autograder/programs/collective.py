@@ -1,10 +1,11 @@
-"""A collective: which devices talk to each other, about how many bytes, and what it costs.
+"""A collective of a program: which devices communicate, how many bytes, and how long it takes.
 
-In a ring of `n` devices each passes on, `n - 1` times, one `n`-th of the whole buffer `V`. An
-all-gather, a reduce-scatter and an all-to-all therefore send `(n - 1) / n * V` from each device; an
-all-reduce is a reduce-scatter and then an all-gather, so twice that; a permutation and a broadcast
+The *buffer* of a collective is the larger of its input and its output on one device, `V` bytes. In
+a ring of `n` devices, an all-gather or a reduce-scatter takes `n - 1` steps, and in each step a
+device sends `V / n` bytes: `(n - 1) / n * V` in all. An all-to-all sends as much. An all-reduce is
+a reduce-scatter followed by an all-gather, so it sends twice that. A permutation and a broadcast
 send the buffer once. (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
-Operations in MPICH", 2005, section 4.) Latency is left out: these are times of large buffers.
+Operations in MPICH", 2005, section 4.) Latency is neglected, so times hold for large buffers.
 """
 
 import math
@@ -22,14 +23,14 @@ import numpy.typing as npt
 from autograder.collective_kinds import KINDS, CollectiveKind
 
 PACKAGE: Final = str(Path(__file__).parents[1])
-"""Where this package's own lines are, which are none of the learner's."""
+"""The folder of this package, whose lines are not the learner's."""
 
 Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A line of source that an instruction comes from."""
+    """A line of source code that an instruction comes from."""
 
     file: str
     line: int
@@ -38,25 +39,23 @@ class Frame:
 
 @dataclass(frozen=True)
 class Collective:
-    """One collective of a compiled program.
+    """One collective of a program.
 
     Attributes:
-        kind: HLO's name of its kind, one of `KINDS`.
-        axes: the mesh axes it runs over, in the mesh's order; empty where no axes of the mesh
-            make its groups.
-        groups: the ids of the devices that talk to each other; for a permutation, pairs of source
-            and target.
-        bytes_in: bytes that it takes on each device.
-        bytes_out: bytes that it gives on each device.
-        times: how often it runs; None where a loop's count is unknown.
-        sometimes: whether it stands in a branch that need not be taken.
-        stack: the lines of source that caused it, the innermost first.
-        argument: the number of the compiled program's parameter that it takes as it came, moved at
-            most; None where it takes what was computed.
+        kind: HLO's name for its kind, one of `KINDS`.
+        axes: the mesh axes that it runs over, in the mesh's order; empty if its groups do not
+            correspond to axes of the mesh.
+        groups: the ids of the devices that communicate; for a permutation, (source, target) pairs.
+        bytes_in: size of its input on each device, in bytes.
+        bytes_out: size of its output on each device, in bytes.
+        times: how often it runs; None if it is in a loop whose trip count is unknown.
+        sometimes: whether it is in a branch that may not be taken.
+        stack: the lines of source code that caused it, the innermost first.
+        argument: the number of the program's parameter that is its input, possibly rearranged;
+            None if its input is computed.
         operation: how a reduction combines data, as HLO names it.
-        dtypes: the types of what it takes, as HLO names them.
-        asynchronous: whether it has a beginning and an end, between which there is something else
-            to be done.
+        dtypes: the types of its inputs, as HLO names them.
+        asynchronous: whether other work is scheduled between its start and its end.
     """
 
     kind: str
@@ -74,37 +73,37 @@ class Collective:
 
     @property
     def traits(self) -> CollectiveKind:
-        """What is known of its kind."""
+        """The description of its kind."""
         return KINDS[self.kind]
 
     @property
     def bytes(self) -> int:
-        """The bytes of the whole buffer on each device: what was gathered, or is scattered."""
+        """The size of its buffer in bytes: the larger of input and output on one device."""
         return max(self.bytes_in, self.bytes_out)
 
     @property
     def total_bytes(self) -> int:
-        """`bytes` times the number of runs; a loop whose count is unknown counts once."""
+        """`bytes` times the number of runs; an unknown number of runs counts as one."""
         return self.bytes * (1 if self.times is None else self.times)
 
     @property
     def size(self) -> int:
-        """How many devices talk to each other."""
+        """The number of devices in a group."""
         return max(map(len, self.groups), default=1)
 
     @property
     def where(self) -> Frame | None:
-        """The line of the learner's code that caused it, if the program says so."""
+        """The line of the learner's code that caused it; None if unknown."""
         return next((f for f in self.stack if not f.file.startswith(PACKAGE)), None)
 
 
 def named(collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[int]) -> Collective:
-    """The same, with devices in place of partitions, and the axes by name.
+    """Return a collective with device ids in its groups, and with the names of its mesh axes.
 
     Args:
-        collective: one whose groups are of partition numbers.
-        mesh: the mesh that has the names, if there is one.
-        ids: the device of each partition.
+        collective: one whose groups contain partition numbers, and that has no axes yet.
+        mesh: the mesh whose axes are looked for; None if the program has none.
+        ids: the id of each partition's device.
     """
     axes: tuple[str, ...] = ()
     if mesh is not None:
@@ -118,12 +117,12 @@ def named(collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[
 
 
 def _axes_of(groups: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:
-    """The axes along which the members of each group differ, if those make just these groups."""
+    """Return the mesh axes whose groups are exactly these; none if there are no such axes."""
     wanted = {frozenset(group) for group in groups}
     grid = np.arange(math.prod(shape)).reshape(shape)
-    real = [d for d, size in enumerate(shape) if size > 1]
-    for count in range(1, len(real) + 1):
-        for chosen in combinations(real, count):
+    larger_than_one = [d for d, size in enumerate(shape) if size > 1]
+    for count in range(1, len(larger_than_one) + 1):
+        for chosen in combinations(larger_than_one, count):
             if {frozenset(group) for group in groups_along(grid, chosen)} == wanted:
                 return tuple(names[d] for d in chosen)
     return ()
@@ -143,25 +142,24 @@ def groups_along(mesh: npt.NDArray[Any], dimensions: Sequence[int]) -> Groups:
 
 
 def _axes_moved(pairs: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:
-    """The axes along which a permutation moves anything."""
+    """Return the mesh axes along which a permutation moves data."""
     moved: set[int] = set()
     for source, target in pairs:
-        one, other = np.unravel_index(source, shape), np.unravel_index(target, shape)
-        moved |= {d for d in range(len(shape)) if one[d] != other[d]}
+        source_at, target_at = np.unravel_index(source, shape), np.unravel_index(target, shape)
+        moved |= {d for d in range(len(shape)) if source_at[d] != target_at[d]}
     return tuple(names[d] for d in sorted(moved))
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, by its published speeds, each for one chip.
+    """A machine, with the published speeds of one chip.
 
     Attributes:
-        name: what it is called.
-        link: bytes a second that a chip sends while it passes a buffer round a ring along one
-            mesh axis.
-        flops: floating-point operations a second, bfloat16, dense.
-        memory: bytes a second from its own memory.
-        source: where the numbers are published.
+        name: its name.
+        link: bandwidth in bytes per second with which a chip sends in a ring along one mesh axis.
+        flops: dense bfloat16 floating-point operations per second.
+        memory: bandwidth of its own memory in bytes per second.
+        source: where these numbers are published.
     """
 
     name: str
@@ -174,24 +172,24 @@ class Machine:
 MACHINES: Final = {
     machine.name: machine
     for machine in (
-        # 400 GB/s between chips, both ways together, over four ports: 50 GB/s out of each. A ring
-        # along one axis of the torus goes both ways round, out of two ports.
+        # 400 GB/s between chips in both directions together, over four ports: 50 GB/s out of each
+        # port. A ring along one axis of the torus runs in both directions, out of two ports.
         Machine("TPU v5e", 100e9, 197e12, 819e9, "https://docs.cloud.google.com/tpu/docs/v5e"),
-        # 1,200 GB/s, both ways together, over six ports: 100 GB/s out of each, two of them used.
+        # 1,200 GB/s in both directions, over six ports: 100 GB/s out of each, two of them used.
         Machine("TPU v5p", 200e9, 459e12, 2765e9, "https://docs.cloud.google.com/tpu/docs/v5p"),
-        # NVLink's 900 GB/s are both ways together; the operations are without sparsity.
+        # NVLink's 900 GB/s are both directions together; the operations are without sparsity.
         Machine(
             "H100 NVLink", 450e9, 989e12, 3350e9, "https://www.nvidia.com/en-us/data-center/h100/"
         ),
-        # The same chip where all that leaves it goes through one port of 100 Gbit/s.
+        # The same chip if it can send only through one port of 100 Gbit/s.
         Machine("H100 100G Ethernet", 12.5e9, 989e12, 3350e9, "IEEE 802.3bj-2014: 100 Gbit/s"),
     )
 }
-"""Machines by name. A test says for each that its numbers follow from what its source publishes."""
+"""Machines by name. A test derives each number from what its source publishes."""
 
 
 def no_such_machine(name: object) -> str:
-    """What is said where a machine is asked for that there is none of."""
+    """Return the error message for an unknown machine."""
     listed = ", ".join(map(repr, MACHINES))
     if not isinstance(name, str):
         return f"A machine is asked for by its name, one of {listed}; {type(name).__name__} came."
@@ -202,19 +200,19 @@ def no_such_machine(name: object) -> str:
 
 
 def wire_bytes(collective: Collective) -> float:
-    """The bytes that one device sends in one run of a collective, by the ring formulas above.
+    """Return the bytes that each device sends in one run of a collective, by the formulas above.
 
-    What a ragged all-to-all sends is decided when it runs; this is the most that it can.
+    A ragged all-to-all decides at run time how much it sends; this is its maximum.
     """
     passes, n = collective.traits.ring_passes, collective.size
     return passes * (n - 1) / n * collective.bytes if passes else float(collective.bytes)
 
 
 def seconds(collective: Collective, machine: Machine) -> float:
-    """The time that all runs of a collective take on a machine, its links busy with nothing else.
+    """Return the time of all runs of a collective on a machine whose links are otherwise idle.
 
     Args:
-        collective: what is sent; a loop whose count is unknown counts once.
+        collective: the collective; an unknown number of runs counts as one.
         machine: one of `MACHINES`, or one of your own.
     """
     times = 1 if collective.times is None else collective.times

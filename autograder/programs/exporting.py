@@ -1,11 +1,11 @@
-"""Export functions as StableHLO, which is data and no Python.
+"""Export functions as StableHLO, which is data and not Python.
 
-What `jax.shard_map` gives without `mesh=` takes the current mesh of its first call, and keeps it:
-made once, at the top of a cell, it serves one mesh and refuses the next. Nobody who reads JAX's
-documentation would expect that. So the mesh is forgotten while a function is traced for arguments
-of ours. A mesh that was given is a `Mesh`, most often, and stays; one that was remembered is an
-`AbstractMesh`, in the closure of JAX's wrapper (`wrapped`, in `jax/_src/shard_map.py`, the same
-from 0.8.2 to 0.12).
+`jax.shard_map` without `mesh=` returns a function that remembers the current mesh of its first
+call, and refuses to run on any other. A learner who created it at the top of a cell could not call
+it for two meshes, which JAX's documentation does not say. So remembered meshes are removed while a
+function is exported for an exercise's arguments. They are in the closure of JAX's wrapper
+(`wrapped` in `jax/_src/shard_map.py`, the same from 0.8.2 to 0.12), as an `AbstractMesh`. A mesh
+that was passed as `mesh=` is usually a `Mesh`, and stays.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,86 +19,95 @@ import numpy as np
 
 from autograder.errors import TheirError, theirs
 from autograder.programs.arguments import Argument, current, mesh_of, placed
-from autograder.programs.program_errors import ProgramError, refuse_unreduced
+from autograder.programs.program_checks import ProgramError, refuse_unreduced
 
 MAX_OBJECTS: Final = 10_000
-"""A learner's function reaches a few dozen."""
+"""The maximum number of objects that are searched; a learner's function refers to a few dozen."""
+
 NOT_EXPORTABLE: Final = (
     "JAX traced your function but could not export it: {}. Most often the function calls back into "
     "Python, for example with jax.debug.print. Remove that call, and check again."
 )
-"""What is said where a function can be traced and not exported."""
+"""The message for a function that can be traced and not exported."""
 
 
 @contextmanager
-def meshes_forgotten(function: Callable[..., Any]) -> Iterator[None]:
-    """Within it, each `shard_map` that a function uses, itself or through others, has no mesh yet.
+def forget_meshes(function: Callable[..., Any]) -> Iterator[None]:
+    """Remove the meshes that a function's `shard_map`s remember, within a `with` block.
 
-    Afterwards it has the one that it had: the learner's next call is on a mesh of theirs.
+    Afterwards the meshes are restored, because the learner's next call is on a mesh of their own.
+
+    Args:
+        function: the function; `shard_map`s that it uses through others are found too.
     """
-    kept = []
-    for each in _reached(function):
-        if each.__code__.co_qualname != "_shard_map.<locals>.wrapped":
+    saved = []
+    for inner in _referenced_functions(function):
+        if inner.__code__.co_qualname != "_shard_map.<locals>.wrapped":
             continue
-        cells = dict(zip(each.__code__.co_freevars, each.__closure__ or (), strict=True))
-        mesh, names = cells.get("mesh"), cells.get("axis_names")
-        if mesh is None or names is None:
+        cells = dict(zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True))
+        mesh_cell, names_cell = cells.get("mesh"), cells.get("axis_names")
+        if mesh_cell is None or names_cell is None:
             continue
-        held = mesh.cell_contents
-        if held is None or isinstance(held, jax.sharding.AbstractMesh):
-            kept.append((mesh, held, names, names.cell_contents))
-            mesh.cell_contents = None
-            if held is not None and names.cell_contents == frozenset(held.axis_names):
-                names.cell_contents = frozenset()
+        mesh = mesh_cell.cell_contents
+        if mesh is None or isinstance(mesh, jax.sharding.AbstractMesh):
+            saved.append((mesh_cell, mesh, names_cell, names_cell.cell_contents))
+            mesh_cell.cell_contents = None
+            if mesh is not None and names_cell.cell_contents == frozenset(mesh.axis_names):
+                names_cell.cell_contents = frozenset()
     try:
         yield
     finally:
-        for mesh, held, names, named in kept:
-            mesh.cell_contents, names.cell_contents = held, named
+        for mesh_cell, mesh, names_cell, names in saved:
+            mesh_cell.cell_contents, names_cell.cell_contents = mesh, names
 
 
-def _reached(function: Callable[..., Any]) -> Iterator[FunctionType]:
-    """The Python functions that a function is made of, or has a name for."""
-    waiting: list[Any] = [function]
+def _referenced_functions(function: Callable[..., Any]) -> Iterator[FunctionType]:
+    """Yield the Python functions that a function refers to, directly or through others.
+
+    References are followed through closures, globals, defaults, partials, containers, bound
+    methods, jitted functions, and objects whose class a cell defines.
+    """
+    pending: list[Any] = [function]
     seen: set[int] = set()
-    while waiting and len(seen) < MAX_OBJECTS:
-        each = waiting.pop()
-        if id(each) in seen:
+    while pending and len(seen) < MAX_OBJECTS:
+        item = pending.pop()
+        if id(item) in seen:
             continue
-        seen.add(id(each))
-        if isinstance(each, FunctionType):
-            yield each
-            waiting += [cell.cell_contents for cell in each.__closure__ or () if _is_full(cell)]
-            waiting += [each.__globals__[name] for name in _names(each.__code__)
-                        if name in each.__globals__]  # fmt: skip
-        elif type(each) is partial:
-            waiting += [each.func, *each.args, *each.keywords.values()]
-        elif type(each) in (list, tuple):
-            waiting += each
-        elif type(each) is dict:
-            waiting += each.values()
-        elif type(each) is MethodType:
-            waiting += [each.__self__, each.__func__]
-        elif type(each) is SimpleNamespace or type(each).__module__ == "__main__":
-            held = getattr(each, "__dict__", {})  # of a class that a cell defines
-            waiting += [type(each).__dict__.get("__call__"), *held.values()]
-        if type(each) is FunctionType:
-            waiting += [*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).values()]
-        if type(each) is FunctionType or hasattr(type(each), "lower"):  # what jax.jit gives
-            waiting.append(getattr(each, "__wrapped__", None))
+        seen.add(id(item))
+        if isinstance(item, FunctionType):
+            yield item
+            pending += [cell.cell_contents for cell in item.__closure__ or () if _is_set(cell)]
+            pending += [item.__globals__[name] for name in _global_names(item.__code__)
+                        if name in item.__globals__]  # fmt: skip
+        elif type(item) is partial:
+            pending += [item.func, *item.args, *item.keywords.values()]
+        elif type(item) in (list, tuple):
+            pending += item
+        elif type(item) is dict:
+            pending += item.values()
+        elif type(item) is MethodType:
+            pending += [item.__self__, item.__func__]
+        elif type(item) is SimpleNamespace or type(item).__module__ == "__main__":
+            attributes = getattr(item, "__dict__", {})
+            pending += [type(item).__dict__.get("__call__"), *attributes.values()]
+        if type(item) is FunctionType:
+            pending += [*(item.__defaults__ or ()), *(item.__kwdefaults__ or {}).values()]
+        if type(item) is FunctionType or hasattr(type(item), "lower"):  # the result of jax.jit
+            pending.append(getattr(item, "__wrapped__", None))
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """The global names in a function's code, and in that of the functions within it."""
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Yield the names that a function's code and the functions in it look up, globals included."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _global_names(constant)
 
 
-def _is_full(cell: Any) -> bool:
+def _is_set(cell: Any) -> bool:
+    """Check whether the variable of a closure's cell has a value yet."""
     try:
-        cell.cell_contents  # noqa: B018  to look is to ask
+        cell.cell_contents  # noqa: B018  raises if it has none
     except ValueError:
         return False
     return True
@@ -107,47 +116,59 @@ def _is_full(cell: Any) -> bool:
 def export(
     function: Callable[..., Any], arguments: Sequence[Argument], under_mesh: bool = False
 ) -> bytes:
-    """Export a function for one list of argument layouts.
+    """Export a function for an exercise's arguments.
 
     Args:
-        function: what to export.
-        arguments: what it is to be given.
-        under_mesh: whether their mesh is the current one while it is traced.
+        function: the function.
+        arguments: its arguments.
+        under_mesh: whether to make their mesh the current one while the function is traced.
+
+    Returns:
+        The exported program, serialised.
 
     Raises:
-        ProgramError: it can be traced, but its results are none to hand in.
-        TheirError: it cannot be traced or exported; what the function or JAX raised is in it.
+        ProgramError: it can be traced, but its results cannot be judged.
+        TheirError: it cannot be traced or exported, for an error of the learner's.
     """
     structs = [
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
     ]
     mesh = mesh_of(arguments[0])
-    with meshes_forgotten(function), jax.set_mesh(mesh) if under_mesh else current(mesh):
-        return _exported(function, structs, arguments[0].mode)
+    with forget_meshes(function), jax.set_mesh(mesh) if under_mesh else current(mesh):
+        return _export(function, structs, arguments[0].mode)
 
 
 def export_laid_out(
     function: Callable[..., Any], structs: Sequence[jax.ShapeDtypeStruct], mesh: jax.sharding.Mesh
 ) -> bytes:
-    """Export a function for arguments that are laid out as somebody chose, their mesh current.
+    """Export a function for arguments whose shardings a learner chose.
 
     Args:
-        function: what to export.
-        structs: what it is to be given, with shardings.
-        mesh: the mesh of these.
+        function: the function.
+        structs: its arguments' shapes, dtypes and shardings.
+        mesh: the mesh of these shardings, which is the current mesh while the function is traced.
+
+    Returns:
+        The exported program, serialised.
 
     Raises:
-        ProgramError: it can be traced, but its results are none to hand in.
-        TheirError: it cannot be traced or exported; what the function or JAX raised is in it.
+        ProgramError: it can be traced, but its results cannot be judged.
+        TheirError: it cannot be traced or exported, for an error of the learner's.
     """
-    with meshes_forgotten(function), jax.set_mesh(mesh):
-        return _exported(function, structs)
+    with forget_meshes(function), jax.set_mesh(mesh):
+        return _export(function, structs)
 
 
-def _exported(
+def _export(
     function: Callable[..., Any], structs: Sequence[jax.ShapeDtypeStruct], mode: str = ""
 ) -> bytes:
-    """The same in the current mesh; with a mode, the results' types have to be of that."""
+    """Export a function in the current mesh.
+
+    Args:
+        function: the function.
+        structs: its arguments' shapes, dtypes and shardings.
+        mode: "explicit" or "auto", if the results have to be on a mesh with axes of this type.
+    """
     from jax import export as jax_export
 
     with theirs():
@@ -157,7 +178,7 @@ def _exported(
     try:
         with theirs():
             exported = jax_export.export(jitted)(*structs)
-        if mode:  # after all that JAX itself refuses
+        if mode:  # checked last, so that errors of JAX come first
             _refuse_other_mode(results, mode)
         with theirs():
             return bytes(exported.serialize())
@@ -168,20 +189,21 @@ def _exported(
 
 
 def _refuse_other_mode(results: Sequence[Any], mode: str) -> None:
-    """A result whose type speaks the other mode's language is of no use to the program around it.
+    """Refuse results on a mesh with other axis types than the arguments' mesh.
 
-    The blocks are where they were asked for, and an exported program does not tell the modes apart
-    on every version of JAX, so this is said here, where the function is traced, and nowhere else.
+    Code that uses such a result would have to be written for the other axis type, even though the
+    blocks are in the right places. This is checked while the function is traced, because in some
+    JAX versions an exported program does not contain the axis types.
     """
     explicit = jax.sharding.AxisType.Explicit
-    typed = [
+    has_explicit_axes = [
         r.sharding is not None and explicit in (r.sharding.mesh.axis_types or ()) for r in results
     ]
-    if any(t != (mode == "explicit") for t in typed):
-        came = "Auto" if mode == "explicit" else "Explicit"
+    if any(is_explicit != (mode == "explicit") for is_explicit in has_explicit_axes):
+        other_mode = "Auto" if mode == "explicit" else "Explicit"
         raise ProgramError(
             "other-mode",
             f"The argument is on a mesh with {mode.title()} axes, and the result is on one with "
-            f"{came} axes, so whatever uses the result next would have to be written for the "
+            f"{other_mode} axes, so whatever uses the result next would have to be written for the "
             f"other mode.",
         )

@@ -1,8 +1,8 @@
-"""Run exported functions: compile and run here what was exported in another process.
+"""Load, compile and run programs that were exported in another process.
 
-An exported program is StableHLO: data, not Python. Loading one runs nothing of its author's, and
-what it may do when it runs is limited to StableHLO's own operations and an allow-list of custom
-calls; a call back into Python is not on the list.
+An exported program is StableHLO: data, not Python. Loading one runs none of its author's code.
+When it runs, it can only do what StableHLO's operations and a few known custom calls do; a callback
+into Python is not among these.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,44 +15,59 @@ import numpy as np
 
 from autograder.errors import SAYS, first_line
 from autograder.programs import requested
-from autograder.programs.arguments import Argument, current, finely_placed, mesh_of, placed
+from autograder.programs.arguments import Argument, current, mesh_of, placed, sharding_on_prime_axes
 from autograder.programs.collective import Collective
-from autograder.programs.compile_and_report import communication
+from autograder.programs.compile_and_report import CommunicationError, communication, in_bfloat16
 from autograder.programs.compiled import has_transform_in_other_order
-from autograder.programs.program_errors import (
-    TRANSFORM_IN_OTHER_ORDER,
+from autograder.programs.program_checks import (
     ProgramError,
+    refuse_custom_calls,
+    refuse_unknown_operations,
     refuse_unreduced,
 )
+from autograder.programs.program_sizes import coarser_types, hide_sizes, refuse_another_program
 from autograder.programs.report import Report
-from autograder.programs.same_program import coarser_types
-from autograder.programs.understood import refuse_custom_calls, refuse_what_is_not_understood
 
 Inputs = Sequence[np.ndarray]
+"""One array for each argument."""
+
 Change = Callable[[Any, jax.sharding.Mesh], None]
+"""A function that modifies a program's StableHLO, and names its mesh axes by a mesh."""
 
 MAX_ARTIFACT_BYTES: Final = 1 << 20
-"""An exported exercise takes a few kilobytes; what is much larger carries its answer in it."""
+"""An exported exercise takes a few kilobytes; a much larger one contains its results."""
+
+TRANSFORM_IN_OTHER_ORDER: Final = (
+    "error-of-xla",
+    "XLA compiles this program for a CPU and then fails to run it, by an error of its own: its "
+    "Fourier transform works only on arrays in row-major order, and the compiler chose another "
+    "order for one. This does not tell whether your values are right. It usually happens where "
+    "the result of a transform is gathered or scattered along another dimension than the first: "
+    "gather first and transform then, or exchange with an all-to-all, after which the transform "
+    "runs.",
+)
+"""Diagnosis and message for a program that fails in XLA's Fourier transform."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What an exported program did when it was compiled and run here.
+    """The results of running a program, and what is known about the program.
 
     Attributes:
-        outputs: what it returned for each draw of its inputs, flattened.
-        container: the type that it returned them in, such as `tuple`; empty for one array alone.
-        report: what it communicates, and what it takes on each device.
-        requested: the collectives that it asks for by hand.
-        mapped: whether there is a `shard_map` in it.
-        constrained: whether its result rests on a sharding constraint.
-        replicated: for each constraint that replicates a value and that the result rests on, the
-            numbers of the arguments that the value is made of.
-        other_meshes: the meshes, in words, of constraints on another mesh than the arguments'.
-        outside: the operations that it does outside of a `shard_map`; infinity if unknown.
-        sure_to_end: whether its loops end whatever numbers they are given; one that does not must
-            not be run with others than its own.
-        coarser_types: the types of floating-point numbers of less than 32 bits in it.
+        outputs: its flattened outputs for each list of inputs.
+        container: the type of the outputs' outermost container, such as `tuple`; empty if the
+            output is one array.
+        report: its communication, operations and memory.
+        requested: the collectives that it requests, inside `shard_map`.
+        mapped: whether it contains a `shard_map`.
+        constrained: whether its result depends on a sharding constraint.
+        replicated: for each constraint that replicates a value on which the result depends, the
+            numbers of the arguments from which that value is computed.
+        other_meshes: descriptions of the meshes of constraints that are not on the arguments' mesh.
+        outside: the number of operations outside of any `shard_map`; infinity if unknown.
+        sure_to_end: whether its loops end for all inputs. If not, it must not be run on inputs
+            other than the exercise's.
+        coarser_types: its floating-point types of less than 32 bits.
     """
 
     outputs: tuple[list[jax.Array], ...]
@@ -77,13 +92,14 @@ def run(
     """Compile an exported program here and run it.
 
     Args:
-        artifact: what `export` made; it may be forged, and is checked first.
-        arguments: what the exercise gives the program.
-        draws: their values, once or several times.
-        change: what is to be done to its StableHLO before it is compiled.
+        artifact: a program that `export` returned; it may be forged, and is checked first.
+        arguments: the arguments for which the exercise has the program exported.
+        draws: one or several lists of inputs.
+        change: a function that modifies the StableHLO before it is compiled.
 
     Raises:
-        ProgramError: it is malformed, too large, made for other arguments, calls out, or fails.
+        ProgramError: it is malformed, too large, was exported for other arguments, contains
+            unknown operations or calls, or fails.
     """
     program = load(artifact, arguments)
     mesh = mesh_of(arguments[0])
@@ -92,11 +108,13 @@ def run(
     except ProgramError as refused:
         if refused.diagnosis != "fails":
             raise
-        # JAX describes the result's layout by the arguments' mesh, and not every layout can be
-        # described so: blocks of 2 by 4 have no name on a mesh of 4 by 2. (A constraint on a mesh
-        # of its own is how it comes about; where the function itself is run, JAX looks there.)
+        # JAX describes the result's layout on the arguments' mesh, which is not always possible:
+        # blocks of 2 by 4 have no spec on a mesh of 4 by 2. A constraint on another mesh leads to
+        # such layouts; where the function itself is run, JAX knows that mesh.
         with suppress(ProgramError):
-            return execute(program.call, [finely_placed(a) for a in arguments], draws, mesh, change)
+            return execute(
+                program.call, [sharding_on_prime_axes(a) for a in arguments], draws, mesh, change
+            )
         raise
 
 
@@ -107,23 +125,23 @@ def execute(
     mesh: jax.sharding.Mesh,
     change: Change | None = None,
 ) -> Ran:
-    """Compile a function for arrays as they are laid out, and run it.
+    """Compile a function for arguments with given shardings, and run it.
 
     Args:
-        function: what to run: an exported program's `call`, or a function of an exercise, of which
-            it is known that it compiles where its arguments are laid out well.
-        shardings: how its arguments are laid out.
-        draws: their values, once or several times.
-        mesh: what to name axes by.
-        change: what is to be done to its StableHLO, in which axes are named by the mesh.
+        function: an exported program's `call`, or a function of an exercise that is known to
+            compile for good shardings.
+        shardings: the arguments' shardings.
+        draws: one or several lists of inputs.
+        mesh: the mesh by which axes are named.
+        change: a function that modifies the StableHLO before it is compiled.
 
     Raises:
-        ProgramError: it calls out, or fails.
+        ProgramError: it contains unknown operations or calls, or fails.
     """
-    laid_out = [list(zip(inputs, shardings, strict=True)) for inputs in draws]
+    inputs_and_shardings = [list(zip(inputs, shardings, strict=True)) for inputs in draws]
     with current(mesh):
-        with _refused():
-            values = [[jax.device_put(v, s) for v, s in pairs] for pairs in laid_out]
+        with _errors_refuse_program():
+            values = [[jax.device_put(v, s) for v, s in pairs] for pairs in inputs_and_shardings]
         lowered, module = lower(function, values[0])
         if change is not None:
             change(module, mesh)
@@ -131,43 +149,44 @@ def execute(
         compiled = compile_lowered(lowered, mapped)
         if has_transform_in_other_order(compiled.runtime_executable()):
             raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, mapped)
-        with _refused(mapped):
+        with _errors_refuse_program(mapped):
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
         refuse_unreduced(outputs[0])
-        report = communication(compiled, mesh=mesh)
-        by_hand = tuple(requested.read(module, mesh))
         return Ran(
-            outputs,
-            container_of(lowered.out_tree),
-            report,
-            by_hand,
-            mapped,
-            requested.is_constrained(module),
-            requested.replicated_values(module),
-            tuple(requested.other_meshes(module, mesh)),
-            requested.work_outside(module),
-            requested.is_sure_to_end(module),
-            coarser_types(module),
+            outputs=outputs,
+            container=container_of(lowered.out_tree),
+            report=communication(compiled, mesh=mesh),
+            requested=tuple(requested.read(module, mesh)),
+            mapped=mapped,
+            constrained=requested.is_constrained(module),
+            replicated=requested.replicated_values(module),
+            other_meshes=tuple(requested.other_meshes(module, mesh)),
+            outside=requested.work_outside(module),
+            sure_to_end=requested.is_sure_to_end(module),
+            coarser_types=coarser_types(module),
         )
 
 
 def container_of(structure: Any) -> str:
-    """The type of the outermost container of a tree's structure; empty where it is one leaf."""
-    about = structure.node_data()
-    return "" if about is None else str(about[0].__name__)
+    """Return the type name of a pytree's outermost container; empty if the tree is one leaf."""
+    node = structure.node_data()
+    return "" if node is None else str(node[0].__name__)
 
 
 def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, Any]:
-    """A function, lowered for its arguments, and its StableHLO, of which all is understood.
+    """Lower a function for its arguments, and check the StableHLO.
+
+    Returns:
+        The lowered function and its StableHLO module.
 
     Raises:
-        ProgramError: JAX refuses it, or it calls out.
+        ProgramError: JAX refuses it, or it contains unknown operations or calls.
     """
-    with _refused():
+    with _errors_refuse_program():
         jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
         lowered = jitted.lower(*arguments)
     module = lowered.compiler_ir("stablehlo")
-    refuse_what_is_not_understood(module)
+    refuse_unknown_operations(module)
     refuse_custom_calls(module)
     return lowered, module
 
@@ -177,41 +196,42 @@ def compile_lowered(lowered: Any, mapped: bool = True) -> jax.stages.Compiled:
 
     Args:
         lowered: the program.
-        mapped: whether there is a `shard_map` in it, as far as is known.
+        mapped: whether it contains a `shard_map`; True if that is unknown.
 
     Raises:
         ProgramError: the compiler refuses it.
     """
-    with _refused(mapped):
+    with _errors_refuse_program(mapped):
         compiled: jax.stages.Compiled = lowered.compile()
     return compiled
 
 
 @contextmanager
-def _refused(mapped: bool = True) -> Iterator[None]:
-    """A place in which nothing but JAX is at work on a program, so that its errors are refusals.
+def _errors_refuse_program(mapped: bool = True) -> Iterator[None]:
+    """Turn JAX's errors within a `with` block into a `ProgramError`.
 
-    Nothing else is to be done there: an error in what is ours would be told as one of the program.
+    The block must contain calls of JAX only, because an error in our own code would be reported as
+    an error of the program.
 
     Args:
-        mapped: whether there is a `shard_map` in the program, as far as is known.
+        mapped: whether the program contains a `shard_map`; True if that is unknown.
     """
     try:
         yield
-    except Exception as error:  # they come in many types
+    except Exception as error:  # JAX raises many types
         raise ProgramError(
             "fails", f"JAX refuses the program. {SAYS}{first_line(error)}.", mapped
         ) from error
 
 
 def load(artifact: bytes, arguments: Sequence[Argument | jax.ShapeDtypeStruct]) -> Any:
-    """An exported program, which may be forged, and takes such arguments.
+    """Load an exported program, which may be forged, and check that it takes these arguments.
 
     Raises:
-        ProgramError: it is malformed, too large, or made for other arguments.
+        ProgramError: it is malformed, too large, or was exported for other arguments.
     """
-    program, takes = _load(artifact)
-    if takes != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
+    program, parameters = _load(artifact)
+    if parameters != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
         raise ProgramError(
             "arguments", "The program was exported for other arguments than those of the exercise."
         )
@@ -219,9 +239,9 @@ def load(artifact: bytes, arguments: Sequence[Argument | jax.ShapeDtypeStruct]) 
 
 
 def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]]]:
-    """An exported program, and the shape and dtype of each argument that it says it takes.
+    """Load an exported program; return it with the shape and dtype of each of its parameters.
 
-    Where a size is a symbol it is None, for symbols cannot be compared with every number.
+    A symbolic size is returned as None, because symbols cannot be compared with all integers.
     """
     from jax import export as jax_export
 
@@ -237,5 +257,94 @@ def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]
             (tuple(size if isinstance(size, int) else None for size in aval.shape), aval.dtype)
             for aval in program.in_avals
         ]
-    except Exception as error:  # flatbuffers and MLIR raise what they like on malformed bytes
+    except Exception as error:  # flatbuffers and MLIR raise any type for malformed bytes
         raise ProgramError("malformed", "The exported program cannot be read.") from error
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """An exported program with the shardings that a learner chose for its arguments and results.
+
+    Attributes:
+        artifact: the exported program; it may be forged.
+        shapes: the shapes of its arguments, in elements; all are float32.
+        takes: the shardings of its arguments.
+        gives: the shardings of its results; results with other shardings are resharded.
+    """
+
+    artifact: bytes
+    shapes: tuple[tuple[int, ...], ...]
+    takes: tuple[jax.NamedSharding, ...]
+    gives: tuple[jax.NamedSharding, ...]
+
+    @property
+    def mesh(self) -> jax.sharding.Mesh:
+        """The mesh of all shardings."""
+        mesh = self.takes[0].mesh
+        assert isinstance(mesh, jax.sharding.Mesh)
+        return mesh
+
+    @property
+    def structs(self) -> list[jax.ShapeDtypeStruct]:
+        """The shapes, dtypes and shardings of its arguments."""
+        return [
+            jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
+            for shape, sharding in zip(self.shapes, self.takes, strict=True)
+        ]
+
+    def function(self) -> Any:
+        """Return a jitted function that computes the flattened results, with their shardings.
+
+        Raises:
+            ProgramError: it is malformed, too large, or was exported for other arguments.
+        """
+        program = load(self.artifact, self.structs)
+        if len(program.out_avals) != len(self.gives):
+            raise ProgramError("malformed", "The exported program gives other results than asked.")
+
+        def flat(*arguments: Any) -> tuple[Any, ...]:
+            return tuple(jax.tree.leaves(program.call(*arguments)))
+
+        return jax.jit(flat, out_shardings=self.gives)
+
+
+def run_laid_out(program: LaidOut, draws: Sequence[Inputs]) -> Ran:
+    """Compile a program with its shardings, and run it.
+
+    Args:
+        program: the program.
+        draws: one or several lists of inputs.
+
+    Raises:
+        ProgramError: see `run`.
+    """
+    return execute(program.function(), program.takes, draws, program.mesh)
+
+
+def report_laid_out(program: LaidOut, smaller: Sequence[LaidOut], machine: str) -> Report:
+    """Compile a program that is too large to run, and report its costs in bfloat16.
+
+    Args:
+        program: the program at its real size.
+        smaller: the same program at smaller sizes, at which it can be run.
+        machine: the name of the machine to estimate times for.
+
+    Raises:
+        ProgramError: they are not the same program; or see `run`.
+    """
+    with current(program.mesh):
+        lowered, module = lower(program.function(), program.structs)
+        small_modules = [lower(small.function(), small.structs)[1] for small in smaller]
+        sizes = [
+            size
+            for shapes in zip(program.shapes, *(small.shapes for small in smaller), strict=True)
+            for size in zip(*shapes, strict=True)
+        ]
+        refuse_another_program([module, *small_modules], program.mesh, sizes)
+        hide_sizes(module)
+        compiled = compile_lowered(lowered)
+        try:
+            report = communication(compiled, mesh=program.mesh, machine=machine)
+        except CommunicationError as error:
+            raise ProgramError("fails", str(error)) from error
+    return in_bfloat16(report, {})

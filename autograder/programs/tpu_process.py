@@ -1,9 +1,8 @@
-"""Compile one program for TPUs that are not there, in a process of its own.
+"""Compile one program for a TPU that is not there; `tpu_programs.py` runs this as a script.
 
-It is a process of its own because libtpu is not made to live beside another backend: it writes to
-the error stream and to /tmp, and a program that it does not understand may end the process, which
-would be the learner's kernel. So that it starts quickly, nothing of the package is imported here,
-and the process is started by this file's path.
+libtpu needs a process of its own, because it is not made to be used beside another backend: it
+writes to stderr and to /tmp, and a program that it does not understand may end the process, which
+would be the learner's kernel. To start quickly, this script does not import the package.
 """
 
 import os
@@ -11,25 +10,25 @@ import pickle
 import sys
 from typing import Any, Final, NamedTuple
 
-QUIETLY: Final = {
+ENVIRONMENT: Final = {
     "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "",  # they are for emulated devices
-    "TPU_SKIP_MDS_QUERY": "1",  # or it may look for Google's metadata server, for minutes
+    "XLA_FLAGS": "",  # the caller's flags are for emulated devices
+    "TPU_SKIP_MDS_QUERY": "1",  # otherwise it may look for Google's metadata server, for minutes
     "TPU_LOG_DIR": "disabled",
-    "JAX_ENABLE_COMPILATION_CACHE": "0",  # one of programs for the CPU may be at hand
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",  # its lock keeps two from one chip, and there is none
+    "JAX_ENABLE_COMPILATION_CACHE": "0",  # the caller's cache may have programs for the CPU
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",  # its lock protects a chip, and there is no chip
 }
-"""Environment variables with which libtpu looks for no TPU, and keeps no diary of it."""
+"""Environment variables that keep libtpu from looking for a TPU, and from writing logs."""
 
 
 class NamedLayout(NamedTuple):
-    """How one argument is laid out, without the devices.
+    """An argument's `NamedSharding` as data, without devices.
 
     Attributes:
-        shape: the mesh's.
-        names: of its axes.
-        modes: of its axes, by their names.
-        order: for each place in the mesh, the number of the device.
+        shape: the mesh's shape.
+        names: the names of the mesh axes.
+        modes: the names of the axis types.
+        order: the id of each device in the mesh, in order.
         spec: the partition spec.
     """
 
@@ -41,12 +40,12 @@ class NamedLayout(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """What a TPU's compiler made.
+    """A program compiled for a TPU.
 
     Attributes:
-        module: the program, as XLA serialises it.
+        module: the HLO module, serialised by XLA.
         flops: floating-point operations on each device, by XLA's count.
-        memory: bytes on each device: of arguments, of results, of what is between, and of what
+        memory: bytes on each device: of arguments, results and temporaries, and the bytes that
             results share with arguments.
     """
 
@@ -56,24 +55,30 @@ class Compiled(NamedTuple):
 
 
 class TargetRefusedError(Exception):
-    """It cannot be compiled: `why` is "start", "topology", "devices" or "program"."""
+    """A program cannot be compiled.
 
-    def __init__(self, why: str, said: str) -> None:
-        super().__init__(said)
-        self.why = why
+    Attributes:
+        reason: what failed: "start", "topology", "devices" or "program".
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
-def compile_for(topology: str, artifact: bytes, layouts: list[NamedLayout | None]) -> Compiled:
+def compile_for_topology(
+    topology: str, artifact: bytes, layouts: list[NamedLayout | None]
+) -> Compiled:
     """Compile an exported program for the devices of a topology.
 
     Args:
-        topology: such as "v5e:2x4".
+        topology: the name of a topology, such as "v5e:2x4".
         artifact: the program, exported for TPUs.
-        layouts: how each argument is laid out; None for one that is whole on each device.
+        layouts: the layout of each argument; None if it is replicated.
 
     Raises:
-        RefusedError: there is no such topology, it has other devices, or the compiler refuses,
-            or does not even start.
+        TargetRefusedError: there is no such topology, it has another number of devices, or the
+            compiler refuses the program or does not start.
     """
     import jax
     from jax import export
@@ -85,13 +90,15 @@ def compile_for(topology: str, artifact: bytes, layouts: list[NamedLayout | None
     first = next((layout for layout in layouts if layout is not None), None)
     arguments = [
         jax.ShapeDtypeStruct(
-            aval.shape, aval.dtype, sharding=_sharding(layout or _whole(first, devices), devices)
+            aval.shape,
+            aval.dtype,
+            sharding=_sharding(layout or _replicated(first, devices), devices),
         )
         for aval, layout in zip(exported.in_avals, layouts, strict=True)
     ]
     try:
         compiled = jax.jit(exported.call).lower(*arguments).compile()
-    except Exception as error:  # compilers' refusals come in many types
+    except Exception as error:  # the compiler raises many types
         raise TargetRefusedError("program", str(error)) from error
     executable: Any = compiled.runtime_executable()
     (module,) = executable.hlo_modules()
@@ -109,22 +116,22 @@ def compile_for(topology: str, artifact: bytes, layouts: list[NamedLayout | None
 
 
 def _devices(topology: str) -> list[Any]:
-    """The devices of a topology, in order."""
+    """Return the devices of a topology, in order."""
     from jax.experimental import topologies
 
-    # libtpu takes a host to have 2 by 2 chips unless it is told that there is one alone
-    alone = topology.partition(":")[2] in ("1x1", "1x1x1")
-    bounds: Any = {"chips_per_host_bounds": (1, 1, 1)} if alone else {}
+    # by default, libtpu assumes 2 by 2 chips per host, even for a topology of one chip
+    is_one_chip = topology.partition(":")[2] in ("1x1", "1x1x1")
+    bounds: Any = {"chips_per_host_bounds": (1, 1, 1)} if is_one_chip else {}
     try:
         description = topologies.get_topology_desc(platform="tpu", topology_name=topology, **bounds)
-    except Exception as error:  # of which type, is libtpu's to say
-        why = "topology" if "INVALID_ARGUMENT" in str(error) else "start"
-        raise TargetRefusedError(why, str(error)) from error
+    except Exception as error:  # libtpu raises many types
+        reason = "topology" if "INVALID_ARGUMENT" in str(error) else "start"
+        raise TargetRefusedError(reason, str(error)) from error
     return list(description.devices)
 
 
-def _whole(first: NamedLayout | None, devices: list[Any]) -> NamedLayout:
-    """The layout of what is whole on each device, on the mesh of the others if there are any."""
+def _replicated(first: NamedLayout | None, devices: list[Any]) -> NamedLayout:
+    """Return the layout of a replicated argument, on another argument's mesh if there is one."""
     import jax
 
     if first is not None:
@@ -133,34 +140,34 @@ def _whole(first: NamedLayout | None, devices: list[Any]) -> NamedLayout:
 
 
 def _sharding(layout: NamedLayout, devices: list[Any]) -> Any:
-    """The sharding of an argument over other devices, each in the place of one that was."""
+    """Return an argument's sharding with the given devices in place of the original ones."""
     import jax
     import numpy as np
 
-    places = np.argsort(np.argsort(layout.order))  # of devices 0, 2, 4 and 6 the third is the third
-    grid = np.array(devices, dtype=object)[places].reshape(layout.shape)
+    ranks = np.argsort(np.argsort(layout.order))  # of devices 0, 2, 4 and 6, device 4 has rank 2
+    grid = np.array(devices, dtype=object)[ranks].reshape(layout.shape)
     modes = tuple(getattr(jax.sharding.AxisType, mode) for mode in layout.modes)
     mesh = jax.sharding.Mesh(grid, layout.names, axis_types=modes)
     return jax.NamedSharding(mesh, layout.spec)
 
 
 def main() -> None:
-    """Read a request from standard input, and write what came of it to standard output.
+    """Read a request from standard input, and write the reply to standard output.
 
-    Both are pickled: they are the same program's, and hold tuples, numbers, bytes and specs.
+    Both are pickled tuples of numbers, bytes and specs. Pickle is safe here, because both processes
+    run our own code.
     """
-    reply = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libtpu prints is no part of the reply
-    topology, artifact, layouts = pickle.load(sys.stdin.buffer)
+    stdout = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # so that libtpu prints to stderr, and not into the reply
+    topology, artifact, plain_layouts = pickle.load(sys.stdin.buffer)
+    layouts = [layout and NamedLayout(*layout) for layout in plain_layouts]
     try:
-        came = tuple(
-            compile_for(topology, artifact, [each and NamedLayout(*each) for each in layouts])
-        )
+        reply = tuple(compile_for_topology(topology, artifact, layouts))
     except TargetRefusedError as error:
-        came = (error.why, str(error))
-    pickle.dump(came, reply)
-    reply.close()
-    os._exit(0)  # libtpu has threads of its own, which are not waited for
+        reply = (error.reason, str(error))
+    pickle.dump(reply, stdout)
+    stdout.close()
+    os._exit(0)  # without waiting for libtpu's threads
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Compile programs with a TPU's compiler, without a TPU, in a process of its own.
+"""Compile programs with a TPU's compiler, in a process of its own and without a TPU.
 
-The function is exported, as StableHLO, which names no devices, and compiled for the devices of a
-topology, each argument cut over them as it is cut here. So a mesh that the function itself names is
-no obstacle.
+The function is exported as StableHLO, which does not name devices, so the function may use a mesh
+of CPU devices. The program is then compiled for the devices of a topology, with the arguments
+sharded over them as they are sharded here. The other process runs `tpu_process.py`.
 """
 
 import dataclasses
@@ -29,10 +29,10 @@ TOPOLOGIES: Final = (
     "'v5e:2x4' (8 devices), 'v5e:2x2' (4), 'v5e:1x1' (1), 'v5e:4x4' (16), 'v6e:2x4' (8) and "
     "'v5p:2x2x2' (8)"
 )
-"""Examples, in words."""
+"""Examples for error messages."""
 
 COMPILER_SECONDS: Final = 300
-"""A compiler that does not answer in this time is given up."""
+"""The compiler's time limit."""
 
 TPU_NAME: Final = re.compile(r"v\d+[a-z]*:\d{1,3}(x\d{1,3}){1,2}")
 
@@ -42,22 +42,22 @@ class TargetError(ValueError):
 
 
 def refuse_target(target: object) -> None:
-    """Refuse what is no topology, and every one where there is no compiler for it.
+    """Refuse a target that is not a topology's name, or that cannot be compiled for here.
 
     Raises:
-        TargetError: it does.
+        TargetError: the target is refused, or libtpu is not installed.
     """
     if not isinstance(target, str) or not TPU_NAME.fullmatch(target):
-        came = repr(target) if isinstance(target, str) else f"{type(target).__name__} {target!r}"
+        shown = repr(target) if isinstance(target, str) else f"{type(target).__name__} {target!r}"
         raise TargetError(
-            f"A target is the name of a TPU topology, such as {TOPOLOGIES}; {came[:80]} came."
+            f"A target is the name of a TPU topology, such as {TOPOLOGIES}; {shown[:80]} came."
         )
     if sys.platform != "linux":
         raise TargetError(
             "A program can be compiled for TPUs on Linux only, for there is no libtpu for "
             "another system. Colab and Kaggle have Linux."
         )
-    invalidate_caches()  # it may have been installed a moment ago
+    invalidate_caches()  # libtpu may have been installed a moment ago
     if find_spec("libtpu") is None:
         raise TargetError(
             "To compile for TPUs takes their compiler, libtpu, which is not installed. In a "
@@ -74,41 +74,47 @@ def compile_for_tpus(
     machine: str,
     steps: bool,
 ) -> Report:
-    """What a TPU's compiler makes of a function.
+    """Compile a function for a TPU topology, and report its communication.
 
     Args:
         target: the topology.
-        function: what to compile, which compiles here.
-        args: its arguments; of arrays, only how they are laid out is looked at.
-        mesh: what to name axes by, and devices.
-        machine: what to reckon seconds for.
-        steps: whether to draw how a ring does each collective.
+        function: the function, which is known to compile for the CPU.
+        args: its arguments, of which only shapes, dtypes and shardings matter.
+        mesh: the mesh by which axes and devices are named.
+        machine: the name of the machine to estimate times for.
+        steps: whether to draw the steps of each collective in a ring.
 
     Raises:
-        TargetError: there is no such topology, it has other devices, or the compiler refuses.
+        TargetError: there is no such topology, it has another number of devices, or the compiler
+            refuses the program.
     """
-    artifact, layouts, devices = exported(function, args)
-    module, flops, memory = _asked(target, artifact, layouts, devices)
+    artifact, layouts, devices = export_for_tpus(function, args)
+    module, flops, memory = _compile_elsewhere(target, artifact, layouts, devices)
     try:
         program = read_module(module)
     except UnreadableProgramError as error:
         raise TargetError(
             f"What the TPU's compiler made of this program cannot be read here. {error}"
         ) from error
-    more = work_left_out(program)
-    arguments, results, between, shared = memory
+    uncounted = work_left_out(program)
+    arguments, results, temporaries, shared = memory
     return Report(
         tuple(collectives_of(program, mesh)),
         mesh,
-        float("inf") if more is None else flops + more,
-        arguments + results + between - shared,
+        float("inf") if uncounted is None else flops + uncounted,
+        arguments + results + temporaries - shared,
         machine,
         steps,
     )
 
 
-def exported(function: Any, args: Sequence[Any]) -> tuple[bytes, list[NamedLayout | None], int]:
-    """A function exported for TPUs; how each argument is laid out, and over how many devices.
+def export_for_tpus(
+    function: Any, args: Sequence[Any]
+) -> tuple[bytes, list[NamedLayout | None], int]:
+    """Export a function for TPUs.
+
+    Returns:
+        The exported program, the layout of each argument, and the number of devices.
 
     Raises:
         TargetError: it cannot be exported.
@@ -119,37 +125,39 @@ def exported(function: Any, args: Sequence[Any]) -> tuple[bytes, list[NamedLayou
     try:
         with theirs():
             jitted = function if hasattr(function, "lower") else jax.jit(function)
-            made = export.export(jitted, platforms=("tpu",))(*args)
+            exported = export.export(jitted, platforms=("tpu",))(*args)
     except TheirError as raised:
-        said = their_error(raised.error, function)
-        raise TargetError(f"For a TPU, JAX cannot export your function: {said}") from raised.error
-    if len(made.in_avals) != len(leaves):
+        message = their_error(raised.error, function)
+        raise TargetError(
+            f"For a TPU, JAX cannot export your function: {message}"
+        ) from raised.error
+    if len(exported.in_avals) != len(leaves):
         raise TargetError(
             "An argument that jax.jit takes as static is part of the program, and not of its "
             "arguments. Bind it before: communication(functools.partial(f, n=3), x, target=…)."
         )
-    # without trees of classes of the learner's, which another process does not know
+    # a pytree may have classes of the learner's, which the other process does not know
     flat = dataclasses.replace(
-        made,
+        exported,
         in_tree=jax.tree.structure((tuple(leaves), {})),
-        out_tree=jax.tree.structure([0] * len(made.out_avals)),
+        out_tree=jax.tree.structure([0] * len(exported.out_avals)),
     )
     try:
         artifact = bytes(flat.serialize())
-    except Exception as error:  # they come in many types
+    except Exception as error:  # JAX raises many types
         raise TargetError(
             f"JAX cannot hand your function on to another compiler: {first_line(error)}"
         ) from error
-    return artifact, list(map(_layout, leaves)), made.nr_devices
+    return artifact, list(map(_layout_of, leaves)), exported.nr_devices
 
 
-def _layout(leaf: Any) -> NamedLayout | None:
+def _layout_of(leaf: Any) -> NamedLayout | None:
     sharding = getattr(leaf, "sharding", None)
     mesh = getattr(sharding, "mesh", None)
     if not isinstance(sharding, jax.NamedSharding) or mesh is None:
         return None
-    concrete = isinstance(mesh, jax.sharding.Mesh)
-    order = [d.id for d in mesh.devices.flat] if concrete else range(mesh.size)
+    has_devices = isinstance(mesh, jax.sharding.Mesh)
+    order = [d.id for d in mesh.devices.flat] if has_devices else range(mesh.size)
     return NamedLayout(
         tuple(mesh.axis_sizes),
         tuple(mesh.axis_names),
@@ -159,18 +167,18 @@ def _layout(leaf: Any) -> NamedLayout | None:
     )
 
 
-def _asked(
+def _compile_elsewhere(
     target: str, artifact: bytes, layouts: Sequence[NamedLayout | None], devices: int
 ) -> tuple[bytes, float, tuple[int, int, int, int]]:
-    """What the other process replies: a module, its operations, and bytes of memory."""
-    request = (target, artifact, [each and tuple(each) for each in layouts])
+    """Compile a program in another process; return its module, operations and bytes of memory."""
+    request = (target, artifact, [layout and tuple(layout) for layout in layouts])
     try:
         done = subprocess.run(
             [sys.executable, "-P", tpu_process.__file__],
             input=pickle.dumps(request),
             capture_output=True,
             timeout=COMPILER_SECONDS,
-            env={**os.environ, **tpu_process.QUIETLY},
+            env={**os.environ, **tpu_process.ENVIRONMENT},
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -183,33 +191,34 @@ def _asked(
             f"The TPU's compiler ended with status {done.returncode}, and this program is not "
             f"compiled: {last[0][:300]}"
         )
-    came: Any = pickle.loads(done.stdout)
-    if len(came) == 2:
-        why, said = came
-        raise TargetError(_refusal(target, why, said, devices))
-    module, flops, memory = came
+    reply: Any = pickle.loads(done.stdout)
+    if len(reply) == 2:
+        reason, message = reply
+        raise TargetError(_explain_refusal(target, reason, message, devices))
+    module, flops, memory = reply
     return module, flops, memory
 
 
-def _refusal(target: str, why: str, said: str, devices: int) -> str:
-    """Why it was refused, in a sentence or two."""
-    if why == "start":
-        return f"The TPU's compiler does not start: {_first(said)}"
-    if why == "topology":
+def _explain_refusal(target: str, reason: str, message: str, devices: int) -> str:
+    if reason == "start":
+        return f"The TPU's compiler does not start: {_first_line(message)}"
+    if reason == "topology":
         return f"There is no topology {target!r}. There are, for example, {TOPOLOGIES}."
-    if why == "devices":
+    if reason == "devices":
         return (
-            f"The program is for {_counted(devices)}, and {target!r} has {said}. Topologies are, "
-            f"for example, {TOPOLOGIES}."
+            f"The program is for {_count_devices(devices)}, and {target!r} has {message}. "
+            f"Topologies are, for example, {TOPOLOGIES}."
         )
-    if "RESOURCE_EXHAUSTED" in said or "Ran out of memory" in said:
-        return f"On {target}, this program needs more memory than a chip has. {_first(said)}"
-    return f"The compiler for {target} refused it: {_first(said)}"
+    if "RESOURCE_EXHAUSTED" in message or "Ran out of memory" in message:
+        return (
+            f"On {target}, this program needs more memory than a chip has. {_first_line(message)}"
+        )
+    return f"The compiler for {target} refused it: {_first_line(message)}"
 
 
-def _first(said: str) -> str:
-    return said.strip().partition("\n")[0][:300]
+def _first_line(message: str) -> str:
+    return message.strip().partition("\n")[0][:300]
 
 
-def _counted(devices: int) -> str:
+def _count_devices(devices: int) -> str:
     return "one device" if devices == 1 else f"{devices} devices"

@@ -10,9 +10,9 @@ from autograder.exercises import EXERCISES, Computes
 from autograder.instructor.authoring.exercise_stubs import cell_of
 from autograder.programs import current, placed
 from autograder.programs.compiled import read, read_module, work_left_out
-from autograder.programs.exporting import meshes_forgotten
-from autograder.programs.tpu_process import QUIETLY, compile_for
-from autograder.programs.tpu_programs import exported
+from autograder.programs.exporting import forget_meshes
+from autograder.programs.tpu_process import ENVIRONMENT, compile_for_topology
+from autograder.programs.tpu_programs import export_for_tpus
 from tests.exercises.solutions import sitting_for, solution_of
 
 pytestmark = [
@@ -42,7 +42,7 @@ def answer_to(exercise_id, name):
 
 @pytest.mark.parametrize(("exercise_id", "requirement"), ASKED)
 def test_a_solutions_programs_are_read(exercise_id, requirement, monkeypatch):
-    for name, value in QUIETLY.items():
+    for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     function = answer_to(exercise_id, requirement.answer)
     for arguments in requirement.arguments:
@@ -51,9 +51,9 @@ def test_a_solutions_programs_are_read(exercise_id, requirement, monkeypatch):
         ]
         mesh = structs[0].sharding.mesh
         under = jax.set_mesh(mesh) if requirement.under_mesh else current(mesh)
-        with meshes_forgotten(function), under:
-            artifact, layouts, devices = exported(function, structs)
-        program = read_module(compile_for(TARGETS[devices], artifact, layouts).module)
+        with forget_meshes(function), under:
+            artifact, layouts, devices = export_for_tpus(function, structs)
+        program = read_module(compile_for_topology(TARGETS[devices], artifact, layouts).module)
         found = read(program, mesh)
         assert all(c.times is not None for c in found), found
         assert work_left_out(program) is not None

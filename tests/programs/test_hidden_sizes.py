@@ -8,7 +8,7 @@ import pytest
 from jax import lax
 
 from autograder import communication
-from autograder.programs.laid_out_programs import hide_sizes
+from autograder.programs.program_sizes import hide_sizes
 from tests.helpers import sharding
 
 MANY = 4096

@@ -15,7 +15,7 @@ from autograder.judge import judge
 from autograder.judge.running_programs import run_all
 from autograder.programs import Argument
 from autograder.programs.arguments import mesh_of
-from autograder.programs.understood import custom_calls
+from autograder.programs.program_checks import read_custom_calls
 from tests.helpers import capture
 
 GRID = (("x", 4), ("y", 2))
@@ -263,7 +263,7 @@ def test_custom_calls_are_read_from_operations_and_not_from_names():
     values = [np.zeros(a.shape, np.float32) for a in ARGUMENTS[0]]
     lowered = jax.jit(hostile_named).lower(*values)
     assert "custom_call" in lowered.as_text(debug_info=True)
-    assert custom_calls(lowered.compiler_ir("stablehlo")) == []
+    assert read_custom_calls(lowered.compiler_ir("stablehlo")) == []
     ran = programs.run(artifact(hostile_named), ARGUMENTS[0], [values])
     assert ran.outputs[0][0].shape == (16, 8)
 

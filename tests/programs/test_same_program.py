@@ -6,7 +6,7 @@ import pytest
 from jax import lax
 
 from autograder.programs import ProgramError
-from autograder.programs.same_program import refuse_another_program
+from autograder.programs.program_sizes import refuse_another_program
 from tests.helpers import sharding
 
 SIZES = ((4096, 64, 192), (1024, 32, 160))

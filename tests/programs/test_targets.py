@@ -15,7 +15,7 @@ from jax import lax
 
 from autograder import communication
 from autograder.programs import CommunicationError, ComparedReports, tpu_programs
-from autograder.programs.tpu_programs import TargetError, exported, refuse_target
+from autograder.programs.tpu_programs import TargetError, export_for_tpus, refuse_target
 from tests.conftest import ROOT
 from tests.helpers import mesh, sharding
 
@@ -40,7 +40,7 @@ def recorded(monkeypatch):
         reply = (RECORDED / f"{name}.pb").read_bytes(), 256.0, (2048, 8192, 0, 0)
         monkeypatch.setattr(tpu_programs, "refuse_target", refuse_target)
         monkeypatch.setattr(tpu_programs, "find_spec", lambda _: True)
-        monkeypatch.setattr(tpu_programs, "_asked", lambda *_: reply)
+        monkeypatch.setattr(tpu_programs, "_compile_elsewhere", lambda *_: reply)
 
     return recorded
 
@@ -80,7 +80,7 @@ def test_what_is_the_same_is_called_so(recorded):
 def test_an_exported_program_names_no_devices_and_keeps_how_it_is_laid_out():
     auto = mesh(x=4, y=2)
     given = {"a": BLOCKS, "b": jnp.ones(3)}
-    artifact, layouts, devices = exported(
+    artifact, layouts, devices = export_for_tpus(
         lambda tree, by: lax.with_sharding_constraint(
             tree["a"] * by, jax.NamedSharding(auto, jax.P("y"))
         ),

@@ -10,7 +10,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from autograder import programs
 from autograder.programs import Argument
-from autograder.programs.understood import ATTRIBUTE_NAME, refuse_what_is_not_understood
+from autograder.programs.program_checks import ATTRIBUTE_NAME, refuse_unknown_operations
 from tests.helpers import mesh
 
 ARGUMENTS = (Argument((16, 16), (("x", 4), ("y", 2)), ("x", "y"), mode="auto"),)
@@ -129,7 +129,7 @@ def test_operations_that_nobody_here_knows_are_refused(text, refused):
         context.allow_unregistered_dialects = True
         module = ir.Module.parse(text)
         with pytest.raises(programs.ProgramError, match=refused):
-            refuse_what_is_not_understood(module)
+            refuse_unknown_operations(module)
 
 
 def in_each_other(depth, times=1):
@@ -179,7 +179,7 @@ def test_attributes_that_are_deep_or_large_are_refused_at_once(make, refused):
 
     began = time.process_time()
     with mlir.make_ir_context(), pytest.raises(programs.ProgramError, match=refused) as raised:
-        refuse_what_is_not_understood(make(ir))
+        refuse_unknown_operations(make(ir))
     assert raised.value.diagnosis == "not-understood"
     assert time.process_time() - began < 10
 
@@ -189,4 +189,4 @@ def test_lists_as_jax_has_them_are_understood():
     from jax.interpreters import mlir
 
     with mlir.make_ir_context():
-        refuse_what_is_not_understood(ir.Module.parse(in_each_other(4, 10)))
+        refuse_unknown_operations(ir.Module.parse(in_each_other(4, 10)))

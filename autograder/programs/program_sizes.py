@@ -1,0 +1,332 @@
+"""Make sure that a program too large to run does the same as at small sizes, where it is checked.
+
+Values can be checked only at sizes at which the program can be run, and costs count at the real
+size, at which it is only compiled. A program could compute the right values at small sizes and
+leave out work at the real one. Two measures prevent this:
+
+- `refuse_another_program` compares the StableHLO of all sizes. Operations and operands have to be
+  the same, and arrays may be larger only by products of the factors by which arguments are larger.
+- `hide_sizes` keeps the compiler from evaluating a condition that depends on a size. For example,
+  `jnp.ones(tokens).sum() > 500` depends on no argument, so the compiler would replace it by true or
+  false, and drop the other branch with its collectives.
+
+All such conditions begin with a constant, an iota, or an integer or truth value that is known for
+all arguments (`i == i`). So each of these goes through an `optimization_barrier`, and the compiler
+cannot know the value behind it. A loop that counts from one constant to another still sees these
+constants, because otherwise its trip count would be unknown.
+"""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations_with_replacement, pairwise
+from math import prod
+from typing import Any, Final
+
+import jax
+
+from autograder.programs import requested
+from autograder.programs.program_checks import ProgramError, named_attributes
+
+FUNCTION_ATTRIBUTES: Final = ("sym_name", "function_type")
+"""Attributes that need no comparison: functions are numbered, and their values' types compared."""
+
+SIZE_ATTRIBUTES: Final = ("slice_sizes", "window_dimensions")
+"""Attributes that may grow with the arguments' sizes."""
+
+BOUND_ATTRIBUTES: Final = (
+    "start_indices", "limit_indices", "edge_padding_low", "edge_padding_high",
+)  # fmt: skip
+"""Attributes that say where a part of an array begins or ends."""
+
+MAX_FACTORS: Final = 4
+"""The maximum number of argument sizes whose product is an array's size."""
+
+COARSER_TYPES: Final = {"bf16": "bfloat16", "f16": "float16"}
+"""Floating-point types of less than 32 bits, by their names in MLIR, with their names in JAX."""
+
+Sizes = tuple[int, ...]
+"""One dimension's size in each of several programs."""
+
+
+def refuse_another_program(
+    modules: Sequence[Any], mesh: jax.sharding.Mesh, sizes: Sequence[Sizes]
+) -> None:
+    """Refuse programs that differ in more than their sizes, or that pack numbers into others.
+
+    Args:
+        modules: the programs' StableHLO, the one of the real size first.
+        mesh: the mesh whose axes collectives are compared by.
+        sizes: the size of each dimension of the arguments, in each program.
+
+    Raises:
+        ProgramError: they do.
+    """
+    programs = [list(walk(module)) for module in modules]
+    outlines = [_outline(operations) for operations in programs]
+    collectives = [
+        [(c.kind, c.axes, c.times) for c in requested.read(module, mesh)] for module in modules
+    ]
+    if any(outline != outlines[0] for outline in outlines) or any(
+        requests != collectives[0] for requests in collectives
+    ):
+        raise ProgramError(
+            "another-program",
+            "At the real size, the step is another program than at the small sizes at which "
+            "its values are looked at. Does what it does depend on a size, or does JAX write the "
+            "derivative of an operation in it otherwise for other shapes?",
+        )
+    has_f64 = any(
+        "f64" in dtype and shape
+        for operation in programs[0]
+        for dtype, shape in _result_arrays(operation)
+    )
+    if has_f64 or any(operation.name == "stablehlo.bitcast_convert" for operation in programs[0]):
+        raise ProgramError(
+            "packs-numbers",
+            "The step packs numbers into others (bitcast_convert_type), or has numbers of 64 bits. "
+            "Each number that is sent is counted as a bfloat16, so neither is taken here.",
+        )
+    allowed_ratios = _product_ratios(sizes)
+    for operations in zip(*programs, strict=True):
+        for size in _result_sizes(operations):
+            if 0 in size or _ratios(size) not in allowed_ratios:
+                large, *small = size
+                raise ProgramError(
+                    "another-program",
+                    f"A dimension of an array in the step is {large:,} at the real size, and "
+                    f"{' and '.join(map(str, small))} at the small ones. That does not follow from "
+                    f"the arguments' sizes. Is one written in, or does the step cut something off?",
+                )
+        for begins, ends, lengths in _array_parts(operations):
+            shares = {
+                (Fraction(begin, length), Fraction(end, length))
+                for begin, end, length in zip(begins, ends, lengths, strict=True)
+            }
+            if len(shares) > 1 and ({*begins}, {*ends}) != ({0}, {1}):
+                raise ProgramError(
+                    "another-program",
+                    f"The step takes or makes a part of an array. At the real size, that is "
+                    f"{begins[0]:,} to {ends[0]:,} of {lengths[0]:,}, and at a small one "
+                    f"{begins[1]:,} to {ends[1]:,} of {lengths[1]:,}, which is another part. Is a "
+                    f"size written in?",
+                )
+
+
+def coarser_types(module: Any) -> tuple[str, ...]:
+    """Return the floating-point types of less than 32 bits in a program, by their names in JAX."""
+    dtypes = {dtype for operation in walk(module) for dtype, _ in _result_arrays(operation)}
+    return tuple(name for mlir_name, name in COARSER_TYPES.items() if mlir_name in dtypes)
+
+
+def walk(module: Any) -> Iterator[Any]:
+    """Yield the operations of a module, each before those in its regions."""
+    yield module.operation
+    for region in module.operation.regions:
+        for block in region.blocks:
+            for operation in block.operations:
+                yield from walk(operation)
+
+
+def _ratios(size: Sizes) -> tuple[Fraction, ...]:
+    """Return the ratio of a size in each program to the size in the next program."""
+    return tuple(Fraction(a, b) for a, b in pairwise(size))
+
+
+def _product_ratios(sizes: Sequence[Sizes]) -> set[tuple[Fraction, ...]]:
+    """Return the ratios of all products of up to `MAX_FACTORS` sizes."""
+    distinct = {_ratios(size): size for size in sizes}.values()
+    count = len(sizes[0])
+    return {
+        _ratios(tuple(prod(factor[i] for factor in factors) for i in range(count)))
+        for number in range(MAX_FACTORS + 1)
+        for factors in combinations_with_replacement(distinct, number)
+    }
+
+
+Outline = tuple[str, tuple[int, ...], tuple[str, ...], tuple[tuple[str, int], ...]]
+"""An operation without its sizes: its name, operands' numbers, attributes, and types of values."""
+
+
+def _outline(operations: Sequence[Any]) -> list[Outline]:
+    """Return a program without its sizes.
+
+    Values are numbered in program order, so two outlines are equal only if each operation has the
+    same operands in both.
+    """
+    functions = {
+        operation.attributes["sym_name"].value: number
+        for number, operation in enumerate(operations)
+        if operation.name == "func.func"
+    }
+    numbers: dict[Any, int] = {}
+    outline: list[Outline] = []
+    for operation in operations:
+        operands = tuple(numbers[operand] for operand in operation.operands)
+        new_values = [*operation.results]
+        for region in operation.regions:
+            for block in region.blocks:
+                new_values += block.arguments
+        numbers.update((value, len(numbers) + i) for i, value in enumerate(new_values))
+        types = tuple((dtype, len(shape)) for dtype, shape in map(_dtype_and_shape, new_values))
+        attributes = tuple(_sizeless_attributes(operation, functions))
+        outline.append((operation.name, operands, attributes, types))
+    return outline
+
+
+def _sizeless_attributes(operation: Any, functions: dict[str, int]) -> Iterator[str]:
+    """Yield an operation's attributes, as text, without sizes and constants."""
+    from jax.extend.mlir import ir
+
+    for name, attribute in named_attributes(operation.attributes):
+        if isinstance(attribute, ir.FlatSymbolRefAttr) and attribute.value in functions:
+            # by number: the function's name depends on what JAX traced before
+            yield f"{name}={functions[attribute.value]}"
+        elif name in (*SIZE_ATTRIBUTES, *BOUND_ATTRIBUTES):
+            yield f"{name}: {len(_integers(operation, name))}"
+        elif name not in FUNCTION_ATTRIBUTES and not (
+            operation.name == "stablehlo.constant" and name == "value"
+        ):
+            yield f"{name}={attribute}"
+
+
+def _result_sizes(operations: Sequence[Any]) -> Iterator[Sizes]:
+    """Yield the size of each dimension of an operation's results.
+
+    Args:
+        operations: the operation, in each program.
+    """
+    for arrays in zip(*map(_result_arrays, operations), strict=True):
+        yield from zip(*(shape for _, shape in arrays), strict=True)
+    for name in SIZE_ATTRIBUTES:
+        yield from zip(*(_integers(operation, name) for operation in operations), strict=True)
+
+
+def _array_parts(operations: Sequence[Any]) -> Iterator[tuple[Sizes, Sizes, Sizes]]:
+    """Yield where the array parts of an operation begin and end, and the whole dimension's length.
+
+    A compiler drops what a slice leaves out, so at each size a slice has to take the same share of
+    a dimension.
+
+    Args:
+        operations: the operation, in each program.
+    """
+    for parts in zip(*map(_array_parts_of, operations), strict=True):
+        begins, ends, lengths = zip(*parts, strict=True)
+        yield begins, ends, lengths
+
+
+def _array_parts_of(operation: Any) -> Iterator[tuple[int, int, int]]:
+    """Yield begin, end and length for each dimension of a slice, a pad or a concatenation."""
+    if operation.name == "stablehlo.slice":
+        begins, ends = (_integers(operation, name) for name in ("start_indices", "limit_indices"))
+        yield from zip(begins, ends, _shape(operation.operands[0]), strict=True)
+    elif operation.name == "stablehlo.pad":
+        low, high = (_integers(operation, f"edge_padding_{side}") for side in ("low", "high"))
+        for before, after, length in zip(low, high, _shape(operation.results[0]), strict=True):
+            yield before, length - after, length
+    elif operation.name == "stablehlo.concatenate":
+        dimension, begin = int(operation.attributes["dimension"]), 0
+        for operand in operation.operands:
+            end = begin + _shape(operand)[dimension]
+            yield begin, end, _shape(operation.results[0])[dimension]
+            begin = end
+
+
+def _integers(operation: Any, name: str) -> list[int]:
+    """Return the integers in an attribute; none if the operation has no such attribute."""
+    return [*map(int, operation.attributes[name])] if name in operation.attributes else []
+
+
+def _shape(value: Any) -> list[int]:
+    return _dtype_and_shape(value)[1]
+
+
+def _result_arrays(operation: Any) -> Iterator[tuple[str, list[int]]]:
+    """Yield the element type and shape of each result of an operation."""
+    return map(_dtype_and_shape, operation.results)
+
+
+def _dtype_and_shape(value: Any) -> tuple[str, list[int]]:
+    """Return a value's element type and shape; if it is not an array, its type and no shape."""
+    from jax.extend.mlir import ir
+
+    try:
+        array_type = ir.RankedTensorType(value.type)
+    except ValueError:
+        return str(value.type), []
+    return str(array_type.element_type), list(array_type.shape)
+
+
+PARTS_OF_A_PROGRAM: Final = frozenset(
+    {"builtin.module", "func.func", "sdy.manual_computation",
+     "stablehlo.while", "stablehlo.case", "stablehlo.if"}
+)  # fmt: skip
+"""Operations whose regions contain parts of the program, and not how to combine two numbers."""
+
+PASSES_VALUES_ON: Final = PARTS_OF_A_PROGRAM | {"func.call", "stablehlo.composite"}
+"""Operations whose results are computed elsewhere in the program, and are hidden there."""
+
+
+def hide_sizes(module: Any) -> None:
+    """Hide all values that a compiler could derive from a size.
+
+    Args:
+        module: a StableHLO module, which is modified.
+    """
+    operations = list(_program_operations(module.operation))
+    counting_uses = [
+        use
+        for operation in operations
+        if operation.name == "stablehlo.while"
+        for use in requested.counting(operation)
+    ]
+    for operation in operations:
+        for value in _known_values(operation):
+            _hide(value)
+    for operation, index, value in counting_uses:
+        operation.operands[index] = value
+
+
+def _program_operations(operation: Any) -> Iterator[Any]:
+    """Yield an operation and those in it, without the regions that combine two numbers."""
+    yield operation
+    if operation.name in PARTS_OF_A_PROGRAM:
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    yield from _program_operations(inner.operation)
+
+
+def _known_values(operation: Any) -> Iterator[Any]:
+    """Yield an operation's values that a compiler might know without knowing the arguments."""
+    if operation.name == "stablehlo.while":
+        for region in operation.regions:
+            yield from (value for value in region.blocks[0].arguments if not _is_float(value))
+    from_floats = operation.name in PASSES_VALUES_ON or any(map(_is_float, operation.operands))
+    yield from (value for value in operation.results if not (from_floats and _is_float(value)))
+
+
+def _is_float(value: Any) -> bool:
+    """Check whether a value is an array of floating-point numbers."""
+    from jax.extend.mlir import ir
+
+    try:
+        element = str(ir.RankedTensorType(value.type).element_type)
+    except ValueError:  # not an array
+        return False
+    return element.startswith(("f", "bf"))
+
+
+def _hide(value: Any) -> None:
+    """Replace all uses of a value by an `optimization_barrier` of it."""
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import stablehlo
+
+    if isinstance(value.owner, ir.Block):
+        insertion_point = ir.InsertionPoint.at_block_begin(value.owner)
+    else:
+        insertion_point = ir.InsertionPoint.after(value.owner)
+    with value.context, ir.Location.unknown(), insertion_point:
+        barrier: Any = stablehlo.optimization_barrier([value])
+        hidden = getattr(barrier, "result", barrier)
+    value.replace_all_uses_except(hidden, hidden.owner.operation)
