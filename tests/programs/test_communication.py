@@ -1,4 +1,4 @@
-"""`communication` reports what a program says to whom; the tests read what it says."""
+"""`communication` reports a program's collectives and costs; the tests read the report."""
 
 import xml.etree.ElementTree as ET
 
@@ -22,7 +22,7 @@ def add_transpose(x):
     return x + x.T
 
 
-def test_the_disaster_is_four_gathers_and_2816_bytes():
+def test_adding_the_transpose_takes_four_all_gathers_and_2816_bytes():
     report = communication(add_transpose, BLOCKS)
     assert isinstance(report, Report)
     assert {c.kind for c in report.collectives} == {"all-gather"}
@@ -34,7 +34,7 @@ def test_the_disaster_is_four_gathers_and_2816_bytes():
     assert line[0].endswith("return x + x.T")
 
 
-def test_it_shows_itself_as_a_table_and_pictures():
+def test_a_report_is_shown_as_a_table_and_pictures():
     report = communication(add_transpose, BLOCKS)
     said = str(report)
     assert "return x + x.T" in said
@@ -47,7 +47,7 @@ def test_it_shows_itself_as_a_table_and_pictures():
     assert any("over x, after: device 0 holds a b c d; device 2" in said for said in described)
 
 
-def test_the_line_of_code_stands_once_and_whole_before_its_numbers():
+def test_a_line_of_code_is_shown_once_above_its_numbers():
     page = ET.fromstring(communication(add_transpose, BLOCKS)._repr_html_())
     assert [code.text for code in page.iter("code")] == ["return x + x.T"]
     first = next(page.iter("tr")).findall("th")
@@ -58,7 +58,7 @@ def test_the_line_of_code_stands_once_and_whole_before_its_numbers():
     ]  # fmt: skip
 
 
-def seven(x, w):
+def seven_layers(x, w):
     for _ in range(7):
         x = jnp.tanh(x @ w @ w.T)
     return x
@@ -67,8 +67,8 @@ def seven(x, w):
 W = jax.device_put(np.ones((16, 64), np.float32), sharding("y", x=4, y=2))
 
 
-def test_what_is_alike_is_folded():
-    report = communication(seven, jnp_auto(BLOCKS), jnp_auto(W))
+def test_equal_collectives_are_one_row():
+    report = communication(seven_layers, on_auto_mesh(BLOCKS), on_auto_mesh(W))
     assert len(report.collectives) == 7
     (row,) = report.rows()
     assert (row.kind, row.over, row.times) == ("all-reduce", "y", "× 7")
@@ -76,22 +76,22 @@ def test_what_is_alike_is_folded():
     assert "does this 7 times." in str(report)
 
 
-def jnp_auto(x):
-    """The same on a mesh whose axes the compiler decides on."""
+def on_auto_mesh(x):
+    """Return an array with the same spec on a mesh with Auto axes."""
     auto = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     return jax.device_put(np.asarray(x), jax.NamedSharding(auto, x.sharding.spec))
 
 
-def test_what_takes_no_time_is_not_timed():
+def test_small_collectives_are_not_timed():
     said = str(communication(add_transpose, BLOCKS))
     assert "starting a message costs more than sending it" in said
     assert "µs" not in said
     assert "arithmetic" not in said
 
 
-def test_a_real_size_takes_a_real_time_and_nothing_is_run():
-    x, w = jnp_auto(BLOCKS), jnp_auto(W)
-    report = communication(seven, x, w, scaled={16: 8192, 64: 32768}, machine="TPU v5p")
+def test_a_scaled_program_is_timed_and_not_run():
+    x, w = on_auto_mesh(BLOCKS), on_auto_mesh(W)
+    report = communication(seven_layers, x, w, scaled={16: 8192, 64: 32768}, machine="TPU v5p")
     (row,) = report.rows()
     product = 8192 // 4 * 32768 * 2  # a quarter of the rows, 2 bytes a number
     assert row.bytes == row.sent == product  # an all-reduce of two sends half of it twice
@@ -110,14 +110,14 @@ def test_a_real_size_takes_a_real_time_and_nothing_is_run():
     assert len(bars) == 1
 
 
-def test_numbers_that_are_no_floats_keep_their_size():
-    whole = jnp_auto(jax.device_put(np.ones((16, 16), np.int32), sharding("x", x=4, y=2)))
+def test_integers_are_not_counted_as_bfloat16():
+    whole = on_auto_mesh(jax.device_put(np.ones((16, 16), np.int32), sharding("x", x=4, y=2)))
     report = communication(lambda x: x.sum(0), whole, scaled={16: 32})
     floats = communication(lambda x: x.sum(0), whole.astype(np.float32), scaled={16: 32})
     assert report.bytes == 2 * floats.bytes > 0
 
 
-def test_steps_are_drawn_where_they_are_asked_for():
+def test_steps_are_drawn_on_request():
     plain, steps = (communication(add_transpose, BLOCKS, steps=s) for s in (False, True))
     assert "step by step" not in plain._repr_html_()
     page = steps._repr_html_()
@@ -125,7 +125,7 @@ def test_steps_are_drawn_where_they_are_asked_for():
     assert "step 3" in page
 
 
-def test_a_program_that_keeps_to_itself_says_so():
+def test_a_program_without_communication():
     report = communication(jnp.sin, BLOCKS)
     assert report.collectives == ()
     assert str(report).startswith("no communication; on each device")
@@ -160,7 +160,7 @@ def test_loops_branches_and_permutations():
     ]
 
 
-def test_what_is_compiled_already_is_taken_as_it_is():
+def test_a_compiled_function_is_accepted():
     compiled = jax.jit(add_transpose).lower(BLOCKS).compile()
     assert communication(compiled).bytes == 2816
     assert communication(jax.jit(add_transpose), BLOCKS).bytes == 2816
@@ -234,7 +234,7 @@ def fails(x):
         (lambda: communication(jnp.sin, BLOCKS, machine="abacus"), "There is no machine 'abacus'"),
     ],
 )  # fmt: skip
-def test_misuse_gets_a_sentence(call, says):
+def test_misuse_is_explained(call, says):
     with pytest.raises(CommunicationError) as raised:
         call()
     assert says in str(raised.value)
@@ -256,7 +256,7 @@ def test_misuse_gets_a_sentence(call, says):
                    "Link', 'H100 100G Ethernet'."),
     ],
 )  # fmt: skip
-def test_a_machine_that_there_is_none_of_gets_a_sentence(machine, says):
+def test_an_unknown_machine_is_explained(machine, says):
     with pytest.raises(CommunicationError) as raised:
         communication(jnp.sin, BLOCKS, machine=machine)
     assert str(raised.value).endswith(says)

@@ -1,4 +1,4 @@
-"""What a program calls is what JAX itself would call, to the letter."""
+"""A custom call is accepted only if it is exactly what JAX would write."""
 
 import re
 
@@ -14,7 +14,7 @@ from autograder.programs.program_checks import read_custom_calls, refuse_custom_
 
 A = jax.ShapeDtypeStruct((4, 4), np.float32)
 B = jax.ShapeDtypeStruct((4, 1), np.float32)
-MANY = jax.ShapeDtypeStruct((16, 4, 4), np.float32)
+BATCH = jax.ShapeDtypeStruct((16, 4, 4), np.float32)
 
 
 def lowered(function, *arguments):
@@ -25,14 +25,14 @@ def lowered(function, *arguments):
     ("function", "arguments"),
     [
         (jnp.linalg.solve, (A, B)),
-        (jnp.linalg.solve, (MANY, jax.ShapeDtypeStruct((16, 4, 3), np.float32))),
-        (jax.vmap(lambda a: jnp.linalg.solve(a, a[0])), (MANY,)),
+        (jnp.linalg.solve, (BATCH, jax.ShapeDtypeStruct((16, 4, 3), np.float32))),
+        (jax.vmap(lambda a: jnp.linalg.solve(a, a[0])), (BATCH,)),
         (jnp.linalg.inv, (A,)),
-        (jnp.linalg.det, (MANY,)),
+        (jnp.linalg.det, (BATCH,)),
         (lambda a, b: jax.scipy.linalg.solve_triangular(a, b, trans=1, lower=True), (A, B)),
     ],
 )
-def test_what_jax_writes_to_solve_equations_is_taken(function, arguments):
+def test_calls_that_jax_writes_to_solve_equations_are_accepted(function, arguments):
     module = lowered(function, *arguments)
     assert read_custom_calls(module)
     refuse_custom_calls(module)
@@ -43,13 +43,13 @@ def test_what_jax_writes_to_solve_equations_is_taken(function, arguments):
     [jnp.linalg.cholesky, jnp.linalg.qr, jnp.linalg.svd, jnp.linalg.eigh],
     ids=lambda f: f.__name__,
 )
-def test_what_no_exercise_needs_is_refused_with_a_sentence(function):
+def test_routines_that_no_exercise_needs_are_refused(function):
     with pytest.raises(ProgramError, match=r"Of linear algebra, only jnp\.linalg\.solve is taken"):
         refuse_custom_calls(lowered(function, A))
 
 
-def called_on(attributes, matrix="4x4xf32", right="4x1xf32", result="4x1xf32"):
-    """A module with one call of a triangular solve, forged at will, and consistent for MLIR."""
+def triangular_solve(attributes, matrix="4x4xf32", right="4x1xf32", result="4x1xf32"):
+    """Return a module with one call of a triangular solve, forged but consistent for MLIR."""
     sizes = re.findall(r"\d+(?=x)", f"{matrix} {right} {result}")
     rule = ", ".join(f"{name}={size}" for name, size in zip("ijklmn", sizes, strict=True))
     attributes = attributes.replace("i=4, j=4, k=4, l=1, m=4, n=1", rule)
@@ -70,10 +70,10 @@ FORGED = {
     "a larger right-hand side": {"right": "900x1xf32", **NO_ALIASES},
     "larger on both sides": {"right": "900x1xf32", "result": "900x1xf32"},
     "a smaller matrix": {"matrix": "2x2xf32"},
-    "of another type": {"matrix": "4x4xi32"},
-    "of what is huge": {"matrix": "99999999x4xf32"},
+    "another type": {"matrix": "4x4xi32"},
+    "a huge matrix": {"matrix": "99999999x4xf32"},
     "another layout": {"result_layouts = [dense<[0, 1]>": "result_layouts = [dense<[1, 0]>"},
-    "a code that is none": {"uplo = 85": "uplo = 77"},
+    "an unknown code": {"uplo = 85": "uplo = 77"},
     "another sharding rule": {", custom>": ">"},
     "a side effect": {'backend_config = "",': 'backend_config = "", has_side_effect = true,'},
 }
@@ -91,7 +91,7 @@ def test_a_call_that_jax_would_not_write_is_refused(forged):
             assert old in attributes
             attributes = attributes.replace(old, new)
     with mlir.make_ir_context():
-        module = ir.Module.parse(called_on(attributes, **types))
+        module = ir.Module.parse(triangular_solve(attributes, **types))
         if not forged:
             refuse_custom_calls(module)
             return

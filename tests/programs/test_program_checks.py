@@ -1,4 +1,4 @@
-"""What cannot be read is refused, whatever it would have been."""
+"""Unknown operations and attributes of a program are refused."""
 
 import time
 
@@ -17,11 +17,11 @@ ARGUMENTS = (Argument((16, 16), (("x", 4), ("y", 2)), ("x", "y"), mode="auto"),)
 VALUES = [[np.ones((16, 16), np.float32)]]
 
 
-def noted(**notes):
-    """A program that gathers all, with notes on the way."""
+def with_metadata(**metadata):
+    """Return a function that replicates its result, with XLA metadata on an operation."""
 
     def program(a):
-        with set_xla_metadata(**notes):
+        with set_xla_metadata(**metadata):
             b = jnp.sin(a)
         return jax.lax.with_sharding_constraint(b + 0, jax.P())
 
@@ -34,13 +34,13 @@ def run(function):
     return programs.run(artifact, ARGUMENTS, VALUES)
 
 
-def test_a_note_with_a_plain_name_is_no_harm():
-    ran = run(noted(my_note='anything "\n}\n here'))
+def test_metadata_with_a_plain_name_is_accepted():
+    ran = run(with_metadata(my_note='anything "\n}\n here'))
     assert {c.kind for c in ran.report.collectives} == {"all-gather"}
     assert len(ran.report.collectives) == 2
 
 
-def test_complex_numbers_are_understood():
+def test_complex_numbers_are_accepted():
     ran = run(lambda a: ((2 + 1j) * jnp.fft.ifft(jnp.fft.fft(a * (1 - 2j)))).real)
     assert np.allclose(ran.outputs[0][0], 4)
 
@@ -49,24 +49,24 @@ def test_complex_numbers_are_understood():
     "key",
     ['a"\n}\nb', "a\nb", "a}", "a=b", "é", "a b", "1a", "a" * 300, '"', "a\\", "a,b", "a{"],
 )
-def test_a_name_that_could_end_a_computation_is_refused(key):
+def test_a_name_that_could_end_a_computation_in_hlo_text_is_refused(key):
     with pytest.raises(programs.ProgramError, match="The program has an attribute ") as raised:
-        run(noted(**{key: "c"}))
+        run(with_metadata(**{key: "c"}))
     assert raised.value.diagnosis == "not-understood"
 
 
-def test_a_name_without_letters_is_refused_by_whoever_sees_it_first():
+def test_an_empty_name_is_refused():
     with pytest.raises(programs.ProgramError) as raised:
-        run(noted(**{"": "c"}))
+        run(with_metadata(**{"": "c"}))
     assert raised.value.diagnosis in ("not-understood", "fails")
 
 
 @pytest.mark.parametrize("key", ["jax.result_info", "mhlo.num_partitions", "_xla_x", "a-b.c_d1"])
-def test_names_as_jax_has_them_are_understood(key):
+def test_names_that_jax_uses_are_accepted(key):
     assert ATTRIBUTE_NAME.fullmatch(key)
 
 
-SENT = """
+SENDS = """
 module @m {
   func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
     %token = stablehlo.create_token : !stablehlo.token
@@ -77,7 +77,7 @@ module @m {
   }
 }
 """
-OF_REPLICAS = """
+REDUCES_OVER_REPLICAS = """
 module @m {
   func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
     %0 = "stablehlo.all_reduce"(%arg0) <{
@@ -92,7 +92,7 @@ module @m {
   }
 }
 """
-MADE_UP = """
+UNKNOWN_DIALECT = """
 module @m {
   func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
     %0 = arith.addf %arg0, %arg0 : tensor<4xf32>
@@ -100,7 +100,7 @@ module @m {
   }
 }
 """
-FORGED = """
+UNKNOWN_REGION = """
 module @m {
   func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
     %0 = sdy.named_computation<"n">(%arg0) (%arg1: tensor<4xf32>) {
@@ -115,13 +115,13 @@ module @m {
 @pytest.mark.parametrize(
     ("text", "refused"),
     [
-        (FORGED, "named_computation', which holds others"),
-        (SENT, "an operation 'stablehlo.send'"),
-        (MADE_UP, "an operation 'arith.addf'"),
-        (OF_REPLICAS, "'stablehlo.all_reduce' between others than it names"),
+        (UNKNOWN_REGION, "named_computation', which holds others"),
+        (SENDS, "an operation 'stablehlo.send'"),
+        (UNKNOWN_DIALECT, "an operation 'arith.addf'"),
+        (REDUCES_OVER_REPLICAS, "'stablehlo.all_reduce' between others than it names"),
     ],
 )
-def test_operations_that_nobody_here_knows_are_refused(text, refused):
+def test_unknown_operations_are_refused(text, refused):
     from jax.extend.mlir import ir
     from jax.interpreters import mlir
 
@@ -132,15 +132,15 @@ def test_operations_that_nobody_here_knows_are_refused(text, refused):
             refuse_unknown_operations(module)
 
 
-def in_each_other(depth, times=1):
-    """A program in whose attributes a list lies in a list, and so on, so many times in each."""
+def nested_lists(depth, times=1):
+    """Return a module whose attributes have lists in lists, `times` copies at each level."""
     listed = "1 : i64"
     for _ in range(depth):
         listed = f"[{', '.join([listed] * times)}]"
-    return FORGED_ATTRIBUTE % listed
+    return NOTES % listed
 
 
-FORGED_ATTRIBUTE = """
+NOTES = """
 module @m attributes {jax.notes = %s} {
   func.func public @main(%%arg0: tensor<4xf32>) -> tensor<4xf32> {
     return %%arg0 : tensor<4xf32>
@@ -149,11 +149,11 @@ module @m attributes {jax.notes = %s} {
 """
 
 
-def shared(depth):
-    """A program with a list that is twice in a list, which is twice in one, and so on."""
+def module_with_shared_lists(depth):
+    """Return a module with a list that contains the same list twice, and so on."""
     from jax.extend.mlir import ir
 
-    module = ir.Module.parse(FORGED_ATTRIBUTE % "1 : i64")
+    module = ir.Module.parse(NOTES % "1 : i64")
     listed = module.operation.attributes["jax.notes"]
     for _ in range(depth):
         listed = ir.ArrayAttr.get([listed, listed])
@@ -165,15 +165,15 @@ def shared(depth):
     ("make", "refused"),
     [
         (
-            lambda ir: ir.Module.parse(in_each_other(1000)),
+            lambda ir: ir.Module.parse(nested_lists(1000)),
             "an attribute 'jax.notes' of more than 20 lists in each",
         ),
-        (lambda ir: ir.Module.parse(in_each_other(17, 2)), "more than 100,000 attributes in lists"),
-        (lambda ir: shared(18), "more than 100,000 attributes in lists in it"),
-        (lambda ir: shared(40), "more than 100,000 attributes in lists"),
+        (lambda ir: ir.Module.parse(nested_lists(17, 2)), "more than 100,000 attributes in lists"),
+        (lambda ir: module_with_shared_lists(18), "more than 100,000 attributes in lists in it"),
+        (lambda ir: module_with_shared_lists(40), "more than 100,000 attributes in lists"),
     ],
 )
-def test_attributes_that_are_deep_or_large_are_refused_at_once(make, refused):
+def test_deeply_nested_or_large_attributes_are_refused_quickly(make, refused):
     from jax.extend.mlir import ir
     from jax.interpreters import mlir
 
@@ -184,9 +184,9 @@ def test_attributes_that_are_deep_or_large_are_refused_at_once(make, refused):
     assert time.process_time() - began < 10
 
 
-def test_lists_as_jax_has_them_are_understood():
+def test_lists_nested_as_deeply_as_in_jax_are_accepted():
     from jax.extend.mlir import ir
     from jax.interpreters import mlir
 
     with mlir.make_ir_context():
-        refuse_unknown_operations(ir.Module.parse(in_each_other(4, 10)))
+        refuse_unknown_operations(ir.Module.parse(nested_lists(4, 10)))

@@ -1,4 +1,4 @@
-"""A `shard_map` that was made once serves every mesh, before and after it is handed in."""
+"""A `shard_map` without a mesh can be exported for several meshes, and called before and after."""
 
 from functools import partial
 
@@ -20,41 +20,41 @@ def decorated(a):
     return lax.psum(a.sum(), "x")
 
 
-made = jax.shard_map(lambda a: lax.psum(a.sum(), "x"), in_specs=jax.P("x"), out_specs=jax.P())
-held = {"f": [made]}
+mapped = jax.shard_map(lambda a: lax.psum(a.sum(), "x"), in_specs=jax.P("x"), out_specs=jax.P())
+table = {"f": [mapped]}
 
 
 @jax.jit
 def jitted(x):
-    return made(x)
+    return mapped(x)
 
 
-def called(x):
+def call(x):
     return decorated(x)
 
 
-def called_within(x):
-    return (lambda y: made(y))(x)
+def call_in_lambda(x):
+    return (lambda y: mapped(y))(x)
 
 
-def by_default(x, f=made):
+def call_default(x, f=mapped):
     return f(x)
 
 
-class Held:
+class CallableObject:
     def __init__(self):
-        self.f = made
+        self.f = mapped
 
     def __call__(self, x):
         return self.f(x)
 
 
-Held.__module__ = "__main__"
-held_by = Held()
+CallableObject.__module__ = "__main__"
+instance = CallableObject()
 
 
-def looked_up(x):
-    return held["f"][0](x)
+def look_up(x):
+    return table["f"][0](x)
 
 
 @pytest.mark.parametrize(
@@ -62,29 +62,29 @@ def looked_up(x):
     [
         decorated,
         jitted,
-        called,
-        called_within,
-        by_default,
-        held_by,
-        held_by.__call__,
-        looked_up,
-        partial(lambda f, x: f(x), made),
+        call,
+        call_in_lambda,
+        call_default,
+        instance,
+        instance.__call__,
+        look_up,
+        partial(lambda f, x: f(x), mapped),
     ],
 )
-def test_it_serves_each_mesh_in_turn(function):
-    mine = jnp.arange(16.0)
+def test_a_function_can_be_exported_for_several_meshes(function):
+    values_here = jnp.arange(16.0)
     with jax.set_mesh(mesh(x=2)):
-        assert function(mine) == 120  # as a learner tries it first
+        assert function(values_here) == 120  # as a learner tries it first
     for arguments in ARGUMENTS:
         values = [np.arange(16, dtype=np.float32)]
         artifact = export(function, arguments, under_mesh=True)
         (output,) = run(artifact, arguments, [values]).outputs[0]
         assert output == 120
     with jax.set_mesh(mesh(x=2)):
-        assert function(mine) == 120
+        assert function(values_here) == 120
 
 
-def test_a_mesh_that_was_given_stays():
+def test_a_mesh_that_was_passed_stays():
     given = jax.shard_map(
         lambda a: 2 * a, mesh=mesh(x=8), in_specs=jax.P("x"), out_specs=jax.P("x")
     )
@@ -93,10 +93,10 @@ def test_a_mesh_that_was_given_stays():
         export(given, ARGUMENTS[0], under_mesh=True)
 
 
-def test_what_refers_to_itself_ends():
+def test_circular_references_are_searched_once():
     def function(x):
-        return knot[0] is knot and x
+        return circle[0] is circle and x
 
-    knot: list[object] = []
-    knot.append(knot)
+    circle: list[object] = []
+    circle.append(circle)
     export(function, ARGUMENTS[0])

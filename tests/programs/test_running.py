@@ -1,4 +1,4 @@
-"""A function travels as an exported program, and is judged in a clean process."""
+"""Exported programs are loaded, checked and run, in tests and in the judge's own process."""
 
 import json
 from dataclasses import replace
@@ -45,40 +45,40 @@ def test_values_and_output_layout_are_judged():
     assert verdict(jax.jit(lambda a, b: jnp.sin(a) * b)).score == 1
 
 
-def test_a_layout_that_the_arguments_mesh_cannot_describe_is_judged_all_the_same():
-    def wide(a):
+def test_a_result_layout_without_a_spec_on_the_arguments_mesh_is_judged():
+    def constrain_to_other_mesh(a):
         grid = jax.make_mesh((2, 4), ("a", "b"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
         return jax.lax.with_sharding_constraint(2 * a, jax.NamedSharding(grid, jax.P("a", "b")))
 
     arguments = (Argument((16, 16), GRID, ("x", "y"), mode="auto"),)
     (given,) = arguments
     values = given.draw(np.random.default_rng(1))
-    ran = programs.run(programs.export(wide, arguments), arguments, [[values]])
+    ran = programs.run(programs.export(constrain_to_other_mesh, arguments), arguments, [[values]])
     ((result,),) = ran.outputs
-    # before JAX 0.12, the cuts of a second mesh are dropped
+    # before JAX 0.12, the sharding over a second mesh is dropped
     assert result.addressable_shards[0].data.shape in {(8, 4), (16, 16)}
     assert np.array_equal(result, 2 * values)
 
 
-BOX = (Argument((8, 12, 4), GRID, ("x", "y", None), "complex64", mode="auto"),)
+VOLUME = (Argument((8, 12, 4), GRID, ("x", "y", None), "complex64", mode="auto"),)
 
 
-def run_on_a_box(body):
+def run_on_a_volume(body):
     def function(x):
         in_specs, out_specs = jax.P("x", "y"), jax.P("x", None, "y")
         return jax.shard_map(body, in_specs=in_specs, out_specs=out_specs, check_vma=False)(x)
 
-    values = BOX[0].draw(np.random.default_rng(1))
-    return programs.run(programs.export(function, BOX, under_mesh=True), BOX, [[values]])
+    values = VOLUME[0].draw(np.random.default_rng(1))
+    return programs.run(programs.export(function, VOLUME, under_mesh=True), VOLUME, [[values]])
 
 
-def gathered(mine):
-    return jax.lax.all_gather(mine, "y", axis=1, tiled=True)
+def gather(block):
+    return jax.lax.all_gather(block, "y", axis=1, tiled=True)
 
 
-def test_a_transform_that_xla_compiles_and_cannot_run_is_not_run(capfd):
+def test_a_fourier_transform_that_xla_fails_to_run_is_refused(capfd):
     with pytest.raises(programs.ProgramError, match="by an error of its own") as caught:
-        run_on_a_box(lambda mine: gathered(jnp.fft.fft(mine))[..., :2])
+        run_on_a_volume(lambda block: gather(jnp.fft.fft(block))[..., :2])
     assert caught.value.diagnosis == "error-of-xla"
     assert capfd.readouterr().err == ""  # when it runs, each device prints a stack trace
 
@@ -86,24 +86,24 @@ def test_a_transform_that_xla_compiles_and_cannot_run_is_not_run(capfd):
 @pytest.mark.parametrize(
     "body",
     [
-        lambda mine: jnp.fft.fft(gathered(mine))[..., :2],
-        lambda mine: jax.lax.all_to_all(jnp.fft.fft(mine), "y", 2, 1, tiled=True),
-        lambda mine: gathered(jnp.fft.fft(mine, axis=0))[..., :2],
+        lambda block: jnp.fft.fft(gather(block))[..., :2],
+        lambda block: jax.lax.all_to_all(jnp.fft.fft(block), "y", 2, 1, tiled=True),
+        lambda block: gather(jnp.fft.fft(block, axis=0))[..., :2],
     ],
 )
-def test_other_transforms_are_run(body):
-    assert run_on_a_box(body).outputs[0][0].shape == (8, 12, 4)
+def test_other_fourier_transforms_are_run(body):
+    assert run_on_a_volume(body).outputs[0][0].shape == (8, 12, 4)
 
 
 def replicated(a, b):
-    """Right values, with a copy everywhere where the mesh is Explicit."""
+    """Return the right values, replicated if the mesh has Explicit axes."""
     made = jnp.sin(a) * b
     explicit = programs.placed(ARGUMENTS[0][0]).mesh
     return jax.reshard(made, jax.NamedSharding(explicit, jax.P())) if len(a) == 16 else made
 
 
-WAITS = "not-counted-yet"
-VALUES = ("values", WAITS)
+NOT_COUNTED = "not-counted-yet"
+VALUES = ("values", NOT_COUNTED)
 ELSEWHERE = jax.sharding.SingleDeviceSharding(jax.devices()[3])
 
 
@@ -113,7 +113,7 @@ ELSEWHERE = jax.sharding.SingleDeviceSharding(jax.devices()[3])
         (lambda a, b: jnp.cos(a) * b, 0, VALUES, "The values are wrong."),
         (lambda a, b: jnp.sin(a), 0, VALUES, "The values are wrong."),
         (lambda a, b: jnp.sum(a), 0, ("shape",), "expected float32[16,8]"),
-        (lambda a, b: (jnp.sin(a) * b).astype(int), 0, ("dtype", WAITS), "expected float32"),
+        (lambda a, b: (jnp.sin(a) * b).astype(int), 0, ("dtype", NOT_COUNTED), "expected float32"),
         (replicated, 0.25, ("replicated",), "copied, not cut"),
         (lambda a, b: undefined, 0, ("raised",), "NameError: name 'undefined'"),  # type: ignore[name-defined]  # noqa: F821
         (lambda a, b: np.sin(np.asarray(a)) * b, 0, ("asks-for-numbers",), "no numbers yet"),
@@ -133,15 +133,15 @@ ELSEWHERE = jax.sharding.SingleDeviceSharding(jax.devices()[3])
         (3, 0, ("not-a-function",), "Got an int; expected a function"),
     ],
 )
-def test_wrong_programs_are_told_why(function, score, diagnoses, says):
+def test_wrong_programs_get_a_diagnosis(function, score, diagnoses, says):
     found = verdict(function)
     assert found.score == score
     assert found.diagnoses == diagnoses
     assert says in " ".join(finding.difference for finding in found.findings)
 
 
-def test_inputs_are_drawn_when_judging():
-    """A program that carries the answer to one set of inputs is wrong on the next."""
+def test_inputs_are_sampled_when_judging():
+    """A program that contains the results for one sample of inputs is wrong for the next."""
     generator = np.random.default_rng(5)
     known = [
         tuple(generator.standard_normal(a.shape).astype(a.dtype) for a in arguments)
@@ -152,11 +152,11 @@ def test_inputs_are_drawn_when_judging():
     exercise = replace(EXERCISE, requirements=(replace(computes, arguments=ARGUMENTS[:1]),))
     wanted = np.sin(known[0][0]) * known[0][1]
     captured = capture(exercise, {"answer": lambda a, b: 0 * a + wanted}, seed=5)
-    for seed in (5, 6):  # inputs are drawn twice, so that to know the first draw is of no use
+    for seed in (5, 6):  # inputs are sampled twice, so knowing the first sample does not help
         assert judge(exercise, captured, seed=seed).diagnoses == ("ignores-inputs",)
 
 
-def test_the_inputs_of_programs_are_drawn_from_what_the_kernel_does_not_know():
+def test_inputs_are_sampled_with_a_seed_that_the_kernel_does_not_know():
     captured = capture(EXERCISE, {"answer": lambda a, b: jnp.sin(a) * b}, seed=5)
     assert judge(EXERCISE, captured, seed=5, fresh=77).score == 1
     piece = captured.answers["answer"]
@@ -166,14 +166,14 @@ def test_the_inputs_of_programs_are_drawn_from_what_the_kernel_does_not_know():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_coarse_zeros_are_not_close_to_anything(dtype):
+def test_zeros_of_a_coarse_type_are_not_close_to_anything(dtype):
     found = verdict(lambda a, b: (0 * a * b).astype(dtype))
     assert found.score == 0
-    assert found.diagnoses == ("dtype", WAITS)
+    assert found.diagnoses == ("dtype", NOT_COUNTED)
 
 
-def test_every_copy_is_looked_at():
-    """With check_vma off, devices may return different copies of what is said to be the same."""
+def test_every_replica_is_compared():
+    """With check_vma=False, devices may return different replicas of the same block."""
 
     def differ(a, b):
         def body(a, b):
@@ -191,12 +191,12 @@ def test_every_copy_is_looked_at():
 
 
 def hostile_call(a, b):
-    """A call to something of the author's choice, let through by a careless export."""
+    """Call a library function of the author's choice."""
     return jax.ffi.ffi_call("hostile", jax.ShapeDtypeStruct(a.shape, a.dtype))(a)
 
 
 def artifact(function, arguments=ARGUMENTS[0]):
-    """An exported program that claims that its custom call is safe."""
+    """Export a program, with the claim that its custom call is safe."""
     from jax import export
 
     structs = [
@@ -207,8 +207,8 @@ def artifact(function, arguments=ARGUMENTS[0]):
     return bytes(export.export(jax.jit(function), disabled_checks=[check])(*structs).serialize())
 
 
-def symbolic():
-    """An artifact that takes arrays of any size."""
+def artifact_with_symbolic_shapes():
+    """Export a program that takes arrays of any size."""
     from jax import export
 
     m, n = export.symbolic_shape("m, n")
@@ -228,7 +228,7 @@ def symbolic():
             "arguments",
             "exported for other arguments",
         ),
-        (symbolic, "arguments", "exported for other arguments"),
+        (artifact_with_symbolic_shapes, "arguments", "exported for other arguments"),
     ],
 )
 def test_forged_artifacts_are_refused(made, diagnosis, says):
@@ -255,7 +255,7 @@ def test_a_callback_to_the_host_cannot_be_exported():
         assert "for example with jax.debug.print. Remove that call" in found.findings[0].difference
 
 
-def test_custom_calls_are_read_from_operations_and_not_from_names():
+def test_custom_calls_are_recognised_by_operation_and_not_by_name():
     def hostile_named(a, b):
         with jax.named_scope("custom_call"):
             return a + b
@@ -268,8 +268,8 @@ def test_custom_calls_are_read_from_operations_and_not_from_names():
     assert ran.outputs[0][0].shape == (16, 8)
 
 
-def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
-    """The judge's process finds the exercise itself, so one is put where it looks."""
+def test_the_judges_process_judges_programs(monkeypatch, tmp_path):
+    """The judge's process looks up the exercise itself, so one is registered there."""
     package = tmp_path / "probe.py"
     package.write_text(
         "import sys\n"
@@ -303,7 +303,7 @@ def test_a_clean_process_judges_programs(monkeypatch, tmp_path):
     assert wrong.diagnoses == ("custom-call",)
 
 
-def test_the_judges_process_has_nothing_of_its_callers(monkeypatch, tmp_path):
+def test_the_judges_process_ignores_its_callers_environment(monkeypatch, tmp_path):
     (tmp_path / "jax.py").write_text("raise SystemExit('the caller was believed')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -312,8 +312,8 @@ def test_the_judges_process_has_nothing_of_its_callers(monkeypatch, tmp_path):
     assert found.diagnoses == ("malformed",)
 
 
-def test_a_mesh_that_a_learner_has_set_for_good_is_in_nobodys_way():
-    """`jax.set_mesh(mesh)` in a cell of the notebook, and then a check on another mesh."""
+def test_a_mesh_that_a_learner_has_set_for_good_does_not_interfere():
+    """A cell runs `jax.set_mesh(mesh)`, and then the exercise is checked on another mesh."""
     other = jax.make_mesh((8,), ("z",), axis_types=(jax.sharding.AxisType.Auto,))
     with jax.set_mesh(other):
         assert verdict(lambda a, b: jnp.sin(a) * b).score == 1

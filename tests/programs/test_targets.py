@@ -1,6 +1,6 @@
-"""`communication(…, target=…)`: a TPU's compiler beside the CPU's; what it is told and how it ends.
+"""`communication(…, target=…)` compiles for a TPU, too.
 
-Where libtpu is installed, it is asked; elsewhere, programs that it made once take its place.
+Some tests need libtpu. The others use replies of its compiler that were recorded once.
 """
 
 import subprocess
@@ -22,7 +22,7 @@ from tests.helpers import mesh, sharding
 BLOCKS = jax.device_put(np.ones((16, 16), np.float32), sharding("x", "y", x=4, y=2))
 RECORDED = ROOT / "tests" / "programs" / "recorded" / "tpu-v5e-2x4"
 V5E = "v5e:2x4"
-installed = pytest.mark.skipif(
+needs_libtpu = pytest.mark.skipif(
     find_spec("libtpu") is None,
     reason='a TPU\'s compiler is not installed: pip install ".[tpu]"',
 )
@@ -34,7 +34,7 @@ def add_transpose(x):
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """Have what was recorded take the place of a TPU's compiler."""
+    """Return a function that replaces the TPU's compiler by a recorded reply."""
 
     def recorded(name):
         reply = (RECORDED / f"{name}.pb").read_bytes(), 256.0, (2048, 8192, 0, 0)
@@ -45,7 +45,7 @@ def recorded(monkeypatch):
     return recorded
 
 
-def test_two_reports_stand_side_by_side(recorded):
+def test_both_reports_are_shown(recorded):
     recorded("add_transpose")
     both = communication(add_transpose, BLOCKS, target=V5E)
     assert isinstance(both, ComparedReports)
@@ -57,27 +57,27 @@ def test_two_reports_stand_side_by_side(recorded):
         "all-gathers, of 2,816 bytes; each device sends as much. Small arrays take more memory on "
         "a TPU, which keeps a matrix in tiles of 8 by 128 numbers or more."
     )
-    said = str(both)
-    assert said.index("Compiled for the CPU here") < said.index("Compiled for v5e:2x4, by the TPU")
-    assert said.endswith(both.differences())
+    text = str(both)
+    assert text.index("Compiled for the CPU here") < text.index("Compiled for v5e:2x4, by the TPU")
+    assert text.endswith(both.differences())
     page = both._repr_html_()
     assert page.count("<table") == 2
     assert "where the CPU&#x27;s makes 4" in page
 
 
-def test_what_is_the_same_is_called_so(recorded):
+def test_equal_collectives_are_reported_as_equal(recorded):
     recorded("psum")
-    summed = jax.shard_map(
+    psum = jax.shard_map(
         lambda a: lax.psum(a, "x"),
         mesh=mesh(x=4, y=2), in_specs=jax.P("x", "y"), out_specs=jax.P(None, "y"),
     )  # fmt: skip
-    both = communication(summed, BLOCKS, target=V5E)
+    both = communication(psum, BLOCKS, target=V5E)
     assert both.differences().startswith(
         "Both compilers make the same collectives, of the same bytes."
     )
 
 
-def test_an_exported_program_names_no_devices_and_keeps_how_it_is_laid_out():
+def test_an_exported_program_has_layouts_and_no_devices():
     auto = mesh(x=4, y=2)
     given = {"a": BLOCKS, "b": jnp.ones(3)}
     artifact, layouts, devices = export_for_tpus(
@@ -96,7 +96,7 @@ def test_an_exported_program_names_no_devices_and_keeps_how_it_is_laid_out():
 
 
 @pytest.mark.parametrize("target", ["H100", "", "v5e", "v5e:", "v5e:2", 3, ["v5e:2x4"], "v5e:2x4 "])
-def test_what_is_no_topology_is_told_so(target):
+def test_an_invalid_target_is_refused(target):
     with pytest.raises(CommunicationError) as raised:
         communication(jnp.sin, BLOCKS, target=target)
     assert "the name of a TPU topology, such as 'v5e:2x4' (8 devices), 'v5e:2x2'" in str(
@@ -104,7 +104,7 @@ def test_what_is_no_topology_is_told_so(target):
     )
 
 
-def test_without_a_compiler_it_is_said_what_to_install(monkeypatch):
+def test_without_libtpu_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(tpu_programs, "find_spec", lambda _: None)
     with pytest.raises(CommunicationError) as raised:
         communication(jnp.sin, BLOCKS, target=V5E)
@@ -112,7 +112,7 @@ def test_without_a_compiler_it_is_said_what_to_install(monkeypatch):
     assert f'pip install "jax[tpu]=={jax.__version__}"' in str(raised.value)
 
 
-def test_elsewhere_than_on_linux_there_is_none(monkeypatch):
+def test_systems_other_than_linux_are_refused(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(TargetError, match="on Linux only"):
         refuse_target(V5E)
@@ -130,7 +130,7 @@ def test_elsewhere_than_on_linux_there_is_none(monkeypatch):
         (lambda x: x @ jnp.ones((3, 3)), (BLOCKS,), "Your function raised TypeError: dot_general"),
     ],
 )
-def test_what_cannot_be_handed_on_is_told_so(function, arguments, says, recorded):
+def test_a_function_that_cannot_be_exported_is_refused(function, arguments, says, recorded):
     recorded("psum")
     with pytest.raises(CommunicationError) as raised:
         communication(function, *arguments, target=V5E)
@@ -148,28 +148,28 @@ def test_what_cannot_be_handed_on_is_told_so(function, arguments, says, recorded
         (1, b"", "it says nothing"),
     ],
 )
-def test_a_compiler_that_dies_is_told_of(status, written, says, monkeypatch):
-    def died(command, **_):
+def test_a_crash_of_the_compiler_is_reported(status, written, says, monkeypatch):
+    def crash(command, **_):
         return subprocess.CompletedProcess(command, status, b"", written)
 
     monkeypatch.setattr(tpu_programs, "find_spec", lambda _: True)
-    monkeypatch.setattr(subprocess, "run", died)
+    monkeypatch.setattr(subprocess, "run", crash)
     with pytest.raises(CommunicationError, match=says):
         communication(jnp.sin, BLOCKS, target=V5E)
 
 
-def test_a_compiler_that_does_not_answer_is_given_up(monkeypatch):
-    def waits(command, *, timeout, **_):
+def test_a_compiler_that_does_not_answer_times_out(monkeypatch):
+    def time_out(command, *, timeout, **_):
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(tpu_programs, "find_spec", lambda _: True)
-    monkeypatch.setattr(subprocess, "run", waits)
+    monkeypatch.setattr(subprocess, "run", time_out)
     with pytest.raises(CommunicationError, match="did not come to an end in 300 seconds"):
         communication(jnp.sin, BLOCKS, target=V5E)
 
 
-@installed
-def test_the_compiler_is_asked_and_the_devices_here_stay_as_they_are(capfd):
+@needs_libtpu
+def test_compiling_for_a_tpu_leaves_the_devices_here_alone(capfd):
     before = jax.devices()
     both = communication(add_transpose, BLOCKS, target=V5E)
     assert {c.kind for c in both.tpu.collectives} == {"all-gather"}
@@ -179,8 +179,8 @@ def test_the_compiler_is_asked_and_the_devices_here_stay_as_they_are(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@installed
-def test_scaled_up_it_is_given_true_bfloat16():
+@needs_libtpu
+def test_scaled_arguments_are_bfloat16_on_a_tpu():
     rows = jax.device_put(np.ones((16, 16), np.float32), sharding("x", x=8))
     product = communication(lambda x: x.T @ x, rows, scaled={16: 2048}, target=V5E)
     assert {c.dtypes for c in product.tpu.collectives} == {("bf16",)}
@@ -188,7 +188,7 @@ def test_scaled_up_it_is_given_true_bfloat16():
     assert product.tpu.scaled == product.cpu.scaled
 
 
-@installed
+@needs_libtpu
 @pytest.mark.parametrize(
     ("target", "says"),
     [
@@ -196,20 +196,20 @@ def test_scaled_up_it_is_given_true_bfloat16():
         ("v5e:2x2", "The program is for 8 devices, and 'v5e:2x2' has 4."),
     ],
 )
-def test_a_topology_of_other_devices_is_refused(target, says):
+def test_a_topology_with_another_number_of_devices_is_refused(target, says):
     with pytest.raises(CommunicationError) as raised:
         communication(add_transpose, BLOCKS, target=target)
     assert says in str(raised.value)
 
 
-@installed
-def test_what_no_chip_has_room_for_is_told_so():
+@needs_libtpu
+def test_a_program_that_needs_too_much_memory_is_refused():
     with pytest.raises(CommunicationError, match="needs more memory than a chip has"):
         communication(lambda x: x @ x, BLOCKS, scaled={16: 1 << 18}, target=V5E)
 
 
-@installed
-def test_half_of_the_devices_are_half_of_a_topology():
+@needs_libtpu
+def test_a_mesh_of_some_devices_is_compiled_for_a_smaller_topology():
     grid = jax.sharding.Mesh(np.array(jax.devices())[::2].reshape(2, 2), ("x", "y"))
     x = jax.device_put(np.ones((16, 16), np.float32), jax.NamedSharding(grid, jax.P("x", "y")))
     both = communication(lambda x: x.sum(0), x, target="v5e:2x2")

@@ -1,4 +1,4 @@
-"""A program at several sizes: what counts as the same program, and what does not."""
+"""Programs at several sizes: which differences are accepted."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from autograder.programs.program_sizes import refuse_another_program
 from tests.helpers import sharding
 
 SIZES = ((4096, 64, 192), (1024, 32, 160))
-"""Two sizes of the arguments, at the real size and at two small ones."""
+"""The argument's rows and columns, each at the real size and at two small ones."""
 
 
 def lowered(f, rows, columns):
@@ -25,7 +25,7 @@ def modules(f):
     ]
 
 
-def look_at(f):
+def compare_sizes(f):
     refuse_another_program(modules(f), jax.sharding.Mesh(jax.devices(), ("x",)), SIZES)
 
 
@@ -40,8 +40,8 @@ def look_at(f):
         lambda x: jnp.pad(x, ((0, x.shape[0]), (0, 0))),
     ],
 )
-def test_what_follows_from_the_arguments_sizes_is_the_same_program(f):
-    look_at(f)
+def test_sizes_that_follow_from_the_arguments_are_accepted(f):
+    compare_sizes(f)
 
 
 @pytest.mark.parametrize(
@@ -53,33 +53,33 @@ def test_what_follows_from_the_arguments_sizes_is_the_same_program(f):
         lambda x: x[:192],
         # which of two values an operation takes
         lambda x: jnp.where(True, *((x, 2 * x) if x.shape[0] > 1000 else (2 * x, x))),
-        # which way round two numbers are compared
+        # in which order two numbers are compared
         lambda x: jnp.where(
             (lax.gt if x.shape[0] > 1000 else lax.lt)(jnp.float32(1), jnp.float32(2)), x, 2 * x
         ),
-        # which third of three is taken, at a share that depends on the size
+        # which third is sliced depends on the size
         lambda x: lax.slice_in_dim(
             jnp.concatenate([x, 2 * x, x]),
             (2 if x.shape[0] > 1000 else 1) * x.shape[0],
             (3 if x.shape[0] > 1000 else 2) * x.shape[0],
         ),
-        # which half a row lies in that has the same number at all sizes
+        # whether row 100 is in the first half
         lambda x: jnp.concatenate([x, 2 * x])[100:101],
         # whether the array begins before the padding does
         lambda x: lax.pad(x, 0.0, ((0, x.shape[0], 0), (8, 8, 0))),
     ],
 )
-def test_what_does_not_is_refused(f):
+def test_other_differences_are_refused(f):
     with pytest.raises(ProgramError, match="real size"):
-        look_at(f)
+        compare_sizes(f)
 
 
-def test_a_written_in_size_is_told_apart_from_a_constant_one():
-    look_at(lambda x: jnp.broadcast_to(x.sum(), (3, 5)))
+def test_a_dimension_that_is_constant_at_all_sizes_is_accepted():
+    compare_sizes(lambda x: jnp.broadcast_to(x.sum(), (3, 5)))
 
 
 def renamed(module, names):
-    """The same program, with other names for its functions."""
+    """Return a copy of a module with other names for its functions."""
     text = str(module)
     for name, other in names.items():
         assert f"@{name}(" in text
@@ -92,7 +92,7 @@ def calling_two(x):
     return jax.jit(jnp.sin)(x) + jax.jit(jnp.cos)(x)
 
 
-def test_what_functions_are_called_does_not_matter_but_which_of_them_is():
+def test_names_of_functions_do_not_matter_but_which_function_is_called_does():
     large, *small = modules(calling_two)
     mesh = jax.sharding.Mesh(jax.devices(), ("x",))
     small = [renamed(each, {}) for each in small]
@@ -107,6 +107,6 @@ def test_what_functions_are_called_does_not_matter_but_which_of_them_is():
 
 def test_packed_numbers_are_refused():
     with pytest.raises(ProgramError, match="packs numbers into others"):
-        look_at(lambda x: lax.bitcast_convert_type(x.astype(jnp.float16), jnp.uint16))
+        compare_sizes(lambda x: lax.bitcast_convert_type(x.astype(jnp.float16), jnp.uint16))
     with jax.enable_x64(True), pytest.raises(ProgramError, match="64 bits"):
-        look_at(lambda x: x.astype(jnp.float64) * 2)
+        compare_sizes(lambda x: x.astype(jnp.float64) * 2)
