@@ -1,7 +1,8 @@
-"""The gradebook: its address, its lock, its backups, and what pages show of it.
+"""The gradebook: its address, its lock, its backups, and fingerprints of the grades in it.
 
-In: the address of a database, a file or a server's. Out: locks; dated copies, made before grades
-change; what is wrong with it; digests and scores of each student's grades.
+In: the address of a database, which is a file or on a PostgreSQL server. Out: locks; dated backups,
+made before grades change; what is wrong with a gradebook; fingerprints and scores of each student's
+grades, as feedback pages show them.
 """
 
 from autograder.instructor.gradebook.backups import (

@@ -1,7 +1,8 @@
-"""Dated copies of a gradebook's file, made before each command that may change grades.
+"""Backups of a gradebook's file, made before each command that may change grades.
 
-The last ten are kept, and one for each earlier day, thirty in all. A copy is checked when it is
-made, and again before it is put back. Backups of a database server are the server's own business.
+The latest ten are kept, and one for each earlier day, thirty in all. A backup is checked when it is
+made and before it is restored. A gradebook on a server is not backed up here; databases have their
+own tools for that.
 """
 
 import os
@@ -19,21 +20,21 @@ from nbgrader.api import Base
 
 from autograder.instructor.gradebook.database import GradebookError, is_server
 
-LAST_KEPT: Final = 10
-"""How many of the latest copies are kept."""
+KEPT_BACKUPS: Final = 10
+"""The number of latest backups that are all kept; of earlier ones, one for each day."""
 
-MAX_KEPT: Final = 30
+MAX_BACKUPS: Final = 30
 
-COPY_NAME: Final = re.compile(r"gradebook-(\d{4}-\d\d-\d\d)T\d{6}(-\d+)?\.db")
+BACKUP_NAME: Final = re.compile(r"gradebook-(\d{4}-\d\d-\d\d)T\d{6}(-\d+)?\.db")
 
-COMPARED: Final = 5
-"""How many of the latest copies are compared with the gradebook."""
+COMPARED_BACKUPS: Final = 5
+"""The number of latest backups that a new one is compared with."""
 
 GRADE_TABLES: Final = (
     "submitted_assignment", "submitted_notebook", "grade", "comment", "base_cell", "grade_cells",
     "task_cells",
 )  # fmt: skip
-"""The tables that hold what somebody has earned."""
+"""The tables with grades."""
 
 ON_A_SERVER: Final = (
     "The gradebook is on a server, which has its own way to copy it and to put a copy back: "
@@ -42,10 +43,12 @@ ON_A_SERVER: Final = (
 
 
 def back_up(url: str, folder: Path) -> Path | None:
-    """Copy a gradebook as it is; where the copy is.
+    """Back up a gradebook.
 
-    A gradebook without grades is not copied, nor one whose grades are in one of the last copies,
-    nor one on a server.
+    If one of the latest backups has the same grades, no new one is made.
+
+    Returns:
+        The backup's path; None if the gradebook is on a server or has no grades.
 
     Raises:
         GradebookError: it cannot be copied, or is damaged.
@@ -53,7 +56,7 @@ def back_up(url: str, folder: Path) -> Path | None:
     if is_server(url) or not has_grades(url):
         return None
     try:
-        return _copied(file_of(url), folder)
+        return _back_up_file(file_of(url), folder)
     except (OSError, sqlite3.Error) as error:
         raise GradebookError(
             f"No grade is changed, because the gradebook cannot be copied to {folder} first: "
@@ -61,15 +64,16 @@ def back_up(url: str, folder: Path) -> Path | None:
         ) from None
 
 
-def _copied(gradebook: Path, folder: Path) -> Path:
+def _back_up_file(gradebook: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"gradebook-{datetime.now(UTC):%Y-%m-%dT%H%M%S}"
     names = (f"{stem}{f'-{n}' * bool(n)}.db" for n in range(1000))
     path = next(folder / name for name in names if not (folder / name).exists())
     part = path.with_suffix(".part")
-    _write(gradebook, part)
+    _copy_database(gradebook, part)
     trouble = trouble_in(part)
-    same = next((copy for copy in backups(folder)[:COMPARED] if _are_same(copy, part)), None)
+    latest = backups(folder)[:COMPARED_BACKUPS]
+    same = next((backup for backup in latest if _have_same_grades(backup, part)), None)
     if trouble or same:
         part.unlink()
     if trouble:
@@ -77,40 +81,40 @@ def _copied(gradebook: Path, folder: Path) -> Path:
     if same is not None:
         return same
     part.replace(path)
-    for old in _superfluous(backups(folder)):
+    for old in _expired(backups(folder)):
         old.unlink(missing_ok=True)
     return path
 
 
-def _write(gradebook: Path, path: Path) -> None:
-    """Copy a gradebook, as it is at one moment."""
+def _copy_database(gradebook: Path, path: Path) -> None:
+    """Copy a gradebook as it is at one moment, even if somebody writes to it meanwhile."""
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(gradebook)) as kept, closing(sqlite3.connect(path)) as copy:
         kept.backup(copy)
 
 
 def backups(folder: Path) -> list[Path]:
-    """All copies in a folder, the last one first."""
-    copies = [path for path in folder.glob("gradebook-*.db") if COPY_NAME.fullmatch(path.name)]
-    return sorted(copies, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)
+    """Return the backups in a folder, the latest first."""
+    found = [path for path in folder.glob("gradebook-*.db") if BACKUP_NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)
 
 
 def has_grades(url: str) -> bool:
-    """Whether there is anything in a gradebook's file that would be missed."""
+    """Check whether a gradebook's file has any submissions."""
     path = file_of(url)
     if not path.exists():
         return False
     try:
         with closing(_read_only(path)) as book:
             return book.execute("SELECT 1 FROM submitted_assignment LIMIT 1").fetchone() is not None
-    except sqlite3.OperationalError:  # nbgrader has not made its tables yet
+    except sqlite3.OperationalError:  # nbgrader has not created its tables yet
         return False
-    except sqlite3.DatabaseError:  # it is damaged, which is found out when it is copied
+    except sqlite3.DatabaseError:  # damaged, which backing it up will report
         return True
 
 
 def trouble_in(path: Path) -> str:
-    """What is wrong with a gradebook's file, as the end of a sentence; empty where nothing is."""
+    """Return what is wrong with a gradebook's file, as the end of a sentence; empty if sound."""
     if not path.exists():
         return "is not there"
     if path.is_dir():
@@ -131,41 +135,45 @@ def trouble_in(path: Path) -> str:
 
 @contextmanager
 def readable_copy(path: Path) -> Iterator[str]:
-    """The address at which nbgrader can look into a copy; it may write to what it looks into.
+    """Yield the address of a temporary copy of a backup, because nbgrader writes when it reads.
 
     Raises:
         GradebookError: the file is no gradebook.
     """
-    _see_that_it_is_one(path)
+    _refuse_damaged(path)
     with tempfile.TemporaryDirectory(prefix="shardlings-") as folder:
         shutil.copyfile(path, Path(folder, "gradebook.db"))
         yield f"sqlite:///{folder}/gradebook.db"
 
 
 def put_back(path: Path, url: str) -> None:
-    """Have a gradebook be what a copy of it is, wholly, or leave it as it is.
+    """Replace a gradebook by a backup, atomically.
+
+    Args:
+        path: the backup.
+        url: the gradebook's address.
 
     Raises:
-        GradebookError: the file is no gradebook, or the gradebook is on a server.
+        GradebookError: the backup is damaged, or the gradebook is on a server.
     """
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
-    _see_that_it_is_one(path)
+    _refuse_damaged(path)
     gradebook = file_of(url)
     part = gradebook.with_suffix(".part")
-    _write(path, part)
+    _copy_database(path, part)
     os.replace(part, gradebook)
 
 
 def set_aside(gradebook: Path) -> Path:
-    """Give a damaged gradebook's file another name; where it is then."""
-    kept = gradebook.with_name(f"{gradebook.name}.damaged-{datetime.now(UTC):%Y-%m-%dT%H%M%S}")
-    gradebook.rename(kept)
-    return kept
+    """Rename a damaged gradebook; return its new path."""
+    renamed = gradebook.with_name(f"{gradebook.name}.damaged-{datetime.now(UTC):%Y-%m-%dT%H%M%S}")
+    gradebook.rename(renamed)
+    return renamed
 
 
 def file_of(url: str) -> Path:
-    """The file of a gradebook that is in one."""
+    """Return the file of a gradebook that is not on a server."""
     return Path(url.removeprefix("sqlite:///"))
 
 
@@ -173,39 +181,39 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
-def _see_that_it_is_one(path: Path) -> None:
+def _refuse_damaged(path: Path) -> None:
     trouble = trouble_in(path)
     if trouble:
         raise GradebookError(f"{path} is no gradebook that could be put back: it {trouble}.")
 
 
-def _are_same(one: Path, other: Path) -> bool:
-    """Whether two copies hold the same grades."""
+def _have_same_grades(one: Path, other: Path) -> bool:
+    """Check whether two gradebooks have the same grades."""
     with closing(sqlite3.connect(":memory:")) as both:
         try:
             for name, path in (("one", one), ("other", other)):
                 both.execute(f"ATTACH ? AS {name}", [str(path)])
-            return all(_is_same(both, table) for table in GRADE_TABLES)
-        except sqlite3.Error:  # it is no gradebook, or a damaged one
+            return all(_has_same_rows(both, table) for table in GRADE_TABLES)
+        except sqlite3.Error:  # one of them is not a gradebook, or damaged
             return False
 
 
-def _is_same(both: sqlite3.Connection, table: str) -> bool:
-    """Whether a table of `one` has just the rows of that of `other`; each has its own key."""
+def _has_same_rows(both: sqlite3.Connection, table: str) -> bool:
+    """Check whether a table has the same rows in `one` and `other`; each row has a primary key."""
     counts = [both.execute(f"SELECT count(*) FROM {name}.{table}").fetchone()
               for name in ("one", "other")]  # fmt: skip
     missing = f"SELECT * FROM one.{table} EXCEPT SELECT * FROM other.{table} LIMIT 1"
     return counts[0] == counts[1] and both.execute(missing).fetchone() is None
 
 
-def _superfluous(copies: Sequence[Path]) -> list[Path]:
-    """Those that are not kept, of all, the last one first."""
-    kept = list(copies[:LAST_KEPT])
+def _expired(all_backups: Sequence[Path]) -> list[Path]:
+    """Return the backups to be deleted, given all of them, the latest first."""
+    kept = list(all_backups[:KEPT_BACKUPS])
     days = set()
-    for copy in copies[LAST_KEPT:]:  # of each day, the last one
-        found = COPY_NAME.fullmatch(copy.name)
-        day = found[1] if found else ""
-        if day not in days and len(kept) < MAX_KEPT:
+    for backup in all_backups[KEPT_BACKUPS:]:  # the latest of each day
+        match = BACKUP_NAME.fullmatch(backup.name)
+        day = match[1] if match else ""
+        if day not in days and len(kept) < MAX_BACKUPS:
             days.add(day)
-            kept.append(copy)
-    return [copy for copy in copies if copy not in kept]
+            kept.append(backup)
+    return [backup for backup in all_backups if backup not in kept]

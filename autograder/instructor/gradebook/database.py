@@ -1,7 +1,7 @@
-"""The gradebook's database: its address, a file or a PostgreSQL server, and a lock for grading.
+"""The gradebook's database: its address, which is a file's or a PostgreSQL server's, and its lock.
 
-Only one grading may write to it, on this machine or any other. Formgrader needs no lock: it writes
-manual scores and comments, which grading never overwrites.
+Only one process may grade a class at a time, on any machine. Formgrader needs no lock, because it
+writes manual scores and comments, which grading never overwrites.
 """
 
 import os
@@ -17,35 +17,35 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 VARIABLE: Final = "SHARDLINGS_DB"
-"""The variable that says where the gradebook is, for all commands and for Formgrader."""
+"""The environment variable with the gradebook's address, for all commands and Formgrader."""
 
 DRIVER: Final = "postgresql+psycopg"
 
 SERVERS: Final = ("postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2")
 
-SECRETS: Final = frozenset({"sslpassword", "oauth_client_secret"})
-"""Options of an address that are secrets, too, and for which there are no variables."""
+SECRET_OPTIONS: Final = frozenset({"sslpassword", "oauth_client_secret"})
+"""Options of an address that are secrets and that cannot be set by environment variables."""
 
 CONNECT_SECONDS: Final = 10
-"""Time for a server to answer."""
+"""The time limit for a server to answer."""
 
 
 class GradebookError(RuntimeError):
-    """The gradebook cannot be had; the message says why, and what to do. It names no password."""
+    """The gradebook cannot be used; the message says why, and contains no password."""
 
 
-def take_address(said: str) -> str:
-    """The gradebook's address, as SQLAlchemy takes it, from what somebody wrote as `DB=`.
+def take_address(written: str) -> str:
+    """Convert the address that somebody wrote as `DB=` to one for SQLAlchemy, without password.
 
-    A password goes from it into `PGPASSWORD`, where whatever connects finds it; so there is no
-    address with a password that anything could show or write down.
+    The password is moved to the environment variable `PGPASSWORD`, which PostgreSQL reads, so that
+    no address with a password can be shown or written to a file.
 
     Raises:
-        GradebookError: it is no such address.
+        GradebookError: it is not an address, or contains another secret.
     """
     try:
-        url = make_url(said)
-    except (ArgumentError, ValueError):  # whose message has it all, password included
+        url = make_url(written)
+    except (ArgumentError, ValueError):  # whose message contains the password
         raise GradebookError(
             "DB= is not the address of a database. It looks like "
             "postgresql://name@host:5432/database, where special characters of a password are "
@@ -53,19 +53,19 @@ def take_address(said: str) -> str:
         ) from None
     if url.drivername in SERVERS:
         query = dict(url.query)
-        said_there = query.pop("password", None)  # which wins, as it does where one connects
-        if isinstance(said_there, tuple):
-            said_there = said_there[-1]
-        password = url.password if said_there is None else said_there
+        from_query = query.pop("password", None)  # takes precedence, as in PostgreSQL
+        if isinstance(from_query, tuple):
+            from_query = from_query[-1]
+        password = url.password if from_query is None else from_query
         if password is not None:
             os.environ["PGPASSWORD"] = str(password)
-        if found := sorted(SECRETS & {*query}):
+        if found := sorted(SECRET_OPTIONS & {*query}):
             raise GradebookError(
                 f"DB= has {found[0]} in it, which would be shown with the address. Write it into a "
                 f"file of services instead (~/.pg_service.conf), and name the service in DB=: "
                 f"postgresql:///?service=grades."
             )
-        # the empty name of a host stands for this machine's own socket
+        # an empty host means the socket on this machine
         url = URL.create(DRIVER, url.username, None, url.host, url.port, url.database, query)
     elif url.get_backend_name() != "sqlite":
         raise GradebookError(
@@ -76,43 +76,44 @@ def take_address(said: str) -> str:
 
 
 def is_server(url: str) -> bool:
-    """Whether a gradebook is on a server, and not in a file."""
+    """Check whether a gradebook is on a server, and not in a file."""
     return bool(make_url(url).get_backend_name() == "postgresql")
 
 
 def shown(url: str | URL) -> str:
-    """An address as it can be shown: without password, and without options that may hold one."""
-    about = make_url(url)
-    kind = "postgresql" if about.get_backend_name() == "postgresql" else about.drivername
-    parsed = URL.create(kind, about.username, None, about.host, about.port, about.database)
-    return str(parsed.render_as_string(hide_password=True))
+    """Format an address without its password and options, which may contain secrets."""
+    parsed = make_url(url)
+    kind = "postgresql" if parsed.get_backend_name() == "postgresql" else parsed.drivername
+    public = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database)
+    return str(public.render_as_string(hide_password=True))
 
 
-def engine(url: str) -> Any:
-    """What connects to a gradebook, and notices when a server does not answer."""
+def _make_engine(url: str) -> Any:
+    """Create an SQLAlchemy engine that notices when a server does not answer."""
     if not is_server(url):
         return create_engine(url)
-    patience = {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 30}
-    return create_engine(url, connect_args=patience, poolclass=NullPool)  # closed is closed
+    timeouts = {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 30}
+    # without a pool, closing a connection really closes it
+    return create_engine(url, connect_args=timeouts, poolclass=NullPool)
 
 
-def reached(url: str) -> Any:
-    """A connection to a gradebook.
+def _connect(url: str) -> Any:
+    """Connect to a gradebook.
 
     Raises:
         GradebookError: it cannot be reached.
     """
     try:
-        return engine(url).connect()
+        return _make_engine(url).connect()
     except ModuleNotFoundError:
         raise GradebookError(
             "A gradebook on a server needs psycopg: pip install 'shardlings[postgresql]'."
         ) from None
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
-        said = cause[-1].rstrip(".?! ") if cause else "no answer"
+        problem = cause[-1].rstrip(".?! ") if cause else "no answer"
         raise GradebookError(
-            f"The gradebook {shown(url)} cannot be reached: {said}. "
+            f"The gradebook {shown(url)} cannot be reached: {problem}. "
             f"See that the server runs, and that DB= names it, the database and who you are there."
         ) from None
 
@@ -120,34 +121,39 @@ def reached(url: str) -> Any:
 if sys.platform != "win32":
     import fcntl
 
-NUMBER: Final = 0x5348_4152_444C  # "SHARDL"
-"""What a server knows the lock by; locks are of one database."""
+LOCK_NUMBER: Final = 0x5348_4152_444C  # "SHARDL"
+"""The number of our advisory lock in a PostgreSQL database."""
 
 
 class BusyError(RuntimeError):
-    """Somebody else is grading here."""
+    """Another process is grading the class."""
 
 
 @contextmanager
 def held_here(file: Path) -> Iterator[None]:
-    """Hold a class's folder.
+    """Lock a class's folder within a `with` block.
+
+    Args:
+        file: the lock file, which is created if necessary.
 
     Raises:
-        BusyError: another process holds it.
+        BusyError: another process holds the lock.
     """
-    lock = os.open(file, os.O_RDONLY | os.O_CREAT)  # which another of a group may have made
+    # Not the `filelock` package: it opens the file for writing, and in a folder that is shared by a
+    # group the file may belong to another user.
+    descriptor = os.open(file, os.O_RDONLY | os.O_CREAT)
     try:
-        _take(lock)
+        _lock_file(descriptor)
         yield
     finally:
-        os.close(lock)
+        os.close(descriptor)
 
 
-def _take(lock: int) -> None:
-    if sys.platform == "win32":  # which has no such locks
+def _lock_file(descriptor: int) -> None:
+    if sys.platform == "win32":  # has no such locks
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise BusyError(
             "Another grading is at work in this folder. Wait for its end; if it was "
@@ -157,19 +163,23 @@ def _take(lock: int) -> None:
 
 @contextmanager
 def held_anywhere(url: str) -> Iterator[None]:
-    """Hold a gradebook on a server, as long as the connection to it stands.
+    """Lock a gradebook on a server within a `with` block; do nothing if it is a file.
+
+    If the connection breaks, the server releases the lock.
 
     Raises:
-        BusyError: somebody else holds it, on whichever machine.
+        BusyError: another process, on any machine, holds the lock.
         GradebookError: the server cannot be reached.
     """
     if not is_server(url):
         yield
         return
-    with reached(url) as connection:
-        connection.execution_options(isolation_level="AUTOCOMMIT")  # no transaction stays open
-        taken = connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": NUMBER}).scalar()
-        if not taken:
+    with _connect(url) as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT")  # leaves no transaction open
+        is_locked = connection.execute(
+            text("SELECT pg_try_advisory_lock(:n)"), {"n": LOCK_NUMBER}
+        ).scalar()
+        if not is_locked:
             raise BusyError(
                 f"Somebody else is grading into {shown(url)}, perhaps on another machine. Wait "
                 f"for its end; if it was killed, its lock went with it."
@@ -177,5 +187,5 @@ def held_anywhere(url: str) -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(SQLAlchemyError):  # where the server has gone, so has its lock
-                connection.execute(text("SELECT pg_advisory_unlock(:n)"), {"n": NUMBER})
+            with suppress(SQLAlchemyError):  # if the server is gone, so is the lock
+                connection.execute(text("SELECT pg_advisory_unlock(:n)"), {"n": LOCK_NUMBER})

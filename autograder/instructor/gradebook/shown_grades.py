@@ -1,4 +1,4 @@
-"""Tell whether a feedback page still shows what the gradebook has."""
+"""Fingerprints of the grades that a feedback page shows, to notice when a page is outdated."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,27 +18,28 @@ from nbgrader.api import (
 )
 from sqlalchemy import case, select
 
-ANYBODY: Final = "*"
+ALL_STUDENTS: Final = "*"
 
-SCORES: Final = (
+SCORE_COLUMNS: Final = (
     Grade.auto_score, Grade.manual_score, Grade.extra_credit, Grade.needs_manual_grade,
 )  # fmt: skip
 TIME_COLUMNS: Final = SubmittedNotebook.late_submission_penalty, SubmittedAssignment.timestamp
-DUE: Final = [
+DUE_COLUMNS: Final = [
     case((SubmittedNotebook.late_submission_penalty != 0, when), else_=None)
     for when in (Assignment.duedate, SubmittedAssignment.extension)
 ]
-"""When it was due, of which a page speaks where something is taken off for being late."""
+"""Due dates, which a page shows only beside a late penalty."""
 NAME_COLUMNS: Final = Student.first_name, Student.last_name
-COMMENTS: Final = (Comment.auto_comment, Comment.manual_comment)
+COMMENT_COLUMNS: Final = (Comment.auto_comment, Comment.manual_comment)
 
 
 class ShownGrades(NamedTuple):
-    """What a page shows of the gradebook, in a few letters.
+    """Fingerprints of the grades that a feedback page shows.
 
     Attributes:
-        everything: scores, comments, times and the name; others where any of these is another.
-        scores: those alone, found and by hand, and which of them wait for a look.
+        everything: a fingerprint of scores, comments, times and the student's name.
+        scores: a fingerprint of the scores alone, automatic and manual, and of which cells still
+            need a manual grade.
     """
 
     everything: str
@@ -46,51 +47,53 @@ class ShownGrades(NamedTuple):
 
 
 def shown_grades(
-    gradebook: Gradebook, assignment: str, zone: str, student: str = ANYBODY
+    gradebook: Gradebook, assignment: str, zone: str, student: str = ALL_STUDENTS
 ) -> Mapping[str, ShownGrades]:
-    """What the pages of each student show.
+    """Compute fingerprints of the grades on each student's page.
 
-    It is asked of a whole class at once, because a question for each student takes a while.
+    One query for the whole class is much faster than one for each student.
 
     Args:
-        gradebook: where they are.
-        assignment: of which assignment.
+        gradebook: the gradebook.
+        assignment: the assignment's name.
         zone: the time zone in which pages show times.
-        student: of whom.
+        student: one student's id, or `*` for all.
+
+    Returns:
+        The fingerprints by student.
     """
     rows: dict[str, list[list[Any]]] = {}
     scores: dict[str, list[list[Any]]] = {}
     for kind, columns in (
-        (Grade, (*SCORES, *TIME_COLUMNS, *DUE, *NAME_COLUMNS)),
-        (Comment, COMMENTS),
+        (Grade, (*SCORE_COLUMNS, *TIME_COLUMNS, *DUE_COLUMNS, *NAME_COLUMNS)),
+        (Comment, COMMENT_COLUMNS),
     ):
-        wanted = _of_cells(kind, assignment, *columns)
-        if student != ANYBODY:
-            wanted = wanted.where(SubmittedAssignment.student_id == student)
-        for whose, *row in gradebook.db.execute(wanted):
-            theirs = rows.setdefault(whose, [["Zone", zone]])
-            theirs.append([kind.__name__, *row])
-            if kind is Grade:
-                scores.setdefault(whose, []).append(row[: 1 + len(SCORES)])  # the cell's name first
+        query = _select_by_cell(kind, assignment, *columns)
+        if student != ALL_STUDENTS:
+            query = query.where(SubmittedAssignment.student_id == student)
+        for student_id, *row in gradebook.db.execute(query):
+            rows.setdefault(student_id, [["Zone", zone]]).append([kind.__name__, *row])
+            if kind is Grade:  # a row begins with the cell's name
+                scores.setdefault(student_id, []).append(row[: 1 + len(SCORE_COLUMNS)])
     return {
-        whose: ShownGrades(_digest(theirs), _digest(scores.get(whose, [])))
-        for whose, theirs in rows.items()
+        student_id: ShownGrades(_digest(student_rows), _digest(scores.get(student_id, [])))
+        for student_id, student_rows in rows.items()
     }
 
 
 def auto_scores(
     gradebook: Gradebook, assignment: str
 ) -> Mapping[str, Mapping[tuple[str, str], float | None]]:
-    """The scores that running each student's notebooks gave, by notebook and graded cell."""
-    found: dict[str, dict[tuple[str, str], float | None]] = {}
-    wanted = _of_cells(Grade, assignment, Notebook.name, Grade.auto_score)
-    for student, cell, notebook, score in gradebook.db.execute(wanted):
-        found.setdefault(student, {})[notebook, cell] = score
-    return found
+    """Return each student's automatic scores, by notebook and graded cell."""
+    scores: dict[str, dict[tuple[str, str], float | None]] = {}
+    query = _select_by_cell(Grade, assignment, Notebook.name, Grade.auto_score)
+    for student, cell, notebook, score in gradebook.db.execute(query):
+        scores.setdefault(student, {})[notebook, cell] = score
+    return scores
 
 
-def _of_cells(kind: Any, assignment: str, *columns: Any) -> Any:
-    """A query of all grades, or all comments, of an assignment: student, cell, and some columns."""
+def _select_by_cell(kind: Any, assignment: str, *columns: Any) -> Any:
+    """Select student, cell and some columns of all grades, or all comments, of an assignment."""
     return (
         select(SubmittedAssignment.student_id, BaseCell.name, *columns)
         .select_from(kind)

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, on loopback, for as long as tests need it."""
+"""A PostgreSQL server on loopback, for tests."""
 
 import os
 import shutil
@@ -15,13 +15,13 @@ from typing import Any, Final
 import psycopg
 
 PASSWORD: Final = "sesame/open@now"
-"""What would be seen if it were shown anywhere; it has characters that addresses have, too."""
+"""A password with characters that have a meaning in addresses."""
 
 QUOTED: Final = "sesame%2Fopen%40now"
 
 
 def programs() -> Path | None:
-    """The folder with the server's programs, which Debian has beside the path; None without one."""
+    """Return the folder with the server's programs, which need not be in PATH; None without one."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     found = shutil.which("initdb")
     folders += [Path(os.path.realpath(found)).parent] if found else []
@@ -29,7 +29,7 @@ def programs() -> Path | None:
 
 
 def nobody() -> dict[str, Any]:
-    """How to start what refuses to run as root."""
+    """Return arguments for `subprocess` to start a program that refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     return {"user": "nobody", "group": "nogroup", "extra_groups": []}
@@ -37,7 +37,7 @@ def nobody() -> dict[str, Any]:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """A server that is gone afterwards; the address of an empty database in it."""
+    """Run a server within a `with` block; yield the address of an empty database."""
     bin_ = programs()
     assert bin_ is not None
     folder = Path(tempfile.mkdtemp(prefix="shardlings-postgresql-"))

@@ -1,4 +1,4 @@
-"""Copies of a gradebook: made before grades change, and only then; dated, few, and put back."""
+"""Backups of a gradebook: when they are made, how many are kept, and how one is restored."""
 
 import os
 import re
@@ -26,8 +26,8 @@ from tests.instructor.room import Classroom
 STUDENT = "ada"
 
 
-def fill(url: str) -> None:
-    """Have a gradebook with one student, who has handed in one exercise."""
+def make_gradebook(url: str) -> None:
+    """Make a gradebook with one student and one submission."""
     with Gradebook(url) as book:
         book.add_assignment("first")
         book.add_notebook("nb", "first")
@@ -36,21 +36,21 @@ def fill(url: str) -> None:
         book.add_submission("first", STUDENT)
 
 
-def give(url: str, score: float) -> None:
-    """Give that student a score."""
+def set_score(url: str, score: float) -> None:
+    """Give the student a score."""
     with Gradebook(url) as book:
         book.find_grade("one", "nb", "first", STUDENT).manual_score = score
         book.db.commit()
 
 
-def given(url: str) -> float:
-    """That score."""
+def score_in(url: str) -> float:
+    """Return the student's score."""
     with Gradebook(url) as book:
         return float(book.find_grade("one", "nb", "first", STUDENT).manual_score)
 
 
 def course_at(root: Path) -> Course:
-    """A course in a folder, whose configuration has been read."""
+    """Make a course in a folder, and read its configuration."""
     for file in ("nbgrader_config.py", "pyproject.toml"):
         shutil.copy(ROOT / file, root / file)
     course = Course(root)
@@ -61,38 +61,38 @@ def course_at(root: Path) -> Course:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """Such a gradebook's file; nbgrader takes seconds to make one."""
+    """A gradebook's file, made once, because nbgrader takes seconds to make one."""
     path = course_at(tmp_path_factory.mktemp("filled")).grading / "gradebook.db"
-    fill(f"sqlite:///{path}")
-    give(f"sqlite:///{path}", 1)
+    make_gradebook(f"sqlite:///{path}")
+    set_score(f"sqlite:///{path}", 1)
     return path
 
 
 @pytest.fixture
 def room(tmp_path, filled):
-    """A class with a gradebook, in which nothing is ever run."""
+    """A class with a gradebook, in which no notebook is run."""
     room = Classroom(tmp_path)
     shutil.copy(filled, course_at(tmp_path).grading)
     return room
 
 
-def test_a_copy_is_made_of_grades_that_no_copy_has(room):
+def test_a_backup_is_made_if_no_backup_has_the_grades(room):
     course = Course(room.root)
     url = course.api.coursedir.db_url
     for _ in range(2):
         with course.alone():
-            assert given(url) == 1
+            assert score_in(url) == 1
     with course.alone():
-        give(url, 2)
-        give(url, 3)
+        set_score(url, 2)
+        set_score(url, 3)
     (copy,) = backups(course.backups)
-    assert given(f"sqlite:///{copy}") == 1
+    assert score_in(f"sqlite:///{copy}") == 1
     assert re.fullmatch(r"gradebook-20\d\d-\d\d-\d\dT\d{6}\.db", copy.name)
 
 
 @pytest.fixture
 def type_in(room, capsys):
-    """To give the instructor's command; its exit status, and what it says."""
+    """Return a function that runs an instructor's command and returns its status and output."""
 
     def type_in(*words: str) -> tuple[int, str]:
         return main(["--root", str(room.root), *words]), capsys.readouterr().out
@@ -100,23 +100,23 @@ def type_in(room, capsys):
     return type_in
 
 
-def test_the_commands_name_copies_and_put_one_back(room, type_in):
+def test_restore_lists_backups_and_restores_one(room, type_in):
     course = Course(room.root)
     url = course.api.coursedir.db_url
     assert "no copy" in type_in("restore")[1]
     with course.alone():
-        give(url, 4)
+        set_score(url, 4)
     _, said = type_in("restore")
     (named,) = re.findall(r"grading/backups/\S+", said)
     status, said = type_in("restore", named)
     assert status == 0
-    assert given(url) == 1
+    assert score_in(url) == 1
     (other,) = set(backups(course.backups)) - {room.root / named}
     assert other.name in said
-    assert given(f"sqlite:///{other}") == 4
+    assert score_in(f"sqlite:///{other}") == 4
 
 
-def test_a_copy_is_of_before_what_an_exercise_is_worth_changed(room):
+def test_a_backup_is_made_before_points_change(room):
     course = Course(room.root)
     url = course.api.coursedir.db_url
     with course.alone(), Gradebook(url) as book:
@@ -129,7 +129,7 @@ def test_a_copy_is_of_before_what_an_exercise_is_worth_changed(room):
         assert book.find_grade("one", "nb", "first", STUDENT).max_score == 4
 
 
-def test_what_changes_no_grade_uses_up_no_copy(room, type_in):
+def test_commands_that_change_no_grade_make_no_backup(room, type_in):
     course = Course(room.root)
     url = course.api.coursedir.db_url
     with course.alone(), Gradebook(url) as book:
@@ -137,7 +137,7 @@ def test_what_changes_no_grade_uses_up_no_copy(room, type_in):
         book.find_submission("first", STUDENT).timestamp = datetime(2026, 11, 1)
         book.db.commit()
     with course.alone():
-        give(url, 4)
+        set_score(url, 4)
     copies = backups(course.backups)
     for _ in range(3):
         status, said = type_in("restore", str(copies[-1]))
@@ -154,11 +154,11 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("trouble", DAMAGES)
-def test_a_damaged_copy_is_marked_and_not_put_back(room, type_in, trouble):
+def test_a_damaged_backup_is_marked_and_not_restored(room, type_in, trouble):
     course = Course(room.root)
     url = course.api.coursedir.db_url
     with course.alone():
-        give(url, 4)
+        set_score(url, 4)
     (copy,) = backups(course.backups)
     copy.unlink()
     damage = DAMAGES[trouble]
@@ -172,14 +172,14 @@ def test_a_damaged_copy_is_marked_and_not_put_back(room, type_in, trouble):
     status, said = type_in("restore", copy.name)
     assert status == 1
     assert f"that could be put back: it {trouble}." in " ".join(said.split())
-    assert given(url) == 4
+    assert score_in(url) == 4
 
 
-def test_a_damaged_gradebook_is_never_a_copy_and_is_kept_when_another_is_put_back(room, type_in):
+def test_a_damaged_gradebook_is_not_backed_up_and_is_kept_by_restore(room, type_in):
     course = Course(room.root)
     url, path = course.api.coursedir.db_url, course.grading / "gradebook.db"
     with course.alone():
-        give(url, 4)
+        set_score(url, 4)
     (copy,) = backups(course.backups)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
@@ -193,12 +193,12 @@ def test_a_damaged_gradebook_is_never_a_copy_and_is_kept_when_another_is_put_bac
     assert backups(course.backups) == [copy]
     status, said = type_in("restore", copy.name)
     assert status == 0
-    assert given(url) == 1
+    assert score_in(url) == 1
     (kept,) = course.grading.glob("gradebook.db.damaged-*")
     assert kept.name in said
 
 
-def test_what_is_no_gradebook_is_not_put_back(room, tmp_path, type_in):
+def test_a_file_that_is_not_a_gradebook_is_not_restored(room, tmp_path, type_in):
     url = Course(room.root).api.coursedir.db_url
     (tmp_path / "essay.db").write_text("An essay. " * 1000)
     with pytest.raises(
@@ -208,10 +208,10 @@ def test_what_is_no_gradebook_is_not_put_back(room, tmp_path, type_in):
     status, said = type_in("restore", "nowhere.db")
     assert status == 1
     assert "There is no file nowhere.db" in said
-    assert given(url) == 1
+    assert score_in(url) == 1
 
 
-def test_there_are_few_of_them_and_of_old_days_one_each(room, tmp_path):
+def test_thirty_backups_are_kept_and_one_for_each_earlier_day(room, tmp_path):
     url, folder = Course(room.root).api.coursedir.db_url, tmp_path / "backups"
     folder.mkdir()
     for day in range(1, 29):
@@ -220,7 +220,7 @@ def test_there_are_few_of_them_and_of_old_days_one_each(room, tmp_path):
             old.write_bytes(b"")
             _date(old, 1_000_000 + 86_400 * day + 3600 * int(hour))
     for score in range(3):
-        give(url, score)
+        set_score(url, score)
         assert back_up(url, folder)
     names = [path.name for path in backups(folder)]
     assert len(names) == 30
@@ -233,7 +233,7 @@ def _date(path: Path, seconds: float) -> None:
     os.utime(path, (seconds, seconds))
 
 
-def test_a_gradebook_without_grades_is_not_copied(tmp_path, filled):
+def test_a_gradebook_without_grades_is_not_backed_up(tmp_path, filled):
     path = tmp_path / "gradebook.db"
     url, folder = f"sqlite:///{path}", tmp_path / "backups"
     assert back_up(url, folder) is None

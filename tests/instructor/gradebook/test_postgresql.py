@@ -1,4 +1,4 @@
-"""A gradebook on a server: several use it, nobody loses anything, and no password is shown."""
+"""A gradebook on a server: several processes use it, and no password is shown."""
 
 import os
 import subprocess
@@ -31,13 +31,13 @@ pytestmark = [
 ]
 
 STUDENTS = ("ada", "bob")
-WRITTEN = 8
-"""How many scores and comments somebody gives while a class is graded."""
+MANUAL_GRADES = 8
+"""The number of scores and comments that somebody gives while a class is graded."""
 
 
 @pytest.fixture(scope="module")
 def address():
-    """A server's address, as somebody types it."""
+    """A server's address, as an instructor types it."""
     with server() as url:
         yield url
 
@@ -60,20 +60,20 @@ def room(address, tmp_path_factory):
 
 
 def book(room: Classroom) -> Gradebook:
-    """The gradebook, as Formgrader opens it."""
+    """Open the gradebook as Formgrader does."""
     return Gradebook(room.url, "shardlings")  # type: ignore[attr-defined]
 
 
 def scores(room: Classroom) -> dict[str, float]:
-    """What each student has."""
+    """Return each student's score."""
     with book(room) as opened:
         return {s.student.id: s.score for s in opened.assignment_submissions(FIRST)}
 
 
-def write_by_hand(room: Classroom, student: str, failed: list[BaseException]) -> None:
+def grade_manually(room: Classroom, student: str, failed: list[BaseException]) -> None:
     """Give extra credit and comments, one after the other, as Formgrader does."""
     try:
-        for number in range(1, WRITTEN + 1):
+        for number in range(1, MANUAL_GRADES + 1):
             with book(room) as opened:
                 opened.find_grade("sum", FIRST, FIRST, student).extra_credit = number
                 comment = opened.find_comment("essay", FIRST, FIRST, student)
@@ -83,7 +83,7 @@ def write_by_hand(room: Classroom, student: str, failed: list[BaseException]) ->
         failed.append(error)
 
 
-def test_grades_are_in_the_server_and_a_password_is_nowhere(room):
+def test_grades_are_on_the_server_and_the_password_is_nowhere(room):
     assert scores(room) == dict.fromkeys(STUDENTS, 10)
     assert not (room.root / "grading" / "gradebook.db").exists()
     assert PASSWORD not in room.said
@@ -93,13 +93,14 @@ def test_grades_are_in_the_server_and_a_password_is_nowhere(room):
         assert QUOTED.encode() not in path.read_bytes(), path
 
 
-def test_what_is_written_by_hand_while_a_class_is_graded_is_kept(room, tmp_path):
+def test_manual_grades_that_are_given_during_grading_are_kept(room, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     for file in ("nbgrader_config.py", "pyproject.toml"):  # another machine has another folder
         (tmp_path / "elsewhere" / file).write_bytes((room.root / file).read_bytes())
     failed: list[BaseException] = []
     writers = [
-        threading.Thread(target=write_by_hand, args=(room, student, failed)) for student in STUDENTS
+        threading.Thread(target=grade_manually, args=(room, student, failed))
+        for student in STUDENTS
     ]
     with subprocess.Popen(
         [sys.executable, "-m", "autograder.instructor", "grade", "--again"],
@@ -123,14 +124,14 @@ def test_what_is_written_by_hand_while_a_class_is_graded_is_kept(room, tmp_path)
     for writer in writers:
         writer.join()
     assert (grading.returncode, failed) == (0, []), said
-    assert scores(room) == dict.fromkeys(STUDENTS, 10 + WRITTEN)
+    assert scores(room) == dict.fromkeys(STUDENTS, 10 + MANUAL_GRADES)
     with book(room) as opened:
         for student in STUDENTS:
             comment = opened.find_comment("essay", FIRST, FIRST, student)
-            assert comment.manual_comment == f"No. {WRITTEN}"
+            assert comment.manual_comment == f"No. {MANUAL_GRADES}"
 
 
-def test_copies_are_left_to_the_server(room, capsys, tmp_path):
+def test_a_gradebook_on_a_server_is_not_backed_up(room, capsys, tmp_path):
     course = Course(room.root)
     assert backups(course.backups) == []
     (tmp_path / "gradebook.db").touch()
@@ -138,7 +139,7 @@ def test_copies_are_left_to_the_server(room, capsys, tmp_path):
     assert "pg_dump and pg_restore" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_server_that_cannot_be_reached_is_said(room, address, capsys, monkeypatch):
+def test_a_server_that_cannot_be_reached_is_reported(room, address, capsys, monkeypatch):
     wrong = make_url(address).set(password="guessed").render_as_string(hide_password=False)
     monkeypatch.setenv(VARIABLE, wrong)
     assert main(["--root", str(room.root), "regrade"]) == 1
