@@ -237,8 +237,8 @@ def another_package(room, monkeypatch):
 
 
 def another_library(_, monkeypatch):
-    known = basis._installed()[1:]
-    monkeypatch.setattr(basis, "_installed", lambda: known)
+    known = basis._installed_packages()[1:]
+    monkeypatch.setattr(basis, "_installed_packages", lambda: known)
 
 
 def no_bubblewrap(_, monkeypatch):

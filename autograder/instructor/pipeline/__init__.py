@@ -1,8 +1,8 @@
-"""Grade one submission, as a function of data.
+"""Grade one submission, without the class's gradebook or folders.
 
-In: the submission's bytes, and the facts of its assignment, as data that can be sent anywhere. Out:
-a record with scores, verdicts and evidence, and the graded notebooks; or why there are none. Also
-here: the basis of a grade, and reading and writing records.
+In: a submission's bytes, and the facts of its assignment, which can be sent to any machine. Out: a
+record with scores, verdicts and evidence, and the graded notebooks; or why there are none. The
+basis of a grade, by which stale grades are found, and reading and writing records are here too.
 """
 
 from autograder.instructor.pipeline.basis import (

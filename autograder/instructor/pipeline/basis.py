@@ -1,6 +1,7 @@
-"""The basis of a grade: fingerprints of all it depends on. If one changes, the grade is stale.
+"""The basis of a grade: fingerprints of everything it depends on. If one changes, it is stale.
 
-Calibration has a fingerprint too, and so has the package that other machines' workers must have.
+Calibration has a fingerprint of its own, and so has the package, which workers on other machines
+need to have in the same version.
 """
 
 import functools
@@ -23,46 +24,55 @@ import autograder
 from autograder.exercises import BY_GRADE_ID, Exercise, folders_of_courses
 from autograder.instructor.sandbox import has_bubblewrap, has_call_filter
 
-LIMITS: Final = ("Sandbox", "Execute", "CaptureEvidence", "JudgeEvidence")
-"""What may be configured otherwise on a command line, and change what a submission gets."""
+CONFIGURABLE_LIMITS: Final = ("Sandbox", "Execute", "CaptureEvidence", "JudgeEvidence")
+"""Configurable classes whose settings, on a command line, may change scores."""
 
 
 def fingerprint_files(paths: Iterable[Path], folder: Path) -> str:
-    """The names and contents of files in a folder; times of files are not to be trusted."""
+    """Compute a fingerprint of the names and contents of files in a folder.
+
+    Modification times are not part of it, because they cannot be trusted.
+    """
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(f"{path.relative_to(folder)}\0".encode(errors="surrogateescape"))
-        with path.open("rb") as file:  # which may be as large as all that is taken
-            # a digest has one length, so no content can look like the next file's name
+        with path.open("rb") as file:  # may be as large as a whole submission
+            # digests have a fixed length, so no content can look like the next file's name
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
 
 def fingerprint_submission(folder: Path) -> str:
-    """All that somebody handed in.
+    """Compute a fingerprint of all files in a submission.
 
     Raises:
-        OSError: some of it may not be read.
+        OSError: a file cannot be read.
     """
     return fingerprint_files((path for path in folder.rglob("*") if path.is_file()), folder)
 
 
 def fingerprint_assignment(coursedir: Any, config: Config, assignment: str) -> str:
-    """An assignment's own notebooks, the package, the configuration and the environment.
+    """Compute the fingerprint that a calibration holds for.
 
-    Where the course lies has no part in it; where Python and the package lie has. The points of
-    exercises have none: whatever they are, a solution earns all of them or it does not.
+    It covers the assignment's notebooks, the package, the configuration and the environment,
+    including the paths of Python and the package. The course's path and the points of exercises are
+    not part of it, because calibration checks that the solution earns all points, however many.
+
+    Args:
+        coursedir: nbgrader's `CourseDirectory` of the course.
+        config: the configuration that submissions are graded by.
+        assignment: the assignment's name.
     """
     return hashlib.sha256(json.dumps([
-        *_notebooks(coursedir, assignment),
-        _package_files(),
+        *_fingerprint_notebooks(coursedir, assignment),
+        _fingerprint_package_files(),
         _configuration(coursedir, config),
         _environment(),
     ]).encode()).hexdigest()  # fmt: skip
 
 
-def _notebooks(coursedir: Any, assignment: str) -> Iterator[str]:
-    """The solution and the released notebook, and what nbgrader copies beside them."""
+def _fingerprint_notebooks(coursedir: Any, assignment: str) -> Iterator[str]:
+    """Yield fingerprints of the solution, the released notebook, and the files beside them."""
     for directory in (coursedir.source_directory, coursedir.release_directory):
         folder = Path(coursedir.format_path(directory, ".", assignment))
         files = [Path(file) for file in find_all_files(str(folder), coursedir.ignore)]
@@ -73,38 +83,38 @@ def _notebooks(coursedir: Any, assignment: str) -> Iterator[str]:
 
 
 def _without_points(file: Path) -> bytes:
-    """A notebook of the course's own, but for the points of its exercises; or any other file."""
-    whole = file.read_bytes()
+    """Return the contents of a notebook without the points of this course's exercises."""
+    contents = file.read_bytes()
     try:
-        notebook = json.loads(whole)
+        notebook = json.loads(contents)
         for cell in notebook["cells"]:
-            about = cell["metadata"].get("nbgrader", {})
-            if about.get("grade_id") in BY_GRADE_ID:
-                about.pop("points", None)
-                about.pop("checksum", None)  # nbgrader's, over points and what is here anyway
+            metadata = cell["metadata"].get("nbgrader", {})
+            if metadata.get("grade_id") in BY_GRADE_ID:
+                metadata.pop("points", None)
+                metadata.pop("checksum", None)  # which includes the points
         return json.dumps(notebook, sort_keys=True).encode(errors="surrogateescape")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return whole
+        return contents
 
 
-def _package_files() -> list[str]:
+def _fingerprint_package_files() -> list[str]:
     folder = Path(autograder.__file__).parent
     return [str(folder), fingerprint_files(folder.rglob("*.py"), folder)]
 
 
 def _configuration(coursedir: Any, config: Config) -> list[str]:
     file = Path(coursedir.root, "nbgrader_config.py")
-    written = file.read_text(encoding="utf-8") if file.exists() else ""
-    limits = {name: config[name] for name in LIMITS if name in config}
-    return [written, json.dumps(limits, sort_keys=True, default=str)]
+    contents = file.read_text(encoding="utf-8") if file.exists() else ""
+    limits = {name: config[name] for name in CONFIGURABLE_LIMITS if name in config}
+    return [contents, json.dumps(limits, sort_keys=True, default=str)]
 
 
 def _environment() -> list[Any]:
-    """Python, what is installed beside it, the machine, and its sandbox."""
+    """Describe Python, the installed packages, the machine, and its sandbox."""
     return [
         sys.version,
         sys.prefix,
-        _installed(),
+        _installed_packages(),
         platform.platform(),
         _processor(),
         os.cpu_count(),
@@ -113,41 +123,44 @@ def _environment() -> list[Any]:
     ]
 
 
-@functools.cache  # to read two hundred files takes a tenth of a second, for each submission
-def _installed() -> list[str]:
-    """The names and versions of all distributions."""
+@functools.cache  # reading 200 files takes 0.1 s, for each submission
+def _installed_packages() -> list[str]:
+    """Return the names and versions of all installed distributions."""
     return sorted({f"{found.name} {found.version}" for found in importlib.metadata.distributions()})
 
 
 def _processor() -> str:
-    """The processor's kind, as Linux says it; `platform` knows only its family."""
-    about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.exists() else []
+    """Return the processor's model; Python's `platform` only knows its family."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     models = (line for line in lines if line.startswith("model name"))
     return next(models, platform.processor())
 
 
 JUDGED: Final = frozenset({"exercises", "judge", "points"})
-"""What evidence can be judged again by; where anything else has changed, it has to be made anew."""
+"""The attributes of a basis for which evidence can be judged again when they change.
 
-APART: Final = ("exercises", "judge", "instructor/authoring", "instructor/classroom")
-"""What of the package is not needed to run a notebook: what is right, and what is seen of it."""
+If anything else has changed, the notebook has to run again.
+"""
+
+NOT_FOR_RUNNING: Final = ("exercises", "judge", "instructor/authoring", "instructor/classroom")
+"""The parts of the package that have no effect on running a notebook."""
 
 
 class Basis(msgspec.Struct, frozen=True):
-    """What a grade rests on, most of it in a few letters that are others where it is another.
+    """The basis of a grade: fingerprints of everything it depends on.
 
     Attributes:
-        submission: what was handed in.
-        cells: what of the notebook nbgrader gives back to each submission, the files beside it, and
-            the points of cells that are not judged here.
-        plans: what of the answers a kernel is to capture.
-        package: what of the package runs notebooks and captures answers.
-        jax: the versions of JAX and its library.
-        exercises: what is asked, and what is right.
-        judge: what compares the two.
-        points: of each exercise, by the name of its graded cell.
-        form: how the letters are made; a basis of another form cannot be compared, nor read.
+        submission: a fingerprint of the submission.
+        cells: a fingerprint of the cells that nbgrader restores in each submission, the files
+            beside the notebook, and the points of cells that have no exercise.
+        plans: a fingerprint of the exercises' plans, which say what a kernel captures.
+        package: a fingerprint of the code that runs notebooks and captures answers.
+        jax: the versions of JAX and jaxlib.
+        exercises: a fingerprint of the exercises.
+        judge: a fingerprint of the judge.
+        points: the points of each exercise, by the name of its graded cell.
+        form: the version of this format; a basis of another version cannot be read.
     """
 
     submission: str
@@ -161,24 +174,24 @@ class Basis(msgspec.Struct, frozen=True):
     form: Literal[2]
 
     def changed(self, now: "Basis") -> set[str]:
-        """The names of what is another now."""
+        """Return the names of the attributes that have changed."""
         return {n for n in self.__struct_fields__ if getattr(self, n) != getattr(now, n)}
 
     def but_judged_by(self, now: "Basis") -> "Basis":
-        """The same, where the evidence that there was has been judged by what there is now."""
+        """Return the basis of a grade whose kept evidence was judged again by the current judge."""
         return msgspec.structs.replace(self, **{name: getattr(now, name) for name in JUDGED})
 
 
 def of_grades(coursedir: Any, assignment: str) -> Basis:
-    """What grades of an assignment rest on, whatever was handed in.
+    """Compute the current basis of an assignment's grades, without a submission's fingerprint.
 
     Args:
         coursedir: nbgrader's `CourseDirectory` of the course.
-        assignment: one that the gradebook knows.
+        assignment: the name of an assignment in the gradebook.
     """
     with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         notebooks = gradebook.find_assignment(assignment).notebooks
-        cells = sorted((book.name, *cell) for book in notebooks for cell in _cells(book))
+        cells = sorted((book.name, *cell) for book in notebooks for cell in _describe_cells(book))
         points = {
             cell.name: cell.max_score
             for book in notebooks
@@ -187,24 +200,24 @@ def of_grades(coursedir: Any, assignment: str) -> Basis:
         }
     source = coursedir.format_path(coursedir.source_directory, ".", assignment)
     beside = map(Path, find_all_files(source, [*coursedir.ignore, "*.ipynb"]))
-    # an assignment of the instructor's own may have an exercise of any notebook in it
+    # an instructor's own assignment may contain exercises of any notebook
     exercises = [exercise for name, exercise in BY_GRADE_ID.items() if name in points]
     plans = [exercise.plan(0) for exercise in exercises]
     return Basis(
         submission="",
         cells=_digest([cells, fingerprint_files(beside, Path(source))]),
         plans=_digest([msgspec.json.encode(plan).decode() for plan in plans]),
-        package=_package(),
-        jax=_jax(),
-        exercises=_exercises(exercises),
-        judge=fingerprint_files((_folder() / "judge").rglob("*.py"), _folder()),
+        package=_fingerprint_grading_package(),
+        jax=_jax_versions(),
+        exercises=_fingerprint_exercises(exercises),
+        judge=fingerprint_files((_package_folder() / "judge").rglob("*.py"), _package_folder()),
         points=points,
         form=2,
     )
 
 
-def _cells(notebook: Any) -> Iterator[tuple[Any, ...]]:
-    """What the gradebook knows of a notebook's cells, but for the points of exercises."""
+def _describe_cells(notebook: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield what the gradebook has about a notebook's cells, without the points of exercises."""
     for cell in notebook.source_cells:
         yield cell.name, "source", cell.cell_type, cell.locked, cell.source
     for cell in notebook.solution_cells:
@@ -213,39 +226,45 @@ def _cells(notebook: Any) -> Iterator[tuple[Any, ...]]:
         yield cell.name, "graded", None if cell.name in BY_GRADE_ID else cell.max_score
 
 
-def _folder() -> Path:
+def _package_folder() -> Path:
     return Path(autograder.__file__).parent
 
 
-def _package() -> str:
-    folder = _folder()
-    apart = {folder / name for name in APART}
-    return fingerprint_files((p for p in folder.rglob("*.py") if not apart & {*p.parents}), folder)
+def _fingerprint_grading_package() -> str:
+    folder = _package_folder()
+    excluded = {folder / name for name in NOT_FOR_RUNNING}
+    return fingerprint_files(
+        (p for p in folder.rglob("*.py") if not excluded & {*p.parents}), folder
+    )
 
 
-def _jax() -> str:
+def _jax_versions() -> str:
     return " ".join(importlib.metadata.version(name) for name in ("jax", "jaxlib"))
 
 
-def _exercises(exercises: Iterable[Exercise]) -> str:
-    """The modules of some exercises, what exercises are made of, and other courses' packages."""
-    folder = _folder() / "exercises"
-    # a module is called by its notebook's number; 11 has two
-    own = tuple({f"nb{exercise.id.partition('.')[0].zfill(2)}_" for exercise in exercises})
+def _fingerprint_exercises(exercises: Iterable[Exercise]) -> str:
+    """Compute a fingerprint of some exercises' modules, and of code that all exercises share."""
+    folder = _package_folder() / "exercises"
+    # a module's name begins with its notebook's number; notebook 11 has two modules
+    prefixes = tuple({f"nb{exercise.id.partition('.')[0].zfill(2)}_" for exercise in exercises})
     files = (
-        p for p in folder.rglob("*.py") if p.parent.name != "notebooks" or p.stem.startswith(own)
+        p
+        for p in folder.rglob("*.py")
+        if p.parent.name != "notebooks" or p.stem.startswith(prefixes)
     )
-    others = [fingerprint_files(course.rglob("*.py"), course) for course in folders_of_courses()]
-    return _digest([fingerprint_files(files, folder), *others])
+    other_courses = [
+        fingerprint_files(course.rglob("*.py"), course) for course in folders_of_courses()
+    ]
+    return _digest([fingerprint_files(files, folder), *other_courses])
 
 
 def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data).encode()).hexdigest()
 
 
-@functools.cache  # what runs is what was there when it was imported
+@functools.cache  # the running code does not change
 def versions() -> tuple[str, ...]:
     """Return the package's fingerprint, and the versions of JAX and Python."""
-    folder = _folder()
+    folder = _package_folder()
     python = ".".join(platform.python_version_tuple()[:2])
-    return fingerprint_files(folder.rglob("*.py"), folder), _jax(), python
+    return fingerprint_files(folder.rglob("*.py"), folder), _jax_versions(), python

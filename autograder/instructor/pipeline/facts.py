@@ -1,12 +1,12 @@
-"""The facts of an assignment that grading needs, as data that can be sent to any machine.
+"""The facts that grading needs about an assignment, as data that can be sent to any machine.
 
-nbgrader's preprocessors ask a gradebook about a notebook's cells, so the facts include a small
-database with this assignment's cells and no student.
+nbgrader's preprocessors look up a notebook's cells in a gradebook, so the facts include a small
+database with this assignment's cells and no students.
 
-Two facts come from calibration. The time limit is a multiple of what the solution took here. The
-compilation cache is filled by the assignment's own two notebooks, and belongs to one calibration,
-one version of JAX and one kind of processor. It is machine code, so a folder that somebody else
-could have written is not used.
+Two facts come from calibration. The time limit is a multiple of the time that the solution took
+here. The compilation cache was filled by the assignment's own two notebooks, and is valid for one
+calibration, one version of JAX and one kind of processor. It contains machine code, so it is only
+used if nobody else could have written to it.
 """
 
 import copy
@@ -42,19 +42,19 @@ from autograder.instructor.pipeline.basis import versions
 from autograder.instructor.sandbox import seal
 
 TIME_FACTOR: Final = 20
-"""How many times as long as the solution a submission may take."""
+"""The time limit of a submission, as a multiple of the solution's time."""
 
 MIN_TIME_LIMIT_SECONDS: Final = 60
-"""What is quick here may once be slow."""
+"""The smallest time limit, because a machine may be slow for a while."""
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """A calibration that was passed.
+    """The result of a successful calibration.
 
     Attributes:
-        fingerprint: the state that it holds for.
-        seconds: how long grading the solution took.
-        cells: how long each code cell of the solution ran, by notebook.
+        fingerprint: the state for which it is valid; see `fingerprint_assignment`.
+        seconds: the time that grading the solution took.
+        cells: the time of each code cell of the solution in seconds, by notebook.
     """
 
     fingerprint: str
@@ -63,12 +63,12 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 def memory(root: Path, assignment: str) -> Path:
-    """The file in which a course keeps what its last good calibration of an assignment was."""
+    """Return the file with an assignment's last successful calibration."""
     return root / "grading" / "calibration" / f"{assignment}.json"
 
 
 def remembered(file: Path) -> Calibration | None:
-    """The last calibration that was good; None where there was none."""
+    """Read a calibration; return None if there is none."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=Calibration)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -76,22 +76,23 @@ def remembered(file: Path) -> Calibration | None:
 
 
 def usual_seconds(root: Path, assignment: str) -> float:
-    """How long grading an assignment's solution took here; 0 where that is not known."""
+    """Return how many seconds grading an assignment's solution took here; 0 if unknown."""
     calibration = remembered(memory(root, assignment))
     return calibration.seconds if calibration is not None else 0.0
 
 
 def time_limit(config: Config, assignment: str, notebook: str) -> int | None:
-    """How many seconds a notebook may run; None where that is not for calibration to say.
+    """Return how many seconds a notebook may run, by calibration; None if that does not decide.
 
     Args:
-        config: the configuration that it is graded by; `Sandbox.seconds` there wins.
-        assignment: which it is of.
-        notebook: its name, without what all notebooks end with.
+        config: the configuration of grading. If it sets `Sandbox.seconds` or turns off calibration,
+            the result is None.
+        assignment: the assignment's name.
+        notebook: the notebook's name, without `.ipynb`.
     """
     root = config.CourseDirectory.get("root")
-    told = "Sandbox.seconds" in config or config.CarefulAutograde.get("calibrate") is False
-    if told or root is None:
+    is_set = "Sandbox.seconds" in config or config.CarefulAutograde.get("calibrate") is False
+    if is_set or root is None:
         return None
     calibration = remembered(memory(Path(root), assignment))
     cells = calibration.cells.get(f"{notebook}.ipynb") if calibration is not None else None
@@ -100,23 +101,25 @@ def time_limit(config: Config, assignment: str, notebook: str) -> int | None:
     )
 
 
-SILENT: Final = (0, 10)
-"""The JAX from which nothing is said where a program is found. Before, its library warns of each
-that the processor may be another, on stderr, which is a part of a notebook's outputs."""
+FIRST_SILENT_JAX: Final = (0, 10)
+"""The first JAX that uses a compilation cache silently.
 
-LETTERS: Final = 16
-"""How many of each digest's letters a folder's name has."""
+Earlier ones print a warning for each cached program to stderr, which is part of the outputs.
+"""
 
-ABOUT: Final = ("model name", "flags", "Features", "CPU part")
-"""What Linux says of a processor that decides which instructions it knows; by kind, not by core."""
+DIGEST_CHARACTERS: Final = 16
+"""The number of characters of each digest in a folder's name."""
+
+PROCESSOR_FIELDS: Final = ("model name", "flags", "Features", "CPU part")
+"""The fields of /proc/cpuinfo that determine which instructions a processor has."""
 
 
 def compiled_before(config: Config, assignment: str) -> str:
-    """The folder with what was compiled when an assignment was calibrated; empty where none is.
+    """Return the folder of an assignment's compilation cache; empty if there is none.
 
     Args:
-        config: the configuration that it is graded by; `Sandbox.compiled` there wins.
-        assignment: which.
+        config: the configuration of grading; `Sandbox.compiled` takes precedence.
+        assignment: the assignment's name.
     """
     root = config.CourseDirectory.get("root")
     if "Sandbox.compiled" in config:
@@ -125,82 +128,82 @@ def compiled_before(config: Config, assignment: str) -> str:
         return ""
     try:
         calibration = remembered(memory(Path(root), assignment))
-    except OSError:  # on a worker's machine, somebody else's folder may have the course's name
+    except OSError:  # on a worker's machine, the course's path may be somebody else's folder
         return ""
-    folder = calibration and _place(Path(root), assignment, calibration.fingerprint)
-    return str(folder) if folder and _is_ours_alone(folder, Path(root)) else ""
+    folder = calibration and _cache_folder(Path(root), assignment, calibration.fingerprint)
+    return str(folder) if folder and _only_we_can_write(folder, Path(root)) else ""
 
 
 def keep_compiled(filled: Path, root: Path, assignment: str, state: str) -> None:
-    """Keep what a calibration compiled, in place of what others had.
+    """Keep a calibration's compilation cache, in place of earlier ones.
 
     Args:
-        filled: the folder that it was written to; it is gone afterwards.
+        filled: the folder with the cache, which is moved.
         root: the course's folder.
-        assignment: which.
-        state: what the calibration holds for.
+        assignment: the assignment's name.
+        state: the calibration's fingerprint.
     """
-    if not filled.is_dir() or _jax() < SILENT:  # in the first case there was no sandbox
+    if not filled.is_dir() or _jax_version() < FIRST_SILENT_JAX:  # no folder without a sandbox
         return
     seal(filled)
-    place = _place(root, assignment, state)
-    shutil.rmtree(place.parent, ignore_errors=True)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    filled.rename(place)  # so that there is never half of it
+    folder = _cache_folder(root, assignment, state)
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    filled.rename(folder)  # atomically
 
 
-def _place(root: Path, assignment: str, state: str) -> Path:
-    name = f"{state[:LETTERS]}-{_machine()[:LETTERS]}"
+def _cache_folder(root: Path, assignment: str, state: str) -> Path:
+    name = f"{state[:DIGEST_CHARACTERS]}-{_fingerprint_machine()[:DIGEST_CHARACTERS]}"
     return root / "grading" / "cache" / assignment / name
 
 
-def _is_ours_alone(folder: Path, root: Path) -> bool:
-    """Whether nobody else can write into a folder, or into any that it is in, up to a root."""
-    if sys.platform == "win32":  # without bubblewrap nothing is kept
+def _only_we_can_write(folder: Path, root: Path) -> bool:
+    """Check whether only we can write to a cache, its files and its parent folders up to a root."""
+    if sys.platform == "win32":  # has no sandbox, and so no cache
         return False
-    within = [folder, *folder.parents]
+    parents = [folder, *folder.parents]
     try:
-        places = [*within[: within.index(root) + 1], *folder.iterdir()]
-        files = (file for part in folder.iterdir() for file in part.iterdir())
-        return all(_is_nobody_elses(place, stat.S_ISDIR) for place in places) and all(
-            _is_nobody_elses(file, stat.S_ISREG) for file in files
+        folders = [*parents[: parents.index(root) + 1], *folder.iterdir()]
+        files = (file for inner in folder.iterdir() for file in inner.iterdir())
+        return all(_is_ours(path, stat.S_ISDIR) for path in folders) and all(
+            _is_ours(file, stat.S_ISREG) for file in files
         )
     except OSError:
         return False
 
 
-def _is_nobody_elses(place: Path, is_one: Callable[[int], bool]) -> bool:
-    """Whether only we, or root, can write into a folder or a file; links may lead elsewhere."""
-    about = place.lstat()
-    others = stat.S_IWOTH if _is_a_group_of_one(about.st_gid) else stat.S_IWOTH | stat.S_IWGRP
-    ours = about.st_uid in (0, os.getuid())
-    return is_one(about.st_mode) and ours and not about.st_mode & others
+def _is_ours(path: Path, is_type: Callable[[int], bool]) -> bool:
+    """Check whether a path is of a type, is no link, and only we or root can write to it."""
+    status = path.lstat()
+    others = stat.S_IWOTH if _is_private_group(status.st_gid) else stat.S_IWOTH | stat.S_IWGRP
+    is_owner = status.st_uid in (0, os.getuid())
+    return is_type(status.st_mode) and is_owner and not status.st_mode & others
 
 
-def _is_a_group_of_one(group: int) -> bool:
-    """Whether a group is root's, or our own and of the same name, as many systems make for each."""
+def _is_private_group(group: int) -> bool:
+    """Check whether a group is root's, or has our user's name and no other member."""
     if group == 0:
         return True
     groups, users = importlib.import_module("grp"), importlib.import_module("pwd")
     try:
-        name, found = users.getpwuid(os.getuid()).pw_name, groups.getgrgid(group)
+        name, entry = users.getpwuid(os.getuid()).pw_name, groups.getgrgid(group)
     except KeyError:
         return False
-    return bool(found.gr_name == name) and {*found.gr_mem} <= {name}
+    return bool(entry.gr_name == name) and {*entry.gr_mem} <= {name}
 
 
-def _jax() -> tuple[int, ...]:
+def _jax_version() -> tuple[int, ...]:
     return tuple(map(int, importlib.metadata.version("jax").split(".")[:2]))
 
 
-def _machine() -> str:
-    """The versions of JAX and its library, and what the processor here understands."""
+def _fingerprint_machine() -> str:
+    """Compute a fingerprint of JAX, jaxlib and the processor's instructions."""
     versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
-    about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.exists() else []
-    kinds = sorted({line for line in lines if line.startswith(ABOUT)})
-    said = json.dumps([*versions, platform.machine(), *kinds])
-    return hashlib.sha256(said.encode()).hexdigest()
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    fields = sorted({line for line in lines if line.startswith(PROCESSOR_FIELDS)})
+    machine = json.dumps([*versions, platform.machine(), *fields])
+    return hashlib.sha256(machine.encode()).hexdigest()
 
 
 KEPT_COLUMNS: Final[Mapping[Any, Sequence[str]]] = {
@@ -209,22 +212,22 @@ KEPT_COLUMNS: Final[Mapping[Any, Sequence[str]]] = {
     TaskCell: ("name", "max_score", "cell_type"),
     SourceCell: ("name", "cell_type", "source", "checksum", "locked"),
 }
-"""The kinds of cells that a gradebook knows, and what it knows of each."""
+"""The kinds of cells in a gradebook, and the columns of each that are copied."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a worker has to know of an assignment.
+    """The facts of an assignment that grading a submission needs.
 
     Attributes:
-        assignment: its name.
-        gradebook: a gradebook's file with what its cells are.
-        files: what the files beside its source hold, by their path.
-        config: nbgrader's configuration, which does not say where the class's gradebook is.
-        reads: the preprocessors that make of a notebook what is to be run.
-        runs: those that run and judge it. Those that enter grades are not here.
-        seconds: how long each notebook may run; None where the configuration says so.
-        versions: the package's and JAX's, which have to be the worker's, too.
+        assignment: the assignment's name.
+        gradebook: the file of a gradebook with the assignment's cells and no students.
+        files: the contents of the files beside the assignment's source, by path.
+        config: nbgrader's configuration, without the address of the class's gradebook.
+        reads: the preprocessors that prepare a notebook for running.
+        runs: the preprocessors that run and judge it, without those that enter grades.
+        seconds: each notebook's time limit; None if the configuration decides.
+        versions: the versions of the package and JAX, which a worker must have, too.
     """
 
     assignment: str
@@ -238,72 +241,74 @@ class Facts:
 
 
 def facts_of(coursedir: Any, config: Config, assignment: str) -> Facts:
-    """What is known of an assignment here.
+    """Collect the facts of an assignment.
 
     Args:
         coursedir: nbgrader's `CourseDirectory` of the course.
         config: the configuration that submissions are graded by.
-        assignment: one that the gradebook knows.
+        assignment: the name of an assignment in the gradebook.
     """
     autograde = Autograde(coursedir=coursedir, config=config)
-    gradebook, notebooks = _without_students(coursedir, assignment)
+    gradebook, notebooks = _copy_without_students(coursedir, assignment)
     return Facts(
         assignment,
         gradebook,
-        dict(_files(autograde, assignment)),
+        dict(_read_files(autograde, assignment)),
         _without_address(config),
         list(autograde.sanitize_preprocessors),
-        [each for each in autograde.autograde_preprocessors if not _enters(each)],
+        [each for each in autograde.autograde_preprocessors if not _writes_gradebook(each)],
         {name: time_limit(config, assignment, name) for name in notebooks},
         versions(),
     )
 
 
 def _without_address(config: Config) -> Config:
-    """A configuration without where the class's gradebook is: workers have one of their own."""
+    """Copy a configuration without the gradebook's address; a worker has its own gradebook."""
     without = copy.deepcopy(config)
     without.CourseDirectory.pop("db_url", None)
     return without
 
 
-def _enters(preprocessor: Any) -> bool:
-    """Whether a preprocessor is one of nbgrader's that write to a gradebook."""
+def _writes_gradebook(preprocessor: Any) -> bool:
+    """Check whether a preprocessor is one of nbgrader's that write to the gradebook."""
     kinds = (AssignLatePenalties, SaveAutoGrades)
     return isinstance(preprocessor, type) and issubclass(preprocessor, kinds)
 
 
-def _files(autograde: Any, assignment: str) -> Iterator[tuple[str, bytes]]:
-    """The files beside the source, but for those that a student's own may stand in place of."""
+def _read_files(autograde: Any, assignment: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the files beside the source, without those that students may replace."""
     coursedir = autograde.coursedir
     source = Path(coursedir.format_path(coursedir.source_directory, ".", assignment))
-    theirs = {*autograde.exclude_overwriting.get(assignment, ())}
+    replaceable = {*autograde.exclude_overwriting.get(assignment, ())}
     for file in sorted(find_all_files(str(source), [*coursedir.ignore, "*.ipynb"])):
         name = str(Path(file).relative_to(source))
-        if name not in theirs:
+        if name not in replaceable:
             yield name, Path(file).read_bytes()
 
 
-def _without_students(coursedir: Any, assignment: str) -> tuple[bytes, list[str]]:
-    """A gradebook that knows the cells of an assignment alone, and the names of its notebooks."""
+def _copy_without_students(coursedir: Any, assignment: str) -> tuple[bytes, list[str]]:
+    """Make a gradebook with one assignment's cells; return its file and the notebooks' names."""
     with tempfile.TemporaryDirectory(prefix="shardlings-") as folder:
         file = Path(folder, "gradebook.db")
         with (
-            Gradebook(coursedir.db_url, coursedir.course_id) as known,
-            Gradebook(f"sqlite:///{file}") as anew,
+            Gradebook(coursedir.db_url, coursedir.course_id) as original,
+            Gradebook(f"sqlite:///{file}") as copied,
         ):
-            session: Any = anew.db
-            into = anew.update_or_create_assignment(assignment)
+            session: Any = copied.db
+            new_assignment = copied.update_or_create_assignment(assignment)
             names = []
-            for notebook in known.find_assignment(assignment).notebooks:
+            for notebook in original.find_assignment(assignment).notebooks:
                 names.append(notebook.name)
-                made = Notebook(name=notebook.name, kernelspec=notebook.kernelspec, assignment=into)
+                new_notebook = Notebook(
+                    name=notebook.name, kernelspec=notebook.kernelspec, assignment=new_assignment
+                )
                 cells = [*notebook._base_cells, *notebook.source_cells]
-                session.add_all([made, *(_copy(cell, made) for cell in cells)])
+                session.add_all([new_notebook, *(_copy_cell(cell, new_notebook) for cell in cells)])
             session.commit()
         return file.read_bytes(), names
 
 
-def _copy(cell: Any, notebook: Any) -> Any:
-    """A cell of another gradebook's notebook."""
+def _copy_cell(cell: Any, notebook: Any) -> Any:
+    """Copy a cell into another gradebook's notebook."""
     kind = next(kind for kind in KEPT_COLUMNS if isinstance(cell, kind))
     return kind(notebook=notebook, **{name: getattr(cell, name) for name in KEPT_COLUMNS[kind]})

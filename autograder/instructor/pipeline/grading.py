@@ -1,8 +1,8 @@
 """Grade one submission: read it, run it, judge it. The result is the same on any machine.
 
-`grade` takes bytes: the notebooks, and the accepted files beside them (`submission_in` reads
-these). It reads and writes neither a class's gradebook nor a course's folders, so it can run in
-many threads, on any machine, repeatedly, and can be killed at any time.
+`grade` takes the bytes of the notebooks and of the accepted files beside them, which
+`submission_in` reads. It does not use a class's gradebook or a course's folders, so it can run in
+many threads and on any machine, can be repeated, and can be killed at any time.
 """
 
 import logging
@@ -48,16 +48,16 @@ from autograder.instructor.sandbox import NO_SANDBOX, NoSandboxError, has_bubble
 
 @dataclass(frozen=True)
 class Submission:
-    """What somebody handed in of an assignment.
+    """A student's submission of an assignment.
 
     Attributes:
-        student: their id.
-        assignment: its name.
-        notebooks: what each notebook's file holds, by its name; nobody has looked at that yet.
-        files: what the files beside them hold, by their path in the submission's folder.
-        not_taken: what is to be said of files that are not among these; empty where all are.
-        exchanged: the files that nbgrader's exchange has put beside them.
-        is_partial: whether not all of its notebooks are to be graded.
+        student: the student's id.
+        assignment: the assignment's name.
+        notebooks: the unchecked contents of each notebook's file, by name.
+        files: the contents of the accepted files beside the notebooks, by path.
+        not_taken: a sentence about files that were not accepted; empty if all were.
+        exchanged: files that nbgrader's exchange wrote beside the notebooks.
+        is_partial: whether only some of its notebooks are to be graded.
     """
 
     student: str
@@ -72,17 +72,17 @@ class Submission:
 def submission_in(
     folder: Path, student: str, assignment: str, notebooks: Iterable[str], ignored: Iterable[str]
 ) -> Submission:
-    """Read what lies in a folder of which it is known that it can be taken.
+    """Read a submission from a folder that is known to be acceptable.
 
     Args:
-        folder: which.
-        student: whose it is.
-        assignment: what it is of.
+        folder: the submission's folder.
+        student: the student's id.
+        assignment: the assignment's name.
         notebooks: the names of the notebooks that are to be graded, without `.ipynb`.
-        ignored: what nbgrader copies nowhere.
+        ignored: patterns of files that nbgrader never copies.
 
     Raises:
-        OSError: a file is not there any more, or cannot be read.
+        OSError: a file cannot be read, or is gone.
     """
     files = find_all_files(str(folder), [*ignored, "*.ipynb"])
     beside = [Path(file).relative_to(folder) for file in files]
@@ -98,33 +98,33 @@ def submission_in(
 
 
 LOG: Final = logging.getLogger("shardlings.worker")
-"""What nbgrader says where nobody listens: a worker's words go nowhere else."""
+"""The log of nbgrader's preprocessors in a worker, which is discarded."""
 
 LOG.propagate = False
-LOG.addHandler(logging.NullHandler())  # else Python writes warnings to the terminal all the same
+LOG.addHandler(logging.NullHandler())  # otherwise Python prints warnings anyway
 
 
-LOCK: Final = threading.Lock()
+THREADS_LOCK: Final = threading.Lock()
 
-AT_WORK: Final[list[int]] = []
+GRADING_THREADS: Final[list[int]] = []
 """The threads that are grading."""
 
 
 class OtherPackageError(RuntimeError):
-    """A worker has another version of the package or of JAX than whoever gave it work."""
+    """A worker has another version of the package or of JAX than the machine that sends work."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a submission, as it comes back from whoever graded it.
+    """The result of grading a submission.
 
     Attributes:
-        record: what is to be kept.
-        notebooks: each graded notebook with its verdicts, as JSON, by its name.
-        details: how an error came up, for whoever looks for it.
-        where: the address of the worker that it was; empty where it was nobody else's.
-        is_final: whether grading the same again would say the same; not where the machine, or
-            what is installed there, kept it from being tried at all.
+        record: the record to be kept.
+        notebooks: each graded notebook with its verdicts, as JSON, by name.
+        details: the traceback of an error.
+        where: the address of the worker that graded it; empty if it was this process.
+        is_final: whether grading again would have the same result. False if the machine, or what is
+            installed there, kept grading from starting.
     """
 
     record: Record
@@ -143,10 +143,10 @@ def grade(
     """Grade a submission; an error is an outcome, too.
 
     Args:
-        submission: what was handed in.
-        facts: what is known of its assignment.
-        sandboxed: whether there is a sandbox where the class is, so that there has to be one here.
-        parent: who is told what nbgrader has to say; nobody, if there is none.
+        submission: the submission.
+        facts: the facts of its assignment.
+        sandboxed: whether the machine with the class has a sandbox, so that one is required here.
+        parent: the object that nbgrader's preprocessors log to; None to discard their log.
     """
     is_final = False
     try:
@@ -158,7 +158,7 @@ def grade(
         if sandboxed and not has_bubblewrap():
             raise NoSandboxError(NO_SANDBOX)
         is_final = True
-        return _graded(submission, facts, parent)
+        return _grade(submission, facts, parent)
     except UnreadableError as error:
         return Outcome(Record(State.BROKEN, str(error)))
     except Exception as error:
@@ -166,110 +166,110 @@ def grade(
 
 
 def failed(error: BaseException, is_final: bool = False) -> Outcome:
-    """The outcome of a submission that could not be graded, for no fault of what was handed in."""
-    said = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    """Return the outcome of a submission for which grading failed, through no fault of its own."""
+    message = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     details = "".join(traceback.format_exception(error))
     return Outcome(
-        Record(State.FAILED, f"grading failed. {said}"), details=details, is_final=is_final
+        Record(State.FAILED, f"grading failed. {message}"), details=details, is_final=is_final
     )
 
 
-def _graded(submission: Submission, facts: Facts, parent: LoggingConfigurable | None) -> Outcome:
+def _grade(submission: Submission, facts: Facts, parent: LoggingConfigurable | None) -> Outcome:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="shardlings-", ignore_cleanup_errors=True) as place:
-        book = Path(place, "gradebook.db")
-        book.write_bytes(facts.gradebook)
-        folder = Path(place, "submission")
+    with tempfile.TemporaryDirectory(prefix="shardlings-", ignore_cleanup_errors=True) as parts:
+        gradebook = Path(parts, "gradebook.db")
+        gradebook.write_bytes(facts.gradebook)
+        folder = Path(parts, "submission")
         folder.mkdir()
         for name, contents in {**submission.files, **facts.files}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(contents)
-        with _said_to_kernels():
+        with _set_kernels_variable():
             graded = {
-                name: _graded_notebook(name, contents, submission, facts, folder, book, parent)
+                name: _grade_notebook(name, contents, submission, facts, folder, gradebook, parent)
                 for name, contents in submission.notebooks.items()
             }
     seconds = round(time.monotonic() - began, 3)
-    found = {name: found for name, (_, found) in graded.items()}
-    record = Record(State.GRADED, notebooks=found, seconds=seconds)
+    notebooks = {name: notebook for name, (_, notebook) in graded.items()}
+    record = Record(State.GRADED, notebooks=notebooks, seconds=seconds)
     return Outcome(record, {name: text for name, (text, _) in graded.items()})
 
 
 @contextmanager
-def _said_to_kernels() -> Iterator[None]:
-    """Set the variable that nbgrader's own preprocessors tell kernels of, while any thread grades.
+def _set_kernels_variable() -> Iterator[None]:
+    """Set `NBGRADER_EXECUTION`, which nbgrader passes to kernels, while any thread is grading.
 
-    It is not left behind: a check in this process would take it for its own.
+    It is removed afterwards, or checks in this process would behave as in a kernel that is graded.
     """
-    with LOCK:
-        AT_WORK.append(threading.get_ident())
+    with THREADS_LOCK:
+        GRADING_THREADS.append(threading.get_ident())
         os.environ["NBGRADER_EXECUTION"] = "autograde"
     try:
         yield
     finally:
-        with LOCK:
-            AT_WORK.remove(threading.get_ident())
-            if not AT_WORK:
+        with THREADS_LOCK:
+            GRADING_THREADS.remove(threading.get_ident())
+            if not GRADING_THREADS:
                 del os.environ["NBGRADER_EXECUTION"]
 
 
-def _graded_notebook(
+def _grade_notebook(
     name: str,
     contents: bytes,
     submission: Submission,
     facts: Facts,
     folder: Path,
-    book: Path,
+    gradebook: Path,
     parent: LoggingConfigurable | None,
 ) -> tuple[str, GradedNotebook]:
-    """One notebook, executed and with its verdicts, and what was found of it."""
-    config = deepcopy(facts.config)  # to read one may change it, and other threads have it, too
+    """Run and judge one notebook; return it as JSON, and what a record keeps of it."""
+    config = deepcopy(facts.config)  # reading one may change it, and other threads share it
     if facts.seconds.get(name) is not None:
         config.merge(Config({"Sandbox": {"seconds": facts.seconds[name]}}))
     path = folder / f"{name}.ipynb"
     path.write_bytes(contents)
-    handed_in = read_apart(path, config)
-    notebook = handed_in.notebook
-    notes = [sentence for sentence in (*handed_in.said, submission.not_taken) if sentence]
+    submitted = read_apart(path, config)
+    notebook = submitted.notebook
+    notes = [sentence for sentence in (*submitted.said, submission.not_taken) if sentence]
     if notes:
         notebook.cells.insert(0, told_above(notes))
-    about = {
+    metadata = {
         "student": submission.student,
         "assignment": submission.assignment,
         "notebook": name,
-        "db_url": f"sqlite:///{book}",
+        "db_url": f"sqlite:///{gradebook}",
     }
-    prepared, _ = _passed(notebook, facts.reads, about, folder, config, parent)
-    path.write_text(prepared, encoding="utf-8")  # no other copy of it is to be found
-    text, resources = _passed(
-        nbformat.reads(prepared, 4), facts.runs, about, folder, config, parent
+    prepared, _ = _preprocess(notebook, facts.reads, metadata, folder, config, parent)
+    path.write_text(prepared, encoding="utf-8")  # so that the kernel finds no other version of it
+    text, resources = _preprocess(
+        nbformat.reads(prepared, 4), facts.runs, metadata, folder, config, parent
     )
-    judged = resources.get(NAMESPACE, {})
-    verdicts = encoded_verdicts(judged.get("verdicts", {}))
-    evidence = msgspec.Raw(judged.get("evidence", b"[]"))
-    notes += judged.get("notes", ())
+    results = resources.get(NAMESPACE, {})
+    verdicts = encoded_verdicts(results.get("verdicts", {}))
+    evidence = msgspec.Raw(results.get("evidence", b"[]"))
+    notes += results.get("notes", ())
     return text, graded_notebook(nbformat.reads(text, 4), verdicts, evidence, notes)
 
 
 def graded_notebook(
     notebook: Any, verdicts: msgspec.Raw, evidence: msgspec.Raw, notes: Sequence[str]
 ) -> GradedNotebook:
-    """What is to be kept of a graded notebook, whose scores are found by nbgrader's own rules.
+    """Return what a record keeps of a graded notebook, with scores by nbgrader's own rules.
 
     Args:
-        notebook: with its points and outputs.
-        verdicts: as a record has them.
-        evidence: likewise.
-        notes: what else is to be known, in sentences.
+        notebook: the notebook with its points and outputs.
+        verdicts: its verdicts, as JSON.
+        evidence: its evidence, as JSON.
+        notes: sentences about what was left out.
     """
     cells = notebook.cells
     known = [cell for cell in cells if cell.metadata.get("nbgrader")]
-    by_hand = [cell for cell in known if is_solution(cell) and not is_task(cell)]
+    to_be_answered = [cell for cell in known if is_solution(cell) and not is_task(cell)]
     return GradedNotebook(
         {c.metadata.nbgrader.grade_id: determine_grade(c, LOG)[0] for c in known if is_grade(c)},
         tuple(
             cell.metadata.nbgrader.grade_id
-            for cell in by_hand
+            for cell in to_be_answered
             if cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
         ),
         verdicts,
@@ -278,43 +278,46 @@ def graded_notebook(
     )
 
 
-def _passed(
+def _preprocess(
     notebook: Any,
     preprocessors: Sequence[Any],
-    about: Mapping[str, str],
+    metadata: Mapping[str, str],
     folder: Path,
     config: Config,
     parent: LoggingConfigurable | None,
 ) -> tuple[str, Mapping[str, Any]]:
-    """A notebook, as some preprocessors leave it, and what they say of it."""
-    listener = {"log": LOG} if parent is None else {"parent": parent}
-    exporter = NotebookExporter(config=_no_others(config), **listener)
-    for each in preprocessors:
-        exporter.register_preprocessor(each)
-    name = about["notebook"]
+    """Run preprocessors on a notebook; return it as JSON, and nbconvert's resources."""
+    log = {"log": LOG} if parent is None else {"parent": parent}
+    exporter = NotebookExporter(config=_without_default_preprocessors(config), **log)
+    for preprocessor in preprocessors:
+        exporter.register_preprocessor(preprocessor)
+    name = metadata["notebook"]
     resources = {
         "unique_key": name,
         "output_files_dir": f"{name}_files",
-        "nbgrader": dict(about),
+        "nbgrader": dict(metadata),
         "metadata": {"path": str(folder), "name": name},
     }
     output, resources = exporter.from_notebook_node(notebook, resources=resources)
     return str(output), resources
 
 
-def _no_others(config: Config) -> Config:
-    """The configuration without the preprocessors that nbconvert adds, as nbgrader has it."""
-    alone = config.copy()
-    alone.merge(Config({"Exporter": {"default_preprocessors": []}}))
-    return alone
+def _without_default_preprocessors(config: Config) -> Config:
+    """Copy a configuration without the preprocessors that nbconvert adds, as nbgrader does."""
+    without = config.copy()
+    without.merge(Config({"Exporter": {"default_preprocessors": []}}))
+    return without
 
 
 def told_above(sentences: Sequence[str]) -> Any:
-    """A cell above all others that says what is missing; names in it are text, not markdown."""
+    """Make the note at the top of a graded notebook that lists what was left out.
+
+    It is indented as code, so that names of files in it are not read as Markdown.
+    """
     text = "\n\n".join(f"    {sentence}" for sentence in sentences)
     return new_markdown_cell(text, metadata={NAMESPACE: {"told": True}})
 
 
 def is_told(cell: Any) -> bool:
-    """Whether a cell is one that was put above what was handed in."""
+    """Check whether a cell is the note at the top of a graded notebook."""
     return "told" in cell.metadata.get(NAMESPACE, {})

@@ -62,7 +62,7 @@ def test_a_record_that_is_damaged_costs_nobody_else(course, monkeypatch, damage)
     written, why = DAMAGED[damage]
     Records(course.records).path("cleo", ASSIGNMENT).write_bytes(written)
     if damage == "large":
-        monkeypatch.setattr(record, "MAX_BYTES", 1)
+        monkeypatch.setattr(record, "MAX_RECORD_BYTES", 1)
         assert kept(course)[0] == []
         return
     students, said = kept(course)

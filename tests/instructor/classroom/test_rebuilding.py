@@ -168,7 +168,7 @@ def test_what_failed_is_not_tried_again_unasked_and_keeps_no_old_score(graded, m
         tried.append("ann")
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("autograder.instructor.pipeline.grading._graded", fails)
+    monkeypatch.setattr("autograder.instructor.pipeline.grading._grade", fails)
     status, said = make("grade")
     assert status == 1
     assert "ZeroDivisionError: planted" in said

@@ -178,7 +178,7 @@ def package(tmp_path_factory):
 @pytest.fixture
 def another_judge(package, monkeypatch):
     """A judge that is another one from here on, and says the same."""
-    monkeypatch.setattr(basis, "_folder", lambda: package)
+    monkeypatch.setattr(basis, "_package_folder", lambda: package)
     module = package / "judge" / "scoring.py"
     text = module.read_text()
     module.write_text(f"{text}\n# Another.\n")
@@ -187,13 +187,13 @@ def another_judge(package, monkeypatch):
 
 
 def test_another_place_of_the_same_package_changes_nothing(room, type_in, package, monkeypatch):
-    monkeypatch.setattr(basis, "_folder", lambda: package)
+    monkeypatch.setattr(basis, "_package_folder", lambda: package)
     assert "Since" not in type_in("grade").said
 
 
 @pytest.mark.parametrize("module", PARTS)
 def test_another_package_is_judged_by_or_run_with(room, type_in, package, module, monkeypatch):
-    monkeypatch.setattr(basis, "_folder", lambda: package)
+    monkeypatch.setattr(basis, "_package_folder", lambda: package)
     text = (package / module).read_text()
     (package / module).write_text(f"{text}\n# Another.\n")
     done = type_in("grade")
@@ -204,7 +204,7 @@ def test_another_package_is_judged_by_or_run_with(room, type_in, package, module
 
 
 def test_another_jax_is_run_with(room, type_in, monkeypatch):
-    monkeypatch.setattr(basis, "_jax", lambda: "99")
+    monkeypatch.setattr(basis, "_jax_versions", lambda: "99")
     done = type_in("grade")
     assert done.ran == ["right", "wrong"]
     assert "JAX has changed" in done.said

@@ -1,4 +1,4 @@
-"""What a grade rests on: which files are looked at."""
+"""The basis of a grade: which files its fingerprints cover."""
 
 from pathlib import Path
 
@@ -10,26 +10,26 @@ from autograder.exercises import notebooks as modules
 from autograder.instructor.pipeline import Basis, basis, fingerprint_submission
 
 
-def test_exercises_rest_on_all_modules_of_their_notebooks(monkeypatch):
-    looked_at: list[str] = []
+def test_fingerprints_of_exercises_cover_their_notebooks_modules(monkeypatch):
+    fingerprinted: list[str] = []
 
     def fingerprint_files(files, folder):
-        looked_at.extend(path.stem for path in files)
+        fingerprinted.extend(path.stem for path in files)
         return ""
 
     monkeypatch.setattr(basis, "fingerprint_files", fingerprint_files)
     every = {path.stem for path in Path(modules.__file__).parent.glob("nb*.py")}
-    of_one = [(each, exercises) for each, exercises in NOTEBOOKS.items() if exercises]
-    mixed = ("nb01", "nb06"), (EXERCISES["1.1"], EXERCISES["6.2"])  # of an instructor's own
-    for numbers, exercises in [((f"nb{n[:2]}",), them) for n, them in of_one] + [mixed]:
-        looked_at.clear()
-        basis._exercises(exercises)
-        assert set(looked_at) & every == {n for n in every if n[:4] in numbers}
-        assert "catalogue" in looked_at
+    single = [(each, exercises) for each, exercises in NOTEBOOKS.items() if exercises]
+    mixed = ("nb01", "nb06"), (EXERCISES["1.1"], EXERCISES["6.2"])  # an instructor's own notebook
+    for numbers, exercises in [((f"nb{n[:2]}",), exercises) for n, exercises in single] + [mixed]:
+        fingerprinted.clear()
+        basis._fingerprint_exercises(exercises)
+        assert set(fingerprinted) & every == {n for n in every if n[:4] in numbers}
+        assert "catalogue" in fingerprinted
 
 
-def test_no_content_looks_like_another_file(tmp_path):
-    """Whoever hands in files chooses their names and contents."""
+def test_a_files_content_cannot_look_like_another_file(tmp_path):
+    """Students choose the names and contents of files."""
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         folder.mkdir()
@@ -40,8 +40,8 @@ def test_no_content_looks_like_another_file(tmp_path):
     assert fingerprint_submission(one) != fingerprint_submission(two)
 
 
-def test_what_was_kept_in_another_form_is_not_compared():
-    """Else all would seem to have handed in something else since."""
+def test_a_basis_of_another_version_is_not_read():
+    """Otherwise all submissions would seem to have changed."""
     here = Basis("", "", "", "", "", "", "", {}, 2)
     kept = msgspec.json.encode(here)
     assert msgspec.json.decode(kept, type=Basis) == here

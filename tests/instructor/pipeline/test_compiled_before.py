@@ -1,4 +1,4 @@
-"""What the course's own notebooks compiled: kernels find it, learn nothing, and leave nothing."""
+"""The compilation cache: kernels use it, learn nothing from it, and cannot change it."""
 
 import os
 import sys
@@ -23,20 +23,20 @@ def secret_of_the_solution(x):
 jax.block_until_ready(jax.jit(secret_of_the_solution)(x))
 """
 
-LISTENS = """
+COUNTS_EVENTS = """
 from jax import monitoring
-heard = []
-monitoring.register_event_listener(lambda name, **_: heard.append(name.rsplit("/", 1)[-1]))
+events = []
+monitoring.register_event_listener(lambda name, **_: events.append(name.rsplit("/", 1)[-1]))
 """
 
 COMPILES = """
 import jax
 def mine(x):
     return 3 * x - 17
-print(jax.jit(mine)(4), heard.count("cache_hits") > 0)
+print(jax.jit(mine)(4), events.count("cache_hits") > 0)
 """
 
-MEDDLES = """
+TAMPERS = """
 import os
 place = jax.config.jax_compilation_cache_dir
 print(sorted({name.split("-")[0] for name in os.listdir(place)}))
@@ -56,7 +56,7 @@ def contents(folder):
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    """A course whose solution compiles something that has a name, and a class of one."""
+    """A course whose solution compiles a function with a known name, and one student."""
     room = Classroom.at(tmp_path_factory.mktemp("course"), until="1.1", calibrated=False)
     path = room.root / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     notebook = nbformat.read(path, 4)
@@ -66,8 +66,8 @@ def room(tmp_path_factory):
     nbformat.write(notebook, path)
     room.nbgrader("generate_assignment", ASSIGNMENT, "--create", "--force")
     handed_in = answered(room.released(), {"1.1": RIGHT["1.1"]})
-    handed_in.cells.insert(2, new_code_cell(LISTENS))
-    handed_in.cells += [new_code_cell(COMPILES), new_code_cell(MEDDLES)]
+    handed_in.cells.insert(2, new_code_cell(COUNTS_EVENTS))
+    handed_in.cells += [new_code_cell(COMPILES), new_code_cell(TAMPERS)]
     room.hand_in_notebook("mallory", handed_in)
     api = Course(room.root).api
     calibrate(api.coursedir, api.config, ASSIGNMENT)
@@ -82,25 +82,25 @@ def folder(room):
 
 @pytest.fixture(scope="module")
 def graded(room, folder):
-    """The graded notebook, and what there was of what is compiled before and after."""
+    """The graded notebook, and the contents of the cache before and after."""
     there = contents(folder)
     room.nbgrader("autograde", ASSIGNMENT)
     return room.graded("mallory"), there, contents(folder)
 
 
-def test_a_kernel_finds_what_was_compiled_and_says_nothing_where_it_does_not(graded):
+def test_a_kernel_uses_the_cache_and_prints_no_warning(graded):
     *_, compiles, _ = graded[0].cells
     assert [o.get("text") for o in compiles.outputs] == ["-5 True\n"]
 
 
-def test_a_kernel_writes_nothing_there(graded):
+def test_a_kernel_cannot_write_to_the_cache(graded):
     notebook, before, after = graded
     said = "".join(o.get("text", "") for o in notebook.cells[-1].outputs)
     assert said.count("Read-only file system") >= 2
     assert before == after
 
 
-def test_a_kernel_sees_nothing_that_the_solution_compiled(graded, folder):
+def test_a_kernel_cannot_see_programs_of_the_solution(graded, folder):
     said = "".join(o.get("text", "") for o in graded[0].cells[-1].outputs)
     assert "jit_" in said
     assert "secret" not in said
@@ -109,7 +109,7 @@ def test_a_kernel_sees_nothing_that_the_solution_compiled(graded, folder):
     assert held
 
 
-def test_a_grade_is_the_same_where_nothing_was_compiled_before(room, graded, folder):
+def test_a_grade_is_the_same_without_the_cache(room, graded, folder):
     score, verdicts = room.scores()["mallory"], room.verdicts("mallory")
     folder.rename(folder.with_name("away"))
     room.nbgrader("autograde", ASSIGNMENT, "--force")
@@ -118,14 +118,14 @@ def test_a_grade_is_the_same_where_nothing_was_compiled_before(room, graded, fol
     assert room.verdicts("mallory") == verdicts
 
 
-def test_it_belongs_to_one_kind_of_machine(room, folder, monkeypatch):
+def test_a_cache_is_for_one_kind_of_machine(room, folder, monkeypatch):
     config = Course(room.root).api.config
     assert compiled_before(config, ASSIGNMENT) == str(folder)
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
     assert compiled_before(config, ASSIGNMENT) == ""
 
 
-def test_a_jax_that_warns_of_each_program_that_it_finds_has_none(tmp_path, monkeypatch):
+def test_a_jax_that_warns_about_cached_programs_has_no_cache(tmp_path, monkeypatch):
     keep_compiled(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
     assert (tmp_path / "grading" / "cache" / ASSIGNMENT).exists()
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.8.2")
@@ -133,54 +133,52 @@ def test_a_jax_that_warns_of_each_program_that_it_finds_has_none(tmp_path, monke
     assert not (tmp_path / "grading" / "cache" / "other").exists()
 
 
-def is_anybodys(root, _):
+def course_is_world_writable(root, _):
     root.chmod(0o777)
 
 
-def is_in_a_folder_of_anybodys(_, folder):
+def parent_is_world_writable(_, folder):
     folder.parent.chmod(0o757)
 
 
-def has_a_part_that_is_anybodys(_, folder):
+def subfolder_is_world_writable(_, folder):
     (folder / "judges").chmod(0o777)
 
 
-def has_a_program_that_is_anybodys(_, folder):
+def program_is_world_writable(_, folder):
     (folder / "judges" / "jit_f-0-cache").touch()
     (folder / "judges" / "jit_f-0-cache").chmod(0o666)
 
 
-def has_a_program_that_is_a_link(_, folder):
+def program_is_a_link(_, folder):
     (folder / "judges" / "jit_f-0-cache").symlink_to("elsewhere")
 
 
-def is_a_link(_, folder):
+def cache_is_a_link(_, folder):
     folder.rename(folder.with_name("elsewhere"))
     folder.symlink_to("elsewhere")
 
 
-def is_somebody_elses(root, _):
+def owner_is_another_user(root, _):
     os.chown(root / "grading", 12345, 12345)
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
-        is_anybodys,
-        is_in_a_folder_of_anybodys,
-        has_a_part_that_is_anybodys,
-        has_a_program_that_is_anybodys,
-        has_a_program_that_is_a_link,
-        is_a_link,
+        course_is_world_writable,
+        parent_is_world_writable,
+        subfolder_is_world_writable,
+        program_is_world_writable,
+        program_is_a_link,
+        cache_is_a_link,
         pytest.param(
-            is_somebody_elses,
+            owner_is_another_user,
             marks=pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away"),
         ),
     ],
 )
-def test_machine_code_that_somebody_else_could_have_put_there_is_not_loaded(
-    tmp_path, monkeypatch, spoil
-):
+def test_a_cache_that_somebody_else_could_have_written_is_not_used(tmp_path, monkeypatch, spoil):
     known = type("Known", (), {"fingerprint": "state"})
     module = sys.modules[keep_compiled.__module__]
     monkeypatch.setattr(module, "remembered", lambda file: known)

@@ -1,4 +1,4 @@
-"""A worker is a function of what was handed in: it needs no course, and leaves none changed."""
+"""`grade` needs a submission and facts, but no course."""
 
 import dataclasses
 import json
@@ -14,14 +14,14 @@ from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 STUDENT = "hypatia"
-"""Whose name is looked for in bytes, so it has letters that no hexadecimal id can have."""
+"""A name that is searched for in bytes; some of its letters are not hexadecimal digits."""
 
 
 @pytest.fixture(scope="module")
-def sent(tmp_path_factory):
-    """A submission and its assignment's facts, as they travel; the course that they are of is gone.
+def pickled(tmp_path_factory):
+    """A pickled submission with its assignment's facts; their course has been deleted.
 
-    Beside the notebook lie a forged file of evidence, and a page.
+    Beside the notebook are a forged evidence file and an HTML page.
     """
     room = Classroom.at(tmp_path_factory.mktemp("course") / "here", until="1.1")
     course = Course(room.root)
@@ -30,16 +30,16 @@ def sent(tmp_path_factory):
     path.with_name(f"{ASSIGNMENT}.evidence.json").write_text("[]")
     path.with_name("evil.html").write_text("<script>")
     api = course.api
-    handed_in = submission_in(path.parent, STUDENT, ASSIGNMENT, [ASSIGNMENT], [])
+    submission = submission_in(path.parent, STUDENT, ASSIGNMENT, [ASSIGNMENT], [])
     facts = facts_of(api.coursedir, api.config, ASSIGNMENT)
-    travelling = cloudpickle.dumps((handed_in, facts))
+    data = cloudpickle.dumps((submission, facts))
     shutil.rmtree(room.root)
-    return travelling
+    return data
 
 
-def test_it_is_graded_where_there_is_no_course(sent):
-    handed_in, facts = cloudpickle.loads(sent)
-    done = grade(handed_in, facts)
+def test_a_submission_is_graded_without_its_course(pickled):
+    submission, facts = cloudpickle.loads(pickled)
+    done = grade(submission, facts)
     assert done.record.state is State.GRADED, done.record.why
     notebook = json.loads(done.notebooks[ASSIGNMENT])
     said = json.dumps(notebook)
@@ -56,36 +56,36 @@ def test_it_is_graded_where_there_is_no_course(sent):
     assert STUDENT.encode() not in facts.gradebook
 
 
-def test_what_cannot_be_read_is_theirs(sent):
-    handed_in, facts = cloudpickle.loads(sent)
-    done = grade(dataclasses.replace(handed_in, notebooks={ASSIGNMENT: b'{"cells": ['}), facts)
+def test_an_unreadable_notebook_is_a_broken_submission(pickled):
+    submission, facts = cloudpickle.loads(pickled)
+    done = grade(dataclasses.replace(submission, notebooks={ASSIGNMENT: b'{"cells": ['}), facts)
     assert done.record.state is State.BROKEN
     assert "NBGRADER_EXECUTION" not in os.environ
     assert "cannot be read as a notebook: its JSON breaks off" in done.record.why
     assert not done.notebooks
 
 
-def raises(*_):
+def fail(*_):
     raise ZeroDivisionError("planted")
 
 
-@pytest.mark.parametrize("of_ours", ["error", "version", "no sandbox"])
-def test_what_is_ours_is_not_theirs_and_no_score(sent, of_ours, monkeypatch):
-    handed_in, facts = cloudpickle.loads(sent)
-    if of_ours == "error":
-        monkeypatch.setattr("autograder.instructor.pipeline.grading.read_apart", raises)
-    elif of_ours == "version":
+@pytest.mark.parametrize("our_error", ["error", "version", "no sandbox"])
+def test_our_errors_do_not_blame_the_submission(pickled, our_error, monkeypatch):
+    submission, facts = cloudpickle.loads(pickled)
+    if our_error == "error":
+        monkeypatch.setattr("autograder.instructor.pipeline.grading.read_apart", fail)
+    elif our_error == "version":
         facts = dataclasses.replace(facts, versions=("another",))
     else:
         pretend_bubblewrap(monkeypatch, False)
-    done = grade(handed_in, facts, sandboxed=True)
+    done = grade(submission, facts, sandboxed=True)
     expected = {
         "error": "grading failed. ZeroDivisionError: planted",
         "version": "OtherPackageError: This worker has another version of the package or of JAX",
         "no sandbox": "NoSandboxError: Nothing is graded, because there is no working bubblewrap",
     }
-    assert expected[of_ours] in done.record.why
+    assert expected[our_error] in done.record.why
     assert done.record.state is State.FAILED
-    assert done.is_final == (of_ours == "error")
+    assert done.is_final == (our_error == "error")
     assert not done.record.notebooks
     assert "Traceback" in done.details

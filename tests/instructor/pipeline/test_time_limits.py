@@ -1,4 +1,4 @@
-"""A notebook may take twenty times as long as its solution took here, and a minute at least."""
+"""Time limits: twenty times the solution's time here, and at least a minute."""
 
 import msgspec
 import pytest
@@ -9,12 +9,12 @@ from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.pipeline import time_limit
 from autograder.instructor.pipeline.facts import Calibration, memory
 
-ABOUT = {"assignment": "heat", "notebook": "rods"}
+NOTEBOOK = {"assignment": "heat", "notebook": "rods"}
 
 
 @pytest.fixture
 def config(tmp_path):
-    """A course in which the solution of one notebook took 7.5 seconds, and of another, 0.2."""
+    """The configuration of a course whose solutions took 7.5 and 0.2 seconds."""
     file = memory(tmp_path, "heat")
     file.parent.mkdir(parents=True)
     cells = {"rods.ipynb": [0.5, 7.0], "plates.ipynb": [0.1, 0.1]}
@@ -22,12 +22,12 @@ def config(tmp_path):
     return Config({"CourseDirectory": {"root": str(tmp_path)}})
 
 
-def test_a_notebook_may_take_twenty_times_what_its_solution_took(config):
+def test_the_limit_is_twenty_times_the_solutions_time(config):
     assert time_limit(config, "heat", "rods") == 150
     assert time_limit(config, "heat", "plates") == 60
 
 
-def test_what_was_not_calibrated_has_no_limit_from_there(config, tmp_path):
+def test_without_calibration_there_is_no_limit(config, tmp_path):
     assert time_limit(config, "heat", "another") is None
     assert time_limit(config, "another", "rods") is None
     assert time_limit(Config(), "heat", "rods") is None
@@ -35,7 +35,7 @@ def test_what_was_not_calibrated_has_no_limit_from_there(config, tmp_path):
     assert time_limit(config, "heat", "rods") is None
 
 
-def test_what_is_configured_wins_and_a_trial_has_no_limit_from_the_last_one(config):
+def test_configuration_takes_precedence_and_calibration_itself_has_no_limit(config):
     config.Sandbox.memory = 2**33
     assert time_limit(config, "heat", "rods") == 150
     config.CarefulAutograde.calibrate = False
@@ -46,8 +46,8 @@ def test_what_is_configured_wins_and_a_trial_has_no_limit_from_the_last_one(conf
     assert time_limit(config, "heat", "rods") is None
 
 
-class Asked(CaptureEvidence):
-    """Keeps how long its kernel may run."""
+class RecordsLimit(CaptureEvidence):
+    """Remembers its kernel's time limit."""
 
     def run_cell(self, kernel, cell, index):
         self.given = kernel.watch.limits.seconds
@@ -55,10 +55,10 @@ class Asked(CaptureEvidence):
 
 
 @pytest.mark.parametrize(("configured", "given"), [({}, 150), ({"Sandbox": {"seconds": 99}}, 99)])
-def test_a_kernel_is_given_that_time(config, tmp_path, configured, given):
+def test_a_kernel_has_this_limit(config, tmp_path, configured, given):
     config.merge(configured)
-    runner = Asked(config=config)
-    resources = {"metadata": {"path": str(tmp_path)}, "nbgrader": ABOUT}
+    runner = RecordsLimit(config=config)
+    resources = {"metadata": {"path": str(tmp_path)}, "nbgrader": NOTEBOOK}
     notebook = new_notebook(cells=[new_code_cell("1 + 1")])
     runner.preprocess(notebook, resources)
     assert notebook.cells[0].outputs[0].data["text/plain"] == "2"
