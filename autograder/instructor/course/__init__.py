@@ -1,7 +1,7 @@
-"""The course on disk: its folders, its gradebook's lock, the class's files, and submissions.
+"""The course on disk: its folders, the lock for grading, the class's files, and submissions.
 
-In: a folder with `nbgrader_config.py`. Out: `Course`; why a submission cannot be accepted, before
-anything of it is copied, opened or run; its notebook, rewritten by a process of its own.
+In: a folder with `nbgrader_config.py`. Out: a `Course`; the reason why a submission cannot be
+accepted, before any of it is copied, opened or run; its notebook, rewritten in the sandbox.
 """
 
 from autograder.instructor.course.class_file import (

@@ -1,4 +1,4 @@
-"""Read what an instructor wrote about a class: `class.toml`, `handed_in.csv`, and other tables.
+"""Read the files that an instructor writes about a class: `class.toml`, `handed_in.csv`, tables.
 
 `grading/class.toml` has due dates, extensions and the late penalty. An extension that is removed
 from the file no longer counts. Without a table `[due]`, due dates are the gradebook's, as set in
@@ -8,8 +8,8 @@ Formgrader or by `nbgrader db assignment add`.
 `timestamp.txt`, so only this file's times count.
 
 CSV files are read as spreadsheets and platforms save them: with or without a byte-order mark,
-separated by commas, semicolons or tabs. A line that cannot be understood refuses the whole file,
-with its number, because half a roster would be half a class.
+separated by commas, semicolons or tabs. If a line cannot be understood, the whole file is refused,
+and the error names the line: with half of a roster, half of the class would be missing.
 """
 
 import csv
@@ -33,10 +33,9 @@ from autograder.instructor.course.names import printable
 CLASS_FILE: Final = "class.toml"
 
 ALL_ASSIGNMENTS: Final = "all"
-"""Stands in place of an assignment: the same extension for each."""
+"""Used in place of an assignment's name, for an extension that holds for all of them."""
 
 DAY_SECONDS: Final = 24 * 60 * 60
-
 
 SHOULD_BE: Final = {
     "timezone": 'a name in quotation marks, such as "Europe/Berlin"',
@@ -48,21 +47,23 @@ SHOULD_BE: Final = {
     "late.grace_minutes": "a number of minutes, 0 or more",
     "extensions": "a line such as [extensions.ann] for each student, with lines below it",
 }
-"""What each setting is, for whoever wrote another thing."""
+"""A description of each setting, for error messages."""
 
 
 class ClassError(ValueError):
-    """What is written of a class cannot be understood; the message says where, and what to do."""
+    """A file about a class cannot be understood; the message says where, and what to do."""
 
 
 class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is taken off of what somebody earned, for being late.
+    """The penalty for a late submission, as a share of its score.
+
+    The attributes are the settings of `[late]` in `class.toml`.
 
     Attributes:
-        per_day: which share for each day that has begun.
-        most: which share at most.
-        zero_after_days: after how many days all of it; None for never.
-        grace_minutes: how late is not late yet.
+        per_day: the share that is deducted for each day, or part of a day.
+        most: the largest share that is deducted.
+        zero_after_days: the number of days after which the score is 0; None for never.
+        grace_minutes: how late a submission may be without a penalty.
     """
 
     per_day: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
@@ -71,7 +72,7 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grace_minutes: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
     def share(self, seconds: float) -> float:
-        """Which share of a score is taken off, so many seconds after it was due."""
+        """Return the share of a score that is deducted, given how late it is in seconds."""
         if seconds <= self.grace_minutes * 60:
             return 0.0
         if self.zero_after_days is not None and seconds > self.zero_after_days * DAY_SECONDS:
@@ -79,8 +80,8 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(self.most, self.per_day * math.ceil(seconds / DAY_SECONDS))
 
 
-class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file, before its dates are understood."""
+class _ClassToml(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of `class.toml`, before dates are parsed."""
 
     timezone: str = ""
     due: dict[str, Any] | None = None
@@ -90,14 +91,14 @@ class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class ClassRules:
-    """What a class's file says; nothing, where there is none.
+    """The rules in `class.toml`; without that file, all are None.
 
     Attributes:
-        zone: in which its times are said.
-        due: when each assignment is due; None where the file leaves that to the gradebook.
-        late: what lateness costs; None where the file leaves that to nbgrader's configuration.
-        extensions: of each student, for each assignment or for all, how much longer, or until when;
-            None where there is no file.
+        zone: the time zone of times in the file.
+        due: the due date of each assignment; None if due dates are in the gradebook.
+        late: the penalty for late submissions; None if nbgrader's configuration decides.
+        extensions: for each student, by assignment or for `all`: either the additional time or the
+            new due date. None if there is no file.
     """
 
     zone: tzinfo | None = None
@@ -106,51 +107,52 @@ class ClassRules:
     extensions: Mapping[str, Mapping[str, timedelta | datetime]] | None = None
 
     def extension(self, student: str, assignment: str, due: datetime | None) -> timedelta | None:
-        """How much longer somebody has than all others; None where not longer."""
-        theirs = (self.extensions or {}).get(student, {})
-        more = theirs.get(assignment, theirs.get(ALL_ASSIGNMENTS))
-        if isinstance(more, datetime):
-            more = more - due if due is not None else None
-        return more if more is not None and more > timedelta() else None
+        """Return a student's additional time for an assignment; None if there is none."""
+        by_assignment = (self.extensions or {}).get(student, {})
+        extension = by_assignment.get(assignment, by_assignment.get(ALL_ASSIGNMENTS))
+        if isinstance(extension, datetime):
+            extension = extension - due if due is not None else None
+        return extension if extension is not None and extension > timedelta() else None
 
     def shown(self, when: datetime) -> str:
-        """A time as the class reads it."""
+        """Format a time in the class's time zone."""
         return f"{when.astimezone(self.zone or UTC):%Y-%m-%d %H:%M %Z}"
 
 
 def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
-    """What `class.toml` says in the folder of a class.
+    """Read `class.toml`; without it, return rules that are all None.
 
     Args:
-        grading: the folder.
-        assignments: the ids that there are.
+        grading: the class's folder, `grading/`.
+        assignments: the names of all assignments.
 
     Raises:
-        ClassError: it cannot be understood.
+        ClassError: the file cannot be understood.
     """
     path = grading / CLASS_FILE
     if not path.exists():
         return ClassRules()
     try:
-        written = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8-sig")), _Written)
-        zone = _zone(written.timezone)
+        written = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8-sig")), _ClassToml)
+        zone = _time_zone(written.timezone)
         due = None
         if written.due is not None:
-            _known(written.due, assignments, "[due]")
+            _refuse_unknown_assignments(written.due, assignments, "[due]")
             due = {name: moment(value, zone, f"due.{name}") for name, value in written.due.items()}
         extensions = {}
-        for student, theirs in (written.extensions or {}).items():
-            _known(
-                [name for name in theirs if name != ALL_ASSIGNMENTS],
+        for student, by_assignment in (written.extensions or {}).items():
+            _refuse_unknown_assignments(
+                [name for name in by_assignment if name != ALL_ASSIGNMENTS],
                 assignments,
                 f"[extensions.{student}]",
             )
             extensions[student] = {
-                name: _extension(value, zone, f"extensions.{student}.{name}")
-                for name, value in theirs.items()
+                name: _parse_extension(value, zone, f"extensions.{student}.{name}")
+                for name, value in by_assignment.items()
             }
     except msgspec.ValidationError as error:
-        raise ClassError(f"grading/{CLASS_FILE}: {printable(_meant(str(error)))}") from None
+        explained = _explain_invalid_setting(str(error))
+        raise ClassError(f"grading/{CLASS_FILE}: {printable(explained)}") from None
     except tomllib.TOMLDecodeError as error:
         raise ClassError(
             f"grading/{CLASS_FILE} cannot be read as TOML: {printable(str(error))}. A time is "
@@ -164,7 +166,7 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
 
 
 def zone_of(grading: Path, assignments: Collection[str]) -> tzinfo:
-    """The time zone in which times of a class are shown: that of its file, or UTC.
+    """Return the time zone in which a class's times are shown: its file's, or UTC.
 
     Raises:
         ClassError: the file cannot be understood.
@@ -172,15 +174,15 @@ def zone_of(grading: Path, assignments: Collection[str]) -> tzinfo:
     return read_class_file(grading, assignments).zone or UTC
 
 
-def _meant(said: str) -> str:
-    """What is wrong with a setting, and what it should be, by msgspec's word for it."""
-    said, _, where = said.partition(" - at `$")
+def _explain_invalid_setting(message: str) -> str:
+    """Turn msgspec's error message into a sentence that says what the setting should be."""
+    problem, _, where = message.partition(" - at `$")
     where = where.strip(".`")
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", said, re.DOTALL)
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem, re.DOTALL)
     if unknown is None:
         setting = where.partition("[")[0]
         return f"{setting} should be {SHOULD_BE.get(setting, 'something else')}."
-    names = (Late if where == "late" else _Written).__struct_fields__
+    names = (Late if where == "late" else _ClassToml).__struct_fields__
     return (
         f"there is no setting {where + '.' if where else ''}{unknown[1]}."
         f"{near(unknown[1], names)} There are {', '.join(names)}."
@@ -188,15 +190,15 @@ def _meant(said: str) -> str:
 
 
 def moment(value: Any, zone: tzinfo | None, where: str) -> datetime:
-    """The moment that a written time means.
+    """Convert a time from a file to UTC.
 
     Args:
-        value: a time with or without a zone, or a date, which is over when its day is.
-        zone: of times that name none.
-        where: it stands, for whoever reads the message.
+        value: a time with or without a time zone, or a date, which means the end of that day.
+        zone: the time zone of times without one.
+        where: the place in the file, for error messages.
 
     Raises:
-        ClassError: it means none.
+        ClassError: it is not a time, or its time zone is unknown.
     """
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time(23, 59, 59))
@@ -218,14 +220,14 @@ def moment(value: Any, zone: tzinfo | None, where: str) -> datetime:
 
 
 def near(name: str, names: Collection[str], how_near: float = 0.5) -> str:
-    """A question that names what is nearly the same; empty where nothing is."""
-    found = difflib.get_close_matches(name, names, 3, how_near)
-    found = found or [other for other in names if name and other.startswith(name)][:3]
-    return f" Is it {' or '.join(map(printable, found))}?" if found else ""
+    """Return a question that suggests similar names; empty if there are none."""
+    matches = difflib.get_close_matches(name, names, 3, how_near)
+    matches = matches or [other for other in names if name and other.startswith(name)][:3]
+    return f" Is it {' or '.join(map(printable, matches))}?" if matches else ""
 
 
 def in_words(seconds: float) -> str:
-    """A time in words, in the largest unit that it has one of."""
+    """Describe a duration in its largest unit: `1.5 days`."""
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             number = f"{seconds / length:.1f}".removesuffix(".0")
@@ -233,18 +235,20 @@ def in_words(seconds: float) -> str:
     return "less than a minute"
 
 
-def _zone(name: str) -> tzinfo | None:
+def _time_zone(name: str) -> tzinfo | None:
     if not name:
         return None
     try:
         return ZoneInfo(name)
-    except (OSError, KeyError, ValueError):  # which it raises of names that are none
+    except (OSError, KeyError, ValueError):  # ZoneInfo raises these for unknown names
         raise ClassError(
             f"timezone = {name!r} is not known here. It should be one such as Europe/Berlin or UTC."
         ) from None
 
 
-def _known(names: Collection[str], assignments: Collection[str], where: str) -> None:
+def _refuse_unknown_assignments(
+    names: Collection[str], assignments: Collection[str], where: str
+) -> None:
     for name in names:
         if name not in assignments:
             raise ClassError(
@@ -253,7 +257,7 @@ def _known(names: Collection[str], assignments: Collection[str], where: str) -> 
             )
 
 
-def _extension(value: Any, zone: tzinfo | None, where: str) -> timedelta | datetime:
+def _parse_extension(value: Any, zone: tzinfo | None, where: str) -> timedelta | datetime:
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not 0 <= value <= 3660:
             raise ClassError(f"{where} should be a number of days, and is {value!r}.")
@@ -265,14 +269,14 @@ def _extension(value: Any, zone: tzinfo | None, where: str) -> timedelta | datet
 
 
 MAX_TABLE_BYTES: Final = 2**22
-"""A table of four hundred students has some forty thousand."""
+"""A table of 400 students has about 40,000 bytes."""
 
 SEPARATORS: Final = ",;\t"
-"""What may stand between columns: spreadsheets choose it by the country they are in."""
+"""Separators between columns; a spreadsheet's depends on the country."""
 
 
 class WrittenTableError(ClassError):
-    """A table cannot be understood; the message says where and what to do about it."""
+    """A table cannot be understood; the message says where, and what to do."""
 
 
 def read_table(
@@ -281,25 +285,25 @@ def read_table(
     """Read a table whose first line names its columns.
 
     Args:
-        path: of the file.
-        needed: the columns that there must be. Names are compared without regard to case, and
-            with underscores for blanks.
-        also_called: other names of columns, each with the one that is meant.
+        path: the file.
+        needed: the columns that the table must have. Names of columns are compared in lower case,
+            with underscores in place of spaces.
+        also_called: a dictionary that maps other names of columns to these.
 
     Returns:
-        Of each row that is not empty the number of its line, and what stands in each column.
+        The line number of each row that is not empty, with its cells by column.
 
     Raises:
-        WrittenTableError: it cannot be read, or understood.
+        WrittenTableError: it cannot be read or understood.
     """
-    lines = list(io.StringIO(_text(path), newline=""))  # which ends lines at line breaks alone
+    lines = list(io.StringIO(_read_text(path), newline=""))  # splits lines at line breaks only
     first = 1
-    if lines and lines[0].lower().startswith("sep="):  # what a spreadsheet is told so
+    if lines and lines[0].lower().startswith("sep="):  # a line for Excel that names the separator
         lines, first = lines[1:], 2
     if not lines or not lines[0].strip():
         raise WrittenTableError(
             f"{path.name} does not begin with the names of its columns. Its first line should have "
-            f"{_listed(needed)}."
+            f"{_list_names(needed)}."
         )
     separator = max(SEPARATORS, key=lines[0].count)
     reader = csv.reader(lines, delimiter=separator, strict=True)
@@ -310,18 +314,19 @@ def read_table(
             f"{path.name} cannot be read from line {reader.line_num + first - 1} on: {error}."
         ) from None
     (_, columns), *rows = rows
-    names = _names(path, [(also_called or {}).get(name, name) for name in _words(columns)], needed)
+    columns = [(also_called or {}).get(name, name) for name in _column_names(columns)]
+    names = _check_columns(path, columns, needed)
     for line, row in rows:
         if len(row) > len(names) and any(row[len(names) :]):
             raise WrittenTableError(
                 f"{path.name}, line {line}: there are {len(row)} cells, and {len(names)} columns. "
-                f"If a name has a {_word(separator)} in it, put it in quotation marks."
+                f"If a name has a {_name_separator(separator)} in it, put it in quotation marks."
             )
-    return [(line, dict(zip(names, _filled(row, len(names)), strict=True)))
+    return [(line, dict(zip(names, _pad_row(row, len(names)), strict=True)))
             for line, row in rows if any(row)]  # fmt: skip
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_TABLE_BYTES + 1)
@@ -344,52 +349,52 @@ def _text(path: Path) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _words(columns: Sequence[str]) -> list[str]:
+def _column_names(columns: Sequence[str]) -> list[str]:
     return ["_".join(column.lower().split()) for column in columns]
 
 
-def _names(path: Path, columns: Sequence[str], needed: Collection[str]) -> list[str]:
-    """The names of columns; those without one at the end are not there."""
+def _check_columns(path: Path, columns: Sequence[str], needed: Collection[str]) -> list[str]:
+    """Check the names of columns, and return them without empty ones at the end."""
     names = list(columns)
     while names and not names[-1]:
         names.pop()
     missing = [name for name in needed if name not in names]
     if missing:
         raise WrittenTableError(
-            f"{path.name} has no column {_listed(missing)}. Its first line should name its "
-            f"columns, and has: {_listed([printable(name) for name in names])}."
+            f"{path.name} has no column {_list_names(missing)}. Its first line should name its "
+            f"columns, and has: {_list_names([printable(name) for name in names])}."
         )
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise WrittenTableError(
-            f"{path.name} has several columns called {_listed([printable(n) for n in twice])}. "
+            f"{path.name} has several columns called {_list_names([printable(n) for n in twice])}. "
             f"Keep one of them."
         )
     return names
 
 
-def _filled(row: Sequence[str], columns: int) -> list[str]:
+def _pad_row(row: Sequence[str], columns: int) -> list[str]:
     return [*row[:columns], *[""] * (columns - len(row))]
 
 
-def _listed(names: Collection[str]) -> str:
+def _list_names(names: Collection[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _word(separator: str) -> str:
+def _name_separator(separator: str) -> str:
     return {",": "comma", ";": "semicolon"}.get(separator, "tab")
 
 
 TIMES_FILE: Final = "handed_in.csv"
 
 UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
-"""How a time says that it is in UTC."""
+"""The ways to write that a time is in UTC."""
 
 COLUMNS: Final = ("student", "assignment", "time")
 
 
 def written_when(grading: Path) -> tuple[int, ...]:
-    """When what an instructor wrote of times was last written, to see that it is as it was."""
+    """Return the modification times of `class.toml` and `handed_in.csv`; 0 for a missing file."""
     files = (grading / name for name in (CLASS_FILE, TIMES_FILE))
     return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
 
@@ -397,11 +402,11 @@ def written_when(grading: Path) -> tuple[int, ...]:
 def read_times(
     grading: Path, zone: tzinfo | None = None
 ) -> Mapping[tuple[str, str], tuple[datetime, ...]]:
-    """When each student handed in each assignment, in order; a line of the file for each time.
+    """Read `handed_in.csv`: the submission times of each student and assignment, in order.
 
     Args:
         grading: the class's folder.
-        zone: of times that name none.
+        zone: the time zone of times without one.
 
     Raises:
         ClassError: the file cannot be understood.
@@ -424,6 +429,6 @@ def read_times(
                 f"23:59 where the class is, or 2026-10-12 21:59 UTC, and is {row['time']!r}. "
                 f"Spreadsheets have it as the format of a column, yyyy-mm-dd hh:mm."
             ) from None
-        pair = row["student"], row["assignment"]
-        times.setdefault(pair, set()).add(moment(written, zone, where))
-    return {pair: tuple(sorted(theirs)) for pair, theirs in times.items()}
+        student_and_assignment = row["student"], row["assignment"]
+        times.setdefault(student_and_assignment, set()).add(moment(written, zone, where))
+    return {key: tuple(sorted(submitted)) for key, submitted in times.items()}

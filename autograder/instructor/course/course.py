@@ -1,4 +1,4 @@
-"""The course's folders, nbgrader's own interface to them, and files that lie where none belong."""
+"""A course: its folders, nbgrader's API for them, its lock, and misplaced files in it."""
 
 import logging
 import os
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cached_property
-from os.path import isdir  # which is false of what may not be looked at
+from os.path import isdir  # False, and no error, for a path without permission
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,19 +29,19 @@ from autograder.instructor.gradebook import (
 
 SUBMISSION_PATH: Final = "grading/submitted/<student>/<assignment>/<assignment>.ipynb"
 
-MAX_NAMED: Final = 10
-"""How many files are named that are misplaced in the same way."""
+MAX_NAMED_FILES: Final = 10
+"""The maximum number of names in one sentence about misplaced files."""
 
 
 def misplaced(submitted: Path, assignments: Sequence[str]) -> Iterator[str]:
-    """What is not looked at, in sentences.
+    """Yield a sentence for each kind of file or folder that grading ignores.
 
     Args:
         submitted: the folder with submissions.
         assignments: the names of all assignments.
     """
     students = sorted(folder for folder in submitted.glob("*") if not _is_hidden(folder))
-    yield from _listed(
+    yield from _describe_misplaced(
         [printable(file.name) for file in students if not isdir(file)],
         "directly in grading/submitted/",
         f"A notebook belongs in {SUBMISSION_PATH}; a zip file of a learning platform is taken "
@@ -50,16 +50,18 @@ def misplaced(submitted: Path, assignments: Sequence[str]) -> Iterator[str]:
     )
     known = set(assignments)
     for student in filter(isdir, students):
-        yield from _of_student(student, assignments, known)
+        yield from _misplaced_of_student(student, assignments, known)
 
 
-def _of_student(student: Path, assignments: Sequence[str], known: set[str]) -> Iterator[str]:
+def _misplaced_of_student(
+    student: Path, assignments: Sequence[str], known: set[str]
+) -> Iterator[str]:
     shown = f"grading/submitted/{printable(student.name)}"
     if not os.access(student, os.R_OK | os.X_OK):
         yield f"{shown} was left alone: whoever grades may not look into it."
         return
     inside = sorted(each for each in student.iterdir() if not _is_hidden(each))
-    yield from _listed(
+    yield from _describe_misplaced(
         [printable(file.name) for file in inside if not isdir(file)],
         f"directly in {shown}/",
         f"A notebook belongs in {SUBMISSION_PATH}",
@@ -69,8 +71,9 @@ def _of_student(student: Path, assignments: Sequence[str], known: set[str]) -> I
     if folders and student.name in known:
         yield (
             f"{shown} was left alone: {student.name} is the name of an assignment, and not of a "
-            f"student, whose folder is the outer one: {SUBMISSION_PATH}. In it {_are(folders)}: "
-            f"if that is who handed it in, exchange the names of the two folders."
+            f"student, whose folder is the outer one: {SUBMISSION_PATH}. In it "
+            f"{_list_with_verb(folders)}: if that is who handed it in, exchange the names of the "
+            f"two folders."
         )
         return
     for folder in folders:
@@ -82,40 +85,40 @@ def _of_student(student: Path, assignments: Sequence[str], known: set[str]) -> I
         )
 
 
-def _listed(names: Sequence[str], where: str, what_to_do: str) -> Iterator[str]:
+def _describe_misplaced(names: Sequence[str], where: str, what_to_do: str) -> Iterator[str]:
     if names:
         lies, was = ("lies", "was") if len(names) == 1 else ("lie", "were")
-        yield f"{_some(names)} {lies} {where}, and {was} left alone. {what_to_do}."
+        yield f"{_list_some(names)} {lies} {where}, and {was} left alone. {what_to_do}."
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else ""
-    return f"{', '.join(names[:MAX_NAMED])}{more}"
+def _list_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED_FILES:,} more" if len(names) > MAX_NAMED_FILES else ""
+    return f"{', '.join(names[:MAX_NAMED_FILES])}{more}"
 
 
-def _are(names: Sequence[str]) -> str:
+def _list_with_verb(names: Sequence[str]) -> str:
     verb = "is" if len(names) == 1 else "are"
-    return f"{verb} {_some([printable(name) for name in names])}"
+    return f"{verb} {_list_some([printable(name) for name in names])}"
 
 
 def _is_hidden(path: Path) -> bool:
-    """Whether it is of those that systems leave everywhere."""
+    """Check whether a path is hidden, or one that operating systems leave everywhere."""
     return path.name.startswith(".") or path.name in ("__MACOSX", "Thumbs.db", "desktop.ini")
 
 
 class ReleaseError(RuntimeError):
-    """A notebook cannot be made from its source; the message says which and why."""
+    """A notebook cannot be generated from its source; the message says which and why."""
 
 
 NAMESPACE: Final = "shardlings"
-"""What is ours stands under this name in nbconvert's resources, and in a cell's metadata."""
+"""The key of our data in nbconvert's resources and in cells' metadata."""
 
-HELD: set[Path] = set()
-"""The roots of the courses whose grades this process holds."""
+LOCKED_ROOTS: set[Path] = set()
+"""The roots of the courses whose lock this process holds."""
 
 
 class Course:
-    """One checkout of the course, with a class's grades in `grading/`.
+    """A checkout of the course, with a class's grades in `grading/`.
 
     Attributes:
         root: the folder with `nbgrader_config.py`.
@@ -134,42 +137,41 @@ class Course:
 
     @cached_property
     def api(self) -> Any:
-        """The interface of nbgrader, as Formgrader uses it, with this checkout's configuration."""
+        """The API of nbgrader with this checkout's configuration, as Formgrader uses it."""
         config = PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
         before = logging.root.manager.disable
-        logging.disable()  # it looks whether there is an exchange, and complains that there is none
+        logging.disable()  # it warns that there is no exchange
         try:
             return NbGraderAPI(CourseDirectory(config=config), config=config)
         finally:
             logging.disable(before)
 
     def assignments(self) -> list[str]:
-        """The ids of all notebooks that have a source, in order."""
+        """Return the names of all assignments, in order."""
         folders = sorted(folder for folder in self.solutions.glob("*") if folder.is_dir())
         return [f.name for f in folders if (f / f"{f.name}.ipynb").exists()]
 
     def submissions(self) -> list[tuple[str, str]]:
-        """Pairs of a student and an assignment that was handed in, in order."""
+        """Return the student and the assignment of each submission, in order."""
         known = set(self.assignments())
-        handed_in = self.submitted.glob("*/*")
-        return sorted((f.parent.name, f.name) for f in handed_in if isdir(f) and f.name in known)
+        folders = self.submitted.glob("*/*")
+        return sorted((f.parent.name, f.name) for f in folders if isdir(f) and f.name in known)
 
     @contextmanager
     def alone(self, url: str = "", rebuilds: bool = False) -> Iterator[None]:
-        """Hold the course's grades, so that no other grading writes them.
+        """Hold the course's lock within a `with` block, so that nobody else writes grades.
 
-        Before anything else the gradebook is copied. Within it, the same process may hold them
-        again.
+        The gradebook is backed up first. The process that holds the lock may enter again.
 
         Args:
-            url: the gradebook, where it is not the one that the course's configuration names.
-            rebuilds: whether the caller makes a gradebook again that is lost or damaged.
+            url: the gradebook's address, if it is not the one in the course's configuration.
+            rebuilds: whether the caller will rebuild a lost or damaged gradebook.
 
         Raises:
-            BusyError: another process holds them.
-            GradebookError: the gradebook cannot be reached or copied, or is lost or damaged.
+            BusyError: another process holds the lock.
+            GradebookError: the gradebook cannot be reached or backed up, or is lost or damaged.
         """
-        if self.root in HELD:
+        if self.root in LOCKED_ROOTS:
             yield
             return
         self.grading.mkdir(exist_ok=True)
@@ -182,44 +184,45 @@ class Course:
                 raise GradebookError(f"{trouble} make grade makes it again.")
             if not trouble:
                 back_up(url, self.backups)
-            HELD.add(self.root)
+            LOCKED_ROOTS.add(self.root)
             try:
                 yield
             finally:
-                HELD.remove(self.root)
-                if self.api.coursedir.groupshared:  # SQLite gives a new file to its owner alone
+                LOCKED_ROOTS.remove(self.root)
+                if self.api.coursedir.groupshared:  # SQLite lets only the owner write a new file
                     share(self.grading, file_of(url))
 
     def trouble(self, url: str = "") -> str:
-        """What is wrong with the gradebook, in a sentence; empty where nothing is.
+        """Return a sentence about what is wrong with the gradebook; empty if it is sound.
 
-        Where nothing has been graded yet there need not be one.
+        Before the first grading it may be missing. Only the configured gradebook is checked, and
+        only if it is a file.
         """
-        own = self.api.coursedir.db_url
-        if is_server(own) or url not in ("", own):
+        configured_url = self.api.coursedir.db_url
+        if is_server(configured_url) or url not in ("", configured_url):
             return ""
-        url = own
+        url = configured_url
         trouble, is_graded = trouble_in(file_of(url)), any(self.records.glob("*/*.json"))
         if not is_graded and not trouble.startswith("is damaged"):
             return ""
         return f"The gradebook {shown(url)} {trouble}." if trouble else ""
 
     def misplaced(self) -> list[str]:
-        """What lies among the submissions and is none, in sentences."""
+        """Return sentences about files among the submissions that grading ignores."""
         return list(misplaced(self.submitted, self.assignments()))
 
     def release(self, assignment: str) -> None:
-        """Make the notebook that students open, and enter its cells into the gradebook.
+        """Generate the notebook that students open, and enter its cells into the gradebook.
 
         Raises:
-            ReleaseError: nbgrader could not. Both are as they were.
+            ReleaseError: nbgrader failed; notebook and gradebook are unchanged.
         """
         done = self.api.generate_assignment(assignment, force=True, create=True)
         if not done["success"]:
             raise ReleaseError(f"{assignment} cannot be released: {reason(done)}")
 
     def cannot_release(self, assignment: str) -> str:
-        """Release an assignment; why that cannot be done, and nothing where it is done."""
+        """Release an assignment; return the error message, empty if there was no error."""
         try:
             self.release(assignment)
         except ReleaseError as error:
@@ -228,9 +231,10 @@ class Course:
 
 
 def share(folder: Path, gradebook: Path) -> None:
-    """Have all that is made in a class's folder from here on be its whole group's, to write to.
+    """Let the whole group write to a class's folder, its gradebook, and all files made from now on.
 
-    Only an owner can change who may write; what another of the group owns is so already.
+    Only a file's owner can change its permissions. Where another member of the group is the owner,
+    they were changed when that member graded.
     """
     os.umask(0o002)
     for path, mode in ((folder, 0o2770), (gradebook, 0o660)):
@@ -240,7 +244,7 @@ def share(folder: Path, gradebook: Path) -> None:
 
 
 def reason(done: dict[str, str]) -> str:
-    """What stopped nbgrader: the first exception in its log, for those after say less."""
+    """Return why nbgrader failed: the first exception in its log, as later ones say less."""
     lines = [line.strip() for line in (done["log"] or "").splitlines()]
     errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
     errors = [re.sub(r"^autograder[\w.]*\.(\w+: )", r"\1", line) for line in errors]

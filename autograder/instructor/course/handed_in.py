@@ -1,7 +1,8 @@
 """Check a submission before anything of it is copied or run, and read its notebook in a sandbox.
 
-The process that grades never parses a student's notebook. A reader in the sandbox does, and returns
-a notebook of bounded size with only what is graded and shown.
+The process that grades never parses a student's notebook. A *reader*, a process in the sandbox,
+does, and returns a notebook of bounded size with only the parts that are graded and shown. The code
+of the reader is in `notebook_rewriting.py`.
 """
 
 import functools
@@ -25,23 +26,22 @@ from autograder.instructor.course.names import printable
 from autograder.instructor.sandbox import PACKAGES, Sandbox, has_bubblewrap, sandbox_environment
 
 MAX_NOTEBOOK_BYTES: Final = 20 * 2**20
-"""One of this course, with all its outputs, has less than 1 MB."""
+"""A notebook of this course, with all its outputs, has less than 1 MB."""
 
 READER_MEMORY_BYTES: Final = 2 * 2**30
-"""20 MB of brackets make 1 GB of lists."""
+"""Parsing 20 MB of brackets takes 1 GB."""
 
 READER_CPU_SECONDS: Final = 60
-"""A notebook of 20 MB takes two."""
+"""A notebook of 20 MB takes two seconds."""
 
 READER_PATIENCE: Final = 10
-"""How many times its processor time a reader may take by the clock; then the machine is at fault.
-"""
+"""The time limit of a reader, as a multiple of its CPU time; beyond it the machine is at fault."""
 
 MAX_REPLY_BYTES: Final = 2**24
-"""A reader's limits on cells and pictures keep it below."""
+"""The reader's limits on cells and pictures keep replies below this size."""
 
 CONTROL_NOTEBOOK: Final = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
-"""Any reader can read it; if that fails, the machine is at fault."""
+"""An empty notebook: if reading it fails, the machine is at fault."""
 
 
 class UnreadableError(ValueError):
@@ -49,16 +49,16 @@ class UnreadableError(ValueError):
 
 
 class ReaderFailedError(RuntimeError):
-    """No notebook can be read here. This says nothing of what was handed in."""
+    """No notebook can be read on this machine, so the submission is not at fault."""
 
 
 @dataclass(frozen=True)
 class HandedIn:
-    """A notebook that was handed in, as it is graded.
+    """A submitted notebook, rewritten by a reader.
 
     Attributes:
         text: the notebook, as JSON.
-        said: what there is to say of it, in sentences.
+        said: sentences about what was left out.
     """
 
     text: str
@@ -66,46 +66,46 @@ class HandedIn:
 
     @property
     def notebook(self) -> Any:
-        """The notebook, for whoever is to change it."""
+        """A new copy of the notebook, which may be modified."""
         return nbformat.reads(self.text, 4)
 
 
-class _Reply(msgspec.Struct):
+class _ReaderReply(msgspec.Struct):
     why: str = ""
     notebook: msgspec.Raw = msgspec.Raw(b"")
     said: list[str] = []
 
 
 def read_apart(path: Path, config: Config | None = None) -> HandedIn:
-    """Read a file as a notebook.
+    """Read a submitted notebook in the sandbox.
 
     Args:
-        path: the file, which nobody else changes meanwhile.
-        config: the configuration of the course, which may say what to do without a sandbox.
+        path: the file, which must not change meanwhile.
+        config: the course's configuration, which says whether a sandbox is required.
 
     Raises:
-        UnreadableError: it cannot be read.
-        ReaderFailedError: nothing can be read here.
+        UnreadableError: the file cannot be read as a notebook.
+        ReaderFailedError: no notebook can be read on this machine.
     """
     try:
         with path.open("rb") as file:
-            came = file.read(MAX_NOTEBOOK_BYTES + 1)
-    except OSError as error:  # it is closed to whoever grades, or no file
+            contents = file.read(MAX_NOTEBOOK_BYTES + 1)
+    except OSError as error:  # no permission, or not a file
         raise UnreadableError(
             f"{printable(path.name)} cannot be opened: {error.strerror}. Hand it in again."
         ) from None
-    if len(came) > MAX_NOTEBOOK_BYTES:
+    if len(contents) > MAX_NOTEBOOK_BYTES:
         raise UnreadableError(
             f"{printable(path.name)} has more than {MAX_NOTEBOOK_BYTES // 2**20} MB."
         )
-    made = _made(came, Sandbox(config=config or Config()).required)
-    if isinstance(made, str):
-        raise UnreadableError(f"{printable(path.name)} cannot be read as a notebook: {made}.")
-    return made
+    notebook = _read_notebook(contents, Sandbox(config=config or Config()).required)
+    if isinstance(notebook, str):
+        raise UnreadableError(f"{printable(path.name)} cannot be read as a notebook: {notebook}.")
+    return notebook
 
 
 def cannot_be_read(path: Path, config: Config | None = None) -> str:
-    """Why a file cannot be read as a notebook, in a sentence; empty where it can."""
+    """Return why a file cannot be read as a notebook, in a sentence; empty if it can."""
     try:
         read_apart(path, config)
     except UnreadableError as error:
@@ -113,17 +113,17 @@ def cannot_be_read(path: Path, config: Config | None = None) -> str:
     return ""
 
 
-@functools.lru_cache(maxsize=1)  # whoever asks first whether it can be read has it read next
-def _made(came: bytes, required: bool) -> HandedIn | str:
-    """What a reader makes of a file's bytes; or why it makes nothing of them."""
-    room = Sandbox(
+@functools.lru_cache(maxsize=1)  # a caller first checks whether it can be read, and then reads it
+def _read_notebook(contents: bytes, required: bool) -> HandedIn | str:
+    """Have a reader parse a file; return the notebook, or why it is none."""
+    sandbox = Sandbox(
         required=required,
         memory=READER_MEMORY_BYTES,
         cpu_seconds=READER_CPU_SECONDS,
         scratch=MAX_REPLY_BYTES,
     )
-    reply = _reply(came, room)
-    if reply is None and _reply(CONTROL_NOTEBOOK, room) is None:
+    reply = _run_reader(contents, sandbox)
+    if reply is None and _run_reader(CONTROL_NOTEBOOK, sandbox) is None:
         raise ReaderFailedError("No notebook can be read here, not even an empty one.")
     if reply is None:
         return (
@@ -136,22 +136,22 @@ def _made(came: bytes, required: bool) -> HandedIn | str:
     return HandedIn(bytes(reply.notebook).decode(), tuple(reply.said))
 
 
-def _reply(came: bytes, room: Sandbox) -> _Reply | None:
-    """What a process of its own makes of a file's bytes; None where it came to no end.
+def _run_reader(contents: bytes, sandbox: Sandbox) -> _ReaderReply | None:
+    """Parse a file in a process of its own; return None if that process failed.
 
     Raises:
-        ReaderFailedError: it was kept waiting for very long.
+        ReaderFailedError: the process hardly got any CPU time.
     """
     script = Path(notebook_rewriting.__file__)
     if has_bubblewrap():
         script = Path(PACKAGES, script.relative_to(Path(autograder.__file__).parent.parent))
     variables = sandbox_environment()
-    with tempfile.TemporaryFile() as reply:
+    with tempfile.TemporaryFile() as output:
         try:
             subprocess.run(
-                room.command([sys.executable, "-P", "-s", str(script)], variables),
-                input=came,
-                stdout=reply,
+                sandbox.command([sys.executable, "-P", "-s", str(script)], variables),
+                input=contents,
+                stdout=output,
                 stderr=subprocess.DEVNULL,
                 timeout=READER_PATIENCE * READER_CPU_SECONDS,
                 env=variables,
@@ -164,17 +164,17 @@ def _reply(came: bytes, room: Sandbox) -> _Reply | None:
             ) from None
         except subprocess.CalledProcessError:
             return None
-        reply.seek(0)
+        output.seek(0)
         try:
-            return msgspec.json.decode(reply.read(MAX_REPLY_BYTES), type=_Reply)
-        except msgspec.MsgspecError:  # cut off, or no reply at all
+            return msgspec.json.decode(output.read(MAX_REPLY_BYTES), type=_ReaderReply)
+        except msgspec.MsgspecError:  # truncated, or not a reply
             return None
 
 
 MAX_SUBMISSION_BYTES: Final = 100 * 2**20
 
 MAX_FILES: Final = 1000
-"""Files and folders."""
+"""The maximum number of files and folders in a submission."""
 
 MAX_PATH_CHARACTERS: Final = 500
 
@@ -183,53 +183,53 @@ HAND_IN_THE_FILE: Final = "Hand in the file itself, and remove the link."
 MAY_NOT_BE_READ: Final = (
     "cannot be opened by whoever grades. Permit it to be read, or hand it in again."
 )
-"""What is said after the name of such a file or folder."""
+"""The message for a file or folder without permission, after its name."""
 
 
 def cannot_be_taken(folder: Path, assignment: str) -> str:
-    """Why a submission cannot be graded, whatever its notebook holds; empty where it can."""
-    return cannot_be_copied(folder) or is_no_file(folder / f"{assignment}.ipynb")
+    """Return why a submission cannot be graded, before its notebook is read; empty if it can."""
+    return cannot_be_copied(folder) or missing_notebook(folder / f"{assignment}.ipynb")
 
 
 def cannot_be_copied(folder: Path) -> str:
-    """Why nothing in a folder is to be followed, opened or copied; empty where it can be.
+    """Return why a submission's folder must not be opened or copied; empty if it may be.
 
-    No file is opened for it: what is no file may keep whoever opens it for ever.
+    This opens no file, because opening a special file, such as a pipe, could block for ever.
     """
     if folder.is_symlink():
         return f"{printable(folder.name)} is a link. {HAND_IN_THE_FILE}"
     try:
-        return _cannot_be_copied(folder)
-    except OSError as error:  # a folder in it is closed to whoever grades
+        return _problem_inside(folder)
+    except OSError as error:  # a folder in it without permission
         return f"{printable(Path(error.filename or folder).name)} {MAY_NOT_BE_READ}"
 
 
-def _cannot_be_copied(folder: Path) -> str:
-    """The same of what is in a folder.
+def _problem_inside(folder: Path) -> str:
+    """Return why the contents of a folder must not be opened or copied.
 
     Raises:
-        OSError: something in it cannot be looked at.
+        OSError: an entry cannot be inspected.
     """
-    together = 0
+    total_bytes = 0
     for number, entry in enumerate(_entries(folder), 1):
         if len(entry.path) > len(str(folder)) + MAX_PATH_CHARACTERS:
             return "the folders that were handed in are too deep. Hand in the notebook alone."
-        about = entry.stat(follow_symlinks=False)
-        if entry.is_symlink():  # nbgrader would follow it, and copy what it points to
+        status = entry.stat(follow_symlinks=False)
+        if entry.is_symlink():  # nbgrader would copy the file that it points to
             return f"{printable(entry.name)} is a link. {HAND_IN_THE_FILE}"
-        if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             return f"{printable(entry.name)} is neither a file nor a folder. Remove it."
         if not os.access(entry.path, os.R_OK):
             return f"{printable(entry.name)} {MAY_NOT_BE_READ}"
-        if entry.name.endswith(".ipynb") and about.st_size > MAX_NOTEBOOK_BYTES:
+        if entry.name.endswith(".ipynb") and status.st_size > MAX_NOTEBOOK_BYTES:
             return (
-                f"{printable(entry.name)} has {about.st_size / 2**20:.0f} MB, and "
+                f"{printable(entry.name)} has {status.st_size / 2**20:.0f} MB, and "
                 f"{MAX_NOTEBOOK_BYTES // 2**20} are taken. Clear its outputs, and hand it in again."
             )
-        together += about.st_size
+        total_bytes += status.st_size
         if number > MAX_FILES:
             return f"more than {MAX_FILES:,} files were handed in. Hand in the notebook alone."
-        if together > MAX_SUBMISSION_BYTES:
+        if total_bytes > MAX_SUBMISSION_BYTES:
             return (
                 f"what was handed in has more than {MAX_SUBMISSION_BYTES // 2**20} MB. Hand in the "
                 f"notebook alone."
@@ -237,8 +237,8 @@ def _cannot_be_copied(folder: Path) -> str:
     return ""
 
 
-def is_no_file(path: Path) -> str:
-    """Why there is no notebook of that name; empty where there is."""
+def missing_notebook(path: Path) -> str:
+    """Return why there is no notebook of this name; empty if there is one."""
     if path.is_dir():
         return f"{path.name} is a folder. Hand in the notebook's own file."
     others = sorted(printable(p.name) for p in path.parent.glob("*.ipynb") if p != path)
@@ -253,7 +253,7 @@ def is_no_file(path: Path) -> str:
 
 
 def _entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
-    """All that is in a folder, those in it first, and then what is in those."""
+    """Yield everything in a folder, level by level."""
     folders: list[str] = [str(folder)]
     while folders:
         with os.scandir(folders.pop()) as entries:

@@ -1,7 +1,7 @@
-"""Check names of files, folders and students, which strangers chose, and print them safely.
+"""Names that students choose: which files are accepted, and how to print any text safely.
 
-Only data and Python files beside a notebook are accepted. Formgrader serves such files from its own
-address, so an HTML or SVG file there could do whatever the instructor can.
+Beside a notebook, only data and Python files are accepted. Formgrader serves these files from its
+own address, so an HTML or SVG file there could do whatever the instructor can.
 """
 
 from collections.abc import Sequence
@@ -9,28 +9,28 @@ from pathlib import Path
 from typing import Final
 
 CONTROLS: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
-"""Control characters, and Unicode's pictures of them."""
+"""Control characters, by code, with the Unicode symbols for them."""
 
 
 def readable(text: str) -> str:
-    """Text that can be written down: names of files, and parts of notebooks, need not be."""
+    """Escape what cannot be encoded as UTF-8: names of files may contain lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def without_controls(text: str) -> str:
-    """Text that is as it was, but for control characters, which are symbols."""
+    """Replace control characters by symbols."""
     return readable(text).translate(CONTROLS)
 
 
 def printable(text: str) -> str:
-    """Text that is safe on one line of a terminal: what cannot be seen there is a symbol instead.
+    """Make text safe for one line of a terminal: replace invisible characters by symbols.
 
-    A folder's name can hold what moves the cursor, or turns the line round.
+    A folder's name may contain characters that move the cursor or reverse the line.
     """
-    return "".join(c if c.isprintable() else _symbol(c) for c in readable(text))
+    return "".join(c if c.isprintable() else _visible_character(c) for c in readable(text))
 
 
-def _symbol(character: str) -> str:
+def _visible_character(character: str) -> str:
     return CONTROLS.get(ord(character)) or (" " if character.isspace() else "�")
 
 
@@ -38,20 +38,23 @@ ACCEPTED_SUFFIXES: Final = frozenset({
     ".bin", ".csv", ".dat", ".gif", ".h5", ".jpeg", ".jpg", ".json", ".npy", ".npz", ".parquet",
     ".pkl", ".png", ".py", ".safetensors", ".toml", ".tsv", ".txt", ".yaml", ".yml",
 })  # fmt: skip
-"""Of files that an exercise may need."""
+"""The endings of files that an exercise may need."""
 
 MAX_NAMED_FILES: Final = 5
 
 EXCHANGE_FILES: Final = ("timestamp.txt", "submission_secret.txt")
-"""nbgrader's exchange writes these beside a notebook."""
+"""Files that nbgrader's exchange writes beside a notebook."""
 
 
 def is_taken(name: Path) -> bool:
-    """Whether a file of this name, from the submission's folder on, is copied.
+    """Check whether a file beside a notebook is accepted.
 
-    A folder with a dot in its name may be hidden, or be called like a page that is still to be
-    written. A file whose name begins with one is nothing that an exercise needs, and patterns of
-    files take it or leave it.
+    Folders with a dot in their name are not, because they may be hidden or have the name of a
+    feedback page. Hidden files are not either: no exercise needs them, and whether a glob pattern
+    matches them varies.
+
+    Args:
+        name: the file's path in the submission's folder.
     """
     if name.name.startswith("."):
         return False
@@ -61,7 +64,7 @@ def is_taken(name: Path) -> bool:
 
 
 def left_out(names: Sequence[Path]) -> str:
-    """What is said of files that are not taken; empty where there are none."""
+    """Return a sentence that lists rejected files; empty if there are none."""
     if not names:
         return ""
     some = ", ".join(printable(str(name)) for name in sorted(names)[:MAX_NAMED_FILES])

@@ -1,8 +1,8 @@
-"""Parse a submitted notebook and print a checked one of bounded size, or why there is none.
+"""Parse a submitted notebook and print a checked one of bounded size, or why it is refused.
 
-This is a script for a process of its own, with limits, so that a malicious file can harm nothing
-else. It reads the file's bytes from standard input and prints JSON. It imports nothing of this
-package, which would take longer than reading a notebook.
+This is a script for a process of its own in the sandbox, so that a malicious file can do no harm.
+It reads the file's bytes from standard input and prints JSON. It does not import the package, which
+would take longer than reading a notebook. `handed_in.py` runs it.
 """
 
 import json
@@ -14,96 +14,99 @@ from itertools import islice
 from typing import Any, Final
 
 MAX_CELLS: Final = 500
-"""The notebooks of this course have less than a hundred."""
+"""The notebooks of this course have less than 100."""
 
 MAX_SOURCE_CHARACTERS: Final = 2**18
-"""Of all cells; those of this course have at most 25,000."""
+"""A limit for all cells together; a notebook of this course has at most 25,000."""
 
 MAX_PICTURE_CHARACTERS: Final = 2**23
-"""Of pasted pictures, each counted as often as it is referred to."""
+"""A limit for all pasted pictures, each counted as often as the text refers to it."""
 
-MAX_METADATA_NAME: Final = 200
-"""Characters of a name in a cell's metadata."""
+MAX_METADATA_CHARACTERS: Final = 200
+"""A limit for each tag, and each name or value in a cell's metadata."""
 
-TAGS, PASTED = 20, 100
-"""How many tags of a cell are looked at, and how many pictures that were pasted into it."""
+MAX_TAGS: Final = 20
+"""The maximum number of tags that are kept of a cell."""
+
+MAX_PASTED_PICTURES: Final = 100
+"""The maximum number of pictures that are kept of a cell."""
 
 CELL_ID: Final = re.compile(r"[a-zA-Z0-9-_]{1,64}")
-"""What the notebook format takes for a cell's id."""
+"""The ids that the notebook format allows for cells."""
 
-MAX_BLANK: Final = 100
-"""Spaces and empty lines of code in a row; colouring them takes time that grows as the square."""
+MAX_BLANK_CHARACTERS: Final = 100
+"""A limit for whitespace in a row in code; syntax highlighting takes quadratic time for it."""
 
-BLANK: Final = re.compile(rf"\s{{{MAX_BLANK},}}")
+LONG_BLANK: Final = re.compile(rf"\s{{{MAX_BLANK_CHARACTERS},}}")
 
 PICTURE_TYPES: Final = ("image/png", "image/jpeg", "image/gif")
-"""The pictures that pages show."""
+"""The types of pictures that feedback pages show."""
 
 BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
-"""What a picture is written in."""
+"""The encoding of a picture."""
 
-WRITTEN_OUT: Final = re.compile(r"data:(image/[\w.+-]{1,40})([\w.;=-]{0,80}),([^\s\"'()<>]*)")
-"""A picture that stands in the text itself, as Colab pastes it."""
+DATA_URL: Final = re.compile(r"data:(image/[\w.+-]{1,40})([\w.;=-]{0,80}),([^\s\"'()<>]*)")
+"""A picture in the text itself, as Colab pastes it."""
 
-UNSHOWN: Final = "attachment:left-out"
-"""What a picture is first called that pages do not show."""
+UNSHOWN_URL: Final = "attachment:left-out"
+"""A placeholder for a picture that feedback pages do not show."""
 
 UNSHOWN_REFERENCE: Final = re.compile(
-    rf"!\[[^\[\]]{{0,200}}\]\(\s?<?{UNSHOWN}>?(\s+\"[^\"]{{0,200}}\")?\)"
-    rf"|<img\b[^<>]{{0,300}}{UNSHOWN}[^<>]{{0,300}}>|{UNSHOWN}"
+    rf"!\[[^\[\]]{{0,200}}\]\(\s?<?{UNSHOWN_URL}>?(\s+\"[^\"]{{0,200}}\")?\)"
+    rf"|<img\b[^<>]{{0,300}}{UNSHOWN_URL}[^<>]{{0,300}}>|{UNSHOWN_URL}"
 )
-"""All that refers to such a picture."""
+"""A Markdown or HTML image with this placeholder, or the placeholder alone."""
 
 LEFT_OUT: Final = "(A picture is left out here: PNG, JPEG and GIF are shown.)"
-"""What stands in its place."""
+"""The text in place of such a picture."""
 
-NBGRADERS: Final = {
+NBGRADER_METADATA: Final = {
     "schema_version": int, "grade": bool, "locked": bool, "solution": bool, "task": bool,
     "grade_id": str, "points": float, "checksum": str, "cell_type": str,
 }  # fmt: skip
-"""What nbgrader's metadata of a cell has by its schema; the gradebook has the last word on it."""
+"""nbgrader's metadata of a cell, by its schema; grading uses the gradebook's in its place."""
 
 KEPT_METADATA: Final = {"editable": bool, "deletable": bool}
-"""What is kept of a cell's other metadata, besides its tags."""
+"""The other metadata of a cell that is kept, besides its tags."""
 
 
 class NotebookRefusedError(ValueError):
-    """A notebook that cannot be taken; the message says why, as the end of a sentence."""
+    """A notebook is refused; the message says why, as the end of a sentence."""
 
 
-def rewritten(came: bytes) -> dict[str, Any]:
-    """A notebook of the newest format, made of what a notebook has that is graded and shown.
+def rewrite_notebook(contents: bytes) -> dict[str, Any]:
+    """Make a notebook of the newest format from the parts of a file that are graded and shown.
 
-    Outputs are left out, since it is run again, and so is all metadata that nobody reads here:
-    widgets' states, what Colab, Kaggle and VS Code remember, and whatever else there may be.
+    Outputs are left out, because the notebook is run again. So is all metadata that grading does
+    not read, such as widgets' states and the settings of Colab, Kaggle and VS Code.
 
     Args:
-        came: what was handed in.
+        contents: the submitted file.
 
     Returns:
-        The notebook, and what is to be said of it: `{"notebook": …, "said": […]}`.
+        The notebook, and sentences about what was left out: `{"notebook": …, "said": […]}`.
 
     Raises:
-        RefusedError: it cannot be taken.
+        NotebookRefusedError: the file is refused.
     """
-    cells = _cells(_parsed(came))
+    cells = _read_cells(_parse_json(contents))
     if len(cells) > MAX_CELLS:
         raise NotebookRefusedError(f"it has {len(cells):,} cells, and {MAX_CELLS} are taken")
     ids: set[str] = set()
-    made = [_cell(number, cell, ids) for number, cell in enumerate(cells, 1)]
-    written = sum(len(cell["source"]) for cell in made)
-    if written > MAX_SOURCE_CHARACTERS:
+    new_cells = [_rewrite_cell(number, cell, ids) for number, cell in enumerate(cells, 1)]
+    characters = sum(len(cell["source"]) for cell in new_cells)
+    if characters > MAX_SOURCE_CHARACTERS:
         raise NotebookRefusedError(
-            f"its cells have {written:,} characters, and {MAX_SOURCE_CHARACTERS:,} are taken"
+            f"its cells have {characters:,} characters, and {MAX_SOURCE_CHARACTERS:,} are taken"
         )
-    notebook = {"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    return {"notebook": notebook, "said": _show_no_more_pictures_than_fit(made)}
+    notebook = {"cells": new_cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return {"notebook": notebook, "said": _drop_pictures_beyond_limit(new_cells)}
 
 
-def _parsed(came: bytes) -> dict[str, Any]:
-    """The JSON of a notebook whose format is known."""
+def _parse_json(contents: bytes) -> dict[str, Any]:
+    """Parse the JSON of a notebook, and check its format's version."""
     try:
-        text = came.decode()
+        text = contents.decode()
     except UnicodeDecodeError as error:
         raise NotebookRefusedError(
             f"it is not UTF-8 text from byte {error.start} on. Save it as UTF-8"
@@ -123,132 +126,143 @@ def _parsed(came: bytes) -> dict[str, Any]:
                 f"and has to be handed in again"
             )
         raise NotebookRefusedError(why) from None
-    except (ValueError, RecursionError):  # a number of five thousand digits, or brackets
+    except (ValueError, RecursionError):  # a number of 5,000 digits, or deeply nested brackets
         raise NotebookRefusedError("it is not a notebook's JSON") from None
     if not isinstance(data, dict) or data.get("nbformat") not in (3, 4):
         raise NotebookRefusedError("it is not a notebook's JSON, of format 3 or 4")
     return data
 
 
-def _cells(data: dict[str, Any]) -> list[Any]:
-    """Its cells, as the newest format has them."""
+def _read_cells(data: dict[str, Any]) -> list[Any]:
+    """Return a notebook's cells in the newest format."""
     if data["nbformat"] == 4:
-        return _listed(data.get("cells"))
-    sheets = _listed(data.get("worksheets"))
-    old = [_third(cell) for sheet in sheets for cell in _listed(_of(sheet, "cells"))]
-    if len(old) > MAX_CELLS:
-        return old
-    import nbformat  # which takes longer than all the rest, and is needed for nothing else
+        return _require_list(data.get("cells"))
+    sheets = _require_list(data.get("worksheets"))
+    old_cells = [
+        _simplify_old_cell(cell) for sheet in sheets for cell in _require_list(_get(sheet, "cells"))
+    ]
+    if len(old_cells) > MAX_CELLS:
+        return old_cells
+    import nbformat  # slow, and only needed for this format
 
-    third = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": old}]}
+    worksheets = [{"cells": old_cells}]
+    old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": worksheets}
     try:
-        return _listed(nbformat.reads(json.dumps(third), 4)["cells"])
-    except Exception:  # whatever is wrong with it, nbformat may raise anything
+        return _require_list(nbformat.reads(json.dumps(old), 4)["cells"])
+    except Exception:  # nbformat raises many types
         raise NotebookRefusedError("it is not a notebook of format 3") from None
 
 
-def _third(came: Any) -> dict[str, Any]:
-    """What is kept of a cell of format 3, so that nbformat can make a newer one of it."""
+def _simplify_old_cell(cell: Any) -> dict[str, Any]:
+    """Return the parts of a cell of format 3 from which nbformat makes a newer one."""
     parts = ("cell_type", "input", "source", "level")
-    made = {name: came[name] for name in parts if _of(came, name) is not None}
-    return {**made, "outputs": [], "metadata": _metadata(came.get("metadata"))}
+    kept = {name: cell[name] for name in parts if _get(cell, name) is not None}
+    return {**kept, "outputs": [], "metadata": _keep_metadata(cell.get("metadata"))}
 
 
-def _cell(number: int, came: Any, ids: set[str]) -> dict[str, Any]:
-    """One cell, made of what is known of cells."""
-    kind = _of(came, "cell_type")
+def _rewrite_cell(number: int, cell: Any, ids: set[str]) -> dict[str, Any]:
+    """Make a cell from the known parts of a submitted one, with an id that is not in `ids`."""
+    kind = _get(cell, "cell_type")
     if kind not in ("code", "markdown", "raw"):
         raise NotebookRefusedError(f"cell {number} is of no kind that a notebook has")
-    name = came.get("id")
-    if not isinstance(name, str) or not CELL_ID.fullmatch(name) or name in ids:
-        name = os.urandom(4).hex()
-    ids.add(name)
-    source = _text(came.get("source", ""))
+    cell_id = cell.get("id")
+    if not isinstance(cell_id, str) or not CELL_ID.fullmatch(cell_id) or cell_id in ids:
+        cell_id = os.urandom(4).hex()
+    ids.add(cell_id)
+    source = _join_text(cell.get("source", ""))
     if source is None:
         raise NotebookRefusedError(f"what is written in cell {number} is no text")
-    cell = {
-        "cell_type": kind, "id": name, "metadata": _metadata(came.get("metadata")),
+    new_cell = {
+        "cell_type": kind, "id": cell_id, "metadata": _keep_metadata(cell.get("metadata")),
         "source": source,
     }  # fmt: skip
     if kind == "code":
-        short = BLANK.sub(lambda run: run[0][:MAX_BLANK], source)
-        return {**cell, "source": short, "execution_count": None, "outputs": []}
-    source, pictures = _pictures(source, came.get("attachments"))
-    cell["source"] = source
-    return {**cell, "attachments": pictures} if pictures else cell
+        short = LONG_BLANK.sub(lambda blank: blank[0][:MAX_BLANK_CHARACTERS], source)
+        return {**new_cell, "source": short, "execution_count": None, "outputs": []}
+    source, pictures = _keep_pictures(source, cell.get("attachments"))
+    new_cell["source"] = source
+    return {**new_cell, "attachments": pictures} if pictures else new_cell
 
 
-def _metadata(came: Any) -> dict[str, Any]:
-    """What is kept of a cell's metadata: nbgrader's own, its tags, and who may edit it."""
-    if not isinstance(came, dict):
+def _keep_metadata(metadata: Any) -> dict[str, Any]:
+    """Return the parts of a cell's metadata that are kept, among these nbgrader's, and its tags."""
+    if not isinstance(metadata, dict):
         return {}
-    made: dict[str, Any] = _known(came, KEPT_METADATA)
-    tags = came.get("tags")
+    kept: dict[str, Any] = _keep_known(metadata, KEPT_METADATA)
+    tags = metadata.get("tags")
     if isinstance(tags, list):
         short = (
-            tag for tag in tags[:TAGS] if isinstance(tag, str) and len(tag) <= MAX_METADATA_NAME
+            _replace_surrogates(tag)
+            for tag in tags[:MAX_TAGS]
+            if isinstance(tag, str) and len(tag) <= MAX_METADATA_CHARACTERS
         )
-        made["tags"] = list(dict.fromkeys(t for t in map(_spelt, short) if t and "," not in t))
-    if isinstance(came.get("nbgrader"), dict):
-        made["nbgrader"] = _known(came["nbgrader"], NBGRADERS)
-    return made
+        kept["tags"] = list(dict.fromkeys(tag for tag in short if tag and "," not in tag))
+    if isinstance(metadata.get("nbgrader"), dict):
+        kept["nbgrader"] = _keep_known(metadata["nbgrader"], NBGRADER_METADATA)
+    return kept
 
 
-def _known(came: dict[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Of some data, that of a known name and of the right kind; a number is a short one."""
-    made: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        value = came.get(name)
-        if kind is str and isinstance(value, str) and len(value) <= MAX_METADATA_NAME:
-            made[name] = _spelt(value)
+def _keep_known(data: dict[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
+    """Return the items of known names and types, without long strings and large numbers."""
+    kept: dict[str, Any] = {}
+    for name, type_ in types.items():
+        value = data.get(name)
+        if type_ is str and isinstance(value, str) and len(value) <= MAX_METADATA_CHARACTERS:
+            kept[name] = _replace_surrogates(value)
         elif isinstance(value, bool):
-            made.update({name: value} if kind is bool else {})
-        elif kind in (int, float) and isinstance(value, int | float) and 0 <= value < 10**6:
-            made[name] = value
-    return made
+            kept.update({name: value} if type_ is bool else {})
+        elif type_ in (int, float) and isinstance(value, int | float) and 0 <= value < 10**6:
+            kept[name] = value
+    return kept
 
 
-def _pictures(source: str, came: Any) -> tuple[str, dict[str, dict[str, str]]]:
-    """The pictures of a cell that it shows, and its text, in which they are referred to.
+def _keep_pictures(source: str, attachments: Any) -> tuple[str, dict[str, dict[str, str]]]:
+    """Keep the attached pictures that a cell refers to and that pages show.
 
-    A picture that is written out in the text becomes one of them, so that it counts as a picture
-    and not as writing. In place of what pages do not show there is a sentence.
+    A picture in the text itself becomes an attachment, so that it counts as a picture and not as
+    text. A sentence replaces each picture that pages do not show.
+
+    Returns:
+        The cell's new source, and its attachments.
     """
-    made: dict[str, dict[str, str]] = {}
-    for name, forms in islice(came.items(), PASTED) if isinstance(came, dict) else ():
+    pictures: dict[str, dict[str, str]] = {}
+    pasted = attachments.items() if isinstance(attachments, dict) else ()
+    for name, formats in islice(pasted, MAX_PASTED_PICTURES):
         reference = f"attachment:{name}"
-        if len(name) > MAX_METADATA_NAME or reference not in source or not isinstance(forms, dict):
+        is_short = len(name) <= MAX_METADATA_CHARACTERS
+        if not (is_short and reference in source and isinstance(formats, dict)):
             continue
-        texts = ((form, _text(forms[form])) for form in PICTURE_TYPES if form in forms)
-        kept = {form: text for form, text in texts if text is not None and BASE64.fullmatch(text)}
+        texts = ((type_, _join_text(formats[type_])) for type_ in PICTURE_TYPES if type_ in formats)
+        kept = {type_: text for type_, text in texts if text is not None and BASE64.fullmatch(text)}
         if kept:
-            made[name] = kept
+            pictures[name] = kept
         else:
-            source = re.sub(rf"{re.escape(reference)}(?![\w.%-])", UNSHOWN, source)
+            source = re.sub(rf"{re.escape(reference)}(?![\w.%-])", UNSHOWN_URL, source)
 
-    def referred_to(written: re.Match[str]) -> str:
-        form, how, text = written.groups()
-        shown = form in PICTURE_TYPES and how == ";base64" and BASE64.fullmatch(text)
-        if not shown or len(made) == PASTED:
-            return UNSHOWN
+    def attach(data_url: re.Match[str]) -> str:
+        type_, parameters, text = data_url.groups()
+        is_shown = type_ in PICTURE_TYPES and parameters == ";base64" and BASE64.fullmatch(text)
+        if not is_shown or len(pictures) == MAX_PASTED_PICTURES:
+            return UNSHOWN_URL
         name = f"picture-{os.urandom(4).hex()}"
-        made[name] = {form: text}
+        pictures[name] = {type_: text}
         return f"attachment:{name}"
 
-    return UNSHOWN_REFERENCE.sub(LEFT_OUT, WRITTEN_OUT.sub(referred_to, source)), made
+    return UNSHOWN_REFERENCE.sub(LEFT_OUT, DATA_URL.sub(attach, source)), pictures
 
 
-def _show_no_more_pictures_than_fit(cells: Iterable[dict[str, Any]]) -> list[str]:
-    """Take pictures from cells once there are too many; a sentence about it."""
-    shown, left_out = 0, []
+def _drop_pictures_beyond_limit(cells: Iterable[dict[str, Any]]) -> list[str]:
+    """Remove pictures from cells once they exceed the limit; return sentences about that."""
+    shown_characters, left_out = 0, []
     for number, cell in enumerate(cells, 1):
         pasted = cell.get("attachments", {})
         sizes = [len(name) + len(text) for name in pasted for text in pasted[name].values()]
         if not sizes:
             continue
-        times = cell["source"].count("![") + cell["source"].count("<img")  # whichever each is
-        shown += times * max(sizes) + sum(sizes)
-        if shown > MAX_PICTURE_CHARACTERS:
+        # at most: each reference may be to the largest picture
+        references = cell["source"].count("![") + cell["source"].count("<img")
+        shown_characters += references * max(sizes) + sum(sizes)
+        if shown_characters > MAX_PICTURE_CHARACTERS:
             del cell["attachments"]
             left_out.append(number)
     if not left_out:
@@ -259,41 +273,37 @@ def _show_no_more_pictures_than_fit(cells: Iterable[dict[str, Any]]) -> list[str
     ]
 
 
-def _text(came: Any) -> str | None:
-    """Text, which the format lets be cut into lines; None where it is none."""
-    if isinstance(came, list) and all(isinstance(line, str) for line in came):
-        return _spelt("".join(came))
-    return _spelt(came) if isinstance(came, str) else None
+def _join_text(text: Any) -> str | None:
+    """Join text, which the format allows to be a list of lines; return None if it is not text."""
+    if isinstance(text, list) and all(isinstance(line, str) for line in text):
+        return _replace_surrogates("".join(text))
+    return _replace_surrogates(text) if isinstance(text, str) else None
 
 
-def _spelt(text: str) -> str:
-    """The same text, but for halves of characters, which cannot be written down."""
+def _replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which cannot be encoded."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _of(came: Any, name: str) -> Any:
-    return _mapping(came).get(name)
-
-
-def _mapping(came: Any) -> dict[str, Any]:
-    if not isinstance(came, dict):
+def _get(cell: Any, name: str) -> Any:
+    if not isinstance(cell, dict):
         raise NotebookRefusedError("one of its cells is no cell")
-    return came
+    return cell.get(name)
 
 
-def _listed(came: Any) -> list[Any]:
-    if not isinstance(came, list):
+def _require_list(cells: Any) -> list[Any]:
+    if not isinstance(cells, list):
         raise NotebookRefusedError("it has no list of cells")
-    return came
+    return cells
 
 
 def main() -> None:
-    """Read bytes, write JSON."""
+    """Read a notebook's bytes from standard input, and write JSON to standard output."""
     try:
-        made = rewritten(sys.stdin.buffer.read())
+        reply = rewrite_notebook(sys.stdin.buffer.read())
     except NotebookRefusedError as error:
-        made = {"why": str(error)}
-    sys.stdout.buffer.write(json.dumps(made).encode())
+        reply = {"why": str(error)}
+    sys.stdout.buffer.write(json.dumps(reply).encode())
 
 
 if __name__ == "__main__":

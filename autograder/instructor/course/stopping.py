@@ -1,7 +1,7 @@
-"""Stop in order on Ctrl-C or SIGTERM, and leave no process running.
+"""Stop a command on Ctrl-C or SIGTERM, and leave no process running.
 
-The first signal raises `KeyboardInterrupt` wherever it arrives. Further ones are ignored for ten
-seconds, so that cleaning up can end; one after that kills all child processes and exits.
+The first signal raises `KeyboardInterrupt`. Further signals are ignored for ten seconds, so that
+cleaning up can finish. A signal after that kills all child processes and exits.
 """
 
 import logging
@@ -18,12 +18,12 @@ from typing import Final
 import psutil
 
 CLEANUP_SECONDS: Final = 10
-"""Signals in so many seconds after the first one are ignored."""
+"""The time after the first signal in which further signals are ignored."""
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 STATUSES: Final = frozenset(128 + number for number in SIGNALS)
-"""What a command ends with that was stopped, as a shell says it."""
+"""Exit statuses of a command that was stopped, as in a shell."""
 
 STOPPED: Final = (
     "Stopped. What was graded is kept, and what was at work has its files of before, and is graded "
@@ -32,17 +32,17 @@ STOPPED: Final = (
 )
 
 
-class _Stop:
-    """What is done when a signal comes."""
+class _StopHandler:
+    """The signal handler, which remembers the first signal."""
 
     def __init__(self) -> None:
         self.status, self.since = 0, 0.0
-        self.there_before = frozenset(psutil.Process().children())
+        self.earlier_children = frozenset(psutil.Process().children())
 
     def __call__(self, number: int, _: FrameType | None) -> None:
         if not self.status:
             self.status, self.since = 128 + number, time.monotonic()
-            # a loop that was left says of each of its tasks that nobody asked how it ended
+            # an interrupted event loop would log an error for each of its tasks
             logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
             raise KeyboardInterrupt
         if time.monotonic() > self.since + CLEANUP_SECONDS:
@@ -50,12 +50,12 @@ class _Stop:
             os._exit(self.status)
 
     def end_children(self) -> None:
-        """Kill the processes that were started since, and those that they have started.
+        """Kill the processes that were started since this was created, and their descendants.
 
-        What ran before stays. Whoever goes on after a stop, as a test does, still has its own.
+        Earlier child processes stay, for callers that go on after a stop, such as tests.
         """
-        own = [c for c in psutil.Process().children() if c not in self.there_before]
-        started = [*own, *(each for child in own for each in _descendants(child))]
+        children = [c for c in psutil.Process().children() if c not in self.earlier_children]
+        started = [*children, *(each for child in children for each in _descendants(child))]
         for child in started:
             with suppress(psutil.NoSuchProcess):
                 child.kill()
@@ -64,16 +64,16 @@ class _Stop:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Have what is done within stopped by Ctrl-C, with all the processes that it has started.
+    """Let Ctrl-C or SIGTERM stop a `with` block and all processes that it has started.
 
     Raises:
-        SystemExit: it was; the status is a shell's, 130 for Ctrl-C. The caller says what is kept,
-            and lets it pass.
+        SystemExit: the block was stopped. The status is as in a shell, 130 for Ctrl-C. The caller
+            reports what was kept, and reraises it.
     """
-    if threading.current_thread() is not threading.main_thread():  # where no signal comes
+    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
         yield
         return
-    stop = _Stop()
+    stop = _StopHandler()
     before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield
@@ -81,7 +81,7 @@ def stoppable() -> Iterator[None]:
         stop.end_children()
         sys.exit(stop.status or 128 + signal.SIGINT)
     finally:
-        if not stop.status:  # else it is on its way out, and is not to be stopped in that
+        if not stop.status:  # otherwise it is exiting, which must not be interrupted
             for number, handler in before.items():
                 signal.signal(number, handler)
 

@@ -1,4 +1,4 @@
-"""What arrives in place of a notebook: each is a row, and a sentence that says what to do."""
+"""Broken submissions: each is a row in the table, with a sentence that says what to do."""
 
 import html
 import io
@@ -116,7 +116,7 @@ def a_novel(path):
     path.write_text(json.dumps(notebook))
 
 
-SENTENCES = {
+REFUSED = {
     a_long_number: f"{FILE} cannot be read as a notebook: it is not a notebook's JSON.",
     no_text: f"{FILE} cannot be read as a notebook:",
     brackets: f"{FILE} cannot be read as a notebook: it is not a notebook's JSON.",
@@ -214,7 +214,7 @@ def as_an_old_vs_code_saves_it(path):
     path.write_text(json.dumps(notebook))
 
 
-FORGIVEN = [
+ACCEPTED = [
     windows_lines, windows_lines_in_cells, an_older_format, another_beside, shuffled,
     as_colab_saves_it, as_kaggle_saves_it, as_vs_code_saves_it, as_an_old_vs_code_saves_it,
 ]  # fmt: skip
@@ -222,10 +222,10 @@ FORGIVEN = [
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """One class of all of these: the exit status, what was said, the table by student."""
+    """A class of all of these: the exit status, the output, the pages and the table by student."""
     room = Classroom.at(tmp_path_factory.mktemp("course"))
     room.forget_the_others()
-    for spoil in [*SENTENCES, *FORGIVEN]:
+    for spoil in [*REFUSED, *ACCEPTED]:
         spoil(room.hand_in(spoil.__name__, RIGHT))
     room.hand_in(os.fsdecode(b"ren\xe9e"), RIGHT)
     said = io.StringIO()
@@ -238,36 +238,36 @@ def graded(tmp_path_factory):
     return status, said.getvalue(), pages, {row.split(",")[0]: row.split(",")[2:5] for row in rows}
 
 
-@pytest.mark.parametrize("spoil", SENTENCES, ids=lambda spoil: spoil.__name__)
-def test_what_cannot_be_graded_is_a_row_and_a_sentence(graded, spoil):
+@pytest.mark.parametrize("spoil", REFUSED, ids=lambda spoil: spoil.__name__)
+def test_a_broken_submission_is_a_row_and_a_sentence(graded, spoil):
     _, said, pages, rows = graded
     assert rows[spoil.__name__] == ["broken", "", ""]
     assert "could not be graded" in pages[spoil.__name__]
-    assert SENTENCES[spoil].casefold() in pages[spoil.__name__].casefold()
+    assert REFUSED[spoil].casefold() in pages[spoil.__name__].casefold()
     assert len(re.findall(rf"\b{spoil.__name__}(?:, {ASSIGNMENT}: | \({ASSIGNMENT}\))", said)) == 1
 
 
-def test_what_is_true_of_two_is_said_once(graded):
+def test_a_sentence_for_several_submissions_is_printed_once(graded):
     lines = [line.rstrip() for line in graded[1].splitlines()]
     both = lines.index(f"    a_long_number ({ASSIGNMENT}), brackets ({ASSIGNMENT})")
     said = f"{ASSIGNMENT}.ipynb cannot be read as a notebook: it is not a notebook's JSON."
     assert lines[both - 1] == said
-    assert f"missing, {ASSIGNMENT}: {SENTENCES[missing]}" in lines
+    assert f"missing, {ASSIGNMENT}: {REFUSED[missing]}" in lines
 
 
-@pytest.mark.parametrize("spoil", FORGIVEN, ids=lambda spoil: spoil.__name__)
-def test_what_editors_do_costs_nothing(graded, spoil):
+@pytest.mark.parametrize("spoil", ACCEPTED, ids=lambda spoil: spoil.__name__)
+def test_changes_by_editors_cost_no_points(graded, spoil):
     rows = graded[-1]
     assert rows[spoil.__name__] == ["graded", "13.0", "13.0"]
 
 
-def test_a_name_that_is_no_text_is_a_row(graded):
+def test_a_student_whose_name_is_not_utf_8_is_a_row(graded):
     _, said, _, rows = graded
     assert rows[r"ren\udce9e"] == ["broken", "", ""]
     assert "or is not UTF-8. Rename it." in said
 
 
-def test_broken_submissions_are_no_failure_of_grading(graded):
+def test_broken_submissions_do_not_make_the_command_fail(graded):
     assert graded[0] == 0
 
 
@@ -285,5 +285,5 @@ def test_broken_submissions_are_no_failure_of_grading(graded):
         ("x.graded", False),
     ],
 )
-def test_a_file_that_is_hidden_or_of_no_known_kind_is_not_taken(name, taken):
+def test_hidden_files_and_unknown_types_are_rejected(name, taken):
     assert is_taken(Path(name)) is taken

@@ -1,4 +1,4 @@
-"""Whatever bytes are handed in, whoever grades gets a small and valid notebook, or a sentence."""
+"""Any submitted bytes become a small and valid notebook, or are refused with a sentence."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ from autograder.instructor.course.notebook_rewriting import (
     MAX_PICTURE_CHARACTERS,
     MAX_SOURCE_CHARACTERS,
     NotebookRefusedError,
-    rewritten,
+    rewrite_notebook,
 )
 from autograder.instructor.pages.clean_pages import markdown
 from tests.conftest import ROOT
@@ -34,7 +34,7 @@ SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
 
 
 def notebook(*cells, **others):
-    """A notebook's bytes, spelt as JSON can spell them."""
+    """Return a notebook's bytes."""
     whole = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": list(cells), **others}
     return json.dumps(whole).encode()
 
@@ -43,79 +43,79 @@ def code(source="", **others):
     return {"cell_type": "code", "source": source, "metadata": {}, "outputs": [], **others}
 
 
-def words(source, **others):
+def prose(source, **others):
     return {"cell_type": "markdown", "source": source, "metadata": {}, **others}
 
 
 def in_metadata(inner):
-    """A notebook with some JSON, as text, in its first cell's metadata."""
+    """Return a notebook with some JSON, as text, in its first cell's metadata."""
     return notebook(code("1", metadata={"x": "HERE"})).replace(b'"HERE"', inner)
 
 
-anything = st.recursive(
+any_json = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text()
     | st.text(st.characters(categories=["Cs"]), max_size=3),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner),
     max_leaves=12,
 )  # fmt: skip
-texts = st.text(max_size=30) | st.lists(st.text(max_size=9), max_size=3) | anything
+texts = st.text(max_size=30) | st.lists(st.text(max_size=9), max_size=3) | any_json
 pictures = st.dictionaries(
     st.sampled_from(["a", "b.png", ""]) | st.text(max_size=4),
-    st.dictionaries(st.sampled_from(["image/png", "image/svg+xml", "text/html"]), texts) | anything,
+    st.dictionaries(st.sampled_from(["image/png", "image/svg+xml", "text/html"]), texts) | any_json,
     max_size=3,
 )
-names = st.sampled_from(["ex-1-1", "ex-1-1-check", ""]) | anything
-about = st.fixed_dictionaries(
+names = st.sampled_from(["ex-1-1", "ex-1-1-check", ""]) | any_json
+metadata = st.fixed_dictionaries(
     {},
     optional={
         "nbgrader": st.fixed_dictionaries(
-            {}, optional={"grade_id": names, "points": anything, "grade": anything, "more": names}
+            {}, optional={"grade_id": names, "points": any_json, "grade": any_json, "more": names}
         )
-        | anything,
-        "tags": st.lists(texts) | anything,
-        "editable": anything,
-        "colab": anything,
+        | any_json,
+        "tags": st.lists(texts) | any_json,
+        "editable": any_json,
+        "colab": any_json,
     },
 )
 cells = st.fixed_dictionaries(
     {},
     optional={
-        "cell_type": st.sampled_from(["code", "markdown", "raw", "heading"]) | anything,
-        "id": st.sampled_from(["a", "b", "not an id"]) | anything,
+        "cell_type": st.sampled_from(["code", "markdown", "raw", "heading"]) | any_json,
+        "id": st.sampled_from(["a", "b", "not an id"]) | any_json,
         "source": texts | st.just("![x](attachment:a) ![y](attachment:b.png)"),
         "input": texts,
-        "metadata": about | anything,
-        "outputs": anything,
-        "attachments": pictures | anything,
-        "level": anything,
+        "metadata": metadata | any_json,
+        "outputs": any_json,
+        "attachments": pictures | any_json,
+        "level": any_json,
     },
 )
-plain = st.fixed_dictionaries(
+plain_cells = st.fixed_dictionaries(
     {"cell_type": st.sampled_from(["code", "markdown", "raw"])},
-    optional={"id": names, "source": texts, "metadata": about, "attachments": pictures},
+    optional={"id": names, "source": texts, "metadata": metadata, "attachments": pictures},
 )
 notebooks = st.fixed_dictionaries(
-    {"nbformat": st.sampled_from([4, 4, 4, 3]) | anything},
+    {"nbformat": st.sampled_from([4, 4, 4, 3]) | any_json},
     optional={
-        "metadata": anything,
-        "cells": st.lists(plain, max_size=4) | st.lists(cells | anything, max_size=4),
-        "worksheets": st.lists(st.fixed_dictionaries({"cells": st.lists(cells)}) | anything)
-        | anything,
-        "nbformat_minor": anything,
+        "metadata": any_json,
+        "cells": st.lists(plain_cells, max_size=4) | st.lists(cells | any_json, max_size=4),
+        "worksheets": st.lists(st.fixed_dictionaries({"cells": st.lists(cells)}) | any_json)
+        | any_json,
+        "nbformat_minor": any_json,
     },
 )
 
 
-def is_fit(came):
-    """Whether bytes are refused in one line, or become a notebook that holds nothing odd."""
+def accept_or_refuse(came):
+    """Check that bytes become a clean notebook, or are refused in one line."""
     try:
-        made = rewritten(came)
+        result = rewrite_notebook(came)
     except NotebookRefusedError as error:
-        assert str(error).isprintable()  # noqa: PT017 it may also be taken
+        assert str(error).isprintable()  # noqa: PT017 it may also be accepted
         return False
-    nbformat.validate(made["notebook"])
-    json.dumps(made, ensure_ascii=False).encode()
-    for cell in made["notebook"]["cells"]:
+    nbformat.validate(result["notebook"])
+    json.dumps(result, ensure_ascii=False).encode()
+    for cell in result["notebook"]["cells"]:
         assert cell["metadata"].keys() <= {"nbgrader", "tags", "editable", "deletable"}
         assert not cell.get("outputs")
     return True
@@ -123,21 +123,21 @@ def is_fit(came):
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(notebooks)
-def test_whatever_is_made_of_json_is_fit_or_refused(made):
-    is_fit(json.dumps(made).encode())
+def test_any_json_is_accepted_or_refused(result):
+    accept_or_refuse(json.dumps(result).encode())
 
 
 @settings(max_examples=200)
 @given(st.binary(max_size=60), st.integers(0, 400))
-def test_whatever_is_made_of_bytes_is_fit_or_refused(noise, place):
-    whole = notebook(code("x = 1", id="a"), words("*y*", attachments={"a": {"image/png": "AA"}}))
-    is_fit(noise)
-    is_fit(whole[:place] + noise + whole[place:])
-    is_fit(whole[:place])
+def test_any_bytes_are_accepted_or_refused(noise, place):
+    whole = notebook(code("x = 1", id="a"), prose("*y*", attachments={"a": {"image/png": "AA"}}))
+    accept_or_refuse(noise)
+    accept_or_refuse(whole[:place] + noise + whole[place:])
+    accept_or_refuse(whole[:place])
 
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
-def test_of_the_courses_own_notebooks_all_comes_through_that_is_graded(path):
+def test_the_courses_own_notebooks_keep_everything_that_is_graded(path):
     before, after = nbformat.read(path, 4), read_apart(path).notebook
     nbformat.validate(after)
     for old, new in zip(before.cells, after.cells, strict=True):
@@ -147,46 +147,48 @@ def test_of_the_courses_own_notebooks_all_comes_through_that_is_graded(path):
             assert old.metadata.get(part) == new.metadata.get(part)
 
 
-def test_what_editors_remember_and_outputs_of_megabytes_are_no_reason_to_refuse(tmp_path):
+def test_large_outputs_and_metadata_of_editors_are_left_out(tmp_path):
     state = {"state": {f"{i:032x}": {"model_name": "x", "state": {}} for i in range(5000)}}
     picture = {"output_type": "display_data", "data": {"image/png": "A" * 3 * 2**20},
                "metadata": {}}  # fmt: skip
     curve = {**picture, "data": {"application/vnd.plotly.v1+json": {"y": [[0.5, None]] * 200_000}}}
     path = tmp_path / "a.ipynb"
-    about = {"id": "a1", "colab": {"base_uri": "x"}, "vscode": {"languageId": "python"},
+    metadata = {"id": "a1", "colab": {"base_uri": "x"}, "vscode": {"languageId": "python"},
              "nbgrader": {"grade_id": "ex-1-1", "grade": False, "points": 2.5}}  # fmt: skip
     path.write_bytes(
         notebook(
-            code(["x = 1\n", "y = 2"], outputs=[picture, curve], metadata=about),
-            words("![p](attachment:p.png)", attachments={"p.png": {"image/png": ["AA\n", "BB"]}}),
+            code(["x = 1\n", "y = 2"], outputs=[picture, curve], metadata=metadata),
+            prose("![p](attachment:p.png)", attachments={"p.png": {"image/png": ["AA\n", "BB"]}}),
             metadata={"widgets": {"application/vnd.jupyter.widget-state+json": state}, "colab": {}},
             nbformat_minor=0,
         )
     )
-    made = read_apart(path)
-    assert made.said == ()
-    first, second = made.notebook.cells
+    result = read_apart(path)
+    assert result.said == ()
+    first, second = result.notebook.cells
     assert first.source == "x = 1\ny = 2"
-    assert first.metadata == {"nbgrader": about["nbgrader"]}
+    assert first.metadata == {"nbgrader": metadata["nbgrader"]}
     assert second.attachments == {"p.png": {"image/png": "AA\nBB"}}
 
 
-def test_halves_of_characters_are_replaced_and_whole_ones_stay():
-    made = rewritten(notebook(code("a = '\ud83d'  # 😀 \ud83d\ude00")))
-    assert made["notebook"]["cells"][0]["source"] == "a = '�'  # 😀 😀"
+def test_lone_surrogates_are_replaced():
+    result = rewrite_notebook(notebook(code("a = '\ud83d'  # 😀 \ud83d\ude00")))
+    assert result["notebook"]["cells"][0]["source"] == "a = '�'  # 😀 😀"
 
 
-def test_a_thousand_empty_lines_are_a_hundred():
-    """IPython's lexer, which colours code in pages, takes the square of a run in time."""
+def test_long_whitespace_in_code_is_shortened():
+    """The lexer that highlights code in pages takes quadratic time for whitespace in a row."""
     lines, spaces = "\n" * 4000, " " * 50
-    made = rewritten(notebook(code(f"x = 1{lines}y = '{spaces}'"), words(lines)))
-    first, second = (cell["source"] for cell in made["notebook"]["cells"])
+    result = rewrite_notebook(notebook(code(f"x = 1{lines}y = '{spaces}'"), prose(lines)))
+    first, second = (cell["source"] for cell in result["notebook"]["cells"])
     assert first == f"x = 1{lines[:100]}y = '{spaces}'"
     assert second == lines
 
 
-def test_two_cells_of_one_id_are_told_apart():
-    first, second = rewritten(notebook(code("1", id="a"), code("2", id="a")))["notebook"]["cells"]
+def test_a_repeated_cell_id_is_replaced():
+    first, second = rewrite_notebook(notebook(code("1", id="a"), code("2", id="a")))["notebook"][
+        "cells"
+    ]
     assert first["id"] == "a" != second["id"]
 
 
@@ -206,20 +208,20 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_what_is_too_much_is_said(limit):
+def test_exceeded_limits_are_explained(limit):
     came, why = LIMITS[limit]
     with pytest.raises(NotebookRefusedError) as refused:
-        rewritten(came if isinstance(came, bytes) else came.encode())
+        rewrite_notebook(came if isinstance(came, bytes) else came.encode())
     assert str(refused.value) == why
 
 
 def test_pictures_count_as_often_as_they_are_shown():
     pasted = {"a": {"image/png": "A" * (MAX_PICTURE_CHARACTERS // 100)}}
-    often = words("![x](attachment:a) " * 200, attachments=pasted)
-    once = words("![x](attachment:a)", attachments=pasted)
-    made = rewritten(notebook(once, often, code(), once))
-    assert ["attachments" in cell for cell in made["notebook"]["cells"]] == [True, *[False] * 3]
-    (said,) = made["said"]
+    often = prose("![x](attachment:a) " * 200, attachments=pasted)
+    once = prose("![x](attachment:a)", attachments=pasted)
+    result = rewrite_notebook(notebook(once, often, code(), once))
+    assert ["attachments" in cell for cell in result["notebook"]["cells"]] == [True, *[False] * 3]
+    (said,) = result["said"]
     assert "left out from cell 2 on: each as often as it is referred to, they come to more" in said
 
 
@@ -236,16 +238,16 @@ LEFT_OUT = "(A picture is left out here: PNG, JPEG and GIF are shown.)"
         "<p>before</p>\n<img width='3' src='HERE' alt='a plot'>",
     ],
 )
-def test_a_picture_in_the_text_is_a_picture_and_no_writing(written):
-    came = notebook(words(written.replace("HERE", f"data:image/png;base64,{PNG}")), code("x = 1"))
+def test_a_picture_in_the_text_becomes_an_attachment(written):
+    came = notebook(prose(written.replace("HERE", f"data:image/png;base64,{PNG}")), code("x = 1"))
     assert len(came) > MAX_SOURCE_CHARACTERS
-    made = rewritten(came)
-    shown, _ = made["notebook"]["cells"]
+    result = rewrite_notebook(came)
+    shown, _ = result["notebook"]["cells"]
     ((name, forms),) = shown["attachments"].items()
     assert shown["source"] == written.replace("HERE", f"attachment:{name}")
     assert forms == {"image/png": PNG}
-    assert made["said"] == []
-    nbformat.validate(made["notebook"])
+    assert result["said"] == []
+    nbformat.validate(result["notebook"])
     assert f'src="data:image/png;base64,{PNG}"' in markdown({"cell": shown}, shown["source"])
 
 
@@ -261,21 +263,21 @@ def test_a_picture_in_the_text_is_a_picture_and_no_writing(written):
         ("[r]: attachment:z.webp", f"[r]: {LEFT_OUT}"),
     ],
 )  # fmt: skip
-def test_where_a_picture_is_not_shown_it_is_said(written, left):
+def test_a_sentence_replaces_a_picture_that_is_not_shown(written, left):
     pasted = {
         "x.svg": {"image/svg+xml": "<svg/>"}, "z.webp": {"image/webp": "AAAA"},
         "y.png": {"image/png": "AAAA"},
     }  # fmt: skip
-    made = rewritten(notebook(words(written, attachments=pasted)))["notebook"]["cells"][0]
-    assert made["source"] == left
-    assert set(made.get("attachments", {})) <= {"y.png"}
-    assert "left out here" in markdown({"cell": made}, made["source"])
+    result = rewrite_notebook(notebook(prose(written, attachments=pasted)))["notebook"]["cells"][0]
+    assert result["source"] == left
+    assert set(result.get("attachments", {})) <= {"y.png"}
+    assert "left out here" in markdown({"cell": result}, result["source"])
 
 
 def test_a_picture_that_a_reference_shows_often_counts_as_often():
     pasted = {"a": {"image/png": "A" * (MAX_PICTURE_CHARACTERS // 100)}}
-    often = words("![x][r] " * 200 + "\n\n[r]: attachment:a", attachments=pasted)
-    (said,) = rewritten(notebook(often))["said"]
+    often = prose("![x][r] " * 200 + "\n\n[r]: attachment:a", attachments=pasted)
+    (said,) = rewrite_notebook(notebook(often))["said"]
     assert "left out from cell 1 on" in said
 
 
@@ -289,16 +291,16 @@ WORST = {
     "breaks": lambda: notebook(code("\\n" * (MAX_SOURCE_CHARACTERS // 2))),
     "cells": lambda: notebook(*[code()] * 200_000),
     "outputs": lambda: notebook(code(outputs=[{"data": {"text/html": "<b>" * 1000}}] * 5000)),
-    "written-out": lambda: notebook(words("![](data:image/png;base64,AA)" * (MB // 2))),
-    "no-pictures": lambda: notebook(words("![" * (9 * MB))),
-    "tags": lambda: notebook(words("<img " * (3 * MB))),
+    "written-out": lambda: notebook(prose("![](data:image/png;base64,AA)" * (MB // 2))),
+    "no-pictures": lambda: notebook(prose("![" * (9 * MB))),
+    "tags": lambda: notebook(prose("<img " * (3 * MB))),
     "zeros": lambda: notebook(code("\x00" * MAX_SOURCE_CHARACTERS)),
     "pictures": lambda: notebook(
-        words("![](attachment:a)" * 480, attachments={"a": {"image/png": "A" * MB}})
+        prose("![](attachment:a)" * 480, attachments={"a": {"image/png": "A" * MB}})
     ),
     "noise": lambda: notebook(code("x")) + b"\xff" * (18 * MB),
 }
-"""Ways to make at most 20 MB of bytes cost the most."""
+"""Notebooks of at most 20 MB that take as much time or memory as possible."""
 
 MEASURE = """
 import resource, sys
@@ -318,7 +320,7 @@ for path in sorted(Path(sys.argv[1]).glob("*.ipynb")):
 """
 
 
-def test_twenty_megabytes_of_anything_cost_whoever_grades_little(tmp_path):
+def test_twenty_megabytes_of_anything_take_little_memory_and_time(tmp_path):
     for name, make in WORST.items():
         came = make()
         assert len(came) <= handed_in.MAX_NOTEBOOK_BYTES
@@ -333,7 +335,7 @@ def test_twenty_megabytes_of_anything_cost_whoever_grades_little(tmp_path):
     assert time.monotonic() - began < 30 * len(WORST)
 
 
-def test_a_reader_that_cannot_be_had_blames_nobody(tmp_path, monkeypatch):
+def test_a_reader_without_memory_does_not_blame_the_submission(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(notebook(code("only here")))
     monkeypatch.setattr(handed_in, "READER_MEMORY_BYTES", 2**20)
@@ -341,7 +343,7 @@ def test_a_reader_that_cannot_be_had_blames_nobody(tmp_path, monkeypatch):
         read_apart(path)
 
 
-def test_a_reader_that_is_kept_waiting_blames_nobody(tmp_path, monkeypatch):
+def test_a_reader_without_cpu_time_does_not_blame_the_submission(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(notebook(code("this one alone")))
     monkeypatch.setattr(handed_in, "READER_PATIENCE", 0.0001)
@@ -358,11 +360,11 @@ print('{"notebook": {}}')
 """
 
 
-def test_who_takes_too_much_time_of_the_processor_is_told_what_to_do(tmp_path, monkeypatch):
+def test_a_notebook_that_takes_too_much_time_is_refused(tmp_path, monkeypatch):
     path, script = tmp_path / "a.ipynb", tmp_path / "reads.py"
     path.write_bytes(notebook(code("endless")))
     script.write_text(ENDLESS)
-    pretend_bubblewrap(monkeypatch, False)  # within them, no other script can be seen
+    pretend_bubblewrap(monkeypatch, False)  # in a sandbox, the script could not be read
     monkeypatch.setattr(notebook_rewriting, "__file__", str(script))
     monkeypatch.setattr(handed_in, "READER_CPU_SECONDS", 1)
     monkeypatch.setattr(handed_in, "READER_PATIENCE", 600)
@@ -370,7 +372,7 @@ def test_who_takes_too_much_time_of_the_processor_is_told_what_to_do(tmp_path, m
         read_apart(path)
 
 
-def test_who_takes_too_much_is_told_what_to_do(tmp_path, monkeypatch):
+def test_a_notebook_that_takes_too_much_memory_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "a.ipynb"
     path.write_bytes(WORST["pairs"]())
     monkeypatch.setattr(handed_in, "READER_MEMORY_BYTES", 2**28)
@@ -378,14 +380,14 @@ def test_who_takes_too_much_is_told_what_to_do(tmp_path, monkeypatch):
         read_apart(path)
 
 
-def test_the_reader_imports_nothing_of_the_package():
+def test_the_reader_does_not_import_the_package():
     script = Path(handed_in.__file__).with_name("notebook_rewriting.py")
     look = f"import runpy, sys; runpy.run_path({str(script)!r}); print('autograder' in sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", look], capture_output=True, check=True)
     assert done.stdout == b"False\n"
 
 
-def test_what_lies_beside_the_folders_was_left_alone(tmp_path):
+def test_misplaced_files_are_reported(tmp_path):
     (tmp_path / "ann").mkdir()
     for name in ("hal.ipynb", "ann/a.zip", "ann/b.zip"):
         (tmp_path / name).touch()
@@ -403,6 +405,6 @@ def test_what_lies_beside_the_folders_was_left_alone(tmp_path):
         (b"", "its JSON breaks off at line 1"),
     ],
 )
-def test_what_never_was_a_notebook_is_not_called_cut_off(came, why):
+def test_a_file_that_never_was_a_notebook_gets_its_own_message(came, why):
     with pytest.raises(NotebookRefusedError, match=why):
-        rewritten(came)
+        rewrite_notebook(came)
