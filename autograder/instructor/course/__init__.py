@@ -23,17 +23,6 @@ from autograder.instructor.course.course import (
     ReleaseError,
     reason,
 )
-from autograder.instructor.course.handed_in import (
-    MAX_NOTEBOOK_BYTES,
-    MAX_SUBMISSION_BYTES,
-    HandedIn,
-    ReaderFailedError,
-    UnreadableError,
-    cannot_be_copied,
-    cannot_be_read,
-    cannot_be_taken,
-    read_apart,
-)
 from autograder.instructor.course.names import (
     EXCHANGE_FILES,
     is_taken,
@@ -46,6 +35,17 @@ from autograder.instructor.course.notebook_rewriting import (
     BASE64,
     MAX_PICTURE_CHARACTERS,
     PICTURE_TYPES,
+)
+from autograder.instructor.course.reading_submissions import (
+    MAX_NOTEBOOK_BYTES,
+    MAX_SUBMISSION_BYTES,
+    HandedIn,
+    ReaderFailedError,
+    UnreadableError,
+    cannot_be_copied,
+    cannot_be_read,
+    cannot_be_taken,
+    read_apart,
 )
 from autograder.instructor.course.stopping import STATUSES, STOPPED, stoppable
 from autograder.instructor.gradebook import BusyError, GradebookError

@@ -2,7 +2,7 @@
 
 This is a script for a process of its own in the sandbox, so that a malicious file can do no harm.
 It reads the file's bytes from standard input and prints JSON. It does not import the package, which
-would take longer than reading a notebook. `handed_in.py` runs it.
+would take longer than reading a notebook. `reading_submissions.py` runs it.
 """
 
 import json

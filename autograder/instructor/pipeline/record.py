@@ -81,7 +81,7 @@ class GradedNotebook(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The record of a graded submission.
+    """The record of a submission.
 
     Attributes:
         state: graded, broken or failed.
