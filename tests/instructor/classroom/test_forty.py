@@ -23,7 +23,7 @@ ATTACKS = (
     "os.makedirs('{root}/grading'); open('{root}/grading/gradebook.db', 'w').write('x')",
     "sys.stdout.close()",
 )
-BROKEN = [*files.SENTENCES][:10]
+BROKEN = [*files.REFUSED][:10]
 HONEST: tuple[dict[str, str], ...] = (
     RIGHT,
     {"1.1": RIGHT["1.1"]},
