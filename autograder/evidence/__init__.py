@@ -30,22 +30,21 @@ from autograder.evidence.data import (
     from_json,
     to_json,
 )
-from autograder.evidence.designs import DesignPlan
-from autograder.evidence.exported_functions import ProgramPlan
-from autograder.evidence.observing import Call, observe
+from autograder.evidence.exported_functions import DesignPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
-from autograder.evidence.plain_results import ResultsPlan, TablePlan
-from autograder.evidence.plain_values import plain
 from autograder.evidence.plans import (
     AnswerPlan,
+    Call,
     Plan,
     capture,
     is_grading,
+    observe,
     told,
     without_process_cases,
 )
 from autograder.evidence.plans import give as give_plans
 from autograder.evidence.process_results import ProcessesPlan
+from autograder.evidence.results import ResultsPlan, TablePlan, plain
 from autograder.evidence.time_limits import announced
 from autograder.evidence.unfinished_cells import watch_cells
 

@@ -15,7 +15,7 @@ import msgspec
 
 from autograder.errors import Fault
 from autograder.evidence.data import Evidence, MalformedEvidenceError, from_json, to_json
-from autograder.evidence.observing import Call, observe
+from autograder.evidence.plans import Call, observe
 from autograder.processes import close_memory
 
 

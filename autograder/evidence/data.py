@@ -79,7 +79,7 @@ class Design(Struct, frozen=True, tag="design"):
 
 
 class Value(Struct, frozen=True, tag="value"):
-    """Numbers, strings and tables of them: what `autograder.evidence.plain_values` makes.
+    """Numbers, strings and tables of them: what `autograder.evidence.results` makes.
 
     Raises:
         ValueError: it is anything else, such as numbers beyond 64 bits, or tables in tables in

@@ -7,16 +7,17 @@ captures it.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from autograder.errors import Fault, TheirError, theirs
-from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct
-from autograder.evidence.designs import DesignPlan
-from autograder.evidence.exported_functions import ProgramPlan
+from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct, Unanswered
+from autograder.evidence.exported_functions import DesignPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
-from autograder.evidence.plain_results import ResultsPlan, TablePlan
-from autograder.evidence.process_results import ProcessesPlan
+from autograder.evidence.process_results import ProcessesPlan, runs
+from autograder.evidence.results import ResultsPlan, TablePlan
 from autograder.evidence.unfinished_cells import unfinished
 from autograder.evidence.unsuitable_answers import a_type, nothing
+from autograder.processes import PackedFunction
 
 AnswerPlan = (
     PlacementPlan
@@ -96,5 +97,43 @@ def _captured(name: str, plan: AnswerPlan, answer: object) -> Piece:
             return nothing(answer) or plan.capture(name, answer)
     except TheirError as raised:
         return NotCaptured("strange", f"Got {a_type(answer)}, and looking at it raised {raised}.")
+    except Exception as error:
+        return Fault.of(error)
+
+
+class Call(Struct, frozen=True):
+    """Evidence with functions that processes are to call.
+
+    Attributes:
+        plan: has the cases to call them in, which no kernel knows.
+        evidence: as it came from a kernel; it may be anything.
+    """
+
+    plan: Plan
+    evidence: Any
+
+
+def observe(plan: Plan, evidence: Evidence) -> Evidence:
+    """Have processes call the functions in evidence that are to be called so.
+
+    Never raises for what a function is or does; an error of ours becomes a `Fault`.
+
+    Args:
+        plan: with the cases to call them in.
+        evidence: it may be forged.
+    """
+    answers = dict(evidence.answers)
+    for name, wanted in plan.answers.items():
+        if isinstance(wanted, ProcessesPlan) and name in answers:
+            answers[name] = _observed(wanted, answers[name])
+    return Evidence(evidence.exercise, answers)
+
+
+def _observed(plan: ProcessesPlan, piece: Piece) -> Piece:
+    if not isinstance(piece, PackedFunction):
+        told = isinstance(piece, Unanswered | NotCaptured | Fault)
+        return piece if told else NotCaptured("malformed", "A function was expected.")
+    try:
+        return runs(plan, piece)
     except Exception as error:
         return Fault.of(error)

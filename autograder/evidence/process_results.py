@@ -26,7 +26,7 @@ from autograder.evidence.data import (
     Unanswered,
     Value,
 )
-from autograder.evidence.plain_values import plain
+from autograder.evidence.results import plain
 from autograder.evidence.unsuitable_answers import not_a_function
 from autograder.processes import (
     AddressableShards,

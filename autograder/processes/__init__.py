@@ -5,7 +5,6 @@ in each of them, with as much of every array as that process holds. All processe
 machine, and none of them outlives the call.
 """
 
-from autograder.processes.addressable import AddressableShards
 from autograder.processes.cases import (
     Given,
     NotHereError,
@@ -16,11 +15,17 @@ from autograder.processes.cases import (
     files_written,
     write_files,
 )
-from autograder.processes.no_common_disk import close_memory
+from autograder.processes.isolation import close_memory
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
-from autograder.processes.starting import ProcessesFailedError, ProcessOutcome
-from autograder.processes.worker import CannotLeaveError
-from autograder.processes.workers import Form, ProcessesError, on_processes, run
+from autograder.processes.worker import AddressableShards, CannotLeaveError
+from autograder.processes.workers import (
+    Form,
+    ProcessesError,
+    ProcessesFailedError,
+    ProcessOutcome,
+    on_processes,
+    run,
+)
 
 __all__ = [
     "AddressableShards",

@@ -19,7 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from autograder.errors import ShortError
-from autograder.processes.no_common_disk import refuse_to_write
+from autograder.processes.isolation import refuse_to_write
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 

@@ -16,7 +16,7 @@ from autograder.exercises import Exercise
 from autograder.exercises.notebooks import nb11_capstone
 from autograder.judge import Finding, requirements_on_given_functions
 from autograder.layouts import Layout
-from autograder.processes.starting import Stillness
+from autograder.processes.workers import Stillness
 from autograder.programs import Report
 from autograder.programs.compiled.hlo import Convolution, Instruction
 from autograder.programs.requested.live_operations import Liveness
@@ -237,14 +237,14 @@ PLANTINGS = [
     Planting("errors.cell_lines", "their_error", "1.7", raises),
     Planting("errors.jax_errors", "what_it_raised", "3.1", refused),
     Planting("evidence.plans", "_captured", "3.1", turned),
-    Planting("evidence.designs", "design", "11.7", designed),
+    Planting("evidence.exported_functions", "design", "11.7", designed),
     Planting("evidence.exported_functions", "exported", "3.1", turned),
     Planting("evidence.data", "_is_plain", "1.7", functions),
     Planting("evidence.unsuitable_answers", "nothing", "1.1", strips),
     Planting("evidence.unsuitable_answers", "misfit", "1.1", unplaced),
     Planting("evidence.placements", "placement", "1.1", strips),
-    Planting("evidence.plain_results", "_call", "1.7", functions),
-    Planting("evidence.plain_values", "plain", "2.7", audit),
+    Planting("evidence.results", "_call", "1.7", functions),
+    Planting("evidence.results", "plain", "2.7", audit),
     Planting("evidence.time_limits", "limited", "1.7", functions),
     Planting("evidence.unfinished_cells", "unfinished", "1.1", strips),
     Planting("evidence.plans", "told", "1.1", strips),
@@ -272,8 +272,8 @@ PLANTINGS = [
     Planting("judge.arrays_of_processes", "look_at", "11.4", gathers),
     Planting("processes.cases", "write_files", "11.4", gathers),
     Planting("processes.packing", "pack", "11.4", gathers),
-    Planting("processes.starting", lambda: Stillness.look, "11.4", gathers),
-    Planting("processes.starting", "free_port", "11.4", gathers),
+    Planting("processes.workers", lambda: Stillness.look, "11.4", gathers),
+    Planting("processes.workers", "free_port", "11.4", gathers),
     Planting("processes.workers", "run", "11.4", gathers),
     Planting("judge.report", "problems_of", "1.1", strips),
     Planting("judge.requirements_on_requests", "compare_requests", "6.9", iterate),
@@ -380,7 +380,6 @@ PLANTINGS = [
 ]
 ELSEWHERE = {
     "collective_kinds": "it holds data, and does nothing",
-    "evidence.observing": "it is at work in a process of its own, and asked in its tests",
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.forkserver": "it is a process of its own",
     "devices": "it is done before there is an answer",
@@ -389,12 +388,9 @@ ELSEWHERE = {
     "sandboxed.fork_server": "it is a process of its own, and asked in its tests",
     "sandboxed.kernel": "it is the kernel's own process, and asked in its tests",
     "sandboxed.messages": "it holds data, and does nothing",
-    "sandboxed.printed": "it is at work in the kernel's own process, and asked in its tests",
-    "sandboxed.shell": "it is at work in the kernel's own process, and asked in its tests",
     "errors.jax_versions": "it says what is said below",
     "exercises.other_courses": "it is done when the exercises are loaded",
-    "processes.no_common_disk": "it is at work in processes of their own, and asked in its tests",
-    "processes.addressable": "it is at work in processes of their own, and asked in their tests",
+    "processes.isolation": "it is at work in processes of their own, and asked in its tests",
     "processes.worker": "it is a process of its own, and asked in its tests",
     "programs.compared_reports": "it shows what takes a compiler that need not be installed",
     "programs.tpu_process": "it is a process of its own, and what it raises is said as a refusal",

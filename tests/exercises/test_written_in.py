@@ -10,7 +10,7 @@ from collections import defaultdict
 import pytest
 
 from autograder import programs
-from autograder.evidence import plain_results
+from autograder.evidence import results
 from autograder.exercises import EXERCISES, Computes, Returns
 from tests.conftest import some_of
 from tests.exercises.solutions import sitting_for, solution_of
@@ -84,7 +84,7 @@ def sizes_in_the_first_case(sitting, exercise_id, code, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(programs, "export", counting(programs.export))
-        patch.setattr(plain_results, "_call", counting(plain_results._call))
+        patch.setattr(results, "_call", counting(results._call))
         sitting.names["noted_size"] = noted_size
         tried = sitting.answer(exercise_id, code, SEED)
         del sitting.names["noted_size"]

@@ -28,8 +28,8 @@ from autograder.processes import (
     run,
     workers,
 )
-from autograder.processes.starting import IDLE_SECONDS
 from autograder.processes.worker import Job, Message, Place, work
+from autograder.processes.workers import IDLE_SECONDS
 
 
 def nothing(process: int) -> bytes:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from autograder.processes.no_common_disk import NoCommonDiskError, refuse_to_write
+from autograder.processes.isolation import NoCommonDiskError, refuse_to_write
 from tests.conftest import ROOT
 
 READS = (os.O_RDONLY, os.O_RDONLY | os.O_CLOEXEC)
@@ -16,7 +16,7 @@ HOOKED = """
 import os, sys, tempfile
 import numpy as np
 from pathlib import Path
-from autograder.processes import no_common_disk
+from autograder.processes import isolation
 path = Path(sys.argv[1])
 ways = {
     "open": lambda: open(path, "w"),
@@ -25,13 +25,13 @@ ways = {
     "numpy": lambda: np.save(path, np.zeros(2)),
     "tempfile": lambda: tempfile.NamedTemporaryFile(),
 }
-sys.addaudithook(no_common_disk.refuse_to_write)
+sys.addaudithook(isolation.refuse_to_write)
 for name, way in ways.items():
-    before = len(no_common_disk.REFUSED_WRITES)
+    before = len(isolation.REFUSED_WRITES)
     try:
         way()
     except OSError:
-        print(name, len(no_common_disk.REFUSED_WRITES) > before)
+        print(name, len(isolation.REFUSED_WRITES) > before)
 with open(os.__file__) as file:
     print("read", bool(file.read()))
 """
