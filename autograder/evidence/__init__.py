@@ -1,8 +1,8 @@
-"""Evidence: the plain data that goes into a student's kernel and comes out of it.
+"""Evidence: plain data about a learner's answers, captured in their kernel and sent to the judge.
 
-In: a `Plan`, and answers of a learner's, which may be anything. Out: `Evidence`, which says
-nothing about right or wrong, and which is read strictly, since it may be forged. Nothing here knows
-what is right.
+In: a `Plan`, and a learner's answers, which may be any objects. Out: `Evidence`. It does not say
+whether an answer is right, and nothing in this package knows. Evidence may be forged, so reading it
+checks its form strictly.
 """
 
 from autograder.evidence.data import (
@@ -37,12 +37,12 @@ from autograder.evidence.plans import (
     Call,
     Plan,
     capture,
+    give_plans,
     is_grading,
     observe,
     told,
     without_process_cases,
 )
-from autograder.evidence.plans import give as give_plans
 from autograder.evidence.process_results import ProcessesPlan
 from autograder.evidence.results import ResultsPlan, TablePlan, plain
 from autograder.evidence.time_limits import announced

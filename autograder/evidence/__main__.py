@@ -1,10 +1,10 @@
-"""Call functions in several processes, for a class that is graded.
+"""Call functions in several processes, when a class is graded.
 
 `python -P -s -m autograder.evidence` reads a list of `Call`s from standard input, as JSON, and
-writes the evidence of each to standard output, a line each and as soon as it is there. It runs in
-the sandbox and knows no exercise. What it gives each process is that process's share alone; so that
-none can look for the rest here, its memory is closed to other processes of the same user, and its
-output goes through a descriptor that no other process has.
+writes the evidence of each to standard output, one line each, as soon as it has it. It runs in the
+sandbox and knows no exercise. It samples the inputs of all processes and passes each process only
+its own share. To keep a process from finding the rest here, it closes its memory to other processes
+of the same user, and writes to a descriptor that no other process has.
 """
 
 import os
@@ -20,22 +20,22 @@ from autograder.processes import close_memory
 
 
 def main() -> None:
-    """Read calls, write evidence."""
+    """Read calls and write their evidence."""
     close_memory()
-    written = os.fdopen(os.dup(1), "wb")
+    output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    written.write(b"\n")  # it has come up: whatever ends it from here on is what it was given
-    written.flush()
+    output.write(b"\n")  # The start succeeded: if the process dies later, its input caused it.
+    output.flush()
     for call in msgspec.json.decode(sys.stdin.buffer.read(), type=list[Call]):
-        written.write(msgspec.json.encode(_observed(call)) + b"\n")
-        written.flush()
+        output.write(msgspec.json.encode(_observe_call(call)) + b"\n")
+        output.flush()
 
 
-def _observed(call: Call) -> Any:
+def _observe_call(call: Call) -> Any:
     try:
         return to_json(observe(call.plan, from_json(call.evidence)))
     except MalformedEvidenceError:
-        return call.evidence  # the judge says so
+        return call.evidence  # The judge reports that it is malformed.
     except Exception as error:
         fault = Fault.of(error)
         return to_json(Evidence(call.plan.exercise, dict.fromkeys(call.plan.answers, fault)))

@@ -1,9 +1,8 @@
-"""The kinds of evidence: the plain data that leaves a student's kernel.
+"""The kinds of evidence, as data classes, and their JSON.
 
-Plain data, which says nothing about right or wrong. `autograder.evidence.capturing` makes it from
-answers, in the student's kernel; the judge reads it from JSON, which may be forged, so reading is
-strict. What a piece's type cannot say of it, such as whether there is a mesh like that, the judge
-finds out.
+`capture` makes evidence from answers, in the student's kernel. The judge reads it from JSON, which
+may be forged, so reading checks every type. What types cannot express, such as whether a mesh's
+devices exist, the judge checks itself.
 """
 
 from typing import Annotated, Any, Final
@@ -14,27 +13,27 @@ from autograder.errors import Fault
 from autograder.processes import PackedFunction
 
 MIME_TYPE: Final = "application/vnd.shardlings.evidence+json"
-"""The media type under which evidence travels in a cell's outputs."""
+"""The MIME type of evidence in a cell's outputs."""
 
 
 class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A record that JSON is read into strictly."""
+    """Base class of records that are read from JSON; unknown fields are an error."""
 
 
 MAX_VALUE_DEPTH: Final = 8
-"""Deeper than any table that `capture` makes."""
+"""The deepest nesting of lists and dictionaries in a `Value`; `capture` needs less."""
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 
 
 class MeshGrid(Struct, frozen=True):
-    """A mesh as data: which device stands where, and what the axes are called.
+    """A mesh as plain data.
 
     Attributes:
-        shape: the number of devices along each axis.
+        shape: the number of devices along each mesh axis.
         ids: the devices' ids in row-major order.
-        names: the axes' names.
-        modes: `Auto`, `Explicit` or `Manual` for each axis.
+        names: the names of the mesh axes.
+        modes: `Auto`, `Explicit` or `Manual` for each mesh axis.
     """
 
     shape: tuple[Size, ...]
@@ -44,7 +43,7 @@ class MeshGrid(Struct, frozen=True):
 
 
 class Contents(Struct, frozen=True):
-    """What an array holds: its shape, its dtype's NumPy name, and its bytes in row-major order."""
+    """An array's shape, its dtype's NumPy name, and its values as bytes in row-major order."""
 
     shape: tuple[Size, ...]
     dtype: str
@@ -52,7 +51,7 @@ class Contents(Struct, frozen=True):
 
 
 class Placement(Struct, frozen=True, tag="placement"):
-    """Where an array's blocks are: mesh and spec, and the contents if it was an array."""
+    """The mesh and spec of an array or a sharding, with the array's contents."""
 
     mesh: MeshGrid
     spec: tuple[str | tuple[str, ...] | None, ...]
@@ -66,36 +65,36 @@ class Placements(Struct, frozen=True, tag="placements"):
 
 
 class Program(Struct, frozen=True, tag="program"):
-    """A function, exported once for each list of argument layouts that the exercise names."""
+    """A function, exported once for each list of arguments in the plan."""
 
     artifacts: tuple[bytes, ...]
 
 
 class Design(Struct, frozen=True, tag="design"):
-    """Layouts, and a function exported for arguments laid out so: once for each size."""
+    """Shardings, and a training step exported for arguments with them, once for each size."""
 
     layouts: Placements
     step: Program
 
 
 class Value(Struct, frozen=True, tag="value"):
-    """Numbers, strings and tables of them: what `autograder.evidence.results` makes.
+    """Numbers, strings, and lists and dictionaries of them, as `plain` returns them.
 
     Raises:
-        ValueError: it is anything else, such as numbers beyond 64 bits, or tables in tables in
-            tables without end.
+        ValueError: the value is anything else, has an integer of more than 64 bits, or is nested
+            deeper than `MAX_VALUE_DEPTH`.
     """
 
     value: Any
 
     def __post_init__(self) -> None:
-        """Look at all of it, for it may be forged."""
+        """Check the whole value, because it may be forged."""
         if not _is_plain(self.value, MAX_VALUE_DEPTH):
             raise ValueError("a value holds what no answer's value holds")
 
 
 class Shard(Struct, frozen=True):
-    """A block of an array, on one device by its number: an interval for each dimension."""
+    """The block of an array on one device: the device's number, and an interval per dimension."""
 
     device: Size
     block: tuple[tuple[Size, Size], ...]
@@ -103,7 +102,7 @@ class Shard(Struct, frozen=True):
 
 
 class Shards(Struct, frozen=True, tag="shards"):
-    """What one process holds of an array that several share."""
+    """The shards of a global array that one process holds."""
 
     shape: tuple[Size, ...]
     dtype: str
@@ -111,13 +110,13 @@ class Shards(Struct, frozen=True, tag="shards"):
 
 
 class OwnArray(Struct, frozen=True, tag="array"):
-    """An array of one process's own: NumPy's, or on one device."""
+    """An array that belongs to one process: NumPy's, or a `jax.Array` on one device."""
 
     contents: Contents
 
 
 class ProcessResult(Struct, frozen=True):
-    """What a function returned in one process; or why it did not, in a word and in a sentence."""
+    """A function's results in one process, or a diagnosis and a sentence if there are none."""
 
     parts: tuple[Shards | OwnArray | Value, ...] = ()
     why: str = ""
@@ -125,7 +124,7 @@ class ProcessResult(Struct, frozen=True):
 
 
 class File(Struct, frozen=True):
-    """A file that a process wrote: what `np.load` reads in it, or why it cannot."""
+    """A file that a process wrote: the array that `np.load` reads, or why it cannot."""
 
     name: str
     contents: Contents | None
@@ -133,27 +132,27 @@ class File(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One call of a function by several processes: a result for each, and the files they wrote."""
+    """One call of a function by several processes: the result of each, and the files written."""
 
     results: tuple[ProcessResult, ...]
     files: tuple[File, ...] = ()
 
 
 class Runs(Struct, frozen=True, tag="observed-runs"):
-    """A function, called by several processes for each case; the last call may have failed.
+    """The runs of a function that several processes call, one per case, up to the first failure.
 
-    When a class is graded, the grader starts these processes, and no kernel's word is taken.
+    When a class is graded, the grader starts these processes, and rejects runs from a kernel.
     """
 
     runs: tuple[Run, ...]
 
 
 class Unanswered(Struct, frozen=True, tag="unanswered"):
-    """The cell is as it was handed out."""
+    """An answer that is still `...`, as in the stub."""
 
 
 class NotCaptured(Struct, frozen=True, tag="not-captured"):
-    """An answer that no evidence could be made of: why in a word, and in a sentence."""
+    """An answer that could not be captured: a diagnosis, and a sentence for the learner."""
 
     why: str
     sentence: str
@@ -171,27 +170,27 @@ Piece = (
     | NotCaptured
     | Fault
 )
-"""What became of one answer; a `Fault` says that the capturing of it failed, by no fault of it."""
+"""The evidence of one answer. A `Fault` means that capturing failed by an error of ours."""
 
 
 class Evidence(Struct, frozen=True):
-    """All that leaves the kernel about one exercise: a piece for each answer, by name."""
+    """All evidence of one exercise: a piece for each answer, by the answer's name."""
 
     exercise: str
     answers: dict[str, Piece]
 
 
 class MalformedEvidenceError(ValueError):
-    """Evidence is not in the form that `capture` gives it."""
+    """Evidence does not have the form that `capture` gives it."""
 
 
 def to_json(evidence: Evidence) -> Any:
-    """Evidence as the plain objects that JSON has."""
+    """Convert evidence to the plain objects that JSON has."""
     return msgspec.to_builtins(evidence)
 
 
 def from_json(data: object) -> Evidence:
-    """Evidence from plain objects, checked.
+    """Read evidence from plain objects, strictly.
 
     Raises:
         MalformedEvidenceError: it has another form.
@@ -203,9 +202,9 @@ def from_json(data: object) -> Evidence:
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Whether a value is of numbers that a computer counts in, strings, and tables of them."""
+    """Check whether a value consists of 64-bit numbers, strings, lists and dictionaries."""
     match value:
-        case int():  # truth values too
+        case int():  # and bool, which is a subclass
             return abs(value) < 1 << 63
         case None | float() | str():
             return True

@@ -1,4 +1,8 @@
-"""Export a learner's function, or say why it cannot be exported."""
+"""Capture functions, and designs, by exporting them as StableHLO.
+
+A design is a pair: shardings of a model's parameters and batch, and a training step, which is
+exported for arguments with these shardings.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,31 +29,31 @@ from autograder.evidence.data import (
     Struct,
     Unanswered,
 )
-from autograder.evidence.placements import PlacementsPlan, Shape, placements
-from autograder.evidence.time_limits import DoesNotEndError, does_not_end, limited
-from autograder.evidence.unsuitable_answers import a_type, not_a_function
+from autograder.evidence.placements import PlacementsPlan, Shape, capture_placements
+from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
+from autograder.evidence.unsuitable_answers import describe_type, not_a_function
 from autograder.layouts import Layout, LayoutError
 from autograder.programs import Argument, described
 
 
 class ProgramPlan(Struct, frozen=True, tag="program"):
-    """A function becomes a `Program`.
+    """Capture a function as a `Program`.
 
     Attributes:
-        arguments: the lists of arguments that it is exported for, once for each.
-        under_mesh: whether the arguments' mesh is the current one while it is traced.
+        arguments: the lists of arguments to export the function for.
+        under_mesh: whether to trace the function in `jax.set_mesh` of the arguments' mesh.
     """
 
     arguments: tuple[tuple[Argument, ...], ...]
     under_mesh: bool
 
     def capture(self, name: str, answer: object) -> Piece:
-        """A function, exported for each list of arguments; or why it cannot be."""
+        """Export a function for each list of arguments, or explain why it cannot be exported."""
         if not callable(answer):
             return not_a_function(answer)
-        # To jit what is jitted again would undo its out_shardings.
-        traced = answer if hasattr(answer, "lower") else under_its_name(calling(answer), answer)
-        return exported(
+        # Jitting a jitted function again would ignore its out_shardings.
+        traced = answer if hasattr(answer, "lower") else under_its_name(traceable(answer), answer)
+        return export_answer(
             answer,
             [
                 Export(
@@ -64,23 +68,26 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
 
 
 class Export(NamedTuple):
-    """One thing that a function is exported for.
+    """An export of a function, for one list of arguments.
 
     Attributes:
-        given: the arguments, in words.
-        axes: the names of the axes of the mesh that they are on.
-        export: does it.
+        arguments: the arguments, in words.
+        axes: the names of their mesh's axes.
+        export: exports the function, and returns the artifact.
     """
 
-    given: str
+    arguments: str
     axes: tuple[str, ...]
     export: Callable[[], bytes]
 
 
-def calling(answer: Callable[..., object]) -> Callable[..., object]:
-    """What calls a learner's function where JAX traces it, and minds what comes back."""
+def traceable(answer: Callable[..., object]) -> Callable[..., object]:
+    """Wrap a learner's function for tracing: errors raised in it are the learner's.
 
-    def called(*arguments: object) -> object:
+    The wrapper also raises if the function is still a stub, or returns a function.
+    """
+
+    def wrapper(*arguments: object) -> object:
         with theirs():
             result = answer(*arguments)
             if result is ...:
@@ -89,28 +96,28 @@ def calling(answer: Callable[..., object]) -> Callable[..., object]:
                 raise ReturnsAFunctionError
         return result
 
-    return called
+    return wrapper
 
 
-def exported(
+def export_answer(
     answer: Callable[..., Any], exports: Sequence[Export], name: str = "your function"
 ) -> Program | NotCaptured | Unanswered:
-    """A function as evidence.
+    """Export a learner's function for several lists of arguments.
 
     Args:
         answer: the learner's function.
-        exports: what it is exported for, the case that the notebook shows first.
+        exports: the exports to make, beginning with the notebook's own case.
         name: the name of the answer.
     """
     artifacts: list[bytes] = []
     try:
-        for each in exports:
-            waits_for = f"JAX has not traced {name} for {each.given} yet"
-            artifacts.append(limited(each.export, waits_for))
+        for export in exports:
+            waits_for = f"JAX has not traced {name} for {export.arguments} yet"
+            artifacts.append(call_within_limit(export.export, waits_for))
     except DoesNotEndError as error:
-        given = exports[len(artifacts)].given
-        what = f"While JAX traced {name} for {given}, it did not come to an end"
-        return does_not_end(error, answer, what)
+        arguments = exports[len(artifacts)].arguments
+        what = f"While JAX traced {name} for {arguments}, it did not come to an end"
+        return explain_endless_call(error, answer, what)
     except programs.ProgramError as error:
         return NotCaptured(error.diagnosis, str(error))
     except TheirError as raised:
@@ -123,49 +130,53 @@ def exported(
                 "return its result.",
             )
         failed = exports[len(artifacts)]
-        why, said = what_it_raised(raised.error, answer, failed.axes)
-        why_it_raised = why
-        if artifacts:
-            why = "only-the-first"
-            given = f"For {failed.given}, {_going_on(said)}"
-            said = f"It compiles for the notebook's own case only. {given}"
-            if why_it_raised in ("raised", "does-not-reshape"):
-                said = before_jaxs_words(
-                    said, "Is a size, a number of devices or a mesh written into it?"
-                )
-        return NotCaptured(why, said)
+        diagnosis, sentence = what_it_raised(raised.error, answer, failed.axes)
+        if not artifacts:
+            return NotCaptured(diagnosis, sentence)
+        sentence = (
+            f"It compiles for the notebook's own case only. For {failed.arguments}, "
+            f"{_lower_first_letter(sentence)}"
+        )
+        if diagnosis in ("raised", "does-not-reshape"):
+            sentence = before_jaxs_words(
+                sentence, "Is a size, a number of devices or a mesh written into it?"
+            )
+        return NotCaptured("only-the-first", sentence)
     return Program(tuple(artifacts))
 
 
 def is_stub(error: BaseException) -> bool:
-    """Whether it is what a function that is still to be written raises, and not JAX's own."""
+    """Check whether an error is the wordless `NotImplementedError` of an unwritten function.
+
+    JAX raises such errors too; they do not count.
+    """
     if not isinstance(error, NotImplementedError) or str(error):
         return False
     return not wordless_of_jax(error)
 
 
 class ReturnsAFunctionError(TypeError):
-    """What a learner's function returns is to be called first."""
+    """A learner's function returns a function, where an array is expected."""
 
 
-def _going_on(sentence: str) -> str:
-    """A sentence that goes on where another word has begun it; `JAX` stays what it is."""
-    begins_a_name = sentence[:2].isalpha() and sentence[:2].isupper()
-    return sentence if begins_a_name else f"{sentence[0].lower()}{sentence[1:]}"
+def _lower_first_letter(sentence: str) -> str:
+    """Lower a sentence's first letter, unless the first word is an acronym such as `JAX`."""
+    is_acronym = sentence[:2].isalpha() and sentence[:2].isupper()
+    return sentence if is_acronym else f"{sentence[0].lower()}{sentence[1:]}"
 
 
 class DesignPlan(Struct, frozen=True, tag="design"):
-    """Layouts of a model's parameters and batch, and a training step, become a `Design`.
+    """Capture shardings of a model's parameters and batch, and a training step, as a `Design`.
 
-    The model's parameters are a list of layers, each a dictionary of arrays; the step takes them,
-    a batch and what is wanted for it, and returns new parameters.
+    The model's parameters are a list of layers, each a dictionary of arrays. The step takes the
+    parameters, a batch and its targets, and returns new parameters.
 
     Attributes:
         parameters: the names of a layer's arrays.
-        layers: how many layers there are.
-        batch: the name of the layout of the batch, and of what is wanted for it.
-        sizes: the sizes to export the step for: for each, the shapes of a layer's arrays, in
-            elements, and that of the batch.
+        layers: the number of layers.
+        batch: the name of the sharding of the batch, and of its targets.
+        sizes: the sizes to export the step for: each has the shapes, in elements, of a layer's
+            arrays and of the batch.
     """
 
     parameters: tuple[str, ...]
@@ -175,25 +186,26 @@ class DesignPlan(Struct, frozen=True, tag="design"):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is to be laid out, by name."""
+        """The names of the shardings."""
         return (*self.parameters, self.batch)
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """For each array that the step is given, the name of its layout."""
+        """The name of the sharding of each array that the step takes."""
         return (*self.parameters * self.layers, self.batch, self.batch)
 
     def capture(self, name: str, answer: object) -> Piece:
-        """A pair of layouts and a step as evidence; or why it will not do."""
-        return design(self, answer)
+        """Capture a pair of shardings and a step, or explain why it cannot be captured."""
+        return capture_design(self, answer)
 
 
-def design(plan: DesignPlan, answer: object) -> Piece:
-    """A pair of layouts and a step as evidence; or why it will not do."""
+def capture_design(plan: DesignPlan, answer: object) -> Piece:
+    """Capture a pair of shardings and a step, or explain why it cannot be captured."""
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         return NotCaptured(
             "not-a-design",
-            f"Got {a_type(answer)}; expected a pair: a dictionary of shardings, and a function.",
+            f"Got {describe_type(answer)}; expected a pair: a dictionary of shardings, and a "
+            f"function.",
         )
     layouts, step = answer
     if layouts is ... or step is ...:
@@ -201,78 +213,82 @@ def design(plan: DesignPlan, answer: object) -> Piece:
     if not isinstance(layouts, dict):
         return NotCaptured(
             "not-a-dictionary",
-            f"The first of the pair is {a_type(layouts)}; expected a dictionary, with a sharding "
-            f"for each of {', '.join(plan.names)}.",
+            f"The first of the pair is {describe_type(layouts)}; expected a dictionary, with a "
+            f"sharding for each of {', '.join(plan.names)}.",
         )
     if not callable(step):
-        found = not_a_function(step)
-        return NotCaptured(found.why, f"The second of the pair: {found.sentence}")
-    refused = _refused(plan, layouts)
-    if refused is not None:
-        return refused
-    parts = [layouts[name] for name in plan.names]
-    placed = placements(PlacementsPlan(plan.names, plan.sizes[0]), parts)
-    if not isinstance(placed, Placements):
-        return placed
-    misfit = _misfit(plan, parts)
-    if misfit is not None:
-        return misfit
-    program = _program(plan, dict(zip(plan.names, parts, strict=True)), step)
-    return Design(placed, program) if isinstance(program, Program) else program
+        not_captured = not_a_function(step)
+        return NotCaptured(not_captured.why, f"The second of the pair: {not_captured.sentence}")
+    not_complete = _check_names(plan, layouts)
+    if not_complete is not None:
+        return not_complete
+    shardings = [layouts[name] for name in plan.names]
+    placements = capture_placements(PlacementsPlan(plan.names, plan.sizes[0]), shardings)
+    if not isinstance(placements, Placements):
+        return placements
+    not_exportable = _check_shardings(plan, shardings)
+    if not_exportable is not None:
+        return not_exportable
+    program = _export_step(plan, dict(zip(plan.names, shardings, strict=True)), step)
+    return Design(placements, program) if isinstance(program, Program) else program
 
 
-def _refused(plan: DesignPlan, layouts: Mapping[object, object]) -> Unanswered | NotCaptured | None:
-    """What is to be said of the names in a dictionary of layouts, if anything is."""
-    lacks, more = set(plan.names) - set(layouts), set(layouts) - set(plan.names)
-    if lacks or more:
-        said = [f"it lacks {_listed(lacks)}"] * bool(lacks)
-        said += [f"it has {_listed(more)}"] * bool(more)
+def _check_names(
+    plan: DesignPlan, layouts: Mapping[object, object]
+) -> Unanswered | NotCaptured | None:
+    """Explain which names are missing from a dictionary of shardings, or are too many."""
+    missing, extra = set(plan.names) - set(layouts), set(layouts) - set(plan.names)
+    if missing or extra:
+        problems = [f"it lacks {_join_names(missing)}"] * bool(missing)
+        problems += [f"it has {_join_names(extra)}"] * bool(extra)
         return NotCaptured(
             "other-names",
             f"layouts has to have a sharding for each of {', '.join(plan.names)}, and nothing "
-            f"else; {', and '.join(said)}.",
+            f"else; {', and '.join(problems)}.",
         )
-    left = [name for name in plan.names if layouts[name] is ...]
-    if len(left) == len(plan.names):
+    unanswered = [name for name in plan.names if layouts[name] is ...]
+    if len(unanswered) == len(plan.names):
         return Unanswered()
-    if left:
-        sentence = f"layouts[{left[0]!r}] has not been filled in yet."
+    if unanswered:
+        sentence = f"layouts[{unanswered[0]!r}] has not been filled in yet."
         return NotCaptured("partly-filled-in", sentence)
     return None
 
 
-def _misfit(plan: DesignPlan, parts: Sequence[Any]) -> NotCaptured | None:
-    """Why a step cannot be exported for layouts: they do not fit every size, or are on two meshes.
+def _check_shardings(plan: DesignPlan, shardings: Sequence[Any]) -> NotCaptured | None:
+    """Explain why a step cannot be exported for shardings.
 
-    It is for shardings by name, on a mesh of devices.
+    Each has to be a `NamedSharding` on a mesh of devices and to fit every size, and all have to be
+    on one mesh.
     """
-    for number, (name, part) in enumerate(zip(plan.names, parts, strict=True)):
-        if not isinstance(part, jax.NamedSharding) or not isinstance(part.mesh, jax.sharding.Mesh):
+    for i, (name, sharding) in enumerate(zip(plan.names, shardings, strict=True)):
+        is_named = isinstance(sharding, jax.NamedSharding)
+        if not is_named or not isinstance(sharding.mesh, jax.sharding.Mesh):
             return NotCaptured(
                 "not-by-name",
-                f"layouts[{name!r}] is {a_type(part)}; expected a NamedSharding, on a mesh that "
-                f"jax.make_mesh gives.",
+                f"layouts[{name!r}] is {describe_type(sharding)}; expected a NamedSharding, on a "
+                f"mesh that jax.make_mesh gives.",
             )
         for size in plan.sizes:
             try:
-                Layout.of(part, size[number])
+                Layout.of(sharding, size[i])
             except LayoutError as error:
                 return NotCaptured("does-not-fit", f"layouts[{name!r}]: {error}")
-    if len({part.mesh for part in parts}) > 1:
+    if len({sharding.mesh for sharding in shardings}) > 1:
         return NotCaptured("several-meshes", "Use one mesh for all of the shardings.")
     return None
 
 
-def _listed(names: set[Any]) -> str:
+def _join_names(names: set[Any]) -> str:
     return " and ".join(sorted(repr(name) for name in names))
 
 
-def _program(
+def _export_step(
     plan: DesignPlan, shardings: Mapping[str, jax.NamedSharding], step: Callable[..., object]
 ) -> Program | Unanswered | NotCaptured:
-    """The step, exported for each size, with all that it takes and gives one after the other."""
+    """Export a step for each size, as a function from arrays to arrays."""
     mesh: Any = shardings[plan.batch].mesh
-    flat = under_its_name(_of_arrays(plan, step), step)
+    flat_step = under_its_name(_flatten_step(plan, step), step)
     exports = []
     for size in plan.sizes:
         shapes = dict(zip(plan.names, size, strict=True))
@@ -284,39 +300,39 @@ def _program(
             Export(
                 f"a batch of shape {shapes[plan.batch]}",
                 tuple(map(str, mesh.axis_names)),
-                partial(programs.export_laid_out, flat, structs, mesh),
+                partial(programs.export_laid_out, flat_step, structs, mesh),
             )
         )
-    return exported(step, exports, "step")
+    return export_answer(step, exports, "step")
 
 
-def _of_arrays(plan: DesignPlan, step: Callable[..., object]) -> Callable[..., object]:
-    """A step as a function of arrays, which gives arrays: the new parameters in their order."""
-    called, count = calling(step), len(plan.parameters)
+def _flatten_step(plan: DesignPlan, step: Callable[..., object]) -> Callable[..., object]:
+    """Wrap a step as a function that takes arrays, and returns the new parameters as arrays."""
+    wrapped, count = traceable(step), len(plan.parameters)
 
-    def of_arrays(*arrays: Any) -> object:
-        *parameters, batch, wanted = arrays
+    def flat_step(*arrays: Any) -> object:
+        *parameters, batch, targets = arrays
         layers = [parameters[i : i + count] for i in range(0, len(parameters), count)]
-        given = [dict(zip(plan.parameters, layer, strict=True)) for layer in layers]
-        made = called(given, batch, wanted)
-        return _in_order(plan, made, arrays)
+        layers_by_name = [dict(zip(plan.parameters, layer, strict=True)) for layer in layers]
+        new_layers = wrapped(layers_by_name, batch, targets)
+        return _flatten_layers(plan, new_layers, arrays)
 
-    return of_arrays
+    return flat_step
 
 
-def _in_order(plan: DesignPlan, made: object, given: Sequence[Any]) -> tuple[Any, ...]:
-    """What a step gave, as arrays.
+def _flatten_layers(plan: DesignPlan, result: object, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the arrays of a step's result, in order.
 
     Raises:
-        ProgramError: it is not new parameters, as the ones that it was given.
+        ProgramError: the result does not have the structure and shapes of the parameters.
     """
-    layers = made if isinstance(made, list | tuple) else ()
-    fits = len(layers) == plan.layers and all(
+    layers = result if isinstance(result, list | tuple) else ()
+    has_structure = len(layers) == plan.layers and all(
         isinstance(layer, dict) and set(layer) == set(plan.parameters) for layer in layers
     )
-    arrays = [layer[name] for layer in layers for name in plan.parameters] if fits else []
-    shapes: list[Shape] = [array.shape for array in given[: len(arrays)]]
-    if not fits or [getattr(array, "shape", None) for array in arrays] != shapes:
+    arrays = [layer[name] for layer in layers for name in plan.parameters] if has_structure else []
+    shapes: list[Shape] = [array.shape for array in arguments[: len(arrays)]]
+    if not has_structure or [getattr(array, "shape", None) for array in arrays] != shapes:
         raise programs.ProgramError(
             "not-the-parameters",
             f"The step has to return the new parameters, and nothing else, in the form of those "

@@ -21,35 +21,34 @@ from autograder.evidence.data import (
     Unanswered,
 )
 from autograder.evidence.time_limits import announced
-from autograder.evidence.unsuitable_answers import a_type, misfit
+from autograder.evidence.unsuitable_answers import describe_type, not_an_array
 from autograder.layouts import Layout, LayoutError, entries, refusal
 
 MAX_VALUE_BYTES: Final = 1 << 20
-"""Exercises are small; a larger array is not what was asked for."""
-
+"""The exercises' arrays are smaller."""
 
 Shape = tuple[Size, ...]
 
 
 class PlacementPlan(Struct, frozen=True, tag="placement"):
-    """An array, or a sharding, becomes a `Placement`.
+    """Capture an array or a sharding as a `Placement`.
 
     Attributes:
-        shape: the shape, in elements, that a sharding is for.
-        array: whether it has to be an array, with its values.
+        shape: the shape, in elements, of the array that a sharding is for.
+        array: whether the answer has to be an array, and not only a sharding.
     """
 
     shape: Shape
     array: bool
 
     def capture(self, name: str, answer: object) -> Piece:
-        """An array or a sharding as evidence; or why it will not do."""
+        """Capture an array or a sharding, or explain why it cannot be captured."""
         with announced(f"JAX has not computed {name} yet"):
-            return placement(self, answer)
+            return capture_placement(self, answer)
 
 
 class PlacementsPlan(Struct, frozen=True, tag="placements"):
-    """A sharding for each argument of a given function becomes one of `Placements`.
+    """Capture a sharding for each argument of a given function, as `Placements`.
 
     Attributes:
         arguments: the arguments' names.
@@ -60,41 +59,40 @@ class PlacementsPlan(Struct, frozen=True, tag="placements"):
     shapes: tuple[Shape, ...]
 
     def capture(self, name: str, answer: object) -> Piece:
-        """A sharding for each argument as evidence; or why they will not do."""
-        return placements(self, answer)
+        """Capture a sharding for each argument, or explain why they cannot be captured."""
+        return capture_placements(self, answer)
 
 
-def placement(plan: PlacementPlan, answer: object) -> Piece:
-    """An array or a sharding as evidence; or why it will not do."""
+def capture_placement(plan: PlacementPlan, answer: object) -> Piece:
+    """Capture an array or a sharding, or explain why it cannot be captured."""
     if isinstance(answer, jax.Array) and not isinstance(answer, jax.core.Tracer):
-        return _of_array(answer)
+        return _place_array(answer)
     if isinstance(answer, jax.sharding.Sharding):
         if plan.array:
             return NotCaptured(
                 "sharding-for-array",
-                f"Got {a_type(answer)}; expected an array. "
+                f"Got {describe_type(answer)}; expected an array. "
                 f"jax.device_put(array, sharding) lays an array out by it.",
             )
-        return _of_sharding(answer, plan.shape)
+        return _place_sharding(answer, plan.shape)
     if plan.array and _are_arrays(answer):
         return NotCaptured(
             "several-arrays",
-            f"Got {a_type(answer)} of {len(answer)}; expected one jax.Array. An array that is "
-            f"sharded over several devices is still one array, and each device holds a block of "
+            f"Got {describe_type(answer)} of {len(answer)}; expected one jax.Array. An array that "
+            f"is sharded over several devices is still one array, and each device holds a block of "
             f"it.",
         )
-    return misfit(answer, "a jax.Array" if plan.array else "a jax.Array or a sharding")
+    return not_an_array(answer, "a jax.Array" if plan.array else "a jax.Array or a sharding")
 
 
 def _are_arrays(answer: object) -> TypeGuard[Sequence[jax.Array]]:
-    """Check whether an answer is a list or a tuple of one or more arrays."""
     if not isinstance(answer, list | tuple) or not answer:
         return False
-    return all(isinstance(each, jax.Array) for each in answer)
+    return all(isinstance(item, jax.Array) for item in answer)
 
 
-def placements(plan: PlacementsPlan, answer: object) -> Piece:
-    """A sharding for each argument as evidence; or why they will not do."""
+def capture_placements(plan: PlacementsPlan, answer: object) -> Piece:
+    """Capture a sharding for each argument, or explain why they cannot be captured."""
     names, shapes = plan.arguments, plan.shapes
     if isinstance(answer, programs.Report):
         return NotCaptured(
@@ -102,34 +100,35 @@ def placements(plan: PlacementsPlan, answer: object) -> Piece:
             f"Got a report of what a program communicates; expected a sharding for each of "
             f"{' and '.join(names)}.",
         )
-    several = isinstance(answer, tuple | list) and not isinstance(answer, jax.P)
-    answers = list(answer) if several else [answer]  # type: ignore[call-overload]
-    if len(answers) != len(names):
-        wanted = {1: "one sharding", 2: "a pair of shardings"}.get(
+    is_sequence = isinstance(answer, tuple | list) and not isinstance(answer, jax.P)
+    shardings = list(answer) if is_sequence else [answer]  # type: ignore[call-overload]
+    if len(shardings) != len(names):
+        expected = {1: "one sharding", 2: "a pair of shardings"}.get(
             len(names), f"{len(names)} shardings"
         )
         return NotCaptured(
             "number-of-shardings",
-            f"Got {len(answers) if several else a_type(answer)}; expected {wanted}, for "
-            f"{' and '.join(names)}.",
+            f"Got {len(shardings) if is_sequence else describe_type(answer)}; expected {expected}, "
+            f"for {' and '.join(names)}.",
         )
-    if all(part is ... for part in answers):
+    if all(sharding is ... for sharding in shardings):
         return Unanswered()
-    parts = []
-    for name, part, shape in zip(names, answers, shapes, strict=True):
-        is_laid_out = isinstance(part, jax.Array | jax.sharding.Sharding)
-        if not is_laid_out or isinstance(part, jax.core.Tracer):
-            found = misfit(part)
-            return NotCaptured(found.why, f"{name}: {found.sentence}")
-        sharding = part.sharding if isinstance(part, jax.Array) else part
-        placed = _of_sharding(sharding, shape)
-        if not isinstance(placed, Placement):
-            return placed
-        parts.append(placed)
-    return Placements(tuple(parts))
+    placements = []
+    for name, sharding, shape in zip(names, shardings, shapes, strict=True):
+        has_layout = isinstance(sharding, jax.Array | jax.sharding.Sharding)
+        if not has_layout or isinstance(sharding, jax.core.Tracer):
+            not_captured = not_an_array(sharding)
+            return NotCaptured(not_captured.why, f"{name}: {not_captured.sentence}")
+        if isinstance(sharding, jax.Array):
+            sharding = sharding.sharding
+        placement = _place_sharding(sharding, shape)
+        if not isinstance(placement, Placement):
+            return placement
+        placements.append(placement)
+    return Placements(tuple(placements))
 
 
-def _of_array(array: jax.Array) -> Piece:
+def _place_array(array: jax.Array) -> Piece:
     if array.is_deleted():
         return NotCaptured(
             "deleted",
@@ -147,26 +146,26 @@ def _of_array(array: jax.Array) -> Piece:
             "Got an array of random keys; expected an array of numbers. "
             "jax.random.normal, for example, makes numbers from a key.",
         )
-    placement = _of_sharding(array.sharding, array.shape)
+    placement = _place_sharding(array.sharding, array.shape)
     if not isinstance(placement, Placement):
         return placement
-    with theirs():  # what computes it may only fail now that somebody reads it
+    with theirs():  # JAX computes lazily, so the learner's computation may fail only here
         values = np.asarray(array)
     contents = Contents(array.shape, array.dtype.name, values.tobytes())
     return Placement(placement.mesh, placement.spec, contents)
 
 
-def _of_sharding(
+def _place_sharding(
     sharding: jax.sharding.Sharding, shape: tuple[int, ...]
 ) -> Placement | NotCaptured:
     if not isinstance(sharding, jax.NamedSharding):
         try:
-            return Placement(*_mesh_of(Layout.of(sharding, shape)))
+            return Placement(*_mesh_and_spec(Layout.of(sharding, shape)))
         except LayoutError as error:
             return NotCaptured("does-not-fit", str(error))
-    refused = refusal(sharding)
-    if refused or not isinstance(sharding.mesh, jax.sharding.Mesh):
-        return NotCaptured("no-devices", refused)
+    reason = refusal(sharding)
+    if reason or not isinstance(sharding.mesh, jax.sharding.Mesh):
+        return NotCaptured("no-devices", reason)
     if getattr(sharding.spec, "unreduced", None):
         return NotCaptured(*programs.UNREDUCED)
     spec = entries(sharding.spec)
@@ -183,21 +182,23 @@ def _of_sharding(
             tuple(map(str, mesh.axis_names)),
             tuple(kind.name for kind in mesh.axis_types or ()),
         ),
-        tuple(map(_axes_by_name, spec)),
+        tuple(map(_stringify_axes, spec)),
     )
 
 
-def _axes_by_name(part: Any) -> str | tuple[str, ...] | None:
-    """One entry of a spec; JAX takes anything for an axis's name, and JSON takes strings."""
-    return tuple(map(str, part)) if isinstance(part, tuple) else None if part is None else str(part)
+def _stringify_axes(entry: Any) -> str | tuple[str, ...] | None:
+    """Convert an entry of a spec to strings: in JAX, any hashable object may name a mesh axis."""
+    if isinstance(entry, tuple):
+        return tuple(map(str, entry))
+    return None if entry is None else str(entry)
 
 
-def _mesh_of(layout: Layout) -> tuple[MeshGrid, tuple[str | None, ...]]:
-    """A mesh and spec that give a layout, for shardings that have none of their own.
+def _mesh_and_spec(layout: Layout) -> tuple[MeshGrid, tuple[str | None, ...]]:
+    """Make up a mesh and spec that give a layout, for a sharding that has neither.
 
-    The names are made up, so the spec has none where nothing is cut: pictures write them out.
+    The names are made up and pictures show them, so dimensions that are not sharded get none.
     """
     names = tuple(f"d{axis}" for axis in range(len(layout.counts)))
     ids = tuple(device for holders in layout.grid.values() for device in holders)
-    cutting = tuple(n if count > 1 else None for n, count in zip(names, layout.counts, strict=True))
-    return MeshGrid((*layout.counts, layout.copies), ids, (*names, "copies")), cutting
+    spec = tuple(n if count > 1 else None for n, count in zip(names, layout.counts, strict=True))
+    return MeshGrid((*layout.counts, layout.copies), ids, (*names, "copies")), spec

@@ -1,9 +1,12 @@
-"""Plans: what a student's kernel needs to know to capture answers; and capturing them.
+"""Capture a learner's answers as evidence, by a plan.
 
-A plan says for each answer of an exercise which kind of evidence it becomes, and what that takes:
-arguments to export a function for, cases to call one with. It says nothing of what is right, and
-it is plain data, so that a kernel that grades can be sent it. Each kind of it stands beside what
-captures it.
+A plan has for each answer of an exercise the kind of evidence it becomes, and what capturing it
+takes: arguments to export a function for, or cases to call one with. It does not say what is right,
+and it is plain data, so it can be sent to a grading kernel. The class of each kind of plan is in
+the module that captures it.
+
+`observe` completes the evidence of functions that several processes call: a grading kernel only
+captures the function, and the grader calls it with inputs that the kernel does not know.
 """
 
 from collections.abc import Mapping
@@ -13,10 +16,10 @@ from autograder.errors import Fault, TheirError, theirs
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct, Unanswered
 from autograder.evidence.exported_functions import DesignPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
-from autograder.evidence.process_results import ProcessesPlan, runs
+from autograder.evidence.process_results import ProcessesPlan, capture_runs
 from autograder.evidence.results import ResultsPlan, TablePlan
-from autograder.evidence.unfinished_cells import unfinished
-from autograder.evidence.unsuitable_answers import a_type, nothing
+from autograder.evidence.unfinished_cells import explain_unfinished
+from autograder.evidence.unsuitable_answers import describe_type, missing_answer
 from autograder.processes import PackedFunction
 
 AnswerPlan = (
@@ -31,11 +34,11 @@ AnswerPlan = (
 
 
 class Plan(Struct, frozen=True):
-    """What capturing has to know of an exercise.
+    """A plan for capturing the answers to one exercise.
 
     Attributes:
-        exercise: its id.
-        answers: for the name of each answer, what it becomes.
+        exercise: the exercise's id.
+        answers: the plan for each answer, by the answer's name.
     """
 
     exercise: str
@@ -43,10 +46,10 @@ class Plan(Struct, frozen=True):
 
 
 def without_process_cases(plan: Plan) -> Plan:
-    """A plan for a kernel that grades: it calls no function in several processes."""
+    """Return the plan for a grading kernel, which calls no function in several processes."""
     answers = {
-        name: ProcessesPlan(()) if isinstance(wanted, ProcessesPlan) else wanted
-        for name, wanted in plan.answers.items()
+        name: ProcessesPlan(()) if isinstance(answer_plan, ProcessesPlan) else answer_plan
+        for name, answer_plan in plan.answers.items()
     }
     return Plan(plan.exercise, answers)
 
@@ -54,59 +57,62 @@ def without_process_cases(plan: Plan) -> Plan:
 _given: dict[str, Plan] | None = None
 
 
-def give(plans: list[Plan]) -> None:
-    """Tell this process what to capture: it is a kernel that grades."""
+def give_plans(plans: list[Plan]) -> None:
+    """Make this process a grading kernel, which captures by these plans."""
     global _given
     _given = {plan.exercise: plan for plan in plans}
 
 
 def is_grading() -> bool:
-    """Check whether this process is a kernel that grades."""
+    """Check whether this process is a grading kernel."""
     return _given is not None
 
 
 def told() -> dict[str, Plan] | None:
-    """The plans, by exercise, that this kernel was told of; None where it was told of none."""
+    """Return a grading kernel's plans, by exercise; None in any other process."""
     return _given
 
 
 def capture(plan: Plan, answers: Mapping[str, object]) -> Evidence:
-    """Turn answers into evidence. Never raises for what an answer is or does.
+    """Turn answers into evidence.
 
-    Nor is an answer blamed for what it is not: where an error is ours, its evidence is a `Fault`.
+    It never raises, whatever an answer is or does. Where capturing an answer fails by an error of
+    ours, its evidence is a `Fault`.
 
     Args:
-        plan: what each answer becomes.
-        answers: the answers by name.
+        plan: the exercise's plan.
+        answers: the answers, by name.
     """
     return Evidence(
         plan.exercise,
         {
-            name: _captured(name, wanted, answers.get(name, ...))
-            for name, wanted in plan.answers.items()
+            name: _capture_answer(name, answer_plan, answers.get(name, ...))
+            for name, answer_plan in plan.answers.items()
         },
     )
 
 
-def _captured(name: str, plan: AnswerPlan, answer: object) -> Piece:
+def _capture_answer(name: str, plan: AnswerPlan, answer: object) -> Piece:
     try:
-        stopped = unfinished(name, answer)
-        if stopped:
-            return NotCaptured("did-not-finish", stopped)
-        with theirs():  # to look at an answer can run code of the learner's: a property, a repr
-            return nothing(answer) or plan.capture(name, answer)
+        sentence = explain_unfinished(name, answer)
+        if sentence:
+            return NotCaptured("did-not-finish", sentence)
+        with theirs():  # Looking at an answer can run the learner's code: a property, a __repr__.
+            return missing_answer(answer) or plan.capture(name, answer)
     except TheirError as raised:
-        return NotCaptured("strange", f"Got {a_type(answer)}, and looking at it raised {raised}.")
+        return NotCaptured(
+            "strange", f"Got {describe_type(answer)}, and looking at it raised {raised}."
+        )
     except Exception as error:
         return Fault.of(error)
 
 
 class Call(Struct, frozen=True):
-    """Evidence with functions that processes are to call.
+    """A request to call the functions in evidence, in several processes.
 
     Attributes:
         plan: has the cases to call them in, which no kernel knows.
-        evidence: as it came from a kernel; it may be anything.
+        evidence: the evidence from a kernel, as plain objects; it may be forged.
     """
 
     plan: Plan
@@ -114,26 +120,30 @@ class Call(Struct, frozen=True):
 
 
 def observe(plan: Plan, evidence: Evidence) -> Evidence:
-    """Have processes call the functions in evidence that are to be called so.
+    """Call the functions in evidence that several processes are to call.
 
-    Never raises for what a function is or does; an error of ours becomes a `Fault`.
+    It never raises, whatever a function is or does; an error of ours becomes a `Fault`.
 
     Args:
-        plan: with the cases to call them in.
-        evidence: it may be forged.
+        plan: has the cases to call the functions in.
+        evidence: the evidence from a kernel; it may be forged.
+
+    Returns:
+        The evidence, with `Runs` in place of these functions.
     """
     answers = dict(evidence.answers)
-    for name, wanted in plan.answers.items():
-        if isinstance(wanted, ProcessesPlan) and name in answers:
-            answers[name] = _observed(wanted, answers[name])
+    for name, answer_plan in plan.answers.items():
+        if isinstance(answer_plan, ProcessesPlan) and name in answers:
+            answers[name] = _observe_answer(answer_plan, answers[name])
     return Evidence(evidence.exercise, answers)
 
 
-def _observed(plan: ProcessesPlan, piece: Piece) -> Piece:
+def _observe_answer(plan: ProcessesPlan, piece: Piece) -> Piece:
+    if isinstance(piece, Unanswered | NotCaptured | Fault):
+        return piece
     if not isinstance(piece, PackedFunction):
-        told = isinstance(piece, Unanswered | NotCaptured | Fault)
-        return piece if told else NotCaptured("malformed", "A function was expected.")
+        return NotCaptured("malformed", "A function was expected.")
     try:
-        return runs(plan, piece)
+        return capture_runs(plan, piece)
     except Exception as error:
         return Fault.of(error)

@@ -1,4 +1,4 @@
-"""Capture what several processes returned and wrote."""
+"""Capture what a function returns and writes when several processes call it."""
 
 import re
 import tempfile
@@ -42,34 +42,34 @@ from autograder.processes import (
 )
 
 MAX_ARRAY_BYTES: Final = 1 << 18
-"""Those of the exercises have less."""
+"""The exercises' arrays are smaller."""
 
-MAYBE_THE_MACHINES: Final = ("died",)
-"""What may have befallen a process by no fault of the function's: it is called once more."""
+RETRIED_DIAGNOSES: Final = ("died",)
+"""Diagnoses that may be the machine's fault, so the function is called once more."""
 
 MAX_FILES: Final = 64
 
 
 class ProcessesPlan(Struct, frozen=True, tag="processes"):
-    """A function is called by several processes at once, and what they return becomes `Runs`.
+    """Call a function in several processes at once, and capture what they return as `Runs`.
 
     Attributes:
-        cases: the calls; none where the grader is to call it, with data that no kernel knows. Then
-            the function itself becomes evidence.
+        cases: the calls. A grading kernel has none: there the function itself becomes evidence, and
+            the grader calls it with inputs that no kernel knows.
     """
 
     cases: tuple[ProcessCase, ...]
 
     def capture(self, name: str, answer: object) -> Piece:
-        """Call a function in several processes, or hand it in where the grader is to call it."""
-        function = packed(answer)
+        """Call a function in several processes; without cases, capture the function itself."""
+        function = pack_answer(answer)
         if self.cases and isinstance(function, PackedFunction):
-            return runs(self, function)
+            return capture_runs(self, function)
         return function
 
 
-def packed(answer: object) -> Piece:
-    """A function as bytes, for processes to call; or why it will not do."""
+def pack_answer(answer: object) -> Piece:
+    """Pack a function for other processes, or explain why it cannot be packed."""
     if not callable(answer):
         return not_a_function(answer)
     try:
@@ -78,61 +78,61 @@ def packed(answer: object) -> Piece:
         return NotCaptured("cannot-be-sent", str(error))
 
 
-def runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
+def capture_runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
     """Call a function in several processes, case by case, up to the first call that fails."""
-    made: list[Run] = []
+    runs: list[Run] = []
     for case in plan.cases:
         with tempfile.TemporaryDirectory() as folder:
             write_files(case, Path(folder))
             try:
-                outcomes = _outcomes(function, case, Path(folder))
-                if any(outcome.why in MAYBE_THE_MACHINES for outcome in outcomes):
-                    outcomes = _outcomes(function, case, Path(folder))
+                outcomes = _run_case(function, case, Path(folder))
+                if any(outcome.why in RETRIED_DIAGNOSES for outcome in outcomes):
+                    outcomes = _run_case(function, case, Path(folder))
             except UsageError as error:
                 return NotCaptured("cannot-be-sent", str(error))
             if all(outcome.came is ... and not outcome.why for outcome in outcomes):
                 return Unanswered()
-            made.append(Run(tuple(map(_result, outcomes)), _files(case, Path(folder))))
+            runs.append(Run(tuple(map(_process_result, outcomes)), _read_files(case, Path(folder))))
         if any(outcome.why for outcome in outcomes):
             break
-    return Runs(tuple(made))
+    return Runs(tuple(runs))
 
 
-def _outcomes(function: PackedFunction, case: ProcessCase, folder: Path) -> list[ProcessOutcome]:
+def _run_case(function: PackedFunction, case: ProcessCase, folder: Path) -> list[ProcessOutcome]:
     def arguments(process: int) -> bytes:
         return bytes(cloudpickle.dumps(partial(case.share_of(process).arguments, folder)))
 
     axes = [name for name, _ in case.axes]
-    outcomes = run(function, case.processes, arguments, axes=axes, form=DATA)
-    for outcome in outcomes:  # where the files are is nobody's business
+    outcomes = run(function, case.processes, arguments, axes=axes, form=PLAIN_DATA)
+    for outcome in outcomes:  # hide where the files are
         outcome.said = re.sub(rf"{re.escape(str(folder))}/(common|process \d)", "…", outcome.said)
     return outcomes
 
 
-def _result(outcome: ProcessOutcome) -> ProcessResult:
+def _process_result(outcome: ProcessOutcome) -> ProcessResult:
     if outcome.why:
         return ProcessResult(why=outcome.why, sentence=outcome.said)
     if outcome.came is ...:
         return ProcessResult((Value(plain(...)),))
     assert isinstance(outcome.came, ProcessResult)
     if outcome.came.why == "too-large":
-        said = (
+        sentence = (
             f"Process {outcome.process} returned an array of more than {MAX_ARRAY_BYTES:,} bytes."
         )
-        return ProcessResult(why="too-large", sentence=said)
+        return ProcessResult(why="too-large", sentence=sentence)
     return outcome.came
 
 
-def write_result(came: Any) -> bytes:
-    """Turn what a function returned into plain data, in the process that called it."""
-    if came is ...:
+def write_result(result: Any) -> bytes:
+    """Encode a function's result as plain data, in the process that called it."""
+    if result is ...:
         return b""
-    several = came if isinstance(came, tuple) else (came,)
-    if any(_too_large(part) for part in several):
+    parts = result if isinstance(result, tuple) else (result,)
+    if any(_is_too_large(part) for part in parts):
         return msgspec.msgpack.encode(ProcessResult(why="too-large"))
     try:
-        with theirs():  # to look at what was returned can run code of the learner's
-            return msgspec.msgpack.encode(ProcessResult(tuple(map(_part, several))))
+        with theirs():  # Looking at the result can run the learner's code.
+            return msgspec.msgpack.encode(ProcessResult(tuple(map(_to_data, parts))))
     except TheirError as raised:
         raise CannotLeaveError(
             f"What your function returns cannot be looked at: {raised}."
@@ -140,21 +140,21 @@ def write_result(came: Any) -> bytes:
 
 
 def read_result(written: bytes) -> Any:
-    """Read what `write_result` wrote; it may be forged."""
+    """Decode what `write_result` wrote; it may be forged."""
     return msgspec.msgpack.decode(written, type=ProcessResult) if written else ...
 
 
-DATA: Final = Form(write_result, read_result)
-"""Plain data, so that the parent runs no code that a worker sends."""
+PLAIN_DATA: Final = Form(write_result, read_result)
+"""Plain data, and not pickles: unpickling in the parent would run code that a worker sends."""
 
 
-def _too_large(part: Any) -> bool:
+def _is_too_large(part: Any) -> bool:
     if isinstance(part, AddressableShards):
         return sum(data.nbytes for _, _, data in part.shards) > MAX_ARRAY_BYTES
     return isinstance(part, np.ndarray) and part.nbytes > MAX_ARRAY_BYTES
 
 
-def _part(part: Any) -> Shards | OwnArray | Value:
+def _to_data(part: Any) -> Shards | OwnArray | Value:
     if isinstance(part, AddressableShards):
         shards = (Shard(device, block, _contents(data)) for device, block, data in part.shards)
         return Shards(part.shape, part.dtype, tuple(shards))
@@ -167,13 +167,13 @@ def _contents(array: np.ndarray) -> Contents:
     return Contents(array.shape, array.dtype.name, array.tobytes())
 
 
-def _files(case: ProcessCase, folder: Path) -> tuple[File, ...]:
-    written = files_written(folder, case.processes)[: MAX_FILES + 1]
-    return tuple(_file(name, path) for name, path in written)
+def _read_files(case: ProcessCase, folder: Path) -> tuple[File, ...]:
+    files = files_written(folder, case.processes)[: MAX_FILES + 1]
+    return tuple(_read_file(name, path) for name, path in files)
 
 
-def _file(name: str, path: Path) -> File:
-    """A file as `np.load` reads it. It may be anything."""
+def _read_file(name: str, path: Path) -> File:
+    """Read a file with `np.load`; its contents may be anything."""
     name = name.encode(errors="replace").decode()
     try:
         if path.stat().st_size > MAX_ARRAY_BYTES:
@@ -182,5 +182,5 @@ def _file(name: str, path: Path) -> File:
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
             return File(name, None, "It does not hold one array of numbers.")
         return File(name, _contents(array))
-    except Exception as error:  # NumPy has an error type for each way in which it is none
+    except Exception as error:  # NumPy raises many types of error for malformed files
         return File(name, None, f"np.load cannot read it: {type(error).__name__}.")

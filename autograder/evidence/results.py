@@ -1,4 +1,4 @@
-"""Capture the results of a plain function, and tables."""
+"""Capture the results of functions that are called in the kernel, and tables of predictions."""
 
 import ast
 import math
@@ -12,34 +12,34 @@ import numpy as np
 from autograder.errors import TheirError, their_error, theirs
 from autograder.evidence.data import NotCaptured, Piece, Struct, Unanswered, Value
 from autograder.evidence.exported_functions import is_stub
-from autograder.evidence.time_limits import DoesNotEndError, does_not_end, limited
-from autograder.evidence.unsuitable_answers import a_type, not_a_function
+from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
+from autograder.evidence.unsuitable_answers import describe_type, not_a_function
 from autograder.layouts import entries
 
 
 class ResultsPlan(Struct, frozen=True, tag="results"):
-    """A function is called in the kernel, and its results become a `Value`.
+    """Call a function in the kernel, and capture its results as a `Value`.
 
     Attributes:
-        written: the cases, a tuple of arguments for each call, as Python writes them: JSON has no
-            tuples, and a function may tell them from lists.
+        written: the `repr` of the cases, a list with a tuple of arguments for each call. It is not
+            JSON, because JSON has no tuples, and a function may tell tuples from lists.
     """
 
     written: str
 
     @classmethod
     def of(cls, cases: Any) -> "ResultsPlan":
-        """The plan for some cases.
+        """Return the plan for a list of cases.
 
         Raises:
-            TypeError: they hold what is not plain data.
+            TypeError: a case has an argument that `repr` and `literal_eval` do not preserve.
         """
         plan = cls(repr(list(cases)))
         try:
-            same = plan.cases == list(cases)
+            is_plain = plan.cases == list(cases)
         except (ValueError, SyntaxError):
-            same = False
-        if not same:
+            is_plain = False
+        if not is_plain:
             raise TypeError(
                 "A case is made of numbers, strings, None, and tuples, lists and dictionaries of "
                 f"them, and nothing else; these are not: {plan.written[:200]}"
@@ -48,74 +48,80 @@ class ResultsPlan(Struct, frozen=True, tag="results"):
 
     @property
     def cases(self) -> list[tuple[Any, ...]]:
-        """The cases, made anew, since who is called may change them."""
+        """A new copy of the cases, because the function may change its arguments."""
         cases: list[tuple[Any, ...]] = ast.literal_eval(self.written)
         return cases
 
     def capture(self, name: str, answer: object) -> Piece:
-        """What a function returns in each case, or what it raises; or why it cannot be called."""
+        """Call a function in each case, and capture what it returns or raises."""
         if not callable(answer):
             return not_a_function(answer)
         results = []
         for case in self.cases:
-            call = f"{name}({_in_short(', '.join(map(repr, case)))})"
+            call = f"{name}({_abbreviate(', '.join(map(repr, case)))})"
             try:
-                results.append(_call(answer, case, call))
+                results.append(_call_answer(answer, case, call))
             except DoesNotEndError as error:
-                return does_not_end(error, answer, f"{call} did not come to an end")
+                return explain_endless_call(error, answer, f"{call} did not come to an end")
         if all(result.get("came", 0) is ... for result in results):
             return Unanswered()
         return Value([{key: plain(value) for key, value in result.items()} for result in results])
 
 
 class TablePlan(Struct, frozen=True, tag="table"):
-    """A dictionary of predictions becomes a `Value`."""
+    """Capture a dictionary of predictions as a `Value`."""
 
     def capture(self, name: str, answer: object) -> Piece:
-        """A table of predictions; or why it is none."""
+        """Capture a table of predictions, or explain why the answer is not a table."""
         if not isinstance(answer, dict):
             return NotCaptured(
                 "not-a-table",
-                f"Got {a_type(answer)}; expected the table, which is a dictionary.",
+                f"Got {describe_type(answer)}; expected the table, which is a dictionary.",
             )
         if all(value is ... for value in answer.values()):
             return Unanswered()
         return Value({str(plain(key)): plain(value) for key, value in answer.items()})
 
 
-def _call(function: Callable[..., object], case: tuple[Any, ...], call: str) -> dict[str, Any]:
-    def came() -> object:
+def _call_answer(
+    function: Callable[..., object], arguments: tuple[Any, ...], call: str
+) -> dict[str, Any]:
+    def call_function() -> object:
         with theirs():
-            return function(*case)
+            return function(*arguments)
 
     try:
-        return {"came": limited(came, f"{call} has not returned yet")}
+        return {"came": call_within_limit(call_function, f"{call} has not returned yet")}
     except TheirError as raised:
         if is_stub(raised.error):
             return {"came": ...}
         return {"error": their_error(raised.error, function)}
 
 
-def _in_short(arguments: str) -> str:
-    """The arguments of a call, or both ends of them."""
+def _abbreviate(arguments: str) -> str:
     return arguments if len(arguments) <= 100 else f"{arguments[:60]} … {arguments[-30:]}"
 
 
 MAX_INTEGER_BITS: Final = 10_000
-"""Python refuses to write much longer numbers."""
+"""Python refuses to convert much longer integers to strings."""
 
 
 def plain(value: object, depth: int = 4) -> Any:
-    """Numbers, strings, booleans and lists of them; anything else as its type's name.
+    """Convert a value to numbers, strings, booleans, None, and lists of them.
 
-    A partition spec is a list of its entries, and a sharding is its spec.
+    A partition spec becomes a list of its entries, a sharding its spec, an array or a set a list,
+    and any other object `{"of type": …}` with its type's name.
+
+    Args:
+        value: may be anything.
+        depth: how deep lists may be nested; a deeper list becomes its type's name.
     """
     if isinstance(value, jax.NamedSharding):
         value = value.spec
     if isinstance(value, jax.P):
         value = entries(value)
     if isinstance(value, np.ndarray | np.generic | jax.Array):
-        value = _numbers(value)
+        value = _array_to_list(value)
     match value:
         case None | bool():
             return value
@@ -136,11 +142,8 @@ def plain(value: object, depth: int = 4) -> Any:
     return {"of type": type(value).__name__}
 
 
-def _numbers(array: Any) -> object:
-    """The numbers of an array; the array itself where it has none to show.
-
-    Random keys have none, deleted arrays have none any more, and those of a tracer are yet to come.
-    """
+def _array_to_list(array: Any) -> object:
+    """Convert an array to lists; return random keys, deleted arrays and tracers as they are."""
     try:
         with theirs():
             return np.asarray(array).tolist()
@@ -149,7 +152,7 @@ def _numbers(array: Any) -> object:
 
 
 def _sorted(items: list[Any]) -> list[Any]:
-    """In order, numbers as numbers; by how they are written where they are of several kinds."""
+    """Sort a list; by `repr` if its items cannot be compared."""
     try:
         return sorted(items)
     except TypeError:

@@ -1,13 +1,13 @@
-"""Call a learner's function within a time limit, and say what `check` is waiting for.
+"""Call a learner's function within a time limit, and print what `check` is waiting for.
 
-A thread watches the call. After a few seconds it prints what `check` waits for; at the limit it
-stops the call. It does so by a signal, where the call runs in the main thread of Linux or macOS,
-and elsewhere by an exception that Python itself raises in the thread. Both need a thread that
-executes Python: a loop within C code (`sum(range(10**12))`), or a JAX program that does not end,
-goes on until the kernel is restarted. (Where it holds the interpreter, not even the words come.)
+A thread watches the call. After a few seconds it prints what `check` is waiting for, and at the
+limit it raises an exception in the calling thread: from a signal handler, if that is the main
+thread of Linux or macOS, and otherwise with `PyThreadState_SetAsyncExc`. Both need a thread that
+executes Python. A loop in C code (`sum(range(10**12))`) or a JAX program that does not end goes on
+until the kernel is restarted. If it holds the GIL, nothing is printed either.
 
-Time is the processor time of the thread. A thread that sleeps uses none, so there is a limit by
-the clock as well, less the time for which Linux kept the thread waiting for a processor.
+The limit is on the thread's CPU time. A thread that sleeps uses none, so there is a second limit on
+the wall clock, without the time for which Linux kept the thread waiting for a CPU.
 """
 
 import contextlib
@@ -26,39 +26,37 @@ from autograder.evidence.data import NotCaptured
 
 T = TypeVar("T")
 
-SPEAK_SECONDS: Final = 4.0
-"""After how many seconds it is said what is waited for."""
+ANNOUNCE_SECONDS: Final = 4.0
+"""Time until `check` prints what it is waiting for."""
 
 CPU_SECONDS: Final = 10.0
-"""The most processor time that one call may take; those of the exercises take less than one."""
+"""CPU time of one call; the exercises' solutions take less than a second."""
 
 CLOCK_SECONDS: Final = 40.0
-"""The most time by the clock, less the time that the thread waited for a processor."""
+"""Wall-clock time of one call, without the time for which its thread waited for a CPU."""
 
-SPEAK_OF_JAX_SECONDS: Final = 10.0
-"""The same of what JAX compiles and runs, which may take a while and cannot be stopped."""
+ANNOUNCE_JAX_SECONDS: Final = 10.0
+"""Time until `check` prints that it is waiting for JAX, which may take long to compile."""
 
 ENDLESS_PROGRAM: Final = (
     "Does it have a jax.lax.while_loop that never ends, or a collective that only some devices "
     "reach? JAX cannot be stopped: if it does not go on, restart the kernel."
 )
-"""What to do where JAX does not return."""
 
-LOOK_SECONDS: Final = 0.2
-"""How often the time is looked at."""
+POLL_SECONDS: Final = 0.2
 
 RETRY_SECONDS: Final = 0.05
-"""After how many seconds a call that ignored the exception gets another one."""
+"""Time until a call that caught the exception gets another one."""
 
-OWN_LINES_SECONDS: Final = 1.0
-"""For how long a call is stopped in a line of the learner's only, and not within a library."""
+LEARNERS_LINES_SECONDS: Final = 1.0
+"""For so long after the limit, a call is stopped only in the learner's lines, not in libraries."""
 
 
 class DoesNotEndError(Exception):
-    """A call did not come to an end within its limit.
+    """A call did not end within its limit.
 
     Attributes:
-        stopped: the exception that stopped it, with the lines in which it was.
+        stopped: the exception that stopped it; its traceback has the lines that were running.
         limit: the limit, in words.
     """
 
@@ -67,16 +65,18 @@ class DoesNotEndError(Exception):
         self.stopped, self.limit = stopped, limit
 
 
-def does_not_end(error: DoesNotEndError, function: Callable[..., object], what: str) -> NotCaptured:
-    """What is found of a function that was stopped.
+def explain_endless_call(
+    error: DoesNotEndError, function: Callable[..., object], what: str
+) -> NotCaptured:
+    """Explain that a call was stopped, and in which line.
 
     Args:
-        error: how it was stopped.
+        error: the error of the stopped call.
         function: the learner's function.
-        what: what did not come to an end, as the beginning of a sentence.
+        what: the beginning of the sentence, such as "f(3) did not come to an end".
     """
-    where = line_in_cell(error.stopped, function)
-    at = f" ({where})" if where else ""
+    line = line_in_cell(error.stopped, function)
+    at = f" ({line})" if line else ""
     return NotCaptured(
         "does-not-end",
         f"{what} within {error.limit}, and was stopped{at}. Is there a loop that never ends?",
@@ -84,22 +84,22 @@ def does_not_end(error: DoesNotEndError, function: Callable[..., object], what: 
 
 
 class _StopCall(BaseException):  # not an `Exception`, which a learner's loop may catch
-    """What stops a call."""
+    """Raised in a call to stop it."""
 
 
 IGNORES_EXCEPTIONS: Final = ("__del__", "_xla_gc_callback")
-"""Functions that Python calls between two lines, and whose exceptions it prints and forgets."""
+"""Functions that Python calls between two lines; it prints exceptions in them and goes on."""
 
 
-def limited(call: Callable[[], T], waits_for: str) -> T:
-    """The result of a call that may not end.
+def call_within_limit(call: Callable[[], T], waits_for: str) -> T:
+    """Return the result of a call, or stop it at the time limit.
 
     Args:
         call: calls the learner's function.
-        waits_for: what is waited for, as the beginning of a sentence: "f(3) has not returned".
+        waits_for: what to print while waiting, such as "f(3) has not returned yet".
 
     Raises:
-        DoesNotEndError: it took longer than it may.
+        DoesNotEndError: the call was stopped.
     """
     watch = _Watch(waits_for, stops=True)
     try:
@@ -111,55 +111,63 @@ def limited(call: Callable[[], T], waits_for: str) -> T:
 
 @contextlib.contextmanager
 def announced(waits_for: str) -> Iterator[None]:
-    """Say what is waited for, where JAX takes long to compile or run a program of the learner's.
+    """Print what `check` is waiting for, if JAX takes long to compile or run a program.
 
     Args:
-        waits_for: as for `limited`.
+        waits_for: what to print while waiting, such as "JAX has not compiled f yet".
     """
     with _Watch(waits_for, stops=False):
         yield
 
 
 class _Watch:
-    """Watches what one thread does, from another one, while a `with` statement runs."""
+    """Watches the calling thread, from another thread, while a `with` statement runs.
+
+    Args:
+        waits_for: what to print while waiting.
+        stops: whether to raise `_StopCall` in the calling thread at the limit.
+
+    Attributes:
+        passed: the limit that the call has passed, in words; empty if none.
+    """
 
     def __init__(self, waits_for: str, stops: bool) -> None:
         self.passed = ""
         self._waits_for, self._stops = waits_for, stops
         self._thread, self._time = threading.get_ident(), _ThreadTime()
-        self._over = threading.Event()
+        self._ended = threading.Event()
         self._lock = threading.Lock()  # held while the thread is being stopped
-        self._tried, self._since = 0, 0.0
-        self._traces = sys.gettrace()
-        self._by_signal = (
+        self._attempts, self._passed_at = 0, 0.0
+        self._previous_trace = sys.gettrace()
+        self._uses_signal = (
             stops
             and hasattr(signal, "pthread_kill")
             and threading.current_thread() is threading.main_thread()
         )
-        self._handler: Any = None
+        self._previous_handler: Any = None
 
     def __enter__(self) -> Self:
-        """Begin to watch."""
-        if self._by_signal:
-            self._handler = signal.signal(signal.SIGALRM, self._on_signal)
+        """Start watching."""
+        if self._uses_signal:
+            self._previous_handler = signal.signal(signal.SIGALRM, self._on_signal)
         threading.Thread(target=self._watch, name="shardlings-limit", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop watching, and leave everything as it was found.
+        """Stop watching, and restore the signal handler and the trace function.
 
-        A call may end at the moment that it is to be stopped, so the exception may come here.
+        The call may end just as it is being stopped, so `_StopCall` may be raised here.
         """
         stopped: BaseException | None = None
         while True:
             try:
-                self._over.set()
-                with self._lock:  # from here on nobody stops anything
+                self._ended.set()
+                with self._lock:  # from here on, the watching thread raises nothing
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), None)
-                if self._by_signal:
-                    signal.signal(signal.SIGALRM, self._handler or signal.SIG_DFL)
-                if self._tried and sys.gettrace() is not self._traces:
-                    sys.settrace(self._traces)
+                if self._uses_signal:
+                    signal.signal(signal.SIGALRM, self._previous_handler or signal.SIG_DFL)
+                if self._attempts and sys.gettrace() is not self._previous_trace:
+                    sys.settrace(self._previous_trace)
                 break
             except _StopCall as late:
                 stopped = late
@@ -167,93 +175,93 @@ class _Watch:
             raise stopped
 
     def _watch(self) -> None:
-        """Look at the time until the call is over."""
-        said, pause = False, LOOK_SECONDS
-        speak_after = SPEAK_SECONDS if self._stops else SPEAK_OF_JAX_SECONDS
-        while not self._over.wait(pause):
-            if not said and self._time.clock() > speak_after:
-                said = True
-                self._say()
-            if self._stops and (self.passed or self._is_over()):
+        """Check the time until the call has ended."""
+        is_announced, pause = False, POLL_SECONDS
+        announce_after = ANNOUNCE_SECONDS if self._stops else ANNOUNCE_JAX_SECONDS
+        while not self._ended.wait(pause):
+            if not is_announced and self._time.clock() > announce_after:
+                is_announced = True
+                self._announce()
+            if self._stops and (self.passed or self._passes_limit()):
                 pause = RETRY_SECONDS
                 self._stop()
 
-    def _say(self) -> None:
-        """Print what is waited for."""
-        then = (
+    def _announce(self) -> None:
+        """Print what `check` is waiting for."""
+        consequence = (
             f"It is stopped after {CPU_SECONDS:.0f} seconds of processor time, or "
             f"{CLOCK_SECONDS:.0f} by the clock."
             if self._stops
             else ENDLESS_PROGRAM
         )
-        print(f"check is still waiting: {self._waits_for}. {then}", flush=True)
+        print(f"check is still waiting: {self._waits_for}. {consequence}", flush=True)
 
-    def _is_over(self) -> bool:
-        """Whether the call has had its time; then that is put in words."""
+    def _passes_limit(self) -> bool:
+        """Check whether the call has passed a limit, and remember which."""
         if self._time.cpu() > CPU_SECONDS:
             self.passed = f"{CPU_SECONDS:.0f} seconds of processor time"
         elif self._time.clock() > CLOCK_SECONDS:
             self.passed = f"{CLOCK_SECONDS:.0f} seconds"
         if self.passed:
-            self._since = time.monotonic()
+            self._passed_at = time.monotonic()
         return bool(self.passed)
 
     def _stop(self) -> None:
-        """Have the exception raised in the thread."""
+        """Raise `_StopCall` in the calling thread."""
         with self._lock:
-            if self._over.is_set():
+            if self._ended.is_set():
                 return
-            if self._by_signal:
+            if self._uses_signal:
                 signal.pthread_kill(self._thread, signal.SIGALRM)
             elif self._may_stop(sys._current_frames().get(self._thread)):
-                self._tried += 1
+                self._attempts += 1
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(self._thread), ctypes.py_object(_StopCall)
                 )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Raise the exception, where the thread is in the call, and not in code of ours.
+        """Raise `_StopCall`, unless the thread is in code of ours.
 
         Raises:
-            _Stop: it is.
+            _StopCall: to stop the call.
         """
-        if not self.passed:  # it is somebody else's alarm
-            if callable(self._handler):
-                self._handler(number, frame)
+        if not self.passed:  # the alarm is not ours
+            if callable(self._previous_handler):
+                self._previous_handler(number, frame)
             return
-        if self._over.is_set() or not self._may_stop(frame):
+        if self._ended.is_set() or not self._may_stop(frame):
             return
-        self._tried += 1
-        if self._tried > 1:  # a bare `except` took the last one: the next line raises it again
-            each = frame
-            while each is not None and frame_owner(each) != "ours":
-                if frame_owner(each) == "theirs":
-                    each.f_trace = self._on_line
-                each = each.f_back
+        self._attempts += 1
+        if self._attempts > 1:
+            # A bare `except` caught the last one. Raise it in every line from now on.
+            caller = frame
+            while caller is not None and frame_owner(caller) != "ours":
+                if frame_owner(caller) == "theirs":
+                    caller.f_trace = self._on_line
+                caller = caller.f_back
             sys.settrace(self._on_line)
         raise _StopCall
 
     def _on_line(self, frame: FrameType, event: str, _: object) -> Any:
-        """Raise the exception at the next line of the learner's.
+        """Raise `_StopCall` at the learner's next line; a trace function.
 
         Raises:
-            _Stop: this is one.
+            _StopCall: at a line of the learner's.
         """
-        if self._over.is_set():
+        if self._ended.is_set():
             return None
         if event == "line" and frame_owner(frame) == "theirs":
             raise _StopCall
         return self._on_line
 
     def _may_stop(self, frame: FrameType | None) -> bool:
-        """Whether the thread is where it can be stopped: in the learner's code, and not in ours.
+        """Check whether the thread is in the learner's code, or in a library that it calls.
 
-        A library that the learner's code calls is interrupted only where none of the learner's own
-        lines comes by for a while.
+        Libraries are interrupted only if for a while none of the learner's own lines has run.
         """
         if frame is None or frame_owner(frame) == "theirs":
             return frame is not None
-        if time.monotonic() < self._since + OWN_LINES_SECONDS:
+        if time.monotonic() < self._passed_at + LEARNERS_LINES_SECONDS:
             return False
         caller: FrameType | None = frame
         while caller is not None and frame_owner(caller) == "library":
@@ -264,34 +272,35 @@ class _Watch:
 
 
 class _ThreadTime:
-    """The time that the calling thread takes from now on, as other threads can see it."""
+    """Measures the time that the calling thread takes from now on; other threads may read it."""
 
     def __init__(self) -> None:
         self._clock_id = None
         if hasattr(time, "pthread_getcpuclockid"):  # not on macOS, nor on Windows
             self._clock_id = time.pthread_getcpuclockid(threading.get_ident())
         self._scheduled = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
-        self._began, self._cpu, self._waited = time.monotonic(), self._cpu_now(), self._delay()
+        self._start = time.monotonic()
+        self._cpu_at_start, self._waited_at_start = self._total_cpu(), self._total_waited()
 
     def cpu(self) -> float:
-        """The seconds of processor time; where no thread can be asked, those of the process."""
-        return min(self._cpu_now() - self._cpu, self.elapsed())
+        """Return the thread's CPU seconds; where the system does not count them, the process's."""
+        return min(self._total_cpu() - self._cpu_at_start, self.elapsed())
 
     def clock(self) -> float:
-        """The seconds by the clock, less those in which the thread waited for a processor."""
-        return self.elapsed() - (self._delay() - self._waited)
+        """Return the wall-clock seconds, without those in which the thread waited for a CPU."""
+        return self.elapsed() - (self._total_waited() - self._waited_at_start)
 
     def elapsed(self) -> float:
-        """The seconds by the clock."""
-        return time.monotonic() - self._began
+        """Return the wall-clock seconds."""
+        return time.monotonic() - self._start
 
-    def _cpu_now(self) -> float:
+    def _total_cpu(self) -> float:
         if self._clock_id is None:
             return time.process_time()
         return time.clock_gettime(self._clock_id)
 
-    def _delay(self) -> float:
-        """The seconds for which Linux has kept the thread waiting; 0 where nobody tells."""
+    def _total_waited(self) -> float:
+        """Return for how many seconds Linux kept the thread waiting; 0 on other systems."""
         try:
             return int(self._scheduled.read_text().split()[1]) / 1e9
         except (OSError, IndexError, ValueError):

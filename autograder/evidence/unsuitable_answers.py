@@ -1,4 +1,4 @@
-"""Explain why an answer is of the wrong kind."""
+"""Explain why an answer is missing, or of the wrong kind."""
 
 import jax
 import numpy as np
@@ -6,8 +6,8 @@ import numpy as np
 from autograder.evidence.data import NotCaptured, Unanswered
 
 
-def nothing(answer: object) -> Unanswered | NotCaptured | None:
-    """What to say where there is no answer at all; None where there is one."""
+def missing_answer(answer: object) -> Unanswered | NotCaptured | None:
+    """Return evidence that there is no answer, or None if there is one."""
     if answer is ...:
         return Unanswered()
     if answer is None:
@@ -19,8 +19,8 @@ def nothing(answer: object) -> Unanswered | NotCaptured | None:
     return None
 
 
-def misfit(answer: object, wanted: str = "a jax.Array or a sharding") -> NotCaptured:
-    """Why something that is neither an array on devices nor a sharding will not do."""
+def not_an_array(answer: object, expected: str = "a jax.Array or a sharding") -> NotCaptured:
+    """Explain that an answer is neither a `jax.Array` nor a sharding."""
     if isinstance(answer, jax.core.Tracer):
         return NotCaptured(
             "tracer",
@@ -54,20 +54,20 @@ def misfit(answer: object, wanted: str = "a jax.Array or a sharding") -> NotCapt
         )
     return NotCaptured(
         "type",
-        f"Got {a_type(answer)}; expected {wanted}.",
+        f"Got {describe_type(answer)}; expected {expected}.",
     )
 
 
 def not_a_function(answer: object) -> NotCaptured:
-    """Why something that cannot be called will not do where a function was asked for."""
-    kind = "an array" if isinstance(answer, jax.Array) else a_type(answer)
+    """Explain that an answer is not a function."""
+    kind = "an array" if isinstance(answer, jax.Array) else describe_type(answer)
     return NotCaptured(
         "not-a-function",
         f"Got {kind}; expected a function. Give check the function's name, without calling it.",
     )
 
 
-def a_type(value: object) -> str:
-    """What kind of thing something is, by the name of its type: `a list`, `an int`."""
+def describe_type(value: object) -> str:
+    """Return the name of a value's type with its article, such as `a list` or `an int`."""
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

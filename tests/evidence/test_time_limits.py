@@ -13,7 +13,7 @@ import pytest
 
 from autograder import check
 from autograder.evidence import NotCaptured, Program, Value, time_limits
-from autograder.evidence.time_limits import DoesNotEndError, announced, limited
+from autograder.evidence.time_limits import DoesNotEndError, announced, call_within_limit
 from autograder.exercises import find
 from autograder.judge import judge
 from tests.helpers import SPINS, capture, crowd
@@ -26,10 +26,10 @@ MAIN_THREAD_SIGNALS = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """Stop calls after a short time."""
-    monkeypatch.setattr(time_limits, "SPEAK_SECONDS", 0.1)
+    monkeypatch.setattr(time_limits, "ANNOUNCE_SECONDS", 0.1)
     monkeypatch.setattr(time_limits, "CPU_SECONDS", 0.4)
     monkeypatch.setattr(time_limits, "CLOCK_SECONDS", 2.0)
-    monkeypatch.setattr(time_limits, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(time_limits, "POLL_SECONDS", 0.05)
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ LOOPS = [spins, catches_exceptions, catches_everything, traces_for_ever]
 @pytest.mark.parametrize("function", [*LOOPS, catches_everything_twice])
 def test_a_loop_is_stopped_whatever_it_catches(function, capsys):
     with pytest.raises(DoesNotEndError, match="within 0 seconds of processor time"):
-        limited(function, "it has not returned yet")
+        call_within_limit(function, "it has not returned yet")
     assert "check is still waiting: it has not returned yet." in capsys.readouterr().out
 
 
@@ -99,7 +99,7 @@ def test_a_loop_is_stopped_whatever_it_catches(function, capsys):
 @pytest.mark.parametrize("function", [sleeps, waits_for_a_lock])
 def test_what_sleeps_is_stopped_by_the_clock(function):
     with pytest.raises(DoesNotEndError, match="within 2 seconds"):
-        limited(function, "it sleeps")
+        call_within_limit(function, "it sleeps")
 
 
 # where Hypothesis listens to the garbage collector, the exception may be raised there, and is lost
@@ -110,7 +110,7 @@ def test_elsewhere_than_in_the_main_thread_python_itself_stops_it(function):
 
     def call():
         try:
-            limited(function, "it has not returned yet")
+            call_within_limit(function, "it has not returned yet")
         except DoesNotEndError as error:
             found.append(str(error))
 
@@ -121,12 +121,12 @@ def test_elsewhere_than_in_the_main_thread_python_itself_stops_it(function):
 
 
 def test_what_ends_is_left_alone():
-    assert limited(lambda: 3, "three") == 3
+    assert call_within_limit(lambda: 3, "three") == 3
     with pytest.raises(ZeroDivisionError):
-        limited(lambda: 1 // 0, "nothing")
+        call_within_limit(lambda: 1 // 0, "nothing")
     # the exception may come while a call returns: thousands of them end just then
     for _ in range(300):
-        limited(lambda: sum(range(100)), "a sum")
+        call_within_limit(lambda: sum(range(100)), "a sum")
 
 
 def test_a_machine_with_much_else_to_do_ends_nothing():
@@ -134,7 +134,7 @@ def test_a_machine_with_much_else_to_do_ends_nothing():
         began = time.monotonic()
         os.sched_setaffinity(0, {min(every := os.sched_getaffinity(0))})
         try:
-            assert limited(lambda: exec(SPINS % 0.2, {}), "some work") is None
+            assert call_within_limit(lambda: exec(SPINS % 0.2, {}), "some work") is None
         finally:
             os.sched_setaffinity(0, every)
     assert time.monotonic() > began
@@ -144,11 +144,11 @@ def test_interrupts_and_alarms_of_others_are_theirs(monkeypatch):
     heard = []
     before = signal.signal(signal.SIGALRM, lambda *_: heard.append("alarm"))
     try:
-        limited(lambda: signal.raise_signal(signal.SIGALRM), "an alarm")
+        call_within_limit(lambda: signal.raise_signal(signal.SIGALRM), "an alarm")
         with pytest.raises(KeyboardInterrupt):
-            limited(lambda: signal.raise_signal(signal.SIGINT), "an interrupt")
+            call_within_limit(lambda: signal.raise_signal(signal.SIGINT), "an interrupt")
         with pytest.raises(DoesNotEndError):
-            limited(spins, "it has not returned yet")
+            call_within_limit(spins, "it has not returned yet")
         signal.raise_signal(signal.SIGALRM)
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -164,7 +164,7 @@ def test_code_of_ours_is_not_stopped():
 
     names = {"__name__": "autograder.anything", "time": time}
     code = FunctionType(ours.__code__, names)
-    assert limited(code, "our own work") > 0
+    assert call_within_limit(code, "our own work") > 0
 
 
 def test_the_call_is_named_with_the_line_and_the_other_answers_are_judged():
@@ -198,7 +198,7 @@ def test_tracing_that_does_not_end_is_found(jit, capsys):
 
 
 def test_what_cannot_be_stopped_is_announced(monkeypatch, capsys):
-    monkeypatch.setattr(time_limits, "SPEAK_OF_JAX_SECONDS", 0.1)
+    monkeypatch.setattr(time_limits, "ANNOUNCE_JAX_SECONDS", 0.1)
     with announced("JAX runs it"):
         time.sleep(1)
     assert "check is still waiting: JAX runs it. Does it have a jax.lax.while_loop that never ends"

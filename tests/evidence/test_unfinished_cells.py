@@ -3,7 +3,7 @@
 import pytest
 
 from autograder.evidence import unfinished_cells
-from autograder.evidence.unfinished_cells import names_made, watch_cells
+from autograder.evidence.unfinished_cells import assigned_names, watch_cells
 
 pytest.importorskip("IPython")
 
@@ -63,4 +63,4 @@ def test_where_there_is_no_answer_at_all_the_check_says_why(run):
 
 def test_the_names_that_a_cell_makes_are_read_as_text():
     source = "a, b = 1, 2\nc: int = 3\ndef d(x):\n    e = 4\nclass F: pass\ng == 5\nh = = 6\n"
-    assert names_made(source) == {"a", "b", "c", "d", "F", "h"}
+    assert assigned_names(source) == {"a", "b", "c", "d", "F", "h"}

@@ -84,7 +84,7 @@ def sizes_in_the_first_case(sitting, exercise_id, code, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(programs, "export", counting(programs.export))
-        patch.setattr(results, "_call", counting(results._call))
+        patch.setattr(results, "_call_answer", counting(results._call_answer))
         sitting.names["noted_size"] = noted_size
         tried = sitting.answer(exercise_id, code, SEED)
         del sitting.names["noted_size"]
