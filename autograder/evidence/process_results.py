@@ -90,7 +90,7 @@ def capture_runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
                     outcomes = _run_case(function, case, Path(folder))
             except UsageError as error:
                 return NotCaptured("cannot-be-sent", str(error))
-            if all(outcome.came is ... and not outcome.why for outcome in outcomes):
+            if all(outcome.result is ... and not outcome.why for outcome in outcomes):
                 return Unanswered()
             runs.append(Run(tuple(map(_process_result, outcomes)), _read_files(case, Path(folder))))
         if any(outcome.why for outcome in outcomes):
@@ -105,22 +105,24 @@ def _run_case(function: PackedFunction, case: ProcessCase, folder: Path) -> list
     axes = [name for name, _ in case.axes]
     outcomes = run(function, case.processes, arguments, axes=axes, form=PLAIN_DATA)
     for outcome in outcomes:  # hide where the files are
-        outcome.said = re.sub(rf"{re.escape(str(folder))}/(common|process \d)", "…", outcome.said)
+        outcome.sentence = re.sub(
+            rf"{re.escape(str(folder))}/(common|process \d)", "…", outcome.sentence
+        )
     return outcomes
 
 
 def _process_result(outcome: ProcessOutcome) -> ProcessResult:
     if outcome.why:
-        return ProcessResult(why=outcome.why, sentence=outcome.said)
-    if outcome.came is ...:
+        return ProcessResult(why=outcome.why, sentence=outcome.sentence)
+    if outcome.result is ...:
         return ProcessResult((Value(plain(...)),))
-    assert isinstance(outcome.came, ProcessResult)
-    if outcome.came.why == "too-large":
+    assert isinstance(outcome.result, ProcessResult)
+    if outcome.result.why == "too-large":
         sentence = (
             f"Process {outcome.process} returned an array of more than {MAX_ARRAY_BYTES:,} bytes."
         )
         return ProcessResult(why="too-large", sentence=sentence)
-    return outcome.came
+    return outcome.result
 
 
 def write_result(result: Any) -> bytes:

@@ -1,8 +1,8 @@
-"""Several processes: one function, run by as many of them as are asked for, on shared devices.
+"""Call one function in several processes at once, which share eight devices.
 
-In: a function of a learner's, and how many processes are to run it together. Out: what became of it
-in each of them, with as much of every array as that process holds. All processes are on this
-machine, and none of them outlives the call.
+In: a learner's function, and the number of processes. Out: the function's outcome in each process,
+with the shards of each array that the process holds. All processes run on this machine, and none of
+them outlives the call.
 """
 
 from autograder.processes.cases import (

@@ -1,9 +1,8 @@
-"""Cases for functions that several processes call, as plain data.
+"""Cases: what a function is called with in several processes, as plain data.
 
-A case holds no values but the seeds that they are sampled from. Whoever starts the processes
-samples them, and gives each process its own share alone: what a function knows of the rest, its
-processes have sent each other. The judge samples them again to know what is right. Values are small
-whole numbers, so that sums come out the same in whatever order they are added up.
+A case holds no values, but the seeds for sampling them. The process that starts the others samples
+the values and gives each its own share, so a function learns of the rest only by communication. The
+judge samples them again. Values are small integers, so that sums do not depend on their order.
 """
 
 import math
@@ -24,23 +23,23 @@ from autograder.processes.isolation import refuse_to_write
 Spec = tuple[str | tuple[str, ...] | None, ...]
 
 MAX_VALUE: Final = 8
-"""Values are whole numbers between its opposite and it."""
+"""Values are integers whose absolute value is less than this."""
 
 
 class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One argument of a function, as plain data.
 
     Attributes:
-        kind: what the function is given: the `mesh`; a `sharding` on it; a global `array` laid out
-            by the spec; `rows`, a table of which a process has those alone that its devices hold
-            by the spec; whole `values`, the same in each process; a `folder` for files, empty or
-            with a table's rows in it; a plain `number`; or the `shape` itself.
-        shape: an array's or a table's, in elements.
-        spec: for each dimension the mesh axes that it is cut over, as `jax.P` takes them.
-        seed: what values are drawn from.
-        batch: of rows, how many there are in a batch: then each process has its share of each
-            batch; 0 for the whole table at once.
-        number: the plain number; of a folder, how many files a table's rows are cut into.
+        kind: the kind of argument: the `mesh`; a `sharding` on it; a global `array`, sharded by the
+            spec; `rows`, a table of which each process has only the rows that its devices hold by
+            the spec; `values`, a NumPy array that is the same in each process; a `folder` for
+            files, either empty or with a table's rows in files; a `number`; or a `shape`.
+        shape: the shape of the array or table, in elements.
+        spec: the entries of the partition spec.
+        seed: the seed for sampling the values.
+        batch: for `rows`, the number of rows in a batch, if each process has its share of each
+            batch; 0 if it has its share of the whole table.
+        number: the `number`; for a `folder`, the number of files that hold a table's rows.
     """
 
     kind: Literal["mesh", "sharding", "array", "rows", "values", "folder", "number", "shape"]
@@ -51,19 +50,19 @@ class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: int = 0
 
     def values(self) -> np.ndarray:
-        """The values of an array, a table or a folder's files."""
-        drawn = np.random.default_rng(self.seed).integers(1 - MAX_VALUE, MAX_VALUE, self.shape)
-        return drawn.astype(np.float32)
+        """Sample the values of an array, a table or a folder's files, as float32."""
+        integers = np.random.default_rng(self.seed).integers(1 - MAX_VALUE, MAX_VALUE, self.shape)
+        return integers.astype(np.float32)
 
 
 class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One call of a function by several processes.
 
     Attributes:
-        processes: how many.
-        axes: the names and sizes of the mesh's axes, over all eight devices.
-        given: what the function is called with.
-        order: the numbers of the devices as the mesh has them, row by row; by default in order.
+        processes: the number of processes.
+        axes: the names and sizes of the mesh axes, over all eight devices.
+        given: the function's arguments.
+        order: the numbers of the mesh's devices, in row-major order; by default 0, 1, 2, ….
     """
 
     processes: int
@@ -72,41 +71,41 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     order: tuple[int, ...] = ()
 
     def devices_of(self, process: int) -> range:
-        """The numbers of the devices that a process has: they are shared out in order."""
-        share = math.prod(size for _, size in self.axes) // self.processes
-        return range(process * share, (process + 1) * share)
+        """Return the numbers of a process's devices; process 0 has the first ones."""
+        count = math.prod(size for _, size in self.axes) // self.processes
+        return range(process * count, (process + 1) * count)
 
     def mesh(self) -> jax.sharding.Mesh:
-        """The mesh, over the devices of all processes; its axes are Auto."""
+        """Make the mesh, over the devices of all processes; its axes are Auto."""
         names, sizes = tuple(n for n, _ in self.axes), tuple(s for _, s in self.axes)
-        everywhere = jax.devices()
-        devices = [everywhere[i] for i in self.order or range(math.prod(sizes))]
+        all_devices = jax.devices()
+        devices = [all_devices[i] for i in self.order or range(math.prod(sizes))]
         kinds = (jax.sharding.AxisType.Auto,) * len(names)
         return jax.sharding.Mesh(np.array(devices).reshape(sizes), names, axis_types=kinds)
 
     def share_of(self, process: int) -> "Share":
-        """What one process is given: of each array what its devices hold, and no seed."""
-        known = tuple(replace(each, seed=0) for each in self.given)
-        held = tuple(self._held(each, process) for each in self.given)
-        return Share(replace(self, given=known), process, held)
+        """Return what one process is given: only the values that it holds, and no seeds."""
+        seedless = tuple(replace(argument, seed=0) for argument in self.given)
+        held = tuple(self._values_held(argument, process) for argument in self.given)
+        return Share(replace(self, given=seedless), process, held)
 
-    def _held(self, given: Given, process: int) -> np.ndarray | None:
-        """An array's or a table's values, with zeros where another process has them alone."""
+    def _values_held(self, given: Given, process: int) -> np.ndarray | None:
+        """Sample an argument's values, and set those that the process does not hold to zero."""
         if given.kind == "values":
             return given.values()
         if given.kind not in ("array", "rows"):
             return None
         here = self.is_here(given, process)
-        if given.kind == "rows":  # of a row, a process reads all
+        if given.kind == "rows":  # a process holds all columns of its rows
             rows = np.any(here, axis=tuple(range(1, here.ndim)), keepdims=True)
             here = np.broadcast_to(rows, given.shape)
         return np.where(here, given.values(), np.float32(0))
 
     def is_here(self, given: Given, process: int) -> np.ndarray:
-        """For each number of an array or a table, whether a device of a process holds it.
+        """Check which elements of an array or a table the devices of a process hold.
 
         Returns:
-            Truth values, of the shape that is given.
+            Booleans, in the argument's shape.
         """
         sizes = dict(self.axes)
         order = self.order or range(math.prod(sizes.values()))
@@ -114,17 +113,18 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         batch = (given.batch or given.shape[0], *given.shape[1:])
         here = np.zeros(batch, bool)
         for device in self.devices_of(process):
-            (where,) = np.argwhere(grid == device)
-            at = dict(zip(sizes, where.tolist(), strict=True))
+            (position,) = np.argwhere(grid == device)
+            coordinates = dict(zip(sizes, position.tolist(), strict=True))
             block = []
             for dimension, size in enumerate(batch):
                 entry = given.spec[dimension] if dimension < len(given.spec) else None
                 names = (entry,) if isinstance(entry, str) else entry or ()
-                number, parts = 0, 1
+                shard, shards = 0, 1
                 for name in names:
-                    number, parts = number * sizes[name] + at[name], parts * sizes[name]
-                step = size // parts
-                block.append(slice(number * step, (number + 1) * step))
+                    shard = shard * sizes[name] + coordinates[name]
+                    shards *= sizes[name]
+                step = size // shards
+                block.append(slice(shard * step, (shard + 1) * step))
             here[tuple(block)] = True
         return np.concatenate([here] * (given.shape[0] // batch[0]))
 
@@ -138,12 +138,13 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Share:
-    """What one process is given of a case, and nothing that only others have.
+    """One process's share of a case; it does not hold the values of other processes.
 
     Attributes:
-        case: the case, without the seeds of its values.
-        process: the process.
-        held: for each of its arguments, the values, with zeros where they are not here.
+        case: the case, without its seeds.
+        process: the number of the process.
+        held: the values of each argument, with zeros in place of those of other processes; None
+            for an argument without values.
     """
 
     case: ProcessCase
@@ -151,20 +152,22 @@ class Share:
     held: tuple[np.ndarray | None, ...]
 
     def arguments(self, folders: Path) -> tuple[Any, ...]:
-        """The function's arguments, made in the process.
+        """Make the function's arguments, in the process.
+
+        A process without a `folder` may not write files from now on.
 
         Args:
-            folders: where the files of all processes are.
+            folders: the folder with the files of all processes.
         """
         if not any(given.kind == "folder" for given in self.case.given):
             sys.addaudithook(refuse_to_write)
         mesh = self.case.mesh()
         return tuple(
-            self._made(given, held, mesh, folders)
+            self._make_argument(given, held, mesh, folders)
             for given, held in zip(self.case.given, self.held, strict=True)
         )
 
-    def _made(
+    def _make_argument(
         self, given: Given, held: np.ndarray | None, mesh: jax.sharding.Mesh, folders: Path
     ) -> Any:
         sharding = jax.NamedSharding(mesh, jax.P(*given.spec))
@@ -186,23 +189,23 @@ class Share:
                 here = self.case.is_here(given, self.process)
                 return Rows(values, np.any(here, axis=tuple(range(1, here.ndim))))
             case "folder":
-                return _folder(given, self.process, folders)
+                return _make_folder(given, self.process, folders)
 
 
 class NotHereError(ShortError, IndexError):
-    """A process asked for rows that another one has."""
+    """A process asked for rows that only another process has."""
 
 
 class Rows:
-    """A table on disk, of which this process has some rows alone; it is read as NumPy's are.
+    """A table on disk, of which this process has only some rows; it is indexed like an array.
 
     Attributes:
-        shape: of the whole table.
-        dtype: of its numbers.
-        refused: the first error that somebody was given who asked for rows that are not here.
+        shape: the shape of the whole table.
+        dtype: the dtype of its values.
+        refused: the first error raised for rows that this process does not have.
     """
 
-    __module__ = "builtins"  # JAX's messages name its type, and where that stands helps nobody
+    __module__ = "builtins"  # JAX's messages name its type; its module would only distract
 
     def __init__(self, table: np.ndarray, here: np.ndarray) -> None:
         self._table, self._here = table, here
@@ -218,45 +221,50 @@ class Rows:
         return len(self._table)
 
     def __getitem__(self, index: Any) -> np.ndarray:
-        """Some of the rows, or some columns of them.
+        """Return some of the rows, or some columns of them.
 
         Raises:
-            NotHereError: some of them are not here.
+            NotHereError: this process does not have all of them.
         """
         rows = index[0] if isinstance(index, tuple) else index
-        asked = np.atleast_1d(np.arange(len(self._table))[rows])
-        missing = asked[~self._here[asked]]
+        indexed = np.atleast_1d(np.arange(len(self._table))[rows])
+        missing = indexed[~self._here[indexed]]
         if len(missing):
+            rows_here = _describe_rows(np.flatnonzero(self._here))
             error = NotHereError(
-                f"process {jax.process_index()} has {_ranges(np.flatnonzero(self._here))} on its "
-                f"disk, and not {_ranges(missing)}"
+                f"process {jax.process_index()} has {rows_here} on its "
+                f"disk, and not {_describe_rows(missing)}"
             )
             self.refused = self.refused or error
             raise error
         return np.array(self._table[index])
 
     def __array__(self, *_: object, **__: object) -> np.ndarray:
-        """The whole table, as NumPy's functions ask for it."""
+        """Return the whole table.
+
+        Raises:
+            NotHereError: this process does not have all of it.
+        """
         return self[:]
 
 
-def _ranges(rows: np.ndarray) -> str:
-    """Such as `rows 0 to 7 and 16 to 23`; ends are counted in."""
+def _describe_rows(rows: np.ndarray) -> str:
+    """Describe row numbers as ranges, such as `rows 0 to 7 and 16 to 23`."""
     runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
     return "rows " + " and ".join(f"{r[0]} to {r[-1]}" if len(r) > 1 else f"{r[0]}" for r in runs)
 
 
-def _folder(given: Given, process: int, folders: Path) -> Path:
-    """A folder with files for all to read; or an empty one, for this process to write."""
+def _make_folder(given: Given, process: int, folders: Path) -> Path:
+    """Return the folder that all processes read, or make an empty one for this process."""
     if given.shape:
         return folders / "common"
-    own = folders / f"process {process}"
-    own.mkdir(exist_ok=True)
-    return own
+    folder = folders / f"process {process}"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def write_files(case: ProcessCase, folders: Path) -> None:
-    """Write the files that a case's processes are to read."""
+    """Write the files that a case's processes read."""
     for given in case.given:
         if given.kind == "folder" and given.shape:
             (folders / "common").mkdir(exist_ok=True)
@@ -265,7 +273,11 @@ def write_files(case: ProcessCase, folders: Path) -> None:
 
 
 def files_of(table: np.ndarray, count: int) -> dict[str, np.ndarray]:
-    """A table's rows as files: what is in each, by its name, such as `4-8.npy` for rows 4 to 7."""
+    """Divide a table's rows into files.
+
+    Returns:
+        The rows in each file, by the file's name, such as `4-8.npy` for rows 4 to 7.
+    """
     step = len(table) // count
     return {
         f"{start}-{start + step}.npy": table[start : start + step]
@@ -274,7 +286,7 @@ def files_of(table: np.ndarray, count: int) -> dict[str, np.ndarray]:
 
 
 def files_written(folders: Path, processes: int) -> Sequence[tuple[str, Path]]:
-    """The files that processes wrote: pairs of a name and a place, a name twice if two wrote it."""
+    """Return the name and path of each file that a process wrote; names may repeat."""
     return [
         (path.name, path)
         for process in range(processes)

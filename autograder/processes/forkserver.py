@@ -1,4 +1,8 @@
-"""Imported first by the server that forks workers: no worker can read another's memory."""
+"""Close the memory of the server that forks workers; the server imports this module first.
+
+It is a module of its own because `multiprocessing` can have the server import modules, but not call
+functions.
+"""
 
 from autograder.processes.isolation import close_memory
 

@@ -1,4 +1,4 @@
-"""Keep processes apart: no disk in common, and no memory that another may read."""
+"""Isolate processes from each other: no memory that another can read, and no files written."""
 
 import ctypes
 import os
@@ -13,27 +13,29 @@ PR_SET_DUMPABLE: Final = 4
 
 
 def close_memory() -> None:
-    """Make this process, and those that are forked from it, unreadable for others.
+    """Keep other processes from reading the memory of this process and of its forks.
 
-    On Linux, `/proc/<pid>/mem`, `fd` and `environ` then belong to root. Elsewhere nothing happens.
+    On Linux, `/proc/<pid>/mem`, `fd` and `environ` then belong to root. On other systems this does
+    nothing.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 class NoCommonDiskError(ShortError, OSError):
-    """A process tried to write a file, which the others of its cluster could not read."""
+    """A process tried to write a file, although the hosts of a cluster have no disk in common."""
 
 
 REFUSED_WRITES: Final[list[NoCommonDiskError]] = []
-"""The errors raised in this process for files: `tempfile` catches them and raises others."""
+"""The errors that `refuse_to_write` raised in this process. `tempfile`, for example, catches them
+and raises another error."""
 
 
 def refuse_to_write(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse to open a file for writing; an audit hook.
+    """Refuse to open a file for writing; an audit hook for `sys.addaudithook`.
 
-    The hosts of a cluster have no disk in common, and on one machine a file would do what the
-    processes are to do by communicating.
+    The hosts of a cluster have no disk in common. Here they have one, and could exchange files
+    instead of communicating.
     """
     if event != "open":
         return

@@ -1,4 +1,4 @@
-"""Pack a notebook's function as bytes, with whatever it uses of the notebook."""
+"""Pickle a function of a notebook, with whatever it uses of the notebook."""
 
 import contextlib
 import inspect
@@ -20,10 +20,10 @@ MAX_FUNCTION_BYTES: Final = 1 << 20
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Refuses arrays on several devices, which would arrive as copies on one."""
+    """Refuses arrays on several devices, because pickling gathers them on one."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """What an object is pickled as."""
+        """Refuse such an array; pickle any other object as cloudpickle does."""
         if isinstance(obj, jax.Array) and len(obj.sharding.device_set) > 1:
             raise TypeError(
                 f"an array is on {len(obj.sharding.device_set)} devices of this process"
@@ -31,26 +31,27 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj)
 
 
-def pickled(thing: object) -> bytes:
-    """An object as bytes, with functions of a notebook as they are written.
+def _pickle(value: object) -> bytes:
+    """Pickle an object, with the code of a notebook's functions.
 
     Raises:
-        Exception: it cannot be pickled; of any type.
+        Exception: it cannot be pickled; the error may be of any type.
     """
     file = io.BytesIO()
-    _Pickler(file).dump(thing)
+    _Pickler(file).dump(value)
     return file.getvalue()
 
 
 class PackedFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="function"):
-    """A function as bytes, to be called in other processes.
+    """A pickled function, to be called in other processes.
 
-    Whoever unpickles it runs its author's code, so nobody does but the workers.
+    Unpickling it runs its author's code, so only workers do.
 
     Attributes:
         pickled: the function, with whatever it uses of its notebook.
-        file: what Python calls the cell that it was written in.
-        cells: the lines of that cell, and of others that it uses, for messages that quote them.
+        file: Python's name of the cell that defines it.
+        cells: the lines of that cell, and of other cells that it uses, so that error messages can
+            quote them.
     """
 
     pickled: bytes
@@ -59,78 +60,89 @@ class PackedFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
 
 def pack(function: Callable[..., Any]) -> PackedFunction:
-    """Pickle a function, with the cells that it comes from.
+    """Pickle a function, with the text of the cells that define it.
 
     Raises:
-        UsageError: it cannot be pickled; the message says what of it, and what to do.
+        UsageError: it cannot be pickled; the message says which object cannot, and what to do.
     """
-    with _by_value():
-        packed = PackedFunction(_sendable(function, function), file_of(function), _cells(function))
+    with _local_modules_by_value():
+        pickled = _pickle_for(function, function)
+        packed = PackedFunction(pickled, _source_file(function), _read_cells(function))
     if len(packed.pickled) > MAX_FUNCTION_BYTES:
         raise UsageError(
-            f"{_name(function)} takes {len(packed.pickled):,} bytes with all that it uses of the "
-            f"notebook, and at most {MAX_FUNCTION_BYTES:,} can be sent to other processes. Make "
-            f"large arrays within the function."
+            f"{_name_of(function)} takes {len(packed.pickled):,} bytes with all that it uses of "
+            f"the notebook, and at most {MAX_FUNCTION_BYTES:,} can be sent to other processes. "
+            f"Make large arrays within the function."
         )
     return packed
 
 
 @contextlib.contextmanager
-def _by_value() -> Iterator[None]:
-    """Pickle what modules beside the notebook define, since no other process may find them."""
-    here, beside = Path.cwd(), []
+def _local_modules_by_value() -> Iterator[None]:
+    """Pickle the code of modules beside the notebook: other processes may not find them."""
+    here, local_modules = Path.cwd(), []
     for name, module in list(sys.modules.items()):
         file = Path(str(getattr(module, "__file__", None) or "/"))
-        own = name.partition(".")[0] in ("__main__", "autograder") or "site-packages" in file.parts
-        if file.is_relative_to(here) and not own:
-            beside.append(module)
-    for module in beside:
+        is_installed = "site-packages" in file.parts
+        is_ours = name.partition(".")[0] in ("__main__", "autograder")
+        if file.is_relative_to(here) and not is_installed and not is_ours:
+            local_modules.append(module)
+    for module in local_modules:
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in beside:
+        for module in local_modules:
             cloudpickle.unregister_pickle_by_value(module)
 
 
 def pack_arguments(function: Callable[..., Any], arguments: object) -> bytes:
     """Pickle what makes a function's arguments.
 
+    Args:
+        function: the function, for the error message.
+        arguments: a function that returns the arguments.
+
     Raises:
         UsageError: it cannot be pickled.
     """
-    return _sendable(arguments, function)
+    return _pickle_for(function, arguments)
 
 
-def _sendable(thing: object, function: Callable[..., Any]) -> bytes:
+def _pickle_for(function: Callable[..., Any], value: object) -> bytes:
+    """Pickle a function, or its arguments, or explain why they cannot be sent.
+
+    Raises:
+        UsageError: they cannot be pickled.
+    """
     try:
-        return pickled(thing)
+        return _pickle(value)
     except Exception as error:
-        culprit = _cannot_be_sent(function)
+        culprit = _find_unpicklable(function)
         which = f"It uses {culprit} of the notebook. " if culprit else ""
         raise UsageError(
-            f"{_name(function)} cannot be sent to other processes: "
+            f"{_name_of(function)} cannot be sent to other processes: "
             f"{type(error).__name__}: {error}. {which}Meshes, shardings, devices, and arrays on "
             f"several devices belong to the process that made them: make them within the function."
         ) from error
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", "The function"))
 
 
-def _cannot_be_sent(function: Callable[..., Any]) -> str:
-    """The name of what a function uses of its notebook that cannot be sent."""
-    for name, value in _used(function).items():
+def _find_unpicklable(function: Callable[..., Any]) -> str:
+    """Return the first name that a function uses whose value cannot be pickled; empty if none."""
+    for name, value in _used_names(function).items():
         try:
-            pickled(value)
+            _pickle(value)
         except Exception:
             return name
     return ""
 
 
-def _used(function: Callable[..., Any]) -> dict[str, Any]:
-    """What a function uses by name, of its notebook and of functions around it."""
+def _used_names(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the globals and closure variables that a function uses, by name."""
     try:
         used = inspect.getclosurevars(inspect.unwrap(function))
     except (TypeError, ValueError):
@@ -138,21 +150,23 @@ def _used(function: Callable[..., Any]) -> dict[str, Any]:
     return {**used.globals, **used.nonlocals}
 
 
-def _cells(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
-    """The text of the cells that a function, and those that it uses, were written in."""
+def _read_cells(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
+    """Return the lines of the cells that define a function and the functions that it uses."""
     cells: dict[str, tuple[str, ...]] = {}
-    left: list[Any] = [function]
-    while left:
-        one = left.pop()
-        file = file_of(one)
+    waiting: list[Any] = [function]
+    while waiting:
+        user = waiting.pop()
+        file = _source_file(user)
         if file and file not in cells:
             cells[file] = tuple(linecache.getlines(file))
-            plain = (inspect.unwrap(each) for each in _used(one).values() if callable(each))
-            left += [f for f in plain if isinstance(f, FunctionType) and f.__module__ == "__main__"]
+            used = (inspect.unwrap(v) for v in _used_names(user).values() if callable(v))
+            waiting += [
+                f for f in used if isinstance(f, FunctionType) and f.__module__ == "__main__"
+            ]
     return cells
 
 
-def file_of(function: Callable[..., Any]) -> str:
-    """What Python calls the cell that a function was written in."""
+def _source_file(function: Callable[..., Any]) -> str:
+    """Return Python's name of the cell that defines a function."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return str(getattr(code, "co_filename", ""))

@@ -1,4 +1,4 @@
-"""A worker: one of the processes that run a function together, each with some of the devices."""
+"""A worker: one of the processes that call a function together, each with some of the devices."""
 
 import contextlib
 import faulthandler
@@ -39,43 +39,44 @@ from autograder.processes.packing import PackedFunction
 
 LOOPBACK: Final = "127.0.0.1"
 
-ELSEWHERE: Final = "non-addressable", "must be a fully addressable array"
-"""What JAX's errors have in them, in one version or another, where numbers are not all here."""
+NOT_ADDRESSABLE: Final = "non-addressable", "must be a fully addressable array"
+"""Words in JAX's errors, of one version or another, about arrays that other processes share."""
 
 DEVICES: Final = 8
-"""How many devices the processes have together."""
+"""The number of devices that the processes have together."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which of the workers one is, and where it finds what it needs.
+    """A worker's place among the others.
 
     Attributes:
-        process: its number.
-        processes: how many there are.
-        port: of the loopback interface, where process 0 coordinates them.
-        stands: a file into which it writes where it stands, when asked by a signal.
-        says: a file for what JAX's own libraries write to the terminal.
-        come: how many seconds it waits for the others.
+        process: the worker's number.
+        processes: the number of workers.
+        port: the port of the loopback interface at which process 0 coordinates the others.
+        stack_file: the file to which the worker writes its threads' stacks, on SIGUSR1.
+        log_file: the file for what JAX's libraries print.
+        start_seconds: the time in which the parent expects all workers to start.
     """
 
     process: int
     processes: int
     port: int
-    stands: Path
-    says: Path
-    come: int
+    stack_file: Path
+    log_file: Path
+    start_seconds: int
 
 
 @dataclass(frozen=True)
 class Job:
-    """The work of one process.
+    """A function for a worker to call.
 
     Attributes:
-        function: what is called, and where it was written.
-        arguments: what makes its arguments, pickled: devices, for example, cannot be sent.
-        axes: the names of the mesh axes that it is to know, for messages.
-        write: turns what the function returns into bytes.
+        function: the learner's function.
+        arguments: a pickled function that makes the arguments in the worker, because devices, for
+            example, cannot be sent.
+        axes: the names of the mesh axes, for error messages.
+        write: encodes what the function returns.
     """
 
     function: PackedFunction
@@ -85,88 +86,91 @@ class Job:
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a worker tells its parent. It may be forged, for the function runs in the worker.
+    """A message from a worker to its parent. It may be forged, for the function runs in the worker.
 
     Attributes:
-        kind: `up`, and `ready` once all are; then `came`, `raised`, or, for an error of ours,
-            `failed`.
-        result: what the function returned, as bytes.
-        why: a diagnosis, where it returned nothing.
-        said: what is to be said of that.
+        kind: `up` when the worker has started, and `ready` when it has joined the others; then
+            `returned`, `raised`, or, for an error of ours, `failed`.
+        result: what the function returned, encoded.
+        why: a diagnosis, if it raised.
+        sentence: an explanation, if it raised.
         printed: what the function printed.
         fault: the error of ours.
     """
 
-    kind: Literal["up", "ready", "came", "raised", "failed"]
+    kind: Literal["up", "ready", "returned", "raised", "failed"]
     result: bytes = b""
     why: str = ""
-    said: str = ""
+    sentence: str = ""
     printed: str = ""
     fault: Fault | None = None
 
 
 class CannotLeaveError(Exception):
-    """What a function returned cannot leave its process; the message says why and what to do."""
+    """A function's result cannot be sent to the parent; the message says why and what to do."""
 
 
 def work(place: Place, job: Job, to_parent: Connection) -> None:
-    """Come up, join the others, call the function, and wait to be ended.
+    """Start JAX, join the other workers, call the function, and wait to be killed.
 
-    It never ends by itself, since the others may still need its devices.
+    A worker never ends by itself, because the others may still need its devices.
     """
-    _leave_nothing_behind()
-    _write_to(place)
+    _end_with_parent()
+    _redirect_output(place)
 
-    def tell(message: Message) -> None:
+    def send(message: Message) -> None:
         to_parent.send_bytes(msgspec.msgpack.encode(message))
 
     try:
-        tell(Message("up"))
-        _join(place)
-        tell(Message("ready"))
-        tell(_done(job))
+        send(Message("up"))
+        _join_others(place)
+        send(Message("ready"))
+        send(_call_function(job))
     except Exception as error:
-        tell(Message("failed", fault=Fault.of(error)))
+        send(Message("failed", fault=Fault.of(error)))
     threading.Event().wait()
 
 
-def _done(job: Job) -> Message:
-    """Call a job's function."""
+def _call_function(job: Job) -> Message:
     for file, lines in job.function.cells.items():
         linecache.cache[file] = (0, None, list(lines), file)
     try:
         function = cloudpickle.loads(job.function.pickled)
     except Exception as error:
-        said = f"Your function cannot be read in another process: {first_line(error)}."
-        return Message("raised", why="cannot-be-sent", said=said)
+        sentence = f"Your function cannot be read in another process: {first_line(error)}."
+        return Message("raised", why="cannot-be-sent", sentence=sentence)
     arguments = cloudpickle.loads(job.arguments)()
     printed = io.StringIO()
+
+    def raised(why: str, sentence: str) -> Message:
+        return Message("raised", why=why, sentence=sentence, printed=printed.getvalue())
+
     try:
         with contextlib.redirect_stdout(printed), theirs():
             result = function(*arguments)
             jax.block_until_ready(result)
-            jax.effects_barrier()  # what jax.debug.print says
-            result = leaving(result)
+            jax.effects_barrier()  # wait for the output of jax.debug.print
+            result = make_sendable(result)
     except (KeyboardInterrupt, GeneratorExit) as error:
-        return Message("raised", why="raised", said=f"Your function raised {type(error).__name__}.")
-    except TheirError as raised:
-        if not isinstance(raised.error, NotImplementedError) or str(raised.error):
-            why, said = _raised(raised.error, function, job.axes)
-            return Message("raised", why=why, said=said, printed=printed.getvalue())
+        sentence = f"Your function raised {type(error).__name__}."
+        return Message("raised", why="raised", sentence=sentence)
+    except TheirError as error:
+        if not isinstance(error.error, NotImplementedError) or str(error.error):
+            return raised(*_explain_error(error.error, function, job.axes))
         result = ...
-    for rows in (each for each in arguments if isinstance(each, Rows)):
-        if rows.refused is not None:  # tried for all rows, one after another, without a sharding
-            said = (
+    for rows in arguments:
+        if isinstance(rows, Rows) and rows.refused is not None:
+            # The function tried all rows, one after another, instead of using a sharding.
+            return raised(
+                "not-here",
                 f"Your function asked for rows that are not here, and caught the error: "
                 f"{rows.refused}. To catch it does not help: no process may ask for the rows of "
-                f"another."
+                f"another.",
             )
-            return Message("raised", why="not-here", said=said, printed=printed.getvalue())
     try:
-        return Message("came", job.write(result), printed=printed.getvalue())
+        return Message("returned", job.write(result), printed=printed.getvalue())
     except CannotLeaveError as error:
-        said, text = str(error), printed.getvalue()
-        return Message("raised", why="cannot-leave", said=said, printed=text)
+        return raised("cannot-leave", str(error))
 
 
 def pickle_result(result: Any) -> bytes:
@@ -184,10 +188,10 @@ def pickle_result(result: Any) -> bytes:
         ) from error
 
 
-def _raised(
+def _explain_error(
     error: BaseException, function: Callable[..., Any], axes: tuple[str, ...]
 ) -> tuple[str, str]:
-    """A diagnosis of an error, and what is said of it."""
+    """Return a diagnosis and an explanation of an error that a function raised."""
     if isinstance(error, NotHereError):
         return "not-here", f"Your function raised {their_error(error, function)}."
     if isinstance(error, OSError) and REFUSED_WRITES:
@@ -195,25 +199,28 @@ def _raised(
         return "no-common-disk", f"Your function raised {their_error(error, function)}."
     if isinstance(error, FileNotFoundError):
         return "file-not-found", f"Your function raised {their_error(error, function)}."
-    words = first_line(error)
-    elsewhere = any(said in words for said in ELSEWHERE)
-    why = "not-addressable" if elsewhere else "raised"
-    if why == "raised" and _speaks(error):
+    message = first_line(error)
+    if any(words in message for words in NOT_ADDRESSABLE):
+        return "not-addressable", f"Your function raised {their_error(error, function)}."
+    if _has_message(error):
         return what_it_raised(error, function, axes)
-    return why, f"Your function raised {their_error(error, function)}."
+    return "raised", f"Your function raised {their_error(error, function)}."
 
 
-def _speaks(error: BaseException) -> bool:
-    """Whether an error has words; what JAX means by one without depends on where it is raised."""
+def _has_message(error: BaseException) -> bool:
+    """Check whether an error has a message.
+
+    What JAX's errors without one mean depends on where they are raised.
+    """
     try:
         return bool(str(error))
     except Exception:
         return False
 
 
-def _leave_nothing_behind() -> None:
-    """End as soon as the parent does, however that ends; an interrupt is the parent's to answer."""
-    os.setpgid(0, 0)  # what it starts itself is ended with it
+def _end_with_parent() -> None:
+    """End this process when its parent ends, however it ends; leave interrupts to the parent."""
+    os.setpgid(0, 0)  # killing the group also ends the processes that the function starts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
 
@@ -225,58 +232,59 @@ def _leave_nothing_behind() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _write_to(place: Place) -> None:
-    """Keep the terminal, which is the notebook's, for what the function prints."""
-    log = os.open(place.says, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def _redirect_output(place: Place) -> None:
+    """Write the output of JAX's libraries to a file, instead of the notebook's terminal."""
+    log = os.open(place.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(log, stream)
-    stands = place.stands.open("w")
-    faulthandler.register(signal.SIGUSR1, stands, all_threads=True)
+    stacks = place.stack_file.open("w")
+    faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
 
 
-def _join(place: Place) -> None:
-    """Start JAX with this process's share of the devices, beside the other processes."""
+def _join_others(place: Place) -> None:
+    """Start JAX with this worker's share of the devices, connected to the other workers."""
     share = DEVICES // place.processes
     os.environ.update(devices.environment(share))
     os.environ["PJRT_NPROC"] = str(devices.pool_size(DEVICES))
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", share)
-    # one of programs for a single process may be at hand
+    # the cache may hold a program that was compiled for a single process
     jax.config.update("jax_enable_compilation_cache", False)
     if place.processes > 1:
-        _keep_to_loopback()
+        _use_loopback()
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
             f"{LOOPBACK}:{place.port}",
             place.processes,
             place.process,
-            coordinator_bind_address=f"{LOOPBACK}:{place.port}",  # else all the world could join
-            initialization_timeout=place.come + 10,  # the parent gives up first
+            # by default, other machines can connect too
+            coordinator_bind_address=f"{LOOPBACK}:{place.port}",
+            initialization_timeout=place.start_seconds + 10,  # the parent gives up first
         )
     jax.devices()
 
 
-def _keep_to_loopback() -> None:
-    """Have the processes' collectives talk over the loopback interface.
+def _use_loopback() -> None:
+    """Have Gloo, which runs the processes' collectives, use the loopback interface.
 
-    By default they talk over the one that this machine's name stands for. That may be one that all
-    the world can reach, and where the name stands for none, as in a sandbox, they do not start. JAX
-    has no setting for it, so the function that it calls is given the address.
+    By default it uses the interface of this machine's host name. Other machines may be able to
+    reach that one, and in a sandbox, where the name does not resolve, Gloo does not start. JAX has
+    no setting for it, so this binds the argument of the function that JAX calls.
     """
-    made = jaxlib._jax.make_gloo_tcp_collectives
-    jaxlib._jax.make_gloo_tcp_collectives = functools.partial(made, hostname=LOOPBACK)
+    make_collectives = jaxlib._jax.make_gloo_tcp_collectives
+    jaxlib._jax.make_gloo_tcp_collectives = functools.partial(make_collectives, hostname=LOOPBACK)
 
 
 @dataclass(frozen=True, repr=False)
 class AddressableShards:
-    """An array as one process sees it: what leaves the process in the array's place.
+    """The shards of a global array that one process holds.
 
     Attributes:
         shape: the array's global shape, in elements.
         dtype: the NumPy name of its type.
-        shards: for each device of the process, by its number among all devices, which block of the
-            array it holds, and the block's values.
-        layout: which block each device holds, those of all processes; `show` draws it.
+        shards: for each device of the process, the device's number among all devices, the block
+            that it holds, and the block's values.
+        layout: the block of each device, those of other processes included; `show` draws it.
     """
 
     shape: Shape
@@ -286,7 +294,7 @@ class AddressableShards:
 
     @classmethod
     def of(cls, array: jax.Array) -> "AddressableShards":
-        """What this process holds of an array."""
+        """Return the shards of an array that this process holds."""
         number = {device: i for i, device in enumerate(jax.devices())}
         indices = array.sharding.devices_indices_map(array.shape)
         return cls(
@@ -303,7 +311,7 @@ class AddressableShards:
         )
 
     def __array__(self, *_: object, **__: object) -> np.ndarray:
-        """Refuse to be taken for the whole array."""
+        """Refuse to be used as the global array."""
         raise UsageError(
             f"Of this array of shape {self.shape}, only what one process holds came back. Its "
             f".shards have it: for each device its number, its block, and the block's values."
@@ -315,23 +323,24 @@ class AddressableShards:
         if not self.shards:
             return f"{self.dtype}[{sizes}]: none of its shards are here"
         numbers = [device for device, _, _ in self.shards]
-        block = self.shards[0][2].shape
-        said = f"one of its shards is here, {block} on device {numbers[0]}"
+        block_shape = self.shards[0][2].shape
+        shards = f"one of its shards is here, {block_shape} on device {numbers[0]}"
         if numbers[1:]:
-            said = f"{len(numbers)} of its shards are here, {block} on each of devices "
-            said += f"{numbers[0]} to {numbers[-1]}"
-        return f"{self.dtype}[{sizes}]: {said}"
+            shards = f"{len(numbers)} of its shards are here, {block_shape} on each of devices "
+            shards += f"{numbers[0]} to {numbers[-1]}"
+        return f"{self.dtype}[{sizes}]: {shards}"
 
 
-def leaving(result: Any) -> Any:
-    """A result as it can leave its process, with `AddressableShards` for arrays that are shared.
+def make_sendable(result: Any) -> Any:
+    """Replace the arrays in a result by what can be sent to the parent.
 
-    An array on one device only, which no other process knows of, is a NumPy array.
+    An array on several devices becomes `AddressableShards`, and an array on one device, which
+    belongs to this process alone, becomes a NumPy array.
     """
-    return jax.tree.map(_leaving, result)
+    return jax.tree.map(_make_leaf_sendable, result)
 
 
-def _leaving(value: Any) -> Any:
+def _make_leaf_sendable(value: Any) -> Any:
     if not isinstance(value, jax.Array):
         return value
     if jnp.issubdtype(value.dtype, jax.dtypes.extended):  # random keys

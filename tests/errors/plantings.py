@@ -16,7 +16,7 @@ from autograder.exercises import Exercise
 from autograder.exercises.notebooks import nb11_capstone
 from autograder.judge import Finding, requirements_on_given_functions
 from autograder.layouts import Layout
-from autograder.processes.workers import Stillness
+from autograder.processes.workers import IdleTimer
 from autograder.programs import Report
 from autograder.programs.compiled.hlo import Convolution, Instruction
 from autograder.programs.requested.live_operations import Liveness
@@ -272,7 +272,7 @@ PLANTINGS = [
     Planting("judge.arrays_of_processes", "look_at", "11.4", gathers),
     Planting("processes.cases", "write_files", "11.4", gathers),
     Planting("processes.packing", "pack", "11.4", gathers),
-    Planting("processes.workers", lambda: Stillness.look, "11.4", gathers),
+    Planting("processes.workers", lambda: IdleTimer.poll, "11.4", gathers),
     Planting("processes.workers", "free_port", "11.4", gathers),
     Planting("processes.workers", "run", "11.4", gathers),
     Planting("judge.report", "problems_of", "1.1", strips),

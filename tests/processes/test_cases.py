@@ -51,14 +51,14 @@ def test_a_mesh_may_have_its_devices_in_another_order():
     )
     rows = Given("rows", (16, 4), ("x",), seed=3)
     outcomes = call(lambda rows: rows[0:16], replace(case, given=(rows,)))
-    assert "process 0 has rows 0 to 3 and 8 to 11 on its disk" in outcomes[0].said
+    assert "process 0 has rows 0 to 3 and 8 to 11 on its disk" in outcomes[0].sentence
 
 
 def test_values_are_drawn_alike_wherever_they_are_drawn():
     given = Given("array", (16, 4), ("x",), seed=7)
     outcomes = call(lambda x: x, ProcessCase(2, LINE, (given,)))
     for outcome in outcomes:
-        for _, block, data in outcome.came.shards:
+        for _, block, data in outcome.result.shards:
             np.testing.assert_array_equal(data, given.values()[slice(*block[0])])
 
 
@@ -93,8 +93,8 @@ def test_of_each_batch_a_process_has_its_share():
 
     outcomes = call(reads_too_much, ProcessCase(2, LINE, (rows,)))
     assert [outcome.why for outcome in outcomes] == ["not-here"] * 2
-    assert "process 1 has rows 8 to 15 and 24 to 31 on its disk" in outcomes[1].said
-    assert ", and not rows 0 to 7 and 16 to 23" in outcomes[1].said
+    assert "process 1 has rows 8 to 15 and 24 to 31 on its disk" in outcomes[1].sentence
+    assert ", and not rows 0 to 7 and 16 to 23" in outcomes[1].sentence
 
 
 def test_who_asks_for_others_rows_is_told_as_an_index_error():
@@ -146,7 +146,7 @@ def looks_at_its_job(x):
 
     import cloudpickle
 
-    (job,) = [f.frame.f_locals["job"] for f in inspect.stack() if f.function == "_done"]
+    (job,) = [f.frame.f_locals["job"] for f in inspect.stack() if f.function == "_call_function"]
     (held,) = cloudpickle.loads(job.arguments).func.__self__.held
     return float(abs(held[:8]).sum()), float(abs(held[8:]).sum())
 
@@ -154,7 +154,7 @@ def looks_at_its_job(x):
 def test_a_function_finds_nothing_of_the_other_processes_in_its_own():
     given = Given("array", (16, 2), ("x",), seed=5)
     _, second = call(looks_at_its_job, ProcessCase(2, LINE, (given,)))
-    upper, lower = second.came
+    upper, lower = second.result
     assert upper == 0
     assert lower == abs(given.values()[8:]).sum()
 
@@ -184,4 +184,4 @@ def reads_the_others_memory(x):
 def test_no_process_reads_anothers_memory():
     given = Given("array", (16, 2), ("x",), seed=5)
     for outcome in call(reads_the_others_memory, ProcessCase(2, LINE, (given,))):
-        assert outcome.came == ["PermissionError"] * 2
+        assert outcome.result == ["PermissionError"] * 2

@@ -162,18 +162,18 @@ def test_one_that_leaves_is_missed():
 def the_second_later(place: Place, job: Job, to_parent: object) -> None:
     """A worker of which the second ends while it joins, as it does where the first has gone."""
     if place.process == 1:
-        while not (place.says.parent / "gone").exists():
+        while not (place.log_file.parent / "gone").exists():
             time.sleep(0.05)
         os.abort()
     for kind in ("up", "ready"):
         to_parent.send_bytes(msgspec.msgpack.encode(Message(kind)))  # type: ignore
-    (place.says.parent / "gone").touch()
+    (place.log_file.parent / "gone").touch()
     os._exit(3)
 
 
 def test_one_that_leaves_while_others_come_is_what_is_told():
     first, second = run(pack(rows), 2, nothing, target=the_second_later)
-    assert (first.why, first.said) == (
+    assert (first.why, first.sentence) == (
         "died", "Process 0 ended before it was done: its exit code was 3.",
     )  # fmt: skip
     assert second.why == "died"
@@ -183,7 +183,7 @@ def the_second_cannot_join(place: Place, job: Job, to_parent: object) -> None:
     """A worker of which the second reports that it cannot join, as where the first has gone."""
     if place.process == 0:
         the_second_later(place, job, to_parent)
-    while not (place.says.parent / "gone").exists():
+    while not (place.log_file.parent / "gone").exists():
         time.sleep(0.05)
     fault = Fault.of(RuntimeError("recvmsg: Connection reset by peer"))
     to_parent.send_bytes(msgspec.msgpack.encode(Message("failed", fault=fault)))  # type: ignore
@@ -191,8 +191,8 @@ def the_second_cannot_join(place: Place, job: Job, to_parent: object) -> None:
 
 def test_who_cannot_join_because_one_has_left_is_told_after_it():
     first, second = run(pack(rows), 2, nothing, target=the_second_cannot_join)
-    assert first.said == "Process 0 ended before it was done: its exit code was 3."
-    assert second.said == "Process 1 did not join the others, of which one had ended."
+    assert first.sentence == "Process 0 ended before it was done: its exit code was 3."
+    assert second.sentence == "Process 1 did not join the others, of which one had ended."
 
 
 def not_the_second(place: Place, job: Job, to_parent: object) -> None:
@@ -425,7 +425,7 @@ def test_a_function_takes_along_what_modules_beside_the_notebook_define(tmp_path
 
     packed = pack(lambda: helpers_of_mine.twice(jax.process_index()))
     (tmp_path / "helpers_of_mine.py").unlink()
-    assert [outcome.came for outcome in run(packed, 2, nothing)] == [0, 2]
+    assert [outcome.result for outcome in run(packed, 2, nothing)] == [0, 2]
 
 
 def test_a_function_is_sent_from_a_program_of_its_own(tmp_path):
