@@ -1,7 +1,8 @@
 """Code that runs inside the sandbox: a fork server, and the kernel for submissions.
 
-In: requests, through a socket. Out: how each task ended; of a kernel, the outputs of its cells. It
-knows nothing of exercises, and the process that grades believes nothing that a kernel says.
+In: requests, through a socket. Out: how each task ended, and from a kernel, the outputs of its
+cells. Nothing here knows the exercises, and the process that grades trusts nothing that a kernel
+sends.
 """
 
 from autograder.sandboxed.fork_server import (

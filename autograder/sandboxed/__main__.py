@@ -1,7 +1,7 @@
-"""`python -P -s -m autograder.sandboxed`: a kernel that reads requests from its standard input.
+"""Start a kernel that reads requests from standard input: `python -P -s -m autograder.sandboxed`.
 
-With `forks` behind it, it is a server that forks such a kernel for each task, which come through
-the socket that is its standard input.
+With the argument `forks`, start a server instead. It forks such a kernel for each task that it
+reads from standard input, which is then a socket.
 """
 
 import gc
@@ -13,7 +13,7 @@ from autograder.sandboxed.kernel import WarmKernel
 
 kernel = WarmKernel()
 if sys.argv[1:] == ["forks"]:
-    gc.freeze()  # else the children's collections copy pages that all of them share
+    gc.freeze()  # otherwise garbage collection in a fork would copy the pages that forks share
     serve(socket.socket(fileno=0), lambda _: kernel.run())
 else:
     kernel.run()

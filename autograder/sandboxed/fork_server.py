@@ -1,10 +1,10 @@
 """The fork server: import everything once, inside the sandbox, and fork for each task.
 
-It never reads a byte of a submission and holds no secret: it passes open files on to its children.
-Each child goes into namespaces of its own (user, PID, mount, IPC, network, host name), with folders
-of its own for files, gives up all rights, and loads the filter of system calls, before it reads
-anything. A supervisor between the two says how the task ended, and ends it where nobody waits for
-it any more.
+The server never reads any of a submission and holds no secrets: it passes open files to its
+children. Before a child reads anything, it enters its own namespaces (user, PID, mount, IPC,
+network, host name), mounts its own empty folders, drops all capabilities, and loads the filter of
+system calls. Between the server and the child, a supervisor reports how the task ended, and kills
+it when nobody waits for it any more.
 """
 
 import contextlib
@@ -37,38 +37,38 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = (
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 CAPABILITY_VERSION: Final = 0x2008_0522
 LAST_CAPABILITY: Final = 63
-"""A higher number than any that Linux knows; those that it does not know cannot be dropped."""
+"""Higher than any capability that Linux has; dropping an unknown one fails and is ignored."""
 
 USER_NAMESPACES: Final = "/proc/sys/user/max_user_namespaces"
 
 MAX_MESSAGE_BYTES: Final = 2**16
 
 PAGE_BYTES: Final = 4096
-"""A file takes at least so many, so an empty one counts too."""
+"""A file counts as at least one page, so that the number of empty files is limited too."""
 
-TERMINALS: Final = 16
-"""The most pseudo-terminals of a task; the machine has few thousand for everybody."""
+MAX_TERMINALS: Final = 16
+"""Pseudo-terminals of one task; the whole machine has a few thousand."""
 
 MAX_STARTED: Final = 20_000
-"""The most processes and threads that a task may start, whether or not they have ended.
+"""Processes and threads that a task may start, including those that have ended.
 
-A process that forks and ends within a millisecond is never seen by who counts memory outside.
-Notebook 11, which starts most, comes to 1,800.
+The memory limit, which is checked from outside, misses a process that forks and ends within a
+millisecond. Notebook 11 starts the most, about 1,800.
 """
 
-LOOK_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 
 STARTED: Final = b"started"
-"""What a supervisor says first."""
+"""A supervisor's first message."""
 
 
 class Setting(msgspec.Struct, frozen=True):
     """The settings that every child of a server gets.
 
     Attributes:
-        filter: the filter of system calls, as the kernel takes it.
-        folders: those that a child has for itself, empty and in memory.
-        scratch: the most bytes in each of them.
+        filter: the filter of system calls, as BPF instructions.
+        folders: the folders that are empty at first, in memory, and each child's own.
+        scratch: the limit on the bytes in each of these folders.
     """
 
     filter: bytes
@@ -80,9 +80,9 @@ class Ended(msgspec.Struct, frozen=True):
     """The end of a task.
 
     Attributes:
-        status: its exit status; minus the signal's number where a signal ended it.
-        cpu_seconds: the processor time that it took, with all that it waited for.
-        started_too_many: whether it was killed for the number of processes that it started.
+        status: the exit status; minus the signal's number if a signal ended it.
+        cpu_seconds: the CPU time of the task and the children that it waited for.
+        started_too_many: whether it was killed because it started too many processes.
     """
 
     status: int
@@ -91,21 +91,22 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 Task = Callable[[Sequence[str]], None]
-"""A child's work, given the arguments of the request; it has its own standard input and output."""
+"""A child's work. It takes the request's arguments, and has its own standard input and output."""
 
 
 def serve(control: socket.socket, task: Task) -> None:
     """Fork for each request, until there are no more.
 
     Args:
-        control: brings a `Setting` first, and then requests: a list of arguments each, with four
-            open files: where a supervisor says how the task ended, and the task's standard input,
-            output and error output. Without arguments a child does nothing but enter its sandbox.
-        task: what the children do.
+        control: the socket that brings a `Setting` first, and then requests. A request is a list of
+            arguments, with four open files: a socket on which a supervisor reports how the task
+            ended, and the task's standard input, output and error output. Without arguments a child
+            only enters its sandbox.
+        task: the children's work.
     """
-    LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no child may read this process, or its environment
+    LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no child may read this process's memory or environ
     setting = msgspec.json.decode(control.recv(MAX_MESSAGE_BYTES), type=Setting)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # then children need not be waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps children
     while True:
         request, files, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 4)
         if not request:
@@ -116,13 +117,13 @@ def serve(control: socket.socket, task: Task) -> None:
         for file in files:
             os.close(file)
     with contextlib.suppress(ChildProcessError):
-        os.wait()  # until all have ended, since their endings are ignored
+        os.wait()  # SIGCHLD is ignored, so this returns when all children have ended
 
 
 def _fork_or_none() -> int | None:
-    """Fork; None where the machine has no room for another process.
+    """Fork; return None if the machine cannot start another process.
 
-    Whoever asked learns it by the files that are closed, and the tasks at work go on.
+    The server then closes the request's files, which tells the client, and other tasks go on.
     """
     try:
         return os.fork()
@@ -133,74 +134,74 @@ def _fork_or_none() -> int | None:
 def _supervise(
     arguments: Sequence[str], files: Sequence[int], setting: Setting, task: Task
 ) -> NoReturn:
-    """Go into namespaces, have a child do the task there, and say how it ended.
+    """Enter new namespaces, do the task in a child, and report how it ended.
 
-    The first process of a PID namespace ignores the signals that others end by, such as those of
-    timers, so it is not the one that does the task. All that is left there ends with it.
+    The first process of a PID namespace ignores signals that would end others, such as those of
+    timers, so the task runs in its child. When the first process ends, all others there are killed.
     """
     try:
         ending, *standard = files
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _enter_namespaces()
         if os.fork():
-            os.wait()  # so that the server knows that this task has not ended
+            os.wait()  # the server waits for this process until the task has ended
             os._exit(0)
-        _shut_in(setting)
+        _confine(setting)
         child = os.fork()
         if child == 0:
             os.close(ending)
-            _work(arguments, standard, task)
-        os.write(ending, STARTED)  # with it goes this process's number, as the receiver knows it
-        os.write(ending, msgspec.json.encode(_ending_of(child, ending)))
+            _run_task(arguments, standard, task)
+        os.write(ending, STARTED)  # the socket also passes on this process's PID
+        os.write(ending, msgspec.json.encode(_wait_for_end(child, ending)))
     except BaseException:
         traceback.print_exc()
     os._exit(0)
 
 
-def _ending_of(child: int, ending: int) -> Ended:
+def _wait_for_end(child: int, ending: int) -> Ended:
     """Wait for a child to end.
 
-    Kill it if it starts too many processes, or if nobody at the other end of a socket waits for it
-    any more.
+    Kill it if it starts too many processes, or if the other end of the socket is closed, because
+    nobody waits for it any more.
     """
-    alive = os.pidfd_open(child)
-    waiting = select.poll()
-    waiting.register(alive, select.POLLIN)
-    waiting.register(ending, select.POLLHUP)
-    started, last, most = 0, _last_pid(), int(_read("/proc/sys/kernel/pid_max"))
-    while not (ready := dict(waiting.poll(LOOK_SECONDS * 1000))) and started <= MAX_STARTED:
-        now = _last_pid()
-        started, last = started + (now - last) % most, now  # numbers begin again after the last
-    if alive not in ready:
+    child_fd = os.pidfd_open(child)
+    poll = select.poll()
+    poll.register(child_fd, select.POLLIN)
+    poll.register(ending, select.POLLHUP)
+    started, last_pid, pid_max = 0, _last_pid(), int(_read("/proc/sys/kernel/pid_max"))
+    while not (ready := dict(poll.poll(POLL_SECONDS * 1000))) and started <= MAX_STARTED:
+        pid = _last_pid()
+        started, last_pid = started + (pid - last_pid) % pid_max, pid  # PIDs wrap around
+    if child_fd not in ready:
         os.kill(child, signal.SIGKILL)
-    _, status, used = os.wait4(child, 0)
-    seconds = used.ru_utime + used.ru_stime
+    _, status, usage = os.wait4(child, 0)
+    seconds = usage.ru_utime + usage.ru_stime
     return Ended(os.waitstatus_to_exitcode(status), seconds, started > MAX_STARTED)
 
 
 def _last_pid() -> int:
-    """The number of the process or thread that was started last in this PID namespace."""
+    """Return the PID of the process or thread that was started last in this PID namespace."""
     return int(_read("/proc/loadavg").split()[-1])
 
 
 def _enter_namespaces() -> None:
-    """Leave all of the server's namespaces; the next child is the first process of its own."""
+    """Leave the server's namespaces; the next child is the first process of its PID namespace."""
     user, group = os.getuid(), os.getgid()
     _call(
         "unshare",
         CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS,
     )
-    LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # else the files below belong to root
+    LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # otherwise the files below belong to root
     for name, text in {
         "setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1",
-        "oom_score_adj": "1000",  # where memory runs out, this is to end, and not who grades
+        "oom_score_adj": "1000",  # if memory runs out, kill this before the process that grades
     }.items():  # fmt: skip
         _write(f"/proc/self/{name}", text)
     LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def _work(arguments: Sequence[str], standard: Sequence[int], task: Task) -> NoReturn:
-    """Do a task, as a process that has just been started for it."""
+def _run_task(arguments: Sequence[str], standard: Sequence[int], task: Task) -> NoReturn:
+    """Run a task with its standard files, and exit with its status."""
     status = 1
     try:
         for number, file in enumerate(standard):
@@ -210,8 +211,8 @@ def _work(arguments: Sequence[str], standard: Sequence[int], task: Task) -> NoRe
         if arguments:
             task(arguments)
         status = 0
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
+    except SystemExit as exit_:
+        status = exit_.code if isinstance(exit_.code, int) else 1
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
@@ -219,11 +220,11 @@ def _work(arguments: Sequence[str], standard: Sequence[int], task: Task) -> NoRe
     os._exit(status)
 
 
-def _shut_in(setting: Setting) -> None:
-    """Have folders, terminals, processes and a network of one's own, and no way to other rights.
+def _confine(setting: Setting) -> None:
+    """Mount own folders, terminals and /proc, start an own network, and drop all privileges.
 
     Raises:
-        OSError: the system does not allow it, so that nothing may be done here.
+        OSError: the system does not allow it, so no task may run here.
     """
     _call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     for folder in setting.folders:
@@ -232,9 +233,9 @@ def _shut_in(setting: Setting) -> None:
         _call("mount", b"tmpfs", folder.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
-    pseudo_terminals = f"newinstance,ptmxmode=0666,mode=620,max={TERMINALS}".encode()
+    pseudo_terminals = f"newinstance,ptmxmode=0666,mode=620,max={MAX_TERMINALS}".encode()
     _call("mount", b"devpts", b"/dev/pts", b"devpts", MS_NOSUID | MS_NOEXEC, pseudo_terminals)
-    os.chdir(os.environ["HOME"])  # the folder that was mounted there, and not the one below it
+    os.chdir(os.environ["HOME"])  # the newly mounted folder, and not the one that it covers
     _write(USER_NAMESPACES, "0")
     _call("mount", b"proc", b"/proc", b"proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
     for keys in ("/proc/keys", "/proc/key-users"):
@@ -249,14 +250,14 @@ def _shut_in(setting: Setting) -> None:
     _load_filter(setting.filter)
 
 
-class _Program(ctypes.Structure):
-    """`struct sock_fprog`: how many instructions of eight bytes, and where they are."""
+class _FilterProgram(ctypes.Structure):
+    """`struct sock_fprog`: the number of eight-byte BPF instructions, and a pointer to them."""
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
 def _load_filter(instructions: bytes) -> None:
-    program = _Program(len(instructions) // 8, instructions)
+    program = _FilterProgram(len(instructions) // 8, instructions)
     if LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_SECCOMP")
 

@@ -1,7 +1,11 @@
-"""Collect what cells print: through `sys.stdout`, `sys.stderr`, and descriptors 1 and 2.
+"""The kernel for submissions: it runs cells on request, and sends their outputs.
 
-Python's own text is sent as messages. What subprocesses and libraries in C write to the descriptors
-goes into a file, from which it is taken in turn.
+It is IPython's shell without Jupyter, so that cells run as in a student's kernel. It imports
+everything that notebooks need when it is created, but starts no JAX backend, so it can be forked
+afterwards. The cells that it runs may forge what it sends.
+
+What Python code prints is sent as messages. What subprocesses and C libraries write to the file
+descriptors 1 and 2 goes to temporary files, which are read before each message.
 """
 
 import asyncio
@@ -52,305 +56,27 @@ from autograder.sandboxed.messages import (
     Update,
 )
 
-MAX_PIECE: Final = 2**16
-"""The most characters that wait to be sent."""
-
-MAX_FILE_BYTES: Final = 2**21
-"""The most bytes that are taken at once of what was written to a descriptor."""
-
-PAUSE_SECONDS: Final = 0.2
-"""Lines are sent at once, unless some were sent as short a while ago."""
-
-
-class Channel:
-    """The way to the process that grades; it takes one message at a time.
-
-    Args:
-        file: the descriptor of a pipe.
-    """
-
-    def __init__(self, file: int) -> None:
-        self._file, self._lock, self._process = file, threading.RLock(), os.getpid()
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this is the kernel's process, and not one that a cell has forked."""
-        return os.getpid() == self._process
-
-    def send(self, message: Message) -> None:
-        """Send a message, on a line of its own even where an interrupt cut the last one off."""
-        if not self.is_here:
-            return
-        left = memoryview(b"\n%b\n" % msgspec.json.encode(message))
-        with self._lock:
-            while left:
-                left = left[os.write(self._file, left) :]
-
-
-class Printed(io.TextIOBase):
-    """A stream of text that cells print to.
-
-    Args:
-        name: the stream's.
-        descriptor: the one that stands for it in subprocesses.
-        channel: takes its messages.
-    """
-
-    encoding, errors = "utf-8", "backslashreplace"
-
-    def __init__(
-        self, name: Literal["stdout", "stderr"], descriptor: int, channel: Channel
-    ) -> None:
-        self._name, self._descriptor, self._channel = name, descriptor, channel
-        self._waiting, self._size, self._sent = list[str](), 0, 0.0
-        self._lock = threading.RLock()
-        with tempfile.TemporaryFile() as file:
-            self._file = os.dup(file.fileno())
-            os.dup2(self._file, descriptor)
-
-    def fileno(self) -> int:
-        """The descriptor that stands for the stream."""
-        return self._descriptor
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def write(self, text: str) -> int:
-        """Print text.
-
-        Raises:
-            TypeError: it is none.
-        """
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if not self._channel.is_here:
-            os.write(self._file, spell(text).encode())
-            return len(text)
-        with self._lock:
-            self._take_file()
-            self._waiting.append(text)
-            self._size += len(text)
-            is_due = time.monotonic() > self._sent + PAUSE_SECONDS and text.endswith("\n")
-            if is_due or self._size > MAX_PIECE:
-                self.flush()
-        return len(text)
-
-    def flush(self) -> None:
-        """Send what waits."""
-        if not self._channel.is_here:
-            return
-        with self._lock:
-            self._take_file()
-            text, self._size = "".join(self._waiting), 0
-            self._waiting.clear()
-            if text:
-                self._channel.send(Stream(self._name, spell(text)))
-                self._sent = time.monotonic()
-
-    def _take_file(self) -> None:
-        """Take what was written to the descriptor since."""
-        with contextlib.suppress(OSError):  # a cell may have closed what is not its own
-            if os.fstat(self._file).st_size:
-                written = os.pread(self._file, MAX_FILE_BYTES, 0)
-                os.ftruncate(self._file, 0)
-                os.lseek(self._file, 0, os.SEEK_SET)
-                self._waiting.append(written.decode(errors="replace"))
-                self._size += len(written)
-
-
-def spell(text: object) -> str:
-    """Spell out halves of characters in a text: they cannot be written down."""
-    return str(text).encode("utf-8", "backslashreplace").decode()
-
-
-VARIABLES: Final = {
-    "TERM": "xterm-color", "CLICOLOR": "1", "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1",
-    "PAGER": "cat", "GIT_PAGER": "cat",
-}  # fmt: skip
-"""What a Jupyter kernel tells the commands that a cell runs."""
-
-
-class _Compiler(CachingCompiler):
-    """Gives cells file names like those of Jupyter's kernel: a number in its own folder."""
-
-    def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
-        """The file name of a cell; it is the same wherever the cell is run."""
-        text = zlib.crc32(raw_code.encode("utf-8", "backslashreplace"))
-        return f"{tempfile.gettempdir()}/ipykernel_2/{text}.py"
-
-
-class _Results(DisplayHook):
-    """Sends the value of a cell's last expression."""
-
-    def write_output_prompt(self) -> None:
-        """Write nothing: a notebook has its own."""
-
-    def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
-        """Send it."""
-        bundle = mime_bundle(format_dict)
-        if bundle is not None:
-            self.shell.send(Result(bundle, self.prompt_count))
-
-    def finish_displayhook(self) -> None:
-        """Write no empty line behind it."""
-        self._is_active = False
-
-
-class _Displays(DisplayPublisher):
-    """Sends what cells display."""
-
-    def publish(
-        self,
-        data: Any,
-        metadata: Any = None,
-        *_: Any,
-        transient: Any = None,
-        update: bool = False,
-        **__: Any,
-    ) -> None:
-        """Send it; its metadata goes into no page."""
-        bundle, name = mime_bundle(data), (transient or {}).get("display_id")
-        if bundle is not None and update and name:
-            self.shell.send(Update(bundle, str(name)))
-        elif bundle is not None:
-            self.shell.send(Display(bundle, name and str(name)))
-
-    def clear_output(self, wait: bool = False) -> None:
-        """Keep it: pages show all that a cell has shown."""
-
-
-class ZMQInteractiveShell(InteractiveShell):
-    """The shell of a kernel that grades; libraries such as rich know a notebook by this name.
-
-    Attributes:
-        kernel: what tells a notebook's shell from a terminal's.
-        is_over: whether a cell has asked the kernel to end.
-        shown: the error that the running cell has shown, if any.
-    """
-
-    displayhook_class = Type(_Results)
-    display_pub_class = Type(_Displays)
-    autoindent = CBool(False)
-    compiler_class = Type(_Compiler)
-    kernel: None = None
-    channel: Channel | None = None
-    is_over = False
-    shown: Error | None = None
-
-    def send(self, message: Message) -> None:
-        """Send a message, after all that was printed before."""
-        with contextlib.suppress(Exception):  # cells may have put anything there
-            sys.stdout.flush()
-            sys.stderr.flush()
-        if self.channel is not None:
-            self.channel.send(message)
-
-    def init_environment(self) -> None:
-        """Tell commands that nobody pages through their output, and that it may have colours."""
-        os.environ.update(VARIABLES)
-
-    def init_hooks(self) -> None:
-        """Show no help pages: in a notebook they stand beside it."""
-        super().init_hooks()
-        self.set_hook("show_in_pager", page.as_hook(lambda *_, **__: None), 99)
-
-    def enable_gui(self, gui: Any = None) -> None:
-        """Do nothing: there is no window here."""
-
-    def ask_exit(self) -> None:
-        """End the kernel after this cell."""
-        self.is_over = True
-
-    def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
-        self.shown = error_of(etype, evalue, stb)
-        self.send(self.shown)
-
-    async def run(self, source: str) -> None:
-        """Run a cell, within a loop that runs, as Jupyter does."""
-        transformed, failed = source, None
-        try:
-            transformed = self.transform_cell(source)
-        except Exception:
-            failed = sys.exc_info()
-        result = await self.run_cell_async(
-            source,
-            store_history=True,
-            transformed_cell=transformed,
-            preprocessing_exc_tuple=failed,
-        )
-        self.events.trigger("post_execute")
-        self.events.trigger("post_run_cell", result)
-        error = result.error_before_exec or result.error_in_exec
-        if error is not None and self.shown is None:
-            self.shown = error_of(type(error), error, [])
-
-
-def start_shell() -> ZMQInteractiveShell:
-    """Start the shell of this process. It keeps no file of what was typed, and no thread."""
-    settings = Config()
-    settings.HistoryManager.enabled = False
-    settings.IPKernelApp.parent_appname = "shardlings"  # tqdm looks for it
-    shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=settings)
-    return shell
-
-
-def run_cell(
-    shell: ZMQInteractiveShell, loop: asyncio.AbstractEventLoop, source: str
-) -> Error | None:
-    """Run a cell; whatever happens in it, return its error, if there was any."""
-    shell.shown = None
-    task = loop.create_task(shell.run(source))
-    try:
-        loop.run_until_complete(task)
-    except BaseException:  # an interrupt between two steps, or what a cell has put into the shell
-        if not task.done():  # else the loop would wait for its end for ever
-            task.cancel()
-            with contextlib.suppress(BaseException):
-                loop.run_until_complete(task)
-        kind, error, _ = sys.exc_info()
-        shell.shown = error_of(kind, error, [f"{getattr(kind, '__name__', kind)}"])
-        shell.send(shell.shown)
-    return shell.shown
-
-
-def error_of(kind: Any, error: Any, traceback: Any) -> Error:
-    """An error as a notebook shows it, and not at greater length than a page does.
-
-    Its class may be the learner's own, and in error itself.
-    """
-    try:
-        says = spell(error)
-    except Exception:
-        says = ""
-    name = spell(getattr(kind, "__name__", kind))
-    lines = list(traceback or ())[-LINES:]
-    return Error(name[:LONG], says[:LONG], [spell(line)[:LONG] for line in lines])
-
-
-def mime_bundle(data: Mapping[str, Any]) -> MimeBundle | None:
-    """Data as JSON, with bytes in base 64; None where it cannot be written as JSON."""
-    try:
-        return {
-            str(kind): msgspec.Raw(msgspec.json.encode(value, enc_hook=_encode))
-            for kind, value in data.items()
-        }
-    except Exception:
-        return None
-
-
-def _encode(value: Any) -> Any:
-    if isinstance(value, memoryview):
-        return base64.b64encode(value).decode()
-    return str(value)
-
-
 IMPORTED: Final = (
     "matplotlib.pyplot", "matplotlib_inline.backend_inline", "rich.console", "rich.table",
     "google.protobuf.descriptor_pb2", "google.protobuf.text_format",
     "jax.experimental.multihost_utils", "jaxlib.mlir.dialects.builtin", "jaxlib.mlir.dialects.mhlo",
 )  # fmt: skip
-"""What notebooks import besides the course's package, or JAX when it is first used."""
+"""Modules that notebooks import besides this package, or that JAX imports when it is first used."""
+
+ENVIRONMENT: Final = {
+    "TERM": "xterm-color", "CLICOLOR": "1", "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1",
+    "PAGER": "cat", "GIT_PAGER": "cat",
+}  # fmt: skip
+"""The environment variables that Jupyter's kernel sets for the commands that a cell runs."""
+
+MAX_BUFFERED_CHARACTERS: Final = 2**16
+"""Printed text of this length is sent at once."""
+
+MAX_FILE_BYTES: Final = 2**21
+"""The most bytes that are read at once of what was written to a descriptor."""
+
+FLUSH_SECONDS: Final = 0.2
+"""Printed lines are sent at once, unless others were sent less than this time ago."""
 
 
 class WarmKernel:
@@ -366,51 +92,51 @@ class WarmKernel:
         self.is_running = False
 
     def run(self) -> NoReturn:
-        """Run cells until there are no more requests; it never returns."""
+        """Run cells until there are no more requests, and exit."""
         with contextlib.suppress(AttributeError, OSError):  # not on Windows
-            os.setpgid(0, 0)  # an interrupt is for all that a cell has started
-        come, channel = os.fdopen(os.dup(0), "rb"), Channel(os.dup(1))
-        with open(os.devnull) as nothing:
-            os.dup2(nothing.fileno(), 0)
+            os.setpgid(0, 0)  # an interrupt also goes to the processes that a cell starts
+        requests, channel = os.fdopen(os.dup(0), "rb"), Channel(os.dup(1))
+        with open(os.devnull) as null:
+            os.dup2(null.fileno(), 0)
         sys.stdin = open(os.devnull)  # noqa: SIM115  it is open until the kernel ends
         sys.stdout, sys.stderr = Printed("stdout", 1, channel), Printed("stderr", 2, channel)
-        builtins.input, getpass.getpass = _no_input, _no_input
+        builtins.input, getpass.getpass = _refuse_input, _refuse_input
         self.shell.channel = channel
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         signal.signal(signal.SIGINT, self._on_interrupt)
-        _begin(msgspec.json.decode(come.readline(), type=Begin))
-        threading.Thread(target=self._listen, args=(come,), daemon=True).start()
+        _begin(msgspec.json.decode(requests.readline(), type=Begin))
+        threading.Thread(target=self._read_requests, args=(requests,), daemon=True).start()
         channel.send(Ready())
         while True:
             cell = self.requests.get()
             error = None
             try:
-                signal.signal(signal.SIGINT, self._on_interrupt)  # a cell may have changed it
+                signal.signal(signal.SIGINT, self._on_interrupt)  # a cell may have replaced it
                 self.is_running = True
                 try:
                     error = run_cell(self.shell, loop, cell.source)
                 finally:
                     self.is_running = False
-            except KeyboardInterrupt:  # it came at the very end
+            except KeyboardInterrupt:  # it came just as the cell ended
                 self.is_running = False
-            if not channel.is_here or self.shell.is_over:
+            if not channel.is_ours or self.shell.exit_requested:
                 self.shell.send(Done(cell.number, error))
                 os._exit(0)
             self.shell.send(Done(cell.number, error))
 
     def _on_interrupt(self, *_: object) -> None:
-        """Interrupt the cell that runs.
+        """Interrupt the running cell; ignore interrupts between cells.
 
         Raises:
-            KeyboardInterrupt: there is one.
+            KeyboardInterrupt: a cell is running.
         """
         if self.is_running:
             raise KeyboardInterrupt
 
-    def _listen(self, come: Any) -> None:
-        """Read requests, until there is nobody any more who sends some."""
-        for line in come:
+    def _read_requests(self, requests: Any) -> None:
+        """Read requests, and exit when there are no more."""
+        for line in requests:
             request: Request = msgspec.json.decode(line, type=Request)
             if isinstance(request, RunCell):
                 self.requests.put(request)
@@ -420,17 +146,17 @@ class WarmKernel:
 
 
 def _begin(begin: Begin) -> None:
-    """Take what belongs to one submission."""
+    """Prepare for one submission: take its plans, and write its files."""
     evidence.give_plans(begin.plans)
-    _unpack(begin.files)
-    # files beside a notebook can be imported, but never in place of what others import
+    _write_files(begin.files)
+    # last, so that a file beside the notebook can be imported but cannot shadow another module
     sys.path.append("")
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # not what every other fork begins with
+        sys.modules["numpy"].random.seed()  # otherwise all forks would sample the same numbers
 
 
-def _unpack(files: Sequence[tuple[bytes, bytes]]) -> None:
-    """Write files into the current folder, as far as there is room for them."""
+def _write_files(files: Sequence[tuple[bytes, bytes]]) -> None:
+    """Write files into the current folder; leave out those for which there is no space."""
     for name, contents in files:
         with contextlib.suppress(OSError):
             path = Path(os.fsdecode(name))
@@ -438,7 +164,287 @@ def _unpack(files: Sequence[tuple[bytes, bytes]]) -> None:
             path.write_bytes(contents)
 
 
-def _no_input(*_: object, **__: object) -> NoReturn:
+def _refuse_input(*_: object, **__: object) -> NoReturn:
     raise StdinNotImplementedError(
         "raw_input was called, but this frontend does not support input requests."
     )
+
+
+class _Compiler(CachingCompiler):
+    """Gives cells file names like those of Jupyter's kernel: a number in its own folder."""
+
+    def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
+        """Return a cell's file name, which depends only on the cell's source."""
+        checksum = zlib.crc32(raw_code.encode("utf-8", "backslashreplace"))
+        return f"{tempfile.gettempdir()}/ipykernel_2/{checksum}.py"
+
+
+class _Results(DisplayHook):
+    """Sends the value of a cell's last expression."""
+
+    def write_output_prompt(self) -> None:
+        """Write nothing: a notebook has its own prompt."""
+
+    def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+        """Send the value."""
+        bundle = mime_bundle(format_dict)
+        if bundle is not None:
+            self.shell.send(Result(bundle, self.prompt_count))
+
+    def finish_displayhook(self) -> None:
+        """Write no empty line after the value."""
+        self._is_active = False
+
+
+class _Displays(DisplayPublisher):
+    """Sends what cells display."""
+
+    def publish(
+        self,
+        data: Any,
+        metadata: Any = None,
+        *_: Any,
+        transient: Any = None,
+        update: bool = False,
+        **__: Any,
+    ) -> None:
+        """Send data; no page uses its metadata."""
+        bundle, name = mime_bundle(data), (transient or {}).get("display_id")
+        if bundle is not None and update and name:
+            self.shell.send(Update(bundle, str(name)))
+        elif bundle is not None:
+            self.shell.send(Display(bundle, name and str(name)))
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Do nothing: feedback pages show all outputs of a cell."""
+
+
+class ZMQInteractiveShell(InteractiveShell):
+    """The shell of a grading kernel. Libraries such as rich recognise a notebook by its name.
+
+    Attributes:
+        kernel: libraries take a shell with this attribute for a notebook's.
+        channel: sends messages.
+        exit_requested: whether a cell has asked the kernel to exit.
+        shown: the error that the running cell has shown, if any.
+    """
+
+    displayhook_class = Type(_Results)
+    display_pub_class = Type(_Displays)
+    autoindent = CBool(False)
+    compiler_class = Type(_Compiler)
+    kernel: None = None
+    channel: "Channel | None" = None
+    exit_requested = False
+    shown: Error | None = None
+
+    def send(self, message: Message) -> None:
+        """Send a message, after everything that was printed before."""
+        with contextlib.suppress(Exception):  # a cell may have replaced the streams
+            sys.stdout.flush()
+            sys.stderr.flush()
+        if self.channel is not None:
+            self.channel.send(message)
+
+    def init_environment(self) -> None:
+        """Set the environment variables that Jupyter's kernel sets."""
+        os.environ.update(ENVIRONMENT)
+
+    def init_hooks(self) -> None:
+        """Show no help pages: in Jupyter they open beside the notebook."""
+        super().init_hooks()
+        self.set_hook("show_in_pager", page.as_hook(lambda *_, **__: None), 99)
+
+    def enable_gui(self, gui: Any = None) -> None:
+        """Do nothing: there are no windows here."""
+
+    def ask_exit(self) -> None:
+        """Exit after this cell."""
+        self.exit_requested = True
+
+    def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+        self.shown = make_error(etype, evalue, stb)
+        self.send(self.shown)
+
+    async def run(self, source: str) -> None:
+        """Run a cell inside a running event loop, as Jupyter does."""
+        transformed, failed = source, None
+        try:
+            transformed = self.transform_cell(source)
+        except Exception:
+            failed = sys.exc_info()
+        result = await self.run_cell_async(
+            source,
+            store_history=True,
+            transformed_cell=transformed,
+            preprocessing_exc_tuple=failed,
+        )
+        self.events.trigger("post_execute")
+        self.events.trigger("post_run_cell", result)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None and self.shown is None:
+            self.shown = make_error(type(error), error, [])
+
+
+def start_shell() -> ZMQInteractiveShell:
+    """Start the shell of this process, without a history file and its thread."""
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.IPKernelApp.parent_appname = "shardlings"  # tqdm looks for it
+    shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=settings)
+    return shell
+
+
+def run_cell(
+    shell: ZMQInteractiveShell, loop: asyncio.AbstractEventLoop, source: str
+) -> Error | None:
+    """Run a cell, and return its error, if any."""
+    shell.shown = None
+    task = loop.create_task(shell.run(source))
+    try:
+        loop.run_until_complete(task)
+    except BaseException:  # an interrupt between two steps, or an error of a shell that cells broke
+        if not task.done():  # otherwise the loop would wait for its end for ever
+            task.cancel()
+            with contextlib.suppress(BaseException):
+                loop.run_until_complete(task)
+        kind, error, _ = sys.exc_info()
+        shell.shown = make_error(kind, error, [f"{getattr(kind, '__name__', kind)}"])
+        shell.send(shell.shown)
+    return shell.shown
+
+
+def make_error(kind: Any, error: Any, traceback: Any) -> Error:
+    """Convert an exception to a message, cut to the length that pages show.
+
+    The exception's class may be the learner's, and its `__str__` may raise.
+    """
+    try:
+        message = replace_surrogates(error)
+    except Exception:
+        message = ""
+    name = replace_surrogates(getattr(kind, "__name__", kind))
+    lines = list(traceback or ())[-LINES:]
+    return Error(name[:LONG], message[:LONG], [replace_surrogates(line)[:LONG] for line in lines])
+
+
+def mime_bundle(data: Mapping[str, Any]) -> MimeBundle | None:
+    """Encode data as JSON, with bytes in base 64; return None if it cannot be encoded."""
+    try:
+        return {
+            str(kind): msgspec.Raw(msgspec.json.encode(value, enc_hook=_encode))
+            for kind, value in data.items()
+        }
+    except Exception:
+        return None
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, memoryview):
+        return base64.b64encode(value).decode()
+    return str(value)
+
+
+class Channel:
+    """Sends messages to the process that grades, one at a time.
+
+    Args:
+        file: the descriptor of a pipe.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file, self._lock, self._process = file, threading.RLock(), os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the kernel's process, and not one that a cell has forked."""
+        return os.getpid() == self._process
+
+    def send(self, message: Message) -> None:
+        """Send a message.
+
+        It is on a line of its own, even after an interrupt has cut off the last one.
+        """
+        if not self.is_ours:
+            return
+        unsent = memoryview(b"\n%b\n" % msgspec.json.encode(message))
+        with self._lock:
+            while unsent:
+                unsent = unsent[os.write(self._file, unsent) :]
+
+
+class Printed(io.TextIOBase):
+    """Replaces `sys.stdout` or `sys.stderr`, and sends what is printed.
+
+    Args:
+        name: the stream's name.
+        descriptor: the stream's descriptor, to which subprocesses and C libraries write.
+        channel: sends the messages.
+    """
+
+    encoding, errors = "utf-8", "backslashreplace"
+
+    def __init__(
+        self, name: Literal["stdout", "stderr"], descriptor: int, channel: Channel
+    ) -> None:
+        self._name, self._descriptor, self._channel = name, descriptor, channel
+        self._buffer, self._size, self._sent_at = list[str](), 0, 0.0
+        self._lock = threading.RLock()
+        with tempfile.TemporaryFile() as file:
+            self._file = os.dup(file.fileno())
+            os.dup2(self._file, descriptor)
+
+    def fileno(self) -> int:
+        """Return the stream's descriptor."""
+        return self._descriptor
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Print text.
+
+        Raises:
+            TypeError: it is not a string.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if not self._channel.is_ours:
+            os.write(self._file, replace_surrogates(text).encode())
+            return len(text)
+        with self._lock:
+            self._read_file()
+            self._buffer.append(text)
+            self._size += len(text)
+            is_due = time.monotonic() > self._sent_at + FLUSH_SECONDS and text.endswith("\n")
+            if is_due or self._size > MAX_BUFFERED_CHARACTERS:
+                self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        """Send the text in the buffer and the file."""
+        if not self._channel.is_ours:
+            return
+        with self._lock:
+            self._read_file()
+            text, self._size = "".join(self._buffer), 0
+            self._buffer.clear()
+            if text:
+                self._channel.send(Stream(self._name, replace_surrogates(text)))
+                self._sent_at = time.monotonic()
+
+    def _read_file(self) -> None:
+        """Move what was written to the descriptor into the buffer."""
+        with contextlib.suppress(OSError):  # a cell may have closed the descriptor
+            if os.fstat(self._file).st_size:
+                written = os.pread(self._file, MAX_FILE_BYTES, 0)
+                os.ftruncate(self._file, 0)
+                os.lseek(self._file, 0, os.SEEK_SET)
+                self._buffer.append(written.decode(errors="replace"))
+                self._size += len(written)
+
+
+def replace_surrogates(text: object) -> str:
+    """Write lone surrogates as escapes, because UTF-8 cannot encode them."""
+    return str(text).encode("utf-8", "backslashreplace").decode()

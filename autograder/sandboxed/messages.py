@@ -1,4 +1,4 @@
-"""The messages between the process that grades and a kernel: one line of JSON each."""
+"""The messages between the process that grades and a kernel, each one line of JSON."""
 
 from typing import Literal
 
@@ -7,19 +7,20 @@ import msgspec
 from autograder.evidence import Plan
 
 MimeBundle = dict[str, msgspec.Raw]
-"""Data by its MIME type. It stays JSON until its size is known to be within limits."""
+"""Data by its MIME type. It is not decoded before its size has been checked."""
 
 
 LONG, LINES = 2**12, 100
-"""The most characters of a line of an error, and the most lines."""
+"""The most characters of a line of an error, and the most lines of its traceback."""
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):
-    """The first request.
+    """The first request: the submission's files, and what to capture.
 
     Attributes:
-        plans: what `check` is to capture.
-        files: for each file beside the notebook its path, as the system writes it, and its bytes.
+        plans: the plans by which `check` captures answers.
+        files: the path, encoded by the file system's encoding, and contents of each file beside the
+            notebook.
     """
 
     plans: list[Plan]
@@ -27,36 +28,36 @@ class Begin(msgspec.Struct, frozen=True, tag=True):
 
 
 class RunCell(msgspec.Struct, frozen=True, tag=True):
-    """Run a cell; `Done` names it by its number."""
+    """Run a cell; the `Done` that follows has its number."""
 
     number: int
     source: str
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
-    """Interrupt the cell that runs, as Ctrl-C does."""
+    """Interrupt the running cell, as Ctrl-C does."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The kernel is up; it has run nobody's code."""
+    """The kernel has started; it has run no student's code yet."""
 
 
 class Stream(msgspec.Struct, frozen=True, tag=True):
-    """Text that was printed."""
+    """Printed text."""
 
     name: Literal["stdout", "stderr"]
     text: str
 
 
 class Display(msgspec.Struct, frozen=True, tag=True):
-    """Something that was shown; where it has a name, an `Update` may change it."""
+    """Displayed data. If it has a name, an `Update` may replace it."""
 
     data: MimeBundle
     name: str | None = None
 
 
 class Update(msgspec.Struct, frozen=True, tag=True):
-    """New data for what was shown under a name."""
+    """New data for a `Display` with a name."""
 
     data: MimeBundle
     name: str
@@ -78,7 +79,7 @@ class Error(msgspec.Struct, frozen=True, tag=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """A cell has ended; there is nothing more to come from it."""
+    """A cell has ended; no more output follows."""
 
     number: int
     error: Error | None = None

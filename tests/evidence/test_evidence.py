@@ -1,4 +1,4 @@
-"""Evidence is plain data, and forged evidence is read strictly and believed in nothing."""
+"""Evidence is plain data; forged evidence is read strictly and never earns a point."""
 
 import copy
 import json
@@ -26,8 +26,8 @@ X = np.arange(256, dtype=np.float32).reshape(16, 16)
 RIGHT = jax.device_put(X, sharding(None, "x", x=8))
 
 
-def handed_in(exercise, **answers):
-    """Evidence as it travels: through JSON."""
+def captured_json(exercise, **answers):
+    """Capture answers, and return their evidence after a round trip through JSON."""
     captured = capture(find(exercise), answers, seed=1)
     return json.loads(json.dumps(evidence.to_json(captured)))
 
@@ -36,9 +36,9 @@ def handed_in(exercise, **answers):
     "answer",
     [RIGHT, X, None, ..., jax.device_put(X, jax.devices()[3]), jax.jit(lambda x: x + 1)(RIGHT)],
 )
-def test_evidence_travels_unchanged(answer):
+def test_evidence_survives_json_unchanged(answer):
     captured = capture(find("1.1"), {"columns": answer}, seed=1)
-    assert evidence.from_json(handed_in("1.1", columns=answer)) == captured
+    assert evidence.from_json(captured_json("1.1", columns=answer)) == captured
 
 
 def test_a_sharding_without_a_mesh_is_given_one():
@@ -48,10 +48,10 @@ def test_a_sharding_without_a_mesh_is_given_one():
     piece = capture(find("1.2"), {"blocks": single}, seed=1).answers["blocks"]
     assert isinstance(piece, Placement)
     assert piece.mesh.ids == (3,)
-    assert piece.spec == (None, None), "no made-up names of axes beside what is not cut"
+    assert piece.spec == (None, None), "no made-up axis names for dimensions that are not sharded"
 
 
-def test_functions_are_called_and_their_errors_kept():
+def test_functions_are_called_and_their_errors_captured():
     piece = capture(
         find("1.7"),
         {"shard_shape": lambda *_: {3, 1}, "bytes_total": lambda *_: 1 / 0, "holders": ...},
@@ -69,38 +69,42 @@ def test_functions_are_called_and_their_errors_kept():
 @pytest.mark.parametrize(
     "value", [object(), float("nan"), np.float32(1), {1: {2}}, jax.numpy.ones(2), b"x", 10**40]
 )
-def test_whatever_a_function_returns_can_travel(value):
-    data = handed_in(
+def test_whatever_a_function_returns_becomes_json(value):
+    data = captured_json(
         "1.7", shard_shape=lambda *_: value, bytes_total=lambda *_: value, holders=lambda *_: value
     )
     read = evidence.from_json(data)
     assert judge(find("1.7"), read, 1).score == 0
 
 
-def test_evidence_of_another_exercise_is_not_taken():
-    read = evidence.from_json(handed_in("1.1", columns=RIGHT))
+def test_evidence_of_another_exercise_is_refused():
+    read = evidence.from_json(captured_json("1.1", columns=RIGHT))
     assert judge(find("1.1"), read, 1).score == 1
     assert judge(find("1.2"), read, 1).diagnoses == ("other-exercise",)
 
 
-GOOD = handed_in("1.1", columns=RIGHT)
+GOOD = captured_json("1.1", columns=RIGHT)
 
 
-def whole(piece):
-    """Evidence for 1.1 with a piece of one's own making."""
+def evidence_with(piece):
+    """Return evidence for 1.1 with a forged piece."""
     return {"exercise": "1.1", "answers": {"columns": piece}}
 
 
 def forged(**changes):
-    """Good evidence for 1.1 with parts of its answer replaced."""
-    made = copy.deepcopy(GOOD)
+    """Return good evidence for 1.1 with parts of its answer replaced.
+
+    Args:
+        **changes: new values, by path in the answer; `mesh__ids` stands for `["mesh"]["ids"]`.
+    """
+    data = copy.deepcopy(GOOD)
     for path, value in changes.items():
-        place = made["answers"]["columns"]
-        *steps, last = path.split("__")
-        for step in steps:
-            place = place[step]
-        place[last] = value
-    return made
+        parent = data["answers"]["columns"]
+        *parents, key = path.split("__")
+        for name in parents:
+            parent = parent[name]
+        parent[key] = value
+    return data
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def forged(**changes):
         [],
         "right",
         {"exercise": "1.1", "answers": {}, "score": 1},
-        whole({"type": "verdict", "met": True}),
+        evidence_with({"type": "verdict", "met": True}),
         {**GOOD, "state": "right"},
         forged(mesh=None),
         forged(mesh__ids=["0"] * 8),
@@ -120,10 +124,10 @@ def forged(**changes):
         forged(contents__shape=[10**12, 10**12]),
         forged(mesh__ids=[-1, *range(1, 8)]),
         forged(mesh__shape=[-8]),
-        whole({"type": "program", "artifacts": [1]}),
+        evidence_with({"type": "program", "artifacts": [1]}),
     ],
 )
-def test_what_is_not_evidence_is_refused(data):
+def test_malformed_evidence_is_refused(data):
     with pytest.raises(MalformedEvidenceError, match="has the wrong form"):
         evidence.from_json(data)
 
@@ -132,9 +136,9 @@ def test_what_is_not_evidence_is_refused(data):
     "data",
     [
         {"exercise": "1.1", "answers": {}},
-        whole({"type": "value", "value": True}),
-        whole({"type": "program", "artifacts": ["AAAA"]}),
-        whole({"type": "not-captured", "why": "", "sentence": ""}),
+        evidence_with({"type": "value", "value": True}),
+        evidence_with({"type": "program", "artifacts": ["AAAA"]}),
+        evidence_with({"type": "not-captured", "why": "", "sentence": ""}),
         forged(contents=None),
         forged(contents__data=""),
         forged(contents__dtype="object"),
@@ -151,7 +155,7 @@ def test_what_is_not_evidence_is_refused(data):
         forged(spec=[None] * 100),
     ],
 )  # fmt: skip
-def test_forged_evidence_is_a_verdict_and_never_a_point(data):
+def test_forged_evidence_gets_a_verdict_and_no_point(data):
     verdict = judge(find("1.1"), evidence.from_json(data), 1)
     assert verdict.score == 0
     assert verdict.findings[0].diagnosis
@@ -175,5 +179,5 @@ def test_forged_evidence_is_a_verdict_and_never_a_point(data):
 def test_no_kind_of_evidence_breaks_a_judge_or_earns_a_point(piece, subtests):
     for exercise in EXERCISES.values():
         with subtests.test(exercise.id):
-            made = Evidence(exercise.id, dict.fromkeys(exercise.answers, piece))
-            assert judge(exercise, made, 1).score == 0
+            forged_evidence = Evidence(exercise.id, dict.fromkeys(exercise.answers, piece))
+            assert judge(exercise, forged_evidence, 1).score == 0

@@ -1,4 +1,4 @@
-"""Plans: plain data that says what becomes of an answer, and nothing of what is right."""
+"""Plans are plain data, and do not say which answers are right."""
 
 import json
 import os
@@ -30,15 +30,15 @@ from autograder.exercises import (
 from tests.conftest import ROOT
 
 
-def test_a_plan_travels_and_says_nothing_of_what_is_right(subtests):
+def test_a_plan_survives_json_and_does_not_say_what_is_right(subtests):
     for exercise in EXERCISES.values():
         with subtests.test(exercise.id):
             plan = exercise.plan(7)
-            written = msgspec.json.encode(plan)
-            assert msgspec.json.decode(written, type=Plan) == plan
-            assert len(written) < 20_000
+            encoded = msgspec.json.encode(plan)
+            assert msgspec.json.decode(encoded, type=Plan) == plan
+            assert len(encoded) < 20_000
             assert tuple(plan.answers) == exercise.answers
-            text = written.decode()
+            text = encoded.decode()
             lessons = (exercise.title, *exercise.hints, *exercise.diagnoses.values())
             assert not [words for words in lessons if words in text]
             for requirement in exercise.requirements:
@@ -48,24 +48,24 @@ def test_a_plan_travels_and_says_nothing_of_what_is_right(subtests):
                 assert not picture or json.dumps(picture) not in text
 
 
-def test_cases_are_called_with_as_they_were_drawn(subtests):
+def test_functions_are_called_with_the_sampled_cases(subtests):
     for exercise in EXERCISES.values():
         with subtests.test(exercise.id):
             for requirement in exercise.requirements:
                 if isinstance(requirement, Returns):
                     plan = exercise.plan(7).answers[requirement.answer]
                     assert isinstance(plan, ResultsPlan)
-                    drawn = list(requirement.cases(exercise.generator(7)))
-                    assert repr(plan.cases) == repr(drawn)  # tuples are tuples
+                    sampled = list(requirement.cases(exercise.generator(7)))
+                    assert repr(plan.cases) == repr(sampled)  # tuples are still tuples
 
 
-def test_a_case_that_is_no_plain_data_is_refused():
+def test_a_case_that_is_not_plain_data_is_refused():
     for cases in ([(np.float32(1),)], [(np.arange(3),)], [(object(),)], [(float("nan"),)]):
         with pytest.raises(TypeError, match="A case is made of numbers, strings, None"):
             ResultsPlan.of(cases)
 
 
-def test_what_is_read_off_a_program_needs_somebody_to_have_one_exported():
+def test_a_requirement_on_a_program_needs_one_that_exports_it():
     alone = Exercise("1.1", "t", (CommunicatesAtMost("answer", ((),)),), ("h",))
     with pytest.raises(TypeError, match="CommunicatesAtMost of answer needs a Computes of the"):
         alone.plan(1)
@@ -73,7 +73,7 @@ def test_what_is_read_off_a_program_needs_somebody_to_have_one_exported():
 
 def test_a_kernel_is_given_its_plans_as_plain_data(monkeypatch):
     assert told() is None
-    monkeypatch.setattr(plans, "_given", None)  # and so it is afterwards
+    monkeypatch.setattr(plans, "_given", None)  # it is None again after this test
     sent = msgspec.json.encode([find(i).plan(5) for i in ("1.1", "1.7", "3.1")])
     give_plans(msgspec.json.decode(sent, type=list[Plan]))
     known = told()
@@ -81,12 +81,12 @@ def test_a_kernel_is_given_its_plans_as_plain_data(monkeypatch):
     assert list(known) == ["1.1", "1.7", "3.1"]
     assert known["3.1"] == find("3.1").plan(5)
     answers = {"turned": lambda x: jax.numpy.sin(x)}
-    there, here = capture(known["3.1"], answers), capture(find("3.1").plan(5), answers)
-    assert type(there.answers["turned"]) is type(here.answers["turned"])
+    in_kernel, here = capture(known["3.1"], answers), capture(find("3.1").plan(5), answers)
+    assert type(in_kernel.answers["turned"]) is type(here.answers["turned"])
 
 
-def test_what_grades_makes_plans_without_devices():
-    """It has one device, and its JAX is not even started."""
+def test_the_grading_process_makes_plans_without_devices():
+    """It does not start a JAX backend, so it does not matter that it has one device."""
     code = (
         "import jax\n"
         "from autograder.exercises import EXERCISES\n"

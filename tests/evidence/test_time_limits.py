@@ -1,4 +1,4 @@
-"""Calls that do not end: they are announced, stopped and found, and nothing else is disturbed."""
+"""Calls that do not end are announced and stopped, and nothing else is disturbed."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ MAIN_THREAD_SIGNALS = pytest.mark.skipif(
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch):
+def short_limits(monkeypatch):
     """Stop calls after a short time."""
     monkeypatch.setattr(time_limits, "ANNOUNCE_SECONDS", 0.1)
     monkeypatch.setattr(time_limits, "CPU_SECONDS", 0.4)
@@ -33,11 +33,11 @@ def soon(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def leaves_everything_as_it_was():
-    handler, traces = signal.getsignal(signal.SIGALRM), sys.gettrace()
+def handlers_are_restored():
+    handler, trace = signal.getsignal(signal.SIGALRM), sys.gettrace()
     yield
     assert signal.getsignal(signal.SIGALRM) is handler
-    assert sys.gettrace() is traces
+    assert sys.gettrace() is trace
 
 
 def spins():
@@ -97,7 +97,7 @@ def test_a_loop_is_stopped_whatever_it_catches(function, capsys):
 
 @MAIN_THREAD_SIGNALS
 @pytest.mark.parametrize("function", [sleeps, waits_for_a_lock])
-def test_what_sleeps_is_stopped_by_the_clock(function):
+def test_a_call_that_sleeps_is_stopped_by_the_wall_clock(function):
     with pytest.raises(DoesNotEndError, match="within 2 seconds"):
         call_within_limit(function, "it sleeps")
 
@@ -105,44 +105,44 @@ def test_what_sleeps_is_stopped_by_the_clock(function):
 # where Hypothesis listens to the garbage collector, the exception may be raised there, and is lost
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("function", LOOPS)
-def test_elsewhere_than_in_the_main_thread_python_itself_stops_it(function):
-    found: list[str] = []
+def test_a_loop_in_another_thread_is_stopped(function):
+    messages: list[str] = []
 
     def call():
         try:
             call_within_limit(function, "it has not returned yet")
         except DoesNotEndError as error:
-            found.append(str(error))
+            messages.append(str(error))
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(60)
-    assert found
+    assert messages
 
 
-def test_what_ends_is_left_alone():
+def test_a_call_that_ends_is_left_alone():
     assert call_within_limit(lambda: 3, "three") == 3
     with pytest.raises(ZeroDivisionError):
         call_within_limit(lambda: 1 // 0, "nothing")
-    # the exception may come while a call returns: thousands of them end just then
+    # the exception may be raised just as a call returns
     for _ in range(300):
         call_within_limit(lambda: sum(range(100)), "a sum")
 
 
-def test_a_machine_with_much_else_to_do_ends_nothing():
+def test_a_busy_machine_does_not_stop_a_call():
     with crowd():
-        began = time.monotonic()
-        os.sched_setaffinity(0, {min(every := os.sched_getaffinity(0))})
+        start = time.monotonic()
+        os.sched_setaffinity(0, {min(all_cpus := os.sched_getaffinity(0))})
         try:
             assert call_within_limit(lambda: exec(SPINS % 0.2, {}), "some work") is None
         finally:
-            os.sched_setaffinity(0, every)
-    assert time.monotonic() > began
+            os.sched_setaffinity(0, all_cpus)
+    assert time.monotonic() > start
 
 
-def test_interrupts_and_alarms_of_others_are_theirs(monkeypatch):
-    heard = []
-    before = signal.signal(signal.SIGALRM, lambda *_: heard.append("alarm"))
+def test_interrupts_and_alarms_of_others_reach_them(monkeypatch):
+    received = []
+    previous = signal.signal(signal.SIGALRM, lambda *_: received.append("alarm"))
     try:
         call_within_limit(lambda: signal.raise_signal(signal.SIGALRM), "an alarm")
         with pytest.raises(KeyboardInterrupt):
@@ -151,8 +151,8 @@ def test_interrupts_and_alarms_of_others_are_theirs(monkeypatch):
             call_within_limit(spins, "it has not returned yet")
         signal.raise_signal(signal.SIGALRM)
     finally:
-        signal.signal(signal.SIGALRM, before)
-    assert heard == ["alarm", "alarm"]
+        signal.signal(signal.SIGALRM, previous)
+    assert received == ["alarm", "alarm"]
 
 
 def test_code_of_ours_is_not_stopped():
@@ -167,7 +167,7 @@ def test_code_of_ours_is_not_stopped():
     assert call_within_limit(code, "our own work") > 0
 
 
-def test_the_call_is_named_with_the_line_and_the_other_answers_are_judged():
+def test_an_endless_call_is_reported_with_its_line_and_other_answers_are_judged():
     exercise = find("1.7")
     answers = dict.fromkeys(exercise.answers, lambda *_: 0)
     name = exercise.answers[0]
@@ -185,19 +185,19 @@ def test_the_call_is_named_with_the_line_and_the_other_answers_are_judged():
 
 
 @pytest.mark.parametrize("jit", [False, True])
-def test_tracing_that_does_not_end_is_found(jit, capsys):
+def test_tracing_that_does_not_end_is_stopped(jit, capsys):
     def turned(x):
         while True:
             x = jnp.sin(x)
 
     check("3.1", jax.jit(turned) if jit else turned)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "check is still waiting: JAX has not traced turned for float32[" in said
-    assert "it did not come to an end within 0 seconds of processor time" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "check is still waiting: JAX has not traced turned for float32[" in output
+    assert "it did not come to an end within 0 seconds of processor time" in output
     assert isinstance(capture(find("3.1"), {"turned": jnp.sin}, 1).answers["turned"], Program)
 
 
-def test_what_cannot_be_stopped_is_announced(monkeypatch, capsys):
+def test_jax_cannot_be_stopped_and_is_announced(monkeypatch, capsys):
     monkeypatch.setattr(time_limits, "ANNOUNCE_JAX_SECONDS", 0.1)
     with announced("JAX runs it"):
         time.sleep(1)

@@ -1,4 +1,4 @@
-"""A cell that stopped is told so: what was there before is another answer than what one sees."""
+"""Answers that a failed cell did not assign are reported, and not judged."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytest.importorskip("IPython")
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs a cell in an IPython of its own, and gives what was printed."""
+    """Return a function that runs a cell in a new IPython shell, and returns what it printed."""
     monkeypatch.setattr(unfinished_cells, "_unfinished", {})
     monkeypatch.setenv("COLUMNS", "400")
     from IPython.core.interactiveshell import InteractiveShell
@@ -35,7 +35,7 @@ WRONG = "columns = ...\ncolumns = jax.device_put(x, jax.NamedSharding(line, P(No
 STOPPED = "1.1 Column strips: not yet The cell that makes columns did not finish: "
 
 
-def test_what_was_there_before_is_not_judged(run):
+def test_a_value_from_before_the_failed_cell_is_not_judged(run):
     run(WRONG)
     said = run('check("1.1", columns)')
     assert STOPPED in said
@@ -50,17 +50,17 @@ def test_what_was_there_before_is_not_judged(run):
     assert STOPPED not in run('check("1.1", x)'), "it is another answer"
 
 
-def test_what_a_cell_made_before_it_stopped_is_judged(run):
+def test_an_answer_assigned_before_the_error_is_judged(run):
     run(f"{RIGHT}\nundefined")
     assert STOPPED not in run('check("1.1", columns)')
 
 
-def test_where_there_is_no_answer_at_all_the_check_says_why(run):
+def test_an_undefined_answer_is_explained(run):
     run("columns = undefined")
     said = run('check("1.1", columns)')
     assert "columns is not defined. The cell that makes columns did not finish: NameErr" in said
 
 
-def test_the_names_that_a_cell_makes_are_read_as_text():
+def test_assigned_names_are_found_in_invalid_python():
     source = "a, b = 1, 2\nc: int = 3\ndef d(x):\n    e = 4\nclass F: pass\ng == 5\nh = = 6\n"
     assert assigned_names(source) == {"a", "b", "c", "d", "F", "h"}

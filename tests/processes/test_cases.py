@@ -1,4 +1,4 @@
-"""Cases: what a function of several processes is given, and what it may read of it."""
+"""A process is given its share of a case, and cannot read the rest."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ LINE = (("x", 8),)
 
 
 def call(function, case, folder=Path()):
-    """What becomes of a function in each process of a case."""
+    """Call a function in the processes of a case, and return their outcomes."""
 
     def arguments(process):
         return pack_arguments(function, partial(case.share_of(process).arguments, folder))
@@ -36,7 +36,7 @@ def call(function, case, folder=Path()):
     return run(pack(function), case.processes, arguments)
 
 
-def test_devices_are_shared_out_in_order():
+def test_devices_are_divided_in_order():
     case = ProcessCase(4, (("x", 2), ("y", 4)), ())
     assert [list(case.devices_of(i)) for i in range(4)] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert str(case) == "4 processes, on a mesh of x=2, y=4"
@@ -54,7 +54,7 @@ def test_a_mesh_may_have_its_devices_in_another_order():
     assert "process 0 has rows 0 to 3 and 8 to 11 on its disk" in outcomes[0].sentence
 
 
-def test_values_are_drawn_alike_wherever_they_are_drawn():
+def test_all_processes_sample_the_same_values():
     given = Given("array", (16, 4), ("x",), seed=7)
     outcomes = call(lambda x: x, ProcessCase(2, LINE, (given,)))
     for outcome in outcomes:
@@ -79,13 +79,13 @@ def test_a_process_reads_the_rows_that_its_devices_hold(axes, spec, here):
                 print(row, rows[row].tolist())
 
     outcomes = call(can_read, ProcessCase(2, axes, (rows,)))
-    for outcome, wanted in zip(outcomes, here, strict=True):
-        read = [f"{row} {rows.values()[row].tolist()}" for row in wanted]
-        assert outcome.printed.splitlines() == read
-        assert (outcome.why == "not-here") == (len(wanted) < 16)  # to catch the error does not help
+    for outcome, rows_here in zip(outcomes, here, strict=True):
+        lines = [f"{row} {rows.values()[row].tolist()}" for row in rows_here]
+        assert outcome.printed.splitlines() == lines
+        assert (outcome.why == "not-here") == (len(rows_here) < 16)  # catching it does not help
 
 
-def test_of_each_batch_a_process_has_its_share():
+def test_a_process_has_its_share_of_each_batch():
     rows = Given("rows", (32, 2), ("x",), seed=3, batch=16)
 
     def reads_too_much(rows):
@@ -97,7 +97,7 @@ def test_of_each_batch_a_process_has_its_share():
     assert ", and not rows 0 to 7 and 16 to 23" in outcomes[1].sentence
 
 
-def test_who_asks_for_others_rows_is_told_as_an_index_error():
+def test_reading_rows_of_another_process_is_an_index_error():
     assert issubclass(NotHereError, IndexError)
 
 
@@ -112,36 +112,36 @@ def test_files_are_blocks_of_rows(tmp_path):
         np.save(own / "mine.npy", np.load(folder / "0-2.npy"))
 
     call(copies, case, tmp_path)
-    written = files_written(tmp_path, 2)
-    assert [name for name, _ in written] == ["mine.npy", "mine.npy"]
-    np.testing.assert_array_equal(np.load(written[1][1]), table.values()[:2])
+    files = files_written(tmp_path, 2)
+    assert [name for name, _ in files] == ["mine.npy", "mine.npy"]
+    np.testing.assert_array_equal(np.load(files[1][1]), table.values()[:2])
 
 
 @pytest.mark.parametrize("axes", [LINE, (("x", 4), ("y", 2)), (("x", 2), ("y", 4))])
 @pytest.mark.parametrize("spec", [("x",), (None, "x"), (), (("x",), None)])
 @pytest.mark.parametrize("order", [(), (0, 1, 4, 5, 2, 3, 6, 7)])
-def test_a_process_is_given_what_its_devices_hold_of_an_array(axes, spec, order):
+def test_a_process_is_given_the_shards_of_its_devices(axes, spec, order):
     given = Given("array", (16, 8), spec, seed=3)
     case = ProcessCase(2, axes, (given,), order)
     sharding = jax.NamedSharding(case.mesh(), jax.P(*spec))
-    everywhere: Any = sharding.devices_indices_map((16, 8))
+    indices: Any = sharding.devices_indices_map((16, 8))
     for process in range(2):
         here = np.zeros((16, 8), bool)
-        for device, index in everywhere.items():
+        for device, index in indices.items():
             if device.id in case.devices_of(process):
                 here[index] = True
         (held,) = case.share_of(process).held
         np.testing.assert_array_equal(held, np.where(here, given.values(), 0))
 
 
-def test_a_process_knows_no_seed():
+def test_a_process_is_given_no_seeds():
     given = Given("rows", (16, 2), ("x",), seed=12345)
     share = ProcessCase(2, LINE, (given,)).share_of(1)
-    assert [each.seed for each in share.case.given] == [0]
+    assert [argument.seed for argument in share.case.given] == [0]
 
 
 def looks_at_its_job(x):
-    """The sums of both halves of what a worker was given, as it finds it in a caller's frame."""
+    """Find a worker's job in a caller's frame, and return the sums of both halves of its values."""
     import inspect
 
     import cloudpickle
@@ -151,7 +151,7 @@ def looks_at_its_job(x):
     return float(abs(held[:8]).sum()), float(abs(held[8:]).sum())
 
 
-def test_a_function_finds_nothing_of_the_other_processes_in_its_own():
+def test_a_function_does_not_find_the_values_of_other_processes():
     given = Given("array", (16, 2), ("x",), seed=5)
     _, second = call(looks_at_its_job, ProcessCase(2, LINE, (given,)))
     upper, lower = second.result
@@ -160,28 +160,28 @@ def test_a_function_finds_nothing_of_the_other_processes_in_its_own():
 
 
 def reads_the_others_memory(x):
-    """What happens when a worker reads the memory of its parent and of its siblings."""
+    """Try to read the memory of a worker's parent and siblings; return what happened."""
     import os
 
     import psutil
 
     others = [psutil.Process(os.getppid())]
-    others += [each for each in others[0].children() if each.pid != os.getpid()]
-    said = []
-    for each in others:
+    others += [child for child in others[0].children() if child.pid != os.getpid()]
+    results = []
+    for process in others:
         try:
-            with open(f"/proc/{each.pid}/mem", "rb"):
-                said.append("open")
+            with open(f"/proc/{process.pid}/mem", "rb"):
+                results.append("open")
         except OSError as error:
-            said.append(type(error).__name__)
-    return said
+            results.append(type(error).__name__)
+    return results
 
 
 @pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() == 0,
     reason="root reads all memory, and others have no /proc",
 )
-def test_no_process_reads_anothers_memory():
+def test_no_process_reads_the_memory_of_another():
     given = Given("array", (16, 2), ("x",), seed=5)
     for outcome in call(reads_the_others_memory, ProcessCase(2, LINE, (given,))):
         assert outcome.result == ["PermissionError"] * 2

@@ -1,4 +1,4 @@
-"""A process may read files and may not write any, by whatever way they are opened."""
+"""A process may read files, and may not write any, whichever function opens them."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ with open(os.__file__) as file:
 """
 
 
-def test_every_way_to_a_file_is_noticed(tmp_path):
+def test_every_way_of_writing_a_file_is_refused(tmp_path):
     command = [sys.executable, "-c", HOOKED, str(tmp_path / "written.npy")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     ways = ("open", "os.open", "pathlib", "numpy", "tempfile", "read")
@@ -46,13 +46,13 @@ def test_every_way_to_a_file_is_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("flags", WRITES)
-def test_to_write_is_refused_with_a_reason(flags):
+def test_writing_is_refused_with_a_reason(flags):
     with pytest.raises(NoCommonDiskError, match="process 0 tried to write a file"):
         refuse_to_write("open", ("/somewhere", None, flags))
 
 
 @pytest.mark.parametrize("flags", READS)
-def test_to_read_is_not(flags):
+def test_reading_is_allowed(flags):
     refuse_to_write("open", ("/somewhere", "r", flags))
     refuse_to_write("open", (os.devnull, "w", os.O_WRONLY))
     refuse_to_write("open", (1, "w", os.O_WRONLY))  # it is open already

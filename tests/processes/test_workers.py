@@ -1,4 +1,4 @@
-"""Workers: what they do together, what is said where they fail, and that none is left."""
+"""Workers call a function together, their failures are explained, and none is left running."""
 
 import linecache
 import os
@@ -33,7 +33,7 @@ from autograder.processes.workers import IDLE_SECONDS
 
 
 def nothing(process: int) -> bytes:
-    """The arguments of a function that takes none."""
+    """Pack the arguments of a function that takes none."""
     return pack_arguments(which, tuple)
 
 
@@ -48,7 +48,7 @@ def rows():
 
 
 def children() -> list[psutil.Process]:
-    """The workers that there are: children of the server, which is a child of this process."""
+    """Return the running workers: children of the fork server, which is a child of this process."""
     return [
         worker
         for server in psutil.Process().children()
@@ -58,7 +58,7 @@ def children() -> list[psutil.Process]:
 
 
 @pytest.fixture(autouse=True)
-def none_left():
+def no_worker_is_left():
     yield
     assert children() == []
 
@@ -78,7 +78,7 @@ def test_they_compute_together():
     assert on_processes(total, 2) == [496.0, 496.0]
 
 
-def test_an_array_comes_back_as_what_each_holds():
+def test_a_global_array_is_returned_as_each_processs_shards():
     first, second = on_processes(lambda: {"x": rows()}, 2)
     assert isinstance(first["x"], AddressableShards)
     assert first["x"].layout == second["x"].layout
@@ -91,12 +91,12 @@ def test_an_array_comes_back_as_what_each_holds():
     assert "4 of its shards are here, (2, 2) on each of devices 4 to 7" in repr(second["x"])
 
 
-def test_an_array_of_ones_own_comes_back_as_numpys():
+def test_an_array_on_one_device_is_returned_as_a_numpy_array():
     for came in on_processes(lambda: jax.numpy.arange(3) + jax.process_index(), 2):
         assert isinstance(came, np.ndarray)
 
 
-def test_what_they_print_has_their_number(capsys):
+def test_printed_lines_have_the_processs_number(capsys):
     def says():
         print("hello")
         jax.debug.print("traced")
@@ -107,7 +107,7 @@ def test_what_they_print_has_their_number(capsys):
     ]  # fmt: skip
 
 
-def test_arguments_and_what_the_function_uses_go_along():
+def test_arguments_and_closures_are_sent():
     factor = 3
 
     def times(number):
@@ -116,7 +116,7 @@ def test_arguments_and_what_the_function_uses_go_along():
     assert on_processes(times, 2, 14) == [42, 42]
 
 
-def test_an_error_says_whose_and_where():
+def test_an_error_is_reported_with_process_and_line():
     def fails():
         if jax.process_index() == 1:
             raise ValueError("not today")
@@ -127,7 +127,7 @@ def test_an_error_says_whose_and_where():
     assert 'raise ValueError("not today")' in str(raised.value)
 
 
-def test_who_waits_alone_is_told_where():
+def test_a_process_that_waits_alone_is_reported_with_its_line():
     def alone():
         x = rows()
         return float(x.sum()) if jax.process_index() == 0 else None
@@ -141,7 +141,7 @@ def test_who_waits_alone_is_told_where():
     assert "Does it wait for a collective that not all processes have come to, here or" in said
 
 
-def test_one_that_is_killed_ends_all():
+def test_a_killed_process_ends_all():
     def dies():
         if jax.process_index() == 1:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -154,13 +154,13 @@ def test_one_that_is_killed_ends_all():
     assert "Process 0 was stopped, since it may wait for process 1." in said
 
 
-def test_one_that_leaves_is_missed():
+def test_a_process_that_exits_is_reported():
     with pytest.raises(ProcessesError, match=r"Process \d ended before .* its exit code was 3"):
         on_processes(lambda: os._exit(3), 2)
 
 
 def the_second_later(place: Place, job: Job, to_parent: object) -> None:
-    """A worker of which the second ends while it joins, as it does where the first has gone."""
+    """Act as workers: the first joins and exits, and then the second aborts while it joins."""
     if place.process == 1:
         while not (place.log_file.parent / "gone").exists():
             time.sleep(0.05)
@@ -171,7 +171,7 @@ def the_second_later(place: Place, job: Job, to_parent: object) -> None:
     os._exit(3)
 
 
-def test_one_that_leaves_while_others_come_is_what_is_told():
+def test_a_process_that_exits_while_others_join_is_reported():
     first, second = run(pack(rows), 2, nothing, target=the_second_later)
     assert (first.why, first.sentence) == (
         "died", "Process 0 ended before it was done: its exit code was 3.",
@@ -180,7 +180,7 @@ def test_one_that_leaves_while_others_come_is_what_is_told():
 
 
 def the_second_cannot_join(place: Place, job: Job, to_parent: object) -> None:
-    """A worker of which the second reports that it cannot join, as where the first has gone."""
+    """Act as workers: the first joins and exits, and the second reports that it cannot join."""
     if place.process == 0:
         the_second_later(place, job, to_parent)
     while not (place.log_file.parent / "gone").exists():
@@ -189,38 +189,38 @@ def the_second_cannot_join(place: Place, job: Job, to_parent: object) -> None:
     to_parent.send_bytes(msgspec.msgpack.encode(Message("failed", fault=fault)))  # type: ignore
 
 
-def test_who_cannot_join_because_one_has_left_is_told_after_it():
+def test_a_process_that_cannot_join_is_reported_after_the_one_that_exited():
     first, second = run(pack(rows), 2, nothing, target=the_second_cannot_join)
     assert first.sentence == "Process 0 ended before it was done: its exit code was 3."
     assert second.sentence == "Process 1 did not join the others, of which one had ended."
 
 
 def not_the_second(place: Place, job: Job, to_parent: object) -> None:
-    """A worker of which the second never does anything."""
+    """Act as workers of which the second hangs."""
     if place.process == 1:
         time.sleep(600)
     work(place, job, to_parent)  # type: ignore[arg-type]
 
 
 def not_the_second_either(place: Place, job: Job, to_parent: object) -> None:
-    """A worker of which the second ends at once."""
+    """Act as workers of which the second exits at once."""
     if place.process == 1:
         os._exit(7)
     work(place, job, to_parent)  # type: ignore[arg-type]
 
 
-def test_one_that_never_comes_is_named(monkeypatch):
+def test_a_process_that_does_not_start_is_named(monkeypatch):
     monkeypatch.setattr(workers, "START_SECONDS", 3)
     with pytest.raises(ProcessesFailedError, match="Process 1 of 2 did not come up within 3"):
         run(pack(rows), 2, nothing, target=not_the_second)
 
 
-def test_one_that_ends_at_once_is_named():
+def test_a_process_that_exits_at_once_is_named():
     with pytest.raises(ProcessesFailedError, match=r"Process 1 ended before .* code was 7"):
         run(pack(rows), 2, nothing, target=not_the_second_either)
 
 
-def test_a_port_that_is_taken_is_said():
+def test_a_port_in_use_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -229,7 +229,7 @@ def test_a_port_that_is_taken_is_said():
             run(pack(rows), 2, nothing, port=port)
 
 
-def test_a_port_that_is_taken_just_then_is_told_in_a_sentence(monkeypatch):
+def test_a_port_that_is_taken_after_the_check_is_reported(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -238,7 +238,7 @@ def test_a_port_that_is_taken_just_then_is_told_in_a_sentence(monkeypatch):
             run(pack(rows), 2, nothing)
 
 
-def test_workers_are_seen_while_they_work():
+def test_children_finds_running_workers():
     seen: list[int] = []
 
     def look():
@@ -261,7 +261,7 @@ def test_other_numbers_of_processes_are_refused(count):
         on_processes(rows, count)
 
 
-def test_what_cannot_be_sent_is_named():
+def test_an_object_that_cannot_be_sent_is_named():
     mesh = jax.sharding.Mesh(jax.devices(), ("x",))
 
     def uses():
@@ -271,7 +271,7 @@ def test_what_cannot_be_sent_is_named():
         on_processes(uses, 2)
 
 
-def test_an_array_on_several_devices_is_not_sent_as_a_copy_on_one():
+def test_an_array_on_several_devices_is_not_sent():
     x = rows()
     with pytest.raises(UsageError, match=r"is on 8 devices .* uses x of the notebook"):
         on_processes(lambda: np.asarray(x), 2)
@@ -279,7 +279,7 @@ def test_an_array_on_several_devices_is_not_sent_as_a_copy_on_one():
         on_processes(np.asarray, 2, x)
 
 
-def test_they_start_no_processes_themselves():
+def test_workers_cannot_start_workers():
     def nested():
         return on_processes(which, 2)
 
@@ -287,7 +287,7 @@ def test_they_start_no_processes_themselves():
         on_processes(nested, 2)
 
 
-def test_what_they_start_ends_with_them(tmp_path):
+def test_processes_that_a_worker_starts_end_with_it(tmp_path):
     def forks():
         import subprocess
 
@@ -301,7 +301,7 @@ def test_what_they_start_ends_with_them(tmp_path):
             time.sleep(0.05)
 
 
-def test_work_without_end_is_ended_with_the_line(monkeypatch):
+def test_an_endless_loop_is_stopped_and_its_line_reported(monkeypatch):
     monkeypatch.setattr(workers, "WORK_CPU_SECONDS", 3)
 
     def endless():
@@ -314,7 +314,7 @@ def test_work_without_end_is_ended_with_the_line(monkeypatch):
     assert "was not done after 3 seconds of work, and was in line" in str(raised.value)
 
 
-def test_strange_errors_are_told_too():
+def test_strange_errors_are_reported_too():
     class StrangeError(Exception):
         def __str__(self):
             raise ValueError
@@ -330,12 +330,12 @@ def test_strange_errors_are_told_too():
             on_processes(function, 2)
 
 
-def test_keys_come_back_as_numbers():
+def test_random_keys_are_returned_as_numbers():
     for came in on_processes(lambda: jax.random.key(3), 2):
         np.testing.assert_array_equal(came, [0, 3])
 
 
-def test_an_error_in_another_cell_says_so():
+def test_an_error_in_another_cell_is_reported_with_both_lines():
     names: dict[str, object] = {"__name__": "__main__", "jax": jax}
     for cell, text in {
         "<helper>": "def helper(x):\n    return x.nothing\n",
@@ -348,7 +348,7 @@ def test_an_error_in_another_cell_says_so():
         on_processes(names["answer"], 2)  # type: ignore[arg-type]
 
 
-def test_what_is_no_function_is_refused():
+def test_an_argument_that_is_not_a_function_is_refused():
     with pytest.raises(UsageError, match="takes a function first"):
         on_processes(2, rows)  # type: ignore[arg-type]
 
@@ -396,7 +396,7 @@ on_processes(endless, 2)
 """
 
 
-def test_none_outlives_who_started_them(tmp_path):
+def test_no_worker_outlives_its_parent(tmp_path):
     parent = subprocess.Popen(
         [sys.executable, "-c", f"folder = {str(tmp_path)!r}\n{ENDLESS}"],
         env={**os.environ, **devices.environment(8)},
@@ -417,7 +417,7 @@ def test_none_outlives_who_started_them(tmp_path):
         time.sleep(0.1)
 
 
-def test_a_function_takes_along_what_modules_beside_the_notebook_define(tmp_path, monkeypatch):
+def test_modules_beside_the_notebook_are_sent(tmp_path, monkeypatch):
     (tmp_path / "helpers_of_mine.py").write_text("def twice(x):\n    return 2 * x\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -428,7 +428,7 @@ def test_a_function_takes_along_what_modules_beside_the_notebook_define(tmp_path
     assert [outcome.result for outcome in run(packed, 2, nothing)] == [0, 2]
 
 
-def test_a_function_is_sent_from_a_program_of_its_own(tmp_path):
+def test_a_function_is_sent_from_a_script(tmp_path):
     """Such as `make try`, where the main module is a file below the current folder."""
     script = tmp_path / "main.py"
     script.write_text(

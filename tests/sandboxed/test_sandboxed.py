@@ -1,4 +1,4 @@
-"""A kernel by itself: requests in, messages out, a line of JSON each."""
+"""A kernel, started directly: it reads requests and writes messages, each one line of JSON."""
 
 import os
 import socket
@@ -29,7 +29,7 @@ pytest.importorskip("IPython")  # which comes with the instructor's half
 
 @pytest.fixture
 def ask(tmp_path):
-    """A function that sends a kernel requests, and returns its messages up to the next end."""
+    """Return a function that sends requests and returns messages, up to `Done` or `Ready`."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         process = subprocess.Popen(
@@ -40,21 +40,21 @@ def ask(tmp_path):
             env={**os.environ, **environment(), "HOME": str(tmp_path)},
         )
         theirs.close()
-        written = ours.makefile("rb")
+        output = ours.makefile("rb")
 
-        def asked(*requests: Request) -> list[Message]:
+        def send(*requests: Request) -> list[Message]:
             for request in requests:
                 ours.sendall(msgspec.json.encode(request) + b"\n")
             messages: list[Message] = []
             while not messages or not isinstance(messages[-1], Done | Ready):
-                line = written.readline()
+                line = output.readline()
                 assert line, "it has ended"
                 messages += [msgspec.json.decode(line, type=Message)] if line.strip() else []
             return messages
 
-        yield asked
-        written.close()
-    assert process.wait(timeout=20) == 0, "it ends when nobody is there any more"
+        yield send
+        output.close()
+    assert process.wait(timeout=20) == 0, "it ends when its input is closed"
 
 
 BEGIN = Begin([Plan("1.7", {"answer": TablePlan()})], [(b"data/a.csv", b"1,2")])
@@ -72,7 +72,7 @@ def test_a_kernel_answers_each_request(ask):
     assert done == Done(4, error)
 
 
-def test_a_cell_is_interrupted_and_an_interrupt_between_cells_is_nobodys(ask):
+def test_a_cell_is_interrupted_and_an_interrupt_between_cells_is_ignored(ask):
     ask(BEGIN, Interrupt())
     (done,) = ask(Interrupt(), RunCell(0, "x = 1"))
     assert done == Done(0)
@@ -84,7 +84,7 @@ def test_a_cell_is_interrupted_and_an_interrupt_between_cells_is_nobodys(ask):
     assert ask(RunCell(3, "x"))[-1] == Done(3)
 
 
-def test_a_kernel_captures_by_its_plans_and_knows_the_cells_that_stopped(ask):
+def test_a_kernel_captures_by_its_plans_and_remembers_failed_cells(ask):
     ask(BEGIN)
     ask(RunCell(0, "from autograder import *\nemulate_devices(8);"))
     (shown, _) = ask(RunCell(1, "check('1.7', answer={'a': 1})"))
