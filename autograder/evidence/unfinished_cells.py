@@ -99,6 +99,6 @@ def _describe_error(error: BaseException, source: str, has_run: bool) -> str:
         line = (error.lineno or 1) + source.count("\n") - source.lstrip().count("\n")
         return f"{type(error).__name__} in line {line}: {error.msg}"
     ipython = sys.modules["IPython"].get_ipython()
-    line = line_among(error, ipython.user_ns)
+    location = line_among(error, ipython.user_ns)
     message = f"{type(error).__name__}: {first_line(error)}"
-    return message + (f" ({line})" if line else "")
+    return message + (f" ({location})" if location else "")
