@@ -3,8 +3,8 @@
 No process outlives the call. All are killed when their work is done, when one of them fails, when
 they take too long, and when their parent ends, however it ends.
 
-They are forked from a server that has imported JAX but has not started a backend. That takes a
-tenth of a second, where starting Python and importing JAX takes one.
+They are forked from a server that has imported JAX but has not started a backend. Forking takes a
+tenth of a second; starting Python and importing JAX takes a second.
 """
 
 import contextlib
@@ -109,7 +109,7 @@ class ProcessOutcome:
 
 @dataclass(frozen=True)
 class Form:
-    """How results are sent to the parent: encoded as bytes in a worker, and decoded there."""
+    """An encoding of results: `write` is called in the workers, and `read` in the parent."""
 
     write: Callable[[Any], bytes]
     read: Callable[[bytes], Any]

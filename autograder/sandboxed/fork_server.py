@@ -67,7 +67,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     Attributes:
         filter: the filter of system calls, as BPF instructions.
-        folders: the folders that are empty at first, in memory, and each child's own.
+        folders: the folders that each child gets for itself, empty and in memory.
         scratch: the limit on the bytes in each of these folders.
     """
 
@@ -221,7 +221,7 @@ def _run_task(arguments: Sequence[str], standard: Sequence[int], task: Task) -> 
 
 
 def _confine(setting: Setting) -> None:
-    """Mount own folders, terminals and /proc, start an own network, and drop all privileges.
+    """Mount the task's folders, terminals and /proc, bring up loopback, and drop all privileges.
 
     Raises:
         OSError: the system does not allow it, so no task may run here.
