@@ -12,6 +12,7 @@ the wall clock, without the time for which Linux kept the thread waiting for a C
 
 import contextlib
 import ctypes
+import math
 import signal
 import sys
 import threading
@@ -145,6 +146,7 @@ class _Watch:
             and threading.current_thread() is threading.main_thread()
         )
         self._previous_handler: Any = None
+        self._signalled_at = -math.inf  # when the last signal was sent that was not handled yet
 
     def __enter__(self) -> Self:
         """Start watching."""
@@ -212,7 +214,11 @@ class _Watch:
             if self._ended.is_set():
                 return
             if self._uses_signal:
-                signal.pthread_kill(self._thread, signal.SIGALRM)
+                # A second signal would interrupt the handler of the first, and so on without end on
+                # a busy machine. A signal that a handler of the learner's has taken is sent again.
+                if time.monotonic() > self._signalled_at + LEARNERS_LINES_SECONDS:
+                    self._signalled_at = time.monotonic()
+                    signal.pthread_kill(self._thread, signal.SIGALRM)
             elif self._may_stop(sys._current_frames().get(self._thread)):
                 self._attempts += 1
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
@@ -220,7 +226,7 @@ class _Watch:
                 )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Raise `_StopCall`, unless the thread is in code of ours.
+        """Handle a signal: ours stops the call, and everybody else's is passed on.
 
         Raises:
             _StopCall: to stop the call.
@@ -229,6 +235,17 @@ class _Watch:
             if callable(self._previous_handler):
                 self._previous_handler(number, frame)
             return
+        try:
+            self._stop_here(frame)
+        finally:
+            self._signalled_at = -math.inf
+
+    def _stop_here(self, frame: FrameType | None) -> None:
+        """Raise `_StopCall`, unless the thread is in code of ours.
+
+        Raises:
+            _StopCall: to stop the call.
+        """
         if self._ended.is_set() or not self._may_stop(frame):
             return
         self._attempts += 1

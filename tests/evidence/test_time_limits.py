@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from types import FunctionType
 
 import jax
@@ -203,3 +204,19 @@ def test_jax_cannot_be_stopped_and_is_announced(monkeypatch, capsys):
         time.sleep(1)
     assert "check is still waiting: JAX runs it. Does it have a jax.lax.while_loop that never ends"
     assert "restart the kernel." in capsys.readouterr().out
+
+
+@MAIN_THREAD_SIGNALS
+def test_a_busy_machine_handles_one_signal_at_a_time(monkeypatch):
+    nested = []
+    may_stop = time_limits._Watch._may_stop
+
+    def slowly(watch, frame):
+        nested.append(sum(f.name == "_on_signal" for f in traceback.extract_stack()))
+        time.sleep(5 * time_limits.RETRY_SECONDS)
+        return may_stop(watch, frame)
+
+    monkeypatch.setattr(time_limits._Watch, "_may_stop", slowly)
+    with pytest.raises(DoesNotEndError):
+        call_within_limit(spins, "spins has not returned")
+    assert set(nested) == {1}
