@@ -164,7 +164,8 @@ def test_tests_mirror_the_rooms():
 def test_importing_starts_no_backend_and_no_server():
     code = (
         "import sys, autograder, jax\n"
-        "heavy = {'nbgrader', 'dask', 'jupyter_server', 'matplotlib', 'rich', 'IPython'}\n"
+        "heavy = {'nbgrader', 'dask', 'jupyter_server', 'matplotlib', 'rich', 'IPython',"
+        "         'jinja2'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
         "jax.config.update('jax_num_cpu_devices', 3)\n"  # refused once a backend runs
         "print(len(jax.devices()))\n"

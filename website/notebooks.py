@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import nbformat
 
+from autograder.documents import Document, Paragraph, as_html
 from autograder.exercises import EXERCISES, Exercise
-from autograder.judge import words
+from autograder.judge import prose
 
 ADDRESS: Final[str] = tomllib.loads(
     (Path(__file__).resolve().parent.parent / "pyproject.toml").read_text()
@@ -95,6 +96,6 @@ def hints_as_html(exercise: Exercise) -> str:
             title += f" for {exercise.id} {exercise.title}"
         page = (
             f'<details class="hint"><summary>{html.escape(title)}</summary>'
-            f"<p>{words(hint)}</p>{page}</details>"
+            f"{as_html(Document((Paragraph(prose(hint)),)))}{page}</details>"
         )
     return page

@@ -22,8 +22,8 @@ from autograder.judge.feedback import (
 )
 from autograder.judge.judging import failed, judge, lesson_on, no_evidence
 from autograder.judge.progress import remember, remembered, show_hint, show_progress
-from autograder.judge.rendering import COLOURS, words
-from autograder.judge.report import MARKS
+from autograder.judge.prose import prose
+from autograder.judge.report import COLOURS, MARKS
 from autograder.judge.requirements_on_costs import (
     Budget,
     CommunicatesAtMost,
@@ -80,6 +80,7 @@ __all__ = [
     "judge",
     "lesson_on",
     "no_evidence",
+    "prose",
     "remember",
     "remembered",
     "run_all",
@@ -93,5 +94,4 @@ __all__ = [
     "verdict_in_lines",
     "verdict_in_parts",
     "ways_of",
-    "words",
 ]

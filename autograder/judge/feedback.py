@@ -1,23 +1,26 @@
-"""Show verdicts, with their pictures: as text, as rich tables, as HTML in a notebook."""
+"""Show verdicts with their pictures: as HTML, as text, and in a terminal."""
 
-import html
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from autograder.judge.rendering import (
-    COLOURS,
-    afterwards_as_html,
-    badge,
-    report_as_html,
-    report_for_terminal,
-    report_in_lines,
+from autograder.documents import (
+    Block,
+    Document,
+    Figure,
+    Heading,
+    Paragraph,
+    as_html,
+    as_rich,
+    as_text,
 )
-from autograder.judge.report import MARKS, VerdictReport, report
-from autograder.judge.verdict import Trade, Verdict
-from autograder.layouts import YOURS
+from autograder.judge.report import COLOURS, MARKS, badge, report_on
+from autograder.judge.verdict import Finding, Trade, Verdict
+from autograder.layouts import YOURS, compared
 from autograder.pictures import (
+    Picture,
     blocks_as_html,
     blocks_for_terminal,
     display,
@@ -28,10 +31,6 @@ from autograder.pictures import (
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-from autograder.judge.verdict import Finding
-from autograder.layouts import compared
-from autograder.pictures import Picture
-
 HEADLINES: Final = {
     "right": "right",
     "partly": "partly right",
@@ -40,24 +39,27 @@ HEADLINES: Final = {
     "failed": "not judged, and not your answer's fault",
 }
 
-ALL_RIGHT: Final = "<div>All of it is right.</div>"
-"""What is said first where nothing is wrong, and a table has what is right."""
+ALL_RIGHT: Final = Paragraph("All of it is right.")
+"""The first sentence where nothing is wrong and a table shows what is right."""
+
+Attempts = Mapping[str, Sequence[Trade]]
+"""For each answer that trades one thing for another, what was tried."""
 
 _attempts: Final[dict[str, dict[str, list[Trade]]]] = {}
-"""For each exercise and answer that trades one thing for another, what was tried in this kernel."""
+"""For each exercise, the attempts in this kernel."""
 
 
 def pictures_of(
     verdict: Verdict, whole: bool = False, made: str = YOURS
 ) -> list[Sequence[Picture]]:
-    """Rows of pictures: what is drawn once, side by side; and a row for each answer beside its own.
+    """Return rows of pictures: single pictures side by side, then a row for each comparison.
 
-    As long as something is wrong, that alone is drawn; and what is all right is drawn once.
+    As long as something is wrong, only that is drawn.
 
     Args:
-        verdict: what the judge says.
-        whole: whether all is drawn that can be, targets of answers too that cannot be drawn.
-        made: what a picture of what was made is called.
+        verdict: the verdict.
+        whole: whether to draw targets, too, of answers of which there is no picture.
+        made: the title of a picture of an answer.
     """
     several = len({finding.answer for finding in verdict.findings}) > 1
     drawn = dict.fromkeys(
@@ -80,87 +82,90 @@ def _is_telling(finding: Finding, verdict: Verdict) -> bool:
 
 
 def headline(verdict: Verdict) -> str:
-    """One line: the mark, the exercise and how it stands."""
+    """Return one line: the mark, the exercise, and the verdict's state."""
+    return f"{MARKS[verdict.state]} {_exercise_and_state(verdict)}"
+
+
+def _exercise_and_state(verdict: Verdict) -> str:
     share = f" ({verdict.score:.0%})" if verdict.state == "partly" else ""
-    return (
-        f"{MARKS[verdict.state]} {verdict.exercise} {verdict.title}: "
-        f"{HEADLINES[verdict.state]}{share}"
-    )
+    return f"{verdict.exercise} {verdict.title}: {HEADLINES[verdict.state]}{share}"
 
 
 def sentences(verdict: Verdict) -> list[str]:
-    """What is said below the headline, line by line: the first cause, then the rest."""
-    return report_in_lines(report(verdict))
+    """Return the lines below the headline, without pictures: the first cause, then the rest."""
+    report = report_on(verdict)
+    blocks = (*report.first, *report.rest, *report.notes, *report.way_on)
+    return as_text(Document(blocks)).splitlines()
+
+
+def verdict_document(
+    verdict: Verdict, earlier: Attempts | None = None, whole: bool = False
+) -> Document:
+    """Return the verdict as a document.
+
+    Args:
+        verdict: the verdict.
+        earlier: for each answer that trades one thing for another, the attempts before this one.
+        whole: for a page that is read later, or printed: details are unfolded, and targets are
+            drawn, too, of answers of which there is no picture.
+    """
+    report = report_on(verdict, unfolded=whole)
+    return Document(
+        (
+            Heading((badge(verdict.state), f" {_exercise_and_state(verdict)}")),
+            *report.first,
+            *report.rest,
+            *_trade_figures(verdict, earlier or {}),
+            *_figures(pictures_of(verdict, whole)),
+            *report.notes,
+            *report.way_on,
+        ),
+        edge=COLOURS[verdict.state],
+    )
 
 
 def verdict_as_text(verdict: Verdict) -> str:
-    """The whole verdict as plain text, pictures too."""
-    parts = [headline(verdict), *sentences(verdict)]
-    return "\n".join([*parts, *map(pictures_as_text, pictures_of(verdict))])
+    """Return the whole verdict as plain text, with pictures."""
+    return as_text(verdict_document(verdict))
 
 
 def verdict_in_lines(verdict: Verdict) -> str:
-    """The verdict in lines that are short enough for `nbgrader validate`, which cuts long ones."""
+    """Return the verdict in short lines, because `nbgrader validate` cuts long ones."""
     wrapped = [textwrap.fill(line, 80, subsequent_indent="  ") for line in sentences(verdict)]
     return "\n".join([f"{headline(verdict)}.", *wrapped])
+
+
+def verdict_for_terminal(verdict: Verdict) -> "RenderableType":
+    """Return the verdict for a terminal."""
+    return as_rich(verdict_document(verdict))
+
+
+def verdict_as_html(verdict: Verdict, earlier: Attempts | None = None, whole: bool = False) -> str:
+    """Return the verdict as HTML; see `verdict_document`."""
+    return as_html(verdict_document(verdict, earlier, whole))
+
+
+def show_document(document: Document) -> None:
+    """Show a document, in a notebook or in a terminal."""
+    display(as_html(document), as_text(document), lambda: as_rich(document))
 
 
 def show_verdict(verdict: Verdict) -> None:
     """Show a verdict, in a notebook or in a terminal."""
     earlier = _attempts.setdefault(verdict.exercise, {})
-    page = verdict_as_html(verdict, earlier)
-    display(page, verdict_as_text(verdict), lambda: verdict_for_terminal(verdict))
+    show_document(verdict_document(verdict, earlier))
     for finding in verdict.findings:
         if finding.trade is not None:
             earlier.setdefault(finding.answer, []).append(finding.trade)
 
 
-def verdict_for_terminal(verdict: Verdict) -> "RenderableType":
-    """The verdict for a terminal."""
-    from rich.console import Group
-    from rich.text import Text
-
-    return Group(
-        Text(headline(verdict), style="bold"),
-        *report_for_terminal(report(verdict)),
-        *map(blocks_for_terminal, pictures_of(verdict)),
-    )
-
-
-def verdict_as_html(
-    verdict: Verdict, earlier: Mapping[str, Sequence[Trade]] | None = None, whole: bool = False
-) -> str:
-    """The verdict as HTML, for a notebook and for nbgrader's feedback page.
-
-    Args:
-        verdict: what the judge says.
-        earlier: for each answer that trades one thing for another, the attempts before this one.
-        whole: for a page that is read later, or printed: details stand open, and targets are
-            drawn, too, of answers of which there is no picture.
-    """
-    pictures = "".join(map(blocks_as_html, pictures_of(verdict, whole)))
-    _, _, said = headline(verdict).partition(" ")
-    told = report(verdict)
-    return (
-        f'<div style="border-left:4px solid {COLOURS[verdict.state]};padding:2px 0 2px 12px">'
-        f'<div style="font-weight:600">{badge(verdict.state)} {html.escape(said)}</div>'
-        + "".join(report_as_html(told, unfolded=whole))
-        + "".join(
-            _trades(f.answer, [*(earlier or {}).get(f.answer, ()), f.trade])
-            for f in verdict.findings
-            if f.trade is not None
-        )
-        + f"{pictures}{''.join(afterwards_as_html(told))}</div>"
-    )
-
-
 class Parts(NamedTuple):
-    """A verdict as HTML, in parts that a page has places of its own for.
+    """A verdict as HTML, in the parts that feedback pages have places for.
 
     Attributes:
-        first: the first cause, or what is right, in a sentence or two; it may be empty.
-        pictures: what was made, and what was asked for.
-        rest: all that is said besides; it may be empty.
+        first: the first cause, or what is right; it may be empty.
+        pictures: the answers, and what was asked for; it may be empty.
+        rest: everything else; it may be empty.
     """
 
     first: str
@@ -169,30 +174,40 @@ class Parts(NamedTuple):
 
 
 def verdict_in_parts(verdict: Verdict, way_on: bool = True, made: str = YOURS) -> Parts:
-    """The verdict as HTML, in parts, for a page that is read later: all that can be is drawn.
+    """Return the verdict as HTML in parts, with all details, for a page that is read later.
 
     Args:
-        verdict: what the judge says.
-        way_on: whether to say where to go from here; there is no need where somebody has settled
-            the score by hand.
-        made: what a picture of what was made is called: the answer may be somebody else's.
+        verdict: the verdict.
+        way_on: whether to say how to go on; a page on which somebody has given another score
+            leaves it out.
+        made: the title of a picture of an answer, which may be somebody else's.
     """
-    told = report(verdict)
-    if not way_on:
-        told = replace(told, afterwards=verdict.notes)
-    if told.cause:
-        first, rest = VerdictReport(told.cause, told.where), replace(told, cause="")
-    else:
-        first, rest = VerdictReport(below=told.below[:1]), replace(told, below=told.below[1:])
-    return Parts(
-        "".join(report_as_html(first)) or ALL_RIGHT * (verdict.state == "right"),
-        "".join(map(blocks_as_html, pictures_of(verdict, whole=True, made=made)))
-        + "".join(_trades(f.answer, [f.trade]) for f in verdict.findings if f.trade is not None),
-        "".join([*report_as_html(rest, unfolded=True), *afterwards_as_html(told)]),
-    )
+    report = report_on(verdict, unfolded=True)
+    first: tuple[Block, ...] = report.first
+    if not first and verdict.state == "right":
+        first = (ALL_RIGHT,)
+    pictures = (*_figures(pictures_of(verdict, True, made)), *_trade_figures(verdict, {}))
+    rest = (*report.rest, *report.notes, *(report.way_on if way_on else ()))
+    return Parts(*(as_html(Document(blocks)) for blocks in (first, pictures, rest)))
 
 
-def _trades(answer: str, trades: Sequence[Trade]) -> str:
-    """The attempts at a trade, the latest last, beside the best that is known."""
-    attempts, last = [(trade.held, trade.costs) for trade in trades], trades[-1]
-    return tradeoff_as_html(answer, attempts, last.cap, last.frontier, last.unit)
+def _figures(rows: Sequence[Sequence[Picture]]) -> Iterator[Figure]:
+    for row in rows:
+        yield Figure(
+            html=partial(blocks_as_html, row),
+            text=partial(pictures_as_text, row),
+            rich=partial(blocks_for_terminal, row),
+        )
+
+
+def _trade_figures(verdict: Verdict, earlier: Attempts) -> Iterator[Figure]:
+    """Yield a picture for each trade: the attempts, the latest last, and the best known ones."""
+    for finding in verdict.findings:
+        last = finding.trade
+        if last is not None:
+            trades = (*earlier.get(finding.answer, ()), last)
+            attempts = [(trade.held, trade.costs) for trade in trades]
+            title = finding.answer
+            yield Figure(
+                partial(tradeoff_as_html, title, attempts, last.cap, last.frontier, last.unit)
+            )

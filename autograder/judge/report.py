@@ -1,43 +1,69 @@
-"""Order what a verdict says: one cause first, and what only follows from it below.
+"""Decide what to say about a verdict: one cause first, then what only follows from it.
 
-Text, terminals and notebooks say the same; how they draw it is `rendering`'s.
+The result is made of a document's blocks, so HTML, text and terminals say the same.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from humanize import natural_list
+
+from autograder.documents import (
+    Badge,
+    Block,
+    Code,
+    Content,
+    Fold,
+    Inline,
+    Pairs,
+    Paragraph,
+    Table,
+    TableRow,
+)
 from autograder.errors import explanation
+from autograder.judge.prose import prose
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 
 NOT_BY_HAND: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
-"""What is found where a program leaves to the compiler what it was to do by hand."""
+"""Diagnoses of programs that leave to the compiler what they should do explicitly."""
 
 NOT_COUNTED: Final = "not-counted-yet"
 
 ORDER: Final = ("values", "layout")
-"""What has to be right before what costs is looked at."""
+"""Requirements that are explained first: costs count once these are right."""
 
 UNEXPLAINED: Final = ("values", "not-finite")
-"""Diagnoses of wrong values that name no cause: a collective that is missing may well be it."""
+"""Diagnoses of wrong values that name no cause; a missing collective may be the cause."""
 
-OF_SHAPES: Final = ("shape", "reshaped", "copies-side-by-side", "joined-elsewhere")
-"""Diagnoses that say that a result has another shape."""
+WRONG_SHAPE: Final = ("shape", "reshaped", "copies-side-by-side", "joined-elsewhere")
 
 MISSING: Final = ("no ", "too-seldom")
-"""How the names of diagnoses begin that say that a collective is missing."""
+"""Prefixes of diagnoses of missing collectives."""
+
 MARKS: Final = {"right": "✓", "partly": "◐", "wrong": "✗", "unanswered": "○", "failed": "⚠"}
 FOLLOWS: Final = "–"
-"""The mark of what counts only once something else is right."""
+"""The mark of a requirement that counts only once another one is met."""
+
+COLOURS: Final = {
+    "right": "#067253", "partly": "#8a6000", "wrong": "#b54a00", "unanswered": "#6a6a6a",
+    "failed": "#7a4390",
+}  # fmt: skip
+"""The states' colours: white on them has a contrast above 4.5."""
 
 MUST_BE: Final = re.compile(r"^(\w+(?:\([^()]*\))?) must be ")
-"""What begins a sentence of what is asked, and says twice what `Expected` has said."""
+"""The beginning of a requirement's sentence, which repeats the label `Expected`."""
+
+
+def badge(state: str) -> Badge:
+    """Return a state's mark on its colour."""
+    return Badge(MARKS[state], COLOURS[state])
 
 
 def state_of(finding: Finding) -> str:
-    """How one requirement stands: a state of `MARKS`."""
+    """Return the state of one requirement: a key of `MARKS`."""
     if finding.met:
         return "right"
     if finding.diagnosis == "unanswered":
@@ -46,11 +72,11 @@ def state_of(finding: Finding) -> str:
 
 
 def problems_of(findings: Sequence[Finding]) -> list[Finding]:
-    """What is wrong with one answer, causes before what may follow from them, each once."""
+    """Return what is wrong with one answer, causes before consequences, without duplicates."""
     wrong = [f for f in findings if state_of(f) in ("wrong", "partly")]
     found = [f for f in wrong if f.diagnosis != NOT_COUNTED]
-    if {"values", "layout"} <= {f.about for f in found if f.diagnosis in OF_SHAPES}:
-        # that the shape is wrong is said of the values, and once is enough
+    if {"values", "layout"} <= {f.about for f in found if f.diagnosis in WRONG_SHAPE}:
+        # a wrong shape is explained once, for the values
         found = [f for f in found if (f.about, f.diagnosis) != ("layout", "shape")]
     unexplained = any(f.about == "values" and f.diagnosis in UNEXPLAINED for f in found)
     causes = sorted(found, key=partial(_rank, unexplained))
@@ -66,135 +92,120 @@ def _rank(unexplained: bool, finding: Finding) -> int:
 
 
 @dataclass(frozen=True)
-class VerdictRow:
-    """One row of a table: its name, its cells, and in a line why it is not right."""
-
-    name: str
-    state: str
-    cells: tuple[str, ...]
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Answers and what is asked of them, or predictions and what became of them."""
-
-    columns: tuple[str, ...]
-    rows: tuple[VerdictRow, ...]
-
-
-@dataclass(frozen=True)
 class VerdictReport:
-    """What is said of a verdict.
+    """A verdict's blocks, below its headline.
 
     Attributes:
-        cause: what is wrong first, in a sentence or two; empty where all is right.
-        where: what the cause begins with, if that is code: an answer, or a cell of a table.
-        compared: what was expected and what came, with their labels.
-        below: what else is to be said of the same answer, a line each.
-        tables: what became of each answer, where there are several, and of each prediction.
-        legend: what a mark in the tables means that does not say it by itself.
-        details: of each answer whose problem a table tells: what was expected, and what came.
-        afterwards: what is to be known of the points, and the way on.
+        first: the first cause or, where nothing is wrong, what is right; it may be empty.
+        rest: everything else about the answers.
+        notes: how points are counted.
+        way_on: a hint, or a sentence worth knowing.
     """
 
-    cause: str = ""
-    where: str = ""
-    compared: tuple[tuple[str, str], ...] = ()
-    below: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    legend: str = ""
-    details: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
-    afterwards: tuple[str, ...] = ()
+    first: tuple[Block, ...]
+    rest: tuple[Block, ...] = ()
+    notes: tuple[Block, ...] = ()
+    way_on: tuple[Block, ...] = ()
 
 
-def report(verdict: Verdict) -> VerdictReport:
-    """What is to be said of a verdict."""
+def report_on(verdict: Verdict, unfolded: bool = False) -> VerdictReport:
+    """Return what to say about a verdict.
+
+    Args:
+        verdict: the verdict.
+        unfolded: whether details are unfolded, for a page that may be printed.
+    """
     if verdict.fault is not None:
         happened, to_do = explanation(verdict.fault)
-        return VerdictReport(happened, below=(to_do,))
+        return VerdictReport(_paragraphs([happened]), _paragraphs([to_do]))
+    notes, way_on = _paragraphs(verdict.notes), _paragraphs(_way_on(verdict))
     if verdict.findings and all(f.about == OF_THE_CHECK for f in verdict.findings):
-        cause = verdict.findings[0].difference  # which is no answer's own
-        return VerdictReport(cause, afterwards=(*verdict.notes, *_way_on(verdict)))
+        cause = _paragraphs([verdict.findings[0].difference])  # it is about no answer in particular
+        return VerdictReport(cause, (), notes, way_on)
     answers: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
         answers.setdefault(finding.answer, []).append(finding)
     problems = [p for findings in answers.values() for p in problems_of(findings)]
-    first = problems[0] if problems else None
-    alone = len(answers) == 1
-    plain = {name: fs for name, fs in answers.items() if not any(f.cell for f in fs)}
-    return VerdictReport(
-        _cause(first, problems, alone) if first else _to_do(answers),
-        _where(first, alone) if first else "",
-        _compared(first) if first else (),
-        tuple(_below(answers, problems)),
-        tuple(_tables(answers, plain, problems)),
-        _legend(answers),
-        tuple((p.answer, _compared(p)) for p in problems[1:] if not alone and _compared(p)),
-        (*verdict.notes, *_way_on(verdict)),
-    )
+    first: tuple[Block, ...]
+    rest: tuple[Block, ...]
+    if problems:
+        first = (Paragraph(_cause(problems, is_only=len(answers) == 1)),)
+        rest = (*_expected_and_got(problems[0]), *_paragraphs(_other_lines(answers, problems)))
+    else:
+        lines = [*_unanswered(answers), *_other_lines(answers, problems)]
+        first, rest = _paragraphs(lines[:1]), _paragraphs(lines[1:])
+    rest += (*_tables(answers, problems), *_paragraphs(_legend(answers)))
+    if len(answers) > 1:
+        rest += tuple(_details(problems[1:], unfolded))
+    return VerdictReport(first, rest, notes, way_on)
 
 
-def _cause(first: Finding, problems: Sequence[Finding], alone: bool) -> str:
-    """The first cause, in a sentence, with the name of its answer where there are several."""
-    where = _where(first, alone)
+def _paragraphs(texts: Iterable[str]) -> tuple[Block, ...]:
+    return tuple(Paragraph(prose(text)) for text in texts)
+
+
+def _cause(problems: Sequence[Finding], is_only: bool) -> Content:
+    """Return the first cause, which begins with the answer's name if there are several answers."""
+    first = problems[0]
     if not first.cell or not first.came:
-        return f"{where}: {first.difference}" if where else first.difference
-    alike = [p for p in problems if _is_like(p, first)]
-    if first.diagnosis == "other-form" and len(alike) > 1:
-        return f"{len(alike)} cells of {first.answer} have the wrong form. {first.difference}"
+        if is_only or not first.answer:
+            return prose(first.difference)
+        return (Code(first.answer), *prose(f": {first.difference}"))
+    cell = Code(f"{first.answer}[{first.cell!r}]")
     if first.diagnosis == "other-form":
-        return f"{where} has the wrong form. {first.difference}"
-    return f"{where} is not {first.came}. {first.difference}".strip()
-
-
-def _where(first: Finding, alone: bool) -> str:
-    """What a cause is of: a cell, or an answer where there are several."""
-    if first.cell and first.came:
-        return f"{first.answer}[{first.cell!r}]"
-    return "" if alone else first.answer
+        alike = sum(_is_like(p, first) for p in problems)
+        if alike > 1:
+            return prose(f"{alike} cells of {first.answer} have the wrong form. {first.difference}")
+        return (cell, *prose(f" has the wrong form. {first.difference}"))
+    return (cell, *prose(f" is not {first.came}. {first.difference}".rstrip()))
 
 
 def _is_like(one: Finding, other: Finding) -> bool:
-    """Whether the same is wrong with two cells of a table."""
+    """Check whether two cells of a table have the same problem."""
     return (one.answer, one.diagnosis, one.difference) == (
         other.answer, other.diagnosis, other.difference,
     )  # fmt: skip
 
 
 def _compared(finding: Finding) -> tuple[tuple[str, str], ...]:
-    """What was expected and what came; nothing where the sentence has said it."""
+    """Return what was expected and what came; nothing if the problem's sentence says it."""
     if finding.cell or not finding.came:
         return ()
-    asked = MUST_BE.sub(r"\1 is ", finding.asked)
-    return (("Expected", _stop(asked)), ("Got", _stop(finding.came)))
+    expected = MUST_BE.sub(r"\1 is ", finding.asked)
+    return (("Expected", _with_full_stop(expected)), ("Got", _with_full_stop(finding.came)))
 
 
-def _whole(finding: Finding) -> tuple[str, ...]:
-    """All that is said of what is wrong: only what agrees in all of it is as for another answer."""
-    return (finding.difference, *(said for _, said in _compared(finding)))
+def _expected_and_got(finding: Finding) -> tuple[Block, ...]:
+    pairs = tuple((label, prose(text)) for label, text in _compared(finding))
+    return (Pairs(pairs),) if pairs else ()
 
 
-def _to_do(answers: dict[str, list[Finding]]) -> str:
-    """What is left to do where nothing is wrong: what has not been filled in."""
+def _explanation_of(finding: Finding) -> tuple[str, ...]:
+    """Return all that is said about a problem: answers that agree in it have the same one."""
+    return (finding.difference, *(text for _, text in _compared(finding)))
+
+
+def _unanswered(answers: dict[str, list[Finding]]) -> list[str]:
+    """Return what is left to do where nothing is wrong, in one text."""
     empty = [n for n, fs in answers.items() if all(state_of(f) == "unanswered" for f in fs)]
-    said = []
+    sentences = []
     if empty:
-        said = [f"{_and(empty)} {'have' if len(empty) > 1 else 'has'} not been filled in yet."]
+        have = "have" if len(empty) > 1 else "has"
+        sentences.append(f"{natural_list(empty)} {have} not been filled in yet.")
     for name, findings in answers.items():
         left = sum(state_of(f) == "unanswered" for f in findings)
         if left and name not in empty:
-            said.append(
+            sentences.append(
                 f"{left} cell{'s' * (left > 1)} of {name} {'are' if left > 1 else 'is'} still to "
                 f"be filled in."
             )
-    return " ".join(said)
+    return [" ".join(sentences)] * bool(sentences)
 
 
-def _below(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> list[str]:
-    """What else is said of the only answer: what is right, what else is wrong, what follows.
+def _other_lines(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> list[str]:
+    """Return what is right, and what else is wrong with the only answer, a line each.
 
-    Where there are several, the table has it.
+    Where there are several answers, a table shows what is wrong with each.
     """
     every = [f for fs in answers.values() for f in fs]
     if all(f.met for f in every):
@@ -206,45 +217,43 @@ def _below(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> li
             elif len(answers) == 1:
                 lines.append(f"Right: {'; '.join(dict.fromkeys(f.came for f in findings))}.")
         return lines
-    if len(answers) > 1:
+    if len(answers) > 1 or any(f.cell for f in every):
         return []
-    if any(f.cell for f in every):
-        return []
-    follow = [f for f in every if f.diagnosis == NOT_COUNTED]
     lines = [f"Also: {p.difference}" for p in problems[1:]]
-    right = [f.about for f in every if f.met]
+    right = dict.fromkeys(f.about for f in every if f.met)
     if right:
-        lines.append(f"Right already: {_and(right)}.")
+        lines.append(f"Right already: {natural_list(right)}.")
+    follow = [f for f in every if f.diagnosis == NOT_COUNTED]
     if follow:
-        names = _and([f.about for f in follow])
-        verb = "count" if len({f.about for f in follow}) > 1 or names.endswith("s") else "counts"
-        waits = follow[0].difference.removeprefix("This counts ")
-        lines.append(f"{names[:1].upper()}{names[1:]} {verb} {waits}")
+        abouts = dict.fromkeys(f.about for f in follow)
+        names = natural_list(abouts)
+        verb = "count" if len(abouts) > 1 or names.endswith("s") else "counts"
+        condition = follow[0].difference.removeprefix("This counts ")
+        lines.append(f"{names[:1].upper()}{names[1:]} {verb} {condition}")
     return lines
 
 
-def _tables(
-    answers: dict[str, list[Finding]],
-    plain: dict[str, list[Finding]],
-    problems: Sequence[Finding],
-) -> list[Table]:
-    """A row for each answer, where there are several; and for each cell of a table."""
+def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> Iterator[Block]:
+    """Yield a table of the answers if there are several, and one for each answer with cells."""
+    if all(state_of(f) == "unanswered" for fs in answers.values() for f in fs):
+        return
     first = problems[0] if problems else None
-    shown = [p for findings in plain.values() for p in problems_of(findings)[:1]]
-    said = {_whole(p): p.answer for p in reversed(shown)}
-    untouched = all(state_of(f) == "unanswered" for fs in answers.values() for f in fs)
-    if untouched:
-        return []
-    tables = []
+    plain = {name: fs for name, fs in answers.items() if not any(f.cell for f in fs)}
     if plain and len(answers) > 1:
         columns = tuple(dict.fromkeys(f.about for fs in plain.values() for f in fs))
-        rows = [_row(name, fs, columns, first, said) for name, fs in plain.items()]
-        tables.append(Table(("", *columns, ""), tuple(rows)))
+        shown = [p for findings in plain.values() for p in problems_of(findings)[:1]]
+        explained = {_explanation_of(p): p.answer for p in reversed(shown)}
+        rows = [_row(name, fs, columns, first, explained) for name, fs in plain.items()]
+        yield Table(("", *columns, ""), tuple(rows))
     for name, findings in answers.items():
-        is_table = name not in plain and not all(f.met for f in findings)
-        if is_table and any(state_of(f) != "unanswered" for f in findings):
-            tables.append(Table((name, "yours", "", ""), tuple(_cells(findings, first))))
-    return tables
+        has_wrong_cells = name not in plain and not all(f.met for f in findings)
+        if has_wrong_cells and any(state_of(f) != "unanswered" for f in findings):
+            yield Table((name, "yours", "", ""), tuple(_cell_rows(findings, first)))
+
+
+def _mark(state: str) -> Inline:
+    """Return a state's mark; only problems stand out."""
+    return badge(state) if state in ("wrong", "partly") else MARKS[state]
 
 
 def _row(
@@ -252,12 +261,21 @@ def _row(
     findings: Sequence[Finding],
     columns: Sequence[str],
     first: Finding | None,
-    said: dict[tuple[str, ...], str],
-) -> VerdictRow:
-    """What became of one answer."""
+    explained: dict[tuple[str, ...], str],
+) -> TableRow:
+    """Return the row of one answer.
+
+    Args:
+        name: the answer's name.
+        findings: its findings.
+        columns: what requirements are about, a column each.
+        first: the problem that is explained above the table.
+        explained: for each explanation, the first answer that has it.
+    """
+    # of several findings in a column, a problem is shown
     by_weight = sorted(findings, key=lambda f: (not f.met, f.diagnosis != NOT_COUNTED))
     marks = {
-        f.about: FOLLOWS if f.diagnosis == NOT_COUNTED else MARKS[state_of(f)] for f in by_weight
+        f.about: FOLLOWS if f.diagnosis == NOT_COUNTED else _mark(state_of(f)) for f in by_weight
     }
     problems = problems_of(findings)
     why = ""
@@ -265,56 +283,59 @@ def _row(
         why = problems[0].difference
         if problems[0].diagnosis == "other-result":  # without an example, it says too little
             why += f" Got {problems[0].came}; expected {problems[0].asked}."
+        same = explained[_explanation_of(problems[0])]
         if first is not None and name == first.answer:
             why = "see above"
-        elif said[_whole(problems[0])] != name:
-            why = f"as for {said[_whole(problems[0])]}"
+        elif same != name:
+            why = f"as for {same}"
     elif not all(f.met for f in findings):
         why = "not filled in yet"
-    states = {state_of(f) for f in findings}
-    state = states.pop() if len(states) == 1 else "wrong" if problems else "partly"
-    return VerdictRow(name, state, tuple(marks.get(column, "") for column in columns), why)
+    return TableRow((Code(name), *(marks.get(column, "") for column in columns), prose(why)))
 
 
-def _cells(findings: Sequence[Finding], first: Finding | None) -> list[VerdictRow]:
-    """What became of each prediction; what is alike about several is said at the first of them."""
-    rows, told = [], dict[tuple[str, str], str]()
+def _cell_rows(findings: Sequence[Finding], first: Finding | None) -> Iterator[TableRow]:
+    """Yield the row of each cell of a prediction; cells alike are explained once."""
+    explained: dict[tuple[str, str], str] = {}
     for f in findings:
-        state = state_of(f)
-        why = ""
+        state, why = state_of(f), ""
         if state == "wrong" and f.difference:
             key = f.diagnosis, f.difference
-            why = f"as for {told[key]}" if key in told else f.difference
+            why = f"as for {explained[key]}" if key in explained else f.difference
             if first is not None and _is_like(f, first):
                 why = "see above"
-            told.setdefault(key, f.cell)
-        yours = "" if state == "unanswered" else f.came
-        rows.append(VerdictRow(f.cell, state, (yours, MARKS[state]), why))
-    return rows
+            explained.setdefault(key, f.cell)
+        value = Code(f.came) if f.came and state != "unanswered" else ""
+        yield TableRow((Code(f.cell), value, _mark(state), prose(why)))
 
 
-def _legend(answers: dict[str, list[Finding]]) -> str:
-    """What the mark of what follows means, where a table has it."""
+def _legend(answers: dict[str, list[Finding]]) -> list[str]:
     follow = any(f.diagnosis == NOT_COUNTED for fs in answers.values() for f in fs)
-    said = f"{FOLLOWS} is judged once the cells to its left are right."
-    return said * (follow and len(answers) > 1)
+    legend = f"{FOLLOWS} is judged once the cells to its left are right."
+    return [legend] * (follow and len(answers) > 1)
+
+
+def _details(problems: Sequence[Finding], unfolded: bool) -> Iterator[Fold]:
+    """Yield what was expected of each answer whose problem is in the table, and what came."""
+    compared = [(p.answer, block) for p in problems for block in _expected_and_got(p)]
+    names = dict.fromkeys(name for name, _ in compared)
+    if not names:
+        return
+    listed = [part for name in names for part in (", ", Code(name))][1:]
+    blocks: list[Block] = []
+    for name, block in compared:
+        blocks += [Paragraph(Code(name)), block] if len(names) > 1 else [block]
+    yield Fold(("Expected and got, for ", *listed), tuple(blocks), unfolded)
 
 
 def _way_on(verdict: Verdict) -> list[str]:
-    """Where to go from here: a hint, or a sentence worth knowing."""
+    """Return the way on: a hint, or a sentence worth knowing."""
     if verdict.state == "right":
         return [f"Worth knowing: {verdict.afterwards}"] * bool(verdict.afterwards)
-    nothing = {"no-evidence", "kernel-died", "other-exercise", "did-not-finish"}
-    if nothing & {*verdict.diagnoses}:
+    no_answer = {"no-evidence", "kernel-died", "other-exercise", "did-not-finish"}
+    if no_answer & {*verdict.diagnoses}:
         return []
     return [f'Stuck? hint("{verdict.exercise}") helps.']
 
 
-def _and(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    *most, last = dict.fromkeys(words)
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def _stop(words: str) -> str:
+def _with_full_stop(words: str) -> str:
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."

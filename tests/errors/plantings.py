@@ -233,6 +233,9 @@ class Planting(NamedTuple):
 
 
 PLANTINGS = [
+    Planting("documents.document", "plain_text", "1.1", strips),
+    Planting("documents.html_renderer", "as_html", "1.1", strips),
+    Planting("documents.text_renderers", "as_text", "1.7", looks),
     Planting("errors.jax_errors", "meaning_of", "3.1", refused),
     Planting("errors.cell_lines", "their_error", "1.7", raises),
     Planting("errors.jax_errors", "what_it_raised", "3.1", refused),
@@ -288,12 +291,13 @@ PLANTINGS = [
     Planting("judge.own_results", "own_results", "3.1", mistaken),
     Planting("judge.scaled_values", "off_by_a_factor", "3.1", mistaken),
     Planting("judge.naming", "between", "3.1", turned),
-    Planting("judge.rendering", "badge", "1.1", rows),
-    Planting("judge.report", "_below", "1.1", strips),
+    Planting("judge.prose", "prose", "1.1", rows),
+    Planting("judge.report", "badge", "1.1", rows),
+    Planting("judge.report", "_other_lines", "1.1", strips),
     Planting("judge.scoring", "earned", "3.1", turned),
     Planting("judge.feedback", "pictures_of", "1.1", rows),
-    Planting("judge.feedback", "verdict_as_html", "1.1", strips),
-    Planting("judge.feedback", "headline", "1.1", rows),
+    Planting("judge.feedback", "verdict_document", "1.1", strips),
+    Planting("judge.feedback", "_exercise_and_state", "1.1", rows),
     Planting("judge.requirements_on_designs", "_judge_design", "11.7", designed),
     Planting("judge.progress", "remember", "1.1", strips),
     Planting("judge.judging", "_basis", "1.1", strips),

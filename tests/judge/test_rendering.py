@@ -1,17 +1,25 @@
 """A verdict as HTML: code is whole, what JAX says comes last, and values stand on one line."""
 
+import html
+
 import pytest
 
+from autograder.documents import Document, Paragraph, as_html, plain_text
 from autograder.errors import before_jaxs_words
 from autograder.judge import Verdict
 from autograder.judge.feedback import sentences, verdict_as_html
-from autograder.judge.rendering import words
+from autograder.judge.prose import prose
 from autograder.judge.requirements_on_results import _called
 from autograder.judge.verdict import Finding
 
 LINE = 'f(lambda a: a.sum(0), in_specs=P("x"), out_specs=P())'
 TOLD = f"A spec is too long. Line 3 of the cell: `{LINE}`. JAX says: ValueError: no P() in `it."
 WIDE = "P(None, ('x', 'y'))"
+
+
+def words(text):
+    """A text's HTML, with its characters as they are."""
+    return html.unescape(as_html(Document((Paragraph(prose(text)),))))
 
 
 def verdict(*findings):
@@ -25,11 +33,16 @@ def wrong(answer, difference, came="[0]", **changes):
 def test_a_line_of_the_learners_is_code_as_a_whole():
     shown = words(TOLD)
     assert shown.count("<code") == 1
-    assert LINE.replace('"', "&quot;") in shown.partition("<code>")[2].partition("</code>")[0]
+    assert shown.partition("<code ")[2].partition(">")[2].partition("</code>")[0] == LINE
     raised = f"Your function raised E: an odd ` tick (line 3 of the cell: `{LINE}`). And P() is so."
     assert words(raised).count("<code") == 2
     led = f"(line 1 of the cell: `{LINE}`, which led to on, line 6 of another cell: `{LINE}`)."
     assert words(led).count("<code") == 2
+
+
+@pytest.mark.parametrize("text", [TOLD, LINE, "P() is `it`", "`a``b` P", "", 'Run hint("1.1").'])
+def test_marking_up_code_keeps_the_text(text):
+    assert plain_text(prose(text)) == text
 
 
 def test_what_jax_says_is_small_and_comes_last():
@@ -46,9 +59,9 @@ def test_what_jax_says_is_small_and_comes_last():
 
 def test_values_stand_on_one_line():
     cells = [wrong("table", "Not so.", WIDE, cell="a cell"), wrong("table", "", "", cell="another")]
-    shown = verdict_as_html(verdict(*cells))
+    shown = html.unescape(verdict_as_html(verdict(*cells)))
     unbroken = '<code style="white-space:nowrap">'
-    assert f"{unbroken}P(None, (&#x27;x&#x27;, &#x27;y&#x27;))</code>" in shown
+    assert f"{unbroken}{WIDE}</code>" in shown
     assert shown.count(unbroken) > 2
     assert unbroken not in words(f"`{LINE}`")
 

@@ -40,7 +40,7 @@ from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunC
 
 KERNEL_PARTS: Final = (
     "__init__.py", "collective_kinds.py", "devices.py", "notebook.py",
-    "errors", "evidence", "layouts", "pictures", "processes", "programs", "sandboxed",
+    "documents", "errors", "evidence", "layouts", "pictures", "processes", "programs", "sandboxed",
 )  # fmt: skip
 """The part of this package that a kernel gets: what runs cells, captures answers, and draws arrays.
 """

@@ -1,0 +1,120 @@
+"""Render documents as plain text, and for a terminal with Rich."""
+
+import textwrap
+from collections.abc import Iterator
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Final
+
+from autograder.documents.document import (
+    Block,
+    Document,
+    Figure,
+    Fold,
+    Heading,
+    Pairs,
+    Paragraph,
+    SideBySide,
+    Table,
+    plain_text,
+)
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+MAX_CELL_CHARACTERS: Final = 60
+"""Longer text in a table's cell is wrapped, except in the last column."""
+
+
+def as_text(document: Document) -> str:
+    """Render a document as plain text."""
+    return "\n".join(line for block in document.blocks for line in _lines(block))
+
+
+def _lines(block: Block) -> Iterator[str]:
+    match block:
+        case Heading() | Paragraph():
+            yield plain_text(block.content)
+        case Pairs():
+            width = max(len(label) for label, _ in block.pairs) + 1
+            for label, content in block.pairs:
+                yield f"{label + ':':<{width}} {plain_text(content)}"
+        case Table():
+            yield from _table_lines(block)
+        case Figure():
+            if block.text is not None:
+                yield from ("", block.text())
+        case SideBySide():
+            for document in block.documents:
+                yield from (as_text(document), "")
+        case Fold():
+            pass
+
+
+def _table_lines(table: Table) -> Iterator[str]:
+    rows = [_wrapped([*map(plain_text, row.cells)]) for row in table.rows]
+    head = [list(table.headings)] * bool(table.headings)
+    lines = [*head, *chain.from_iterable(rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    align = [">" if side == "r" else "<" for side in table.align or "l" * len(widths)]
+
+    def joined(cells: list[str]) -> str:
+        columns = zip(cells, align, widths, strict=True)
+        return "  ".join(f"{cell:{side}{width}}" for cell, side, width in columns).rstrip()
+
+    yield from map(joined, head)
+    for row, cells in zip(table.rows, rows, strict=True):
+        yield from map(joined, cells)
+        yield from (f"  {plain_text(content)}" for content in row.below)
+
+
+def _wrapped(cells: list[str]) -> list[list[str]]:
+    """Return a row's lines: more than one where text is wrapped."""
+    *most, last = cells
+    wrapped = [textwrap.wrap(text, MAX_CELL_CHARACTERS) or [""] for text in most]
+    return [list(line) for line in zip_longest(*wrapped, [last], fillvalue="")]
+
+
+def as_rich(document: Document) -> "RenderableType":
+    """Render a document for a terminal; what is wide is wrapped within its column."""
+    from rich.console import Group
+
+    return Group(*(part for block in document.blocks for part in _renderables(block)))
+
+
+def _renderables(block: Block) -> "Iterator[RenderableType]":
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    match block:
+        case Heading():
+            yield Text(plain_text(block.content), style="bold")
+        case Pairs():
+            grid = RichTable.grid(padding=(0, 1))
+            for label, content in block.pairs:
+                grid.add_row(Text(f"{label}:", style="bold"), Text(plain_text(content)))
+            yield grid
+        case Table() if not any(row.below for row in block.rows):  # Rich has no cells that span
+            yield _rich_table(block)
+        case Figure() if block.rich is not None:
+            yield block.rich()
+        case SideBySide():
+            yield from map(as_rich, block.documents)
+        case _:
+            yield from map(Text, _lines(block))
+
+
+def _rich_table(table: Table) -> "RenderableType":
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(
+        box=None, pad_edge=False, header_style="dim", show_header=bool(table.headings)
+    )
+    columns = len(table.headings or table.rows[0].cells)
+    headings = table.headings or ("",) * columns
+    for heading, side in zip(headings, table.align or "l" * columns, strict=True):
+        drawn.add_column(Text(heading), justify="right" if side == "r" else "left", overflow="fold")
+    for row in table.rows:
+        style = "bold" if row.is_bold else ""
+        drawn.add_row(*(Text(plain_text(cell), style=style) for cell in row.cells))
+    return drawn

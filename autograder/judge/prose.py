@@ -1,0 +1,42 @@
+"""Mark up the code in the sentences of verdicts and hints."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from autograder.documents import Code, Inline, Small
+
+CODE: Final = re.compile(
+    r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\))"
+)
+"""Code in a sentence: text between backticks, calls of `hint` and `check`, and specs."""
+
+LEARNERS_LINE: Final = re.compile(
+    r"(?:(?<= of the cell: )|(?<= of another cell: ))`(.+?)`(?=\)?(?:\.|$)|, which led to )"
+)
+"""A line of the learner's code, which may itself contain backticks and specs."""
+
+JAX_SAYS: Final = "JAX says: "
+"""Begins JAX's own message, which ends a text and is quoted verbatim."""
+
+
+def prose(text: str) -> tuple[Inline, ...]:
+    """Return a text as a document's inline content, with its code and JAX's message marked up."""
+    ours, says, message = text.partition(JAX_SAYS)
+    parts: list[Inline] = []
+    for i, part in enumerate(LEARNERS_LINE.split(ours)):
+        is_line = i % 2  # `split` alternates between the text around matches and their group
+        parts += [Code(part, "`")] if is_line else _mark_code(part)
+    return (*parts, Small(f"{says}{message}")) if says else tuple(parts)
+
+
+def _mark_code(text: str) -> Iterator[Inline]:
+    end = 0
+    for match in CODE.finditer(text):
+        if text[end : match.start()]:
+            yield text[end : match.start()]
+        quoted, call = match.groups()
+        yield Code(quoted, "`") if quoted else Code(call)
+        end = match.end()
+    if text[end:]:
+        yield text[end:]

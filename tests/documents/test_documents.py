@@ -1,0 +1,171 @@
+"""A document as HTML, as text and for a terminal."""
+
+import io
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from autograder.documents import (
+    Badge,
+    Bar,
+    Code,
+    Document,
+    Figure,
+    Fold,
+    Heading,
+    Link,
+    Pairs,
+    Paragraph,
+    SideBySide,
+    Small,
+    Table,
+    TableRow,
+    as_html,
+    as_rich,
+    as_text,
+)
+from tests.browser import THEMES, browser
+
+LONG = "jax.device_put(x, sharding)  # " + "a long comment " * 5
+
+DOCUMENT = Document(
+    (
+        Heading((Badge("✗", "#b54a00"), " Not <yet>")),
+        Paragraph(("The array ", Code("x", "`"), " is replicated. ", Small("JAX says: no & yes"))),
+        Pairs((("Expected", Code("P('x')")), ("Got", "something else"))),
+        Table(
+            ("line", "bytes"),
+            (
+                TableRow((Code("x.sum()"), "16")),
+                TableRow(((Small("line 3"), " ", Code(LONG)), "2,816"), below=("✓ one", "○ two")),
+                TableRow(("all together", "2,832"), is_bold=True),
+            ),
+            align="lr",
+        ),
+        Table((), (TableRow(("arithmetic", Bar(0.25, "3 ms", squares=8), "3 ms")),)),
+        Figure(lambda: '<svg aria-label="drawn"/>', lambda: "drawn"),
+        SideBySide((Document((Paragraph("left"),)), Document((Paragraph("right"),)))),
+        Fold("Details", (Paragraph(("See ", Link("there", "../there"))),)),
+    ),
+    edge="#b54a00",
+)
+
+TEXT = """\
+✗ Not <yet>
+The array `x` is replicated. JAX says: no & yes
+Expected: P('x')
+Got:      something else
+line                                                         bytes
+x.sum()                                                         16
+line 3 jax.device_put(x, sharding)  # a long comment a long  2,816
+comment a long comment a long comment a long comment
+  ✓ one
+  ○ two
+all together                                                 2,832
+arithmetic  ■■□□□□□□  3 ms
+
+drawn
+left
+
+right
+"""
+
+
+def words(element):
+    return " ".join("".join(element.itertext()).split())
+
+
+def on_terminal(document):
+    from rich.console import Console
+
+    written = io.StringIO()
+    Console(file=written, width=100, color_system=None).print(as_rich(document))
+    return written.getvalue()
+
+
+def test_a_document_as_text():
+    assert as_text(DOCUMENT) == TEXT
+
+
+def test_a_document_as_html_is_one_well_formed_element():
+    page = ET.fromstring(as_html(DOCUMENT))
+    assert page.get("style", "").startswith("border-left:4px solid #b54a00")
+    shown = words(page)
+    assert shown.startswith("✗ Not <yet> The array x is replicated. JAX says: no & yes")
+    for line in TEXT.splitlines()[5:11]:
+        assert all(word in shown for word in line.split())
+    assert shown.endswith("Details See there")
+    assert [code.text for code in page.iter("code")] == ["x", "P('x')", "x.sum()", LONG]
+    assert [link.get("href") for link in page.iter("a")] == ["../there"]
+    assert [bar.get("aria-label") for bar in page.iter("{http://www.w3.org/2000/svg}svg")] == [
+        "3 ms"
+    ]
+
+
+def test_a_document_on_a_terminal_says_what_its_text_says():
+    assert on_terminal(DOCUMENT).split() == TEXT.split()
+
+
+def test_rich_wraps_a_wide_table_and_draws_a_figure():
+    table = Table(("line", ""), (TableRow((Code("a" * 150), "b")),))
+    document = Document((table, Figure(lambda: "", lambda: "text", lambda: "drawn for Rich")))
+    shown = on_terminal(document)
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "drawn for Rich" in shown
+    assert "text" not in shown
+
+
+def test_numbers_are_aligned_to_the_right():
+    table = Table(("axis", "bytes"), (TableRow(("x", "8")), TableRow(("y", "1,024"))), align="lr")
+    document = Document((table,))
+    assert as_text(document).splitlines() == ["axis  bytes", "x         8", "y     1,024"]
+    assert on_terminal(document).splitlines()[1].rstrip().endswith("8")
+    assert as_html(document).count("text-align:right") == 3
+
+
+def test_a_figure_is_drawn_only_in_the_form_that_is_rendered():
+    def fails():
+        raise AssertionError
+
+    assert as_text(Document((Figure(fails, lambda: "drawn"),))) == "\ndrawn"
+    assert as_text(Document((Figure(fails),))) == ""
+    assert "drawn" in as_html(Document((Figure(lambda: "drawn", fails, fails),)))
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_fold_is_open_where_it_is_to_be_printed(is_open):
+    page = ET.fromstring(as_html(Document((Fold("More", (Paragraph("details"),), is_open),))))
+    (fold,) = page.iter("details")
+    assert (fold.get("open") is not None) == is_open
+    assert words(fold) == "More details"
+
+
+def test_nothing_is_rendered_as_nothing():
+    assert as_html(Document(())) == as_text(Document(())) == ""
+
+
+def test_what_strangers_write_is_escaped():
+    evil = "<script>alert('x')</script>\"><img src=x>"
+    blocks = (
+        Paragraph((evil, Code(evil), Small(evil), Badge(evil, evil), Link(evil, evil))),
+        Pairs(((evil, evil),)),
+        Table((evil,), (TableRow((Bar(1, evil),), below=(evil,)),)),
+        Fold(evil, (Heading(evil),)),
+    )
+    page = ET.fromstring(as_html(Document(blocks, edge=evil)))
+    assert not {"script", "img"} & {element.tag for element in page.iter()}
+
+
+def test_importing_imports_neither_jinja_nor_rich():
+    code = "import sys, autograder.documents; print({'jinja2', 'rich', 'jax'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout in ("set()\n", "{'jax'}\n")  # the whole package is imported first
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [900, 400])
+def test_a_document_is_drawn_well(theme, width):
+    with browser() as page:
+        assert page.faults(as_html(DOCUMENT), width, theme) == []
