@@ -5,7 +5,6 @@ tables for a terminal, and matplotlib figures. This package does not import JAX,
 exercises.
 """
 
-from autograder.pictures.bars import bars_as_html
 from autograder.pictures.block_drawings import (
     blocks_as_figure,
     blocks_as_html,
@@ -39,7 +38,6 @@ __all__ = [
     "Picture",
     "Roofline",
     "RooflinePoint",
-    "bars_as_html",
     "blocks_as_figure",
     "blocks_as_html",
     "blocks_as_text",

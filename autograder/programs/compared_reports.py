@@ -1,11 +1,21 @@
-"""Compare what a CPU's and a TPU's compiler make of one program."""
+"""Compare a program as it is compiled for a CPU and for a TPU."""
 
-import html
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from humanize import natural_list
+
+from autograder.documents import (
+    Document,
+    Heading,
+    Paragraph,
+    SideBySide,
+    as_html,
+    as_rich,
+    as_text,
+)
 from autograder.programs.numbers_in_words import sized
 from autograder.programs.report import Report
 
@@ -14,16 +24,16 @@ if TYPE_CHECKING:
 
 
 TILE_BYTES: Final = 1 << 24
-"""Below so many bytes, padding to tiles explains a difference in memory."""
+"""Up to this many bytes, padding to tiles explains a difference in memory."""
 
 
 @dataclass(frozen=True, repr=False)
 class ComparedReports:
-    """A program as it is compiled for the CPU here, and as it is compiled for a TPU.
+    """Reports on a program compiled for the CPU here, and for a TPU.
 
     Attributes:
-        cpu: what the CPU's compiler made of it.
-        tpu: what the TPU's made of it.
+        cpu: the report on what the CPU's compiler made.
+        tpu: the report on what the TPU's compiler made.
         target: the topology of the TPUs.
     """
 
@@ -32,47 +42,35 @@ class ComparedReports:
     target: str
 
     def differences(self) -> str:
-        """What the TPU's compiler does in another way, in sentences."""
+        """Return what the TPU's compiler does in another way, in sentences."""
         return " ".join(_differences(self.cpu, self.tpu))
 
+    def document(self) -> Document:
+        """Return both reports side by side, and the differences."""
+        tpu = f"Compiled for {self.target}, by the TPU's own compiler"
+        named = (("Compiled for the CPU here", self.cpu), (tpu, self.tpu))
+        reports = [Document((Heading(n), *report.document().blocks)) for n, report in named]
+        return Document((SideBySide(tuple(reports)), Paragraph(self.differences())))
+
     def __str__(self) -> str:
-        """Both tables beneath each other, and what differs."""
-        (here, cpu), (there, tpu) = self._named()
-        return f"{here}\n\n{cpu}\n\n{there}\n\n{tpu}\n\n{self.differences()}"
+        """The comparison as text."""
+        return as_text(self.document())
 
     __repr__ = __str__
 
     def __rich__(self) -> "RenderableType":
-        """The same for a terminal."""
-        from rich.console import Group
-        from rich.text import Text
-
-        parts: list[RenderableType] = []
-        for name, report in self._named():
-            parts += [Text(name, style="bold"), report]
-        return Group(*parts, Text(self.differences()))
+        """The comparison for a terminal."""
+        return as_rich(self.document())
 
     def _repr_html_(self) -> str:
-        """Both tables, side by side where there is room, and what differs."""
-        shown = "".join(
-            f'<div><div style="font-weight:600;margin:8px 0 0">{html.escape(name)}</div>'
-            f"{report._repr_html_()}</div>"
-            for name, report in self._named()
-        )
-        return (
-            f'<div><div style="display:flex;flex-wrap:wrap;gap:0 40px">{shown}</div>'
-            f'<div style="margin:8px 0">{html.escape(self.differences())}</div></div>'
-        )
-
-    def _named(self) -> list[tuple[str, Report]]:
-        there = f"Compiled for {self.target}, by the TPU's own compiler"
-        return [("Compiled for the CPU here", self.cpu), (there, self.tpu)]
+        """The comparison as HTML."""
+        return as_html(self.document())
 
 
 def _differences(cpu: Report, tpu: Report) -> Iterator[str]:
     if not cpu.collectives and not tpu.collectives:
         yield "Neither compiler has the devices communicate."
-    elif _essence(cpu) == _essence(tpu):
+    elif _collective_counts(cpu) == _collective_counts(tpu):
         yield "Both compilers make the same collectives, of the same bytes."
     else:
         sent = f"{sized(tpu.sent)} in place of {sized(cpu.sent)}"
@@ -83,8 +81,8 @@ def _differences(cpu: Report, tpu: Report) -> Iterator[str]:
     narrow = sum("bf16" in c.dtypes for c in tpu.collectives)
     if narrow and not cpu.scaled and not any("bf16" in c.dtypes for c in cpu.collectives):
         yield (
-            f"On the TPU, {_of(narrow, tpu)} numbers of two bytes each (bfloat16); on the CPU, "
-            f"none has."
+            f"On the TPU, {_share_of(narrow, tpu)} numbers of two bytes each (bfloat16); on the "
+            f"CPU, none has."
         )
     if _permutes(tpu) and not _permutes(cpu):
         yield (
@@ -93,7 +91,10 @@ def _differences(cpu: Report, tpu: Report) -> Iterator[str]:
         )
     halves = sum(c.asynchronous for c in tpu.collectives)
     if halves:
-        yield f"On the TPU, {_of(halves, tpu)} a beginning and an end, and other work in between."
+        yield (
+            f"On the TPU, {_share_of(halves, tpu)} a beginning and an end, and other work in "
+            f"between."
+        )
     if cpu.peak_bytes < tpu.peak_bytes < TILE_BYTES:
         yield (
             "Small arrays take more memory on a TPU, which keeps a matrix in tiles of 8 by 128 "
@@ -101,22 +102,23 @@ def _differences(cpu: Report, tpu: Report) -> Iterator[str]:
         )
 
 
-def _essence(report: Report) -> Counter[tuple[object, ...]]:
+def _collective_counts(report: Report) -> Counter[tuple[object, ...]]:
     return Counter((c.kind, c.axes, c.bytes_in, c.bytes_out, c.times) for c in report.collectives)
 
 
 def _amount(report: Report) -> str:
-    """`4 all-gathers and 1 all-reduce, of 2,816 bytes`, each counted as often as it runs."""
+    """Return `4 all-gathers and 1 all-reduce, of 2,816 bytes`, counting each run."""
     counts: Counter[str] = Counter()
     for c in report.collectives:
         counts[c.kind] += 1 if c.times is None else c.times
-    *most, last = [f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()] or ["none"]
-    listed = f"{', '.join(most)} and {last}" if most else last
-    return f"{listed}, of {sized(report.bytes)}" if counts else listed
+    if not counts:
+        return "none"
+    named = [f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()]
+    return f"{natural_list(named)}, of {sized(report.bytes)}"
 
 
-def _of(some: int, report: Report) -> str:
-    """`2 of 4 collectives have`; here each is one, however often a loop runs it."""
+def _share_of(some: int, report: Report) -> str:
+    """Return `2 of 4 collectives have`, counting each collective once."""
     most = len(report.collectives)
     if some == most:
         return {1: "the collective has", 2: "both collectives have"}.get(

@@ -1,4 +1,8 @@
-"""Write counts and times: exact while they are small, rounded when they are large."""
+"""Write counts, bytes and times: exact while they are small, rounded when they are large.
+
+`humanize` has similar functions, which round from 1,000 on (`2.8 kB`). Learners compare small
+counts of bytes with what they computed, so these have to be exact.
+"""
 
 from typing import Final
 
@@ -6,7 +10,7 @@ SCALES: Final = (("quadrillion", 1e15), ("trillion", 1e12), ("billion", 1e9), ("
 
 
 def count_in_words(count: float) -> str:
-    """`2,816`, and `137 billion`."""
+    """Return a count such as `2,816` or `137 billion`."""
     for word, factor in SCALES:
         if count >= (10 if word == "million" else 1) * factor:
             return f"{_rounded(count / factor)} {word}"
@@ -14,7 +18,7 @@ def count_in_words(count: float) -> str:
 
 
 def bytes_in_words(count: float) -> str:
-    """`2,816`, and `134 MB`."""
+    """Return a number of bytes for a column of them, such as `2,816` or `134 MB`."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if count >= (10 if unit == "MB" else 1) * factor:
             return f"{_rounded(count / factor)} {unit}"
@@ -22,13 +26,13 @@ def bytes_in_words(count: float) -> str:
 
 
 def sized(count: float) -> str:
-    """`2,816 bytes`, and `134 MB`."""
+    """Return a number of bytes with its unit, such as `2,816 bytes` or `134 MB`."""
     words = bytes_in_words(count)
     return words if words.endswith("B") else f"{words} bytes"
 
 
 def time_in_words(seconds: float) -> str:
-    """`3.36 ms`; below a microsecond, only that."""
+    """Return a time such as `3.36 ms` or `under 1 µs`."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if seconds * factor >= 1:
             return f"{_rounded(seconds * factor)} {unit}"
@@ -36,5 +40,5 @@ def time_in_words(seconds: float) -> str:
 
 
 def _rounded(number: float) -> str:
-    """Three digits of a number, and never a power of ten: `1,000` for 999.9."""
+    """Return three significant digits, and never an exponent: `1,000` for 999.9."""
     return f"{float(f'{number:.3g}'):,.12g}"

@@ -2,163 +2,119 @@
 
 import linecache
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import jax
 
-from autograder.errors import UsageError
-from autograder.pictures import CollectivePicture, Roofline
-from autograder.programs.collective import MACHINES, Collective, seconds, wire_bytes
-from autograder.programs.numbers_in_words import count_in_words, sized
-from autograder.programs.report_pages import (
-    ReportRow,
-    ShownReport,
-    report_as_html,
-    report_as_text,
-    report_for_terminal,
+from autograder.collective_kinds import KINDS
+from autograder.documents import (
+    Bar,
+    Block,
+    Code,
+    Content,
+    Document,
+    Figure,
+    Heading,
+    Paragraph,
+    Small,
+    Table,
+    TableRow,
+    as_html,
+    as_rich,
+    as_text,
 )
-from autograder.programs.report_rooflines import Measured, roofline_of
+from autograder.errors import UsageError
+from autograder.pictures import (
+    CollectivePicture,
+    Roofline,
+    collective_as_html,
+    collective_as_text,
+)
+from autograder.programs.collective import MACHINES, Collective, seconds, wire_bytes
+from autograder.programs.collective_pictures import over_words, pictures_of
+from autograder.programs.numbers_in_words import (
+    bytes_in_words,
+    count_in_words,
+    sized,
+    time_in_words,
+)
+from autograder.programs.report_rooflines import MIN_SECONDS, Measured, roofline_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-from collections.abc import Iterator, Sequence
 
-import numpy as np
+MACHINE: Final = "TPU v5e"
+"""The default machine for times."""
 
-from autograder.pictures import DrawnMesh
-from autograder.programs.collective import Groups
+MAX_PICTURES: Final = 8
 
-MACHINE = "TPU v5e"
-"""The machine that a report reckons time for, unless asked for another."""
+KEY: Final = (
+    "In the pictures, a row is a device of the group with the thick outline, and a letter is what "
+    "that device has to begin with."
+)
+
+KEY_TO_SUMS: Final = " The coloured strip under a sum says whose data are in it."
 
 
-def pictures_of(
-    collectives: Sequence[Collective], mesh: jax.sharding.Mesh | None, *, steps: bool = False
-) -> list[CollectivePicture]:
-    """A picture for each kind of exchange in a program, those alike in one.
+@dataclass(frozen=True)
+class ReportRow:
+    """A row of the table: one collective, or several that are alike.
 
-    Args:
-        collectives: those of a program.
-        mesh: the mesh that names their axes.
-        steps: whether to draw how a ring does each.
+    Attributes:
+        place: the file and line of the code that causes it, or a cell's line.
+        source: that line of code.
+        kind: the kind of collective.
+        over: the mesh axes that it runs over, or its groups.
+        runs: how often it runs; None if a loop's count is unknown.
+        sometimes: whether `runs` is only an upper bound.
+        bytes: the bytes of the buffer on each device, in one run.
+        sent: the bytes that each device sends in one run.
+        seconds: the time of all runs on the report's machine.
     """
-    if mesh is not None:
-        known = {device.id for device in mesh.devices.flat}
-        talking = {device for c in collectives for group in c.groups for device in group}
-        mesh = mesh if talking <= known else None  # it is not what the program runs on
-    alike: dict[tuple[str, Groups, str], list[Collective]] = {}
-    for c in collectives:
-        alike.setdefault((c.kind, c.groups, c.operation), []).append(c)
-    return [_picture(same, mesh, steps) for same in alike.values()]
 
+    place: str
+    source: str
+    kind: str
+    over: str
+    runs: int | None
+    sometimes: bool
+    bytes: int
+    sent: int
+    seconds: float
 
-def over_words(collective: Collective) -> str:
-    """What it runs over: `x`, or, where no axes of the mesh make its groups, how many they are."""
-    if collective.axes:
-        return ", ".join(collective.axes)
-    if collective.traits.in_pairs:
-        return f"{len(collective.groups)} pairs"
-    return f"{len(collective.groups)} groups of {collective.size}"
+    @property
+    def times(self) -> str:
+        """How often it runs, as the table shows it; empty for once."""
+        if self.runs is None:
+            return "× ?"
+        if self.sometimes:
+            return f"× {self.runs} at most"
+        return f"× {self.runs:,}" if self.runs != 1 else ""
 
-
-def _picture(
-    same: Sequence[Collective], mesh: jax.sharding.Mesh | None, steps: bool
-) -> CollectivePicture:
-    first = same[0]
-    groups: Groups = first.groups
-    pairs: tuple[tuple[int, int], ...] = ()
-    if first.traits.in_pairs:
-        groups, pairs = permuting(first, mesh)
-    over = f"over {over_words(first)}" if first.axes else f"in {over_words(first)}"
-    return CollectivePicture(
-        title=f"{first.kind} {over}",
-        caption=" ".join(_said(same, groups, pairs)),
-        kind=first.kind,
-        groups=groups,
-        pairs=pairs,
-        mesh=_grid(first, mesh, groups),
-        operation=first.operation,
-        bytes=first.bytes,
-        steps=steps,
-    )
-
-
-def _said(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Iterator[str]:
-    """What the picture shows, in sentences."""
-    first, size = same[0], len(groups[0])
-    kind = first.traits
-    yield kind.adds if kind.reduces and first.operation == "add" else kind.does
-    if kind.in_pairs and len(pairs) < size:
-        yield "A device that receives nothing gets zeros."
-    if len(groups) > 1:
-        others = len(groups) - 1
-        counted = "the other does" if others == 1 else f"the {others} others do"
-        yield f"Drawn for one group; {counted} the same."
-    runs = sum(c.times or 0 for c in same)
-    if len(same) > 1 or runs > 1:
-        yield f"The program does this {runs:,} times." if all(c.times for c in same) else ""
-    else:
-        sends = "A message has" if kind.in_pairs else "Each device sends"
-        yield f"{sends} {round(wire_bytes(first)):,} bytes."
-
-
-def permuting(
-    collective: Collective, mesh: jax.sharding.Mesh | None
-) -> tuple[Groups, tuple[tuple[int, int], ...]]:
-    """The groups within which a permutation moves, and its pairs by their places in a group.
-
-    The groups are the lines along the axes that it runs over, where the same happens in each; else
-    all devices are one group.
-
-    Args:
-        collective: a permutation, with the ids of devices.
-        mesh: the mesh that names its axes.
-    """
-    sent = [(source, target) for source, target in collective.groups]
-    taking_part = sorted({device for pair in sent for device in pair})
-    lines: Groups = (tuple(taking_part),)
-    if mesh is not None:
-        ids = np.array([device.id for device in mesh.devices.flat]).reshape(mesh.devices.shape)
-        inner = [d for d, name in enumerate(mesh.axis_names) if name in collective.axes]
-        outer = [d for d in range(ids.ndim) if d not in inner]
-        size = math.prod(ids.shape[d] for d in inner)
-        cut = ids.transpose(*outer, *inner).reshape(-1, size)
-        lines = tuple(tuple(int(i) for i in line) for line in cut)
-        patterns = {_within(line, sent) for line in lines}
-        if len(patterns) > 1:
-            lines = (tuple(int(i) for i in ids.flat),)
-    return lines, tuple(sorted(_within(lines[0], sent)))
-
-
-def _within(line: Sequence[int], sent: Sequence[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-    """The pairs within a line, by places."""
-    place = {device: i for i, device in enumerate(line)}
-    return frozenset((place[a], place[b]) for a, b in sent if a in place and b in place)
-
-
-def _grid(collective: Collective, mesh: jax.sharding.Mesh | None, groups: Groups) -> DrawnMesh:
-    if mesh is None:
-        ids = tuple(sorted({device for group in groups for device in group}))
-        return DrawnMesh(ids, (len(ids),))
-    ids = tuple(device.id for device in mesh.devices.flat)
-    return DrawnMesh(ids, mesh.devices.shape, mesh.axis_names, collective.axes)
+    @property
+    def line(self) -> Content:
+        """The line of code, below its place."""
+        return (Small(self.place), " ", Code(self.source)) if self.source else Small(self.place)
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What a compiled program communicates, and what it takes on each device.
+    """What a compiled program communicates, and what it costs on each device.
 
     Attributes:
-        collectives: each collective, in the order of the program.
-        mesh: the mesh whose axes they are named by, if there is one.
-        flops: floating-point operations on each device, by XLA's own count, loops counted;
-            infinite where nobody knows what a loop does, or how often.
-        peak_bytes: bytes on each device for arguments, results and what is between them.
-        machine: the name of the machine that seconds are reckoned for, one of `cost.MACHINES`.
-        steps: whether the pictures show how a ring does it, step by step.
-        scaled: which sizes took the place of which, in words, if any did.
+        collectives: the collectives, in the order of the program.
+        mesh: the mesh that names their axes, if there is one.
+        flops: floating-point operations on each device by XLA's count, in all runs of loops;
+            infinite if the count of a loop is unknown.
+        peak_bytes: bytes on each device for arguments, results and temporaries.
+        machine: the name of the machine that times are for, a key of `MACHINES`.
+        steps: whether the pictures show each step on a ring.
+        scaled: which sizes were replaced by which, in words; empty if none were.
     """
 
     collectives: tuple[Collective, ...]
@@ -171,64 +127,65 @@ class Report:
 
     @property
     def sent(self) -> int:
-        """The bytes that each device puts on its links, by the formulas of `programs.costs`.
+        """The bytes that each device sends in all runs, on rings.
 
-        An all-reduce's buffer goes round twice, where the others' go once.
+        An all-reduce sends its buffer around the ring twice, the other collectives once.
         """
         return round(sum((c.times or 1) * wire_bytes(c) for c in self.collectives))
 
     @property
     def bytes(self) -> int:
-        """The bytes of all collectives on each device, loops counted."""
+        """The bytes of all collectives' buffers on each device, in all runs."""
         return sum(collective.total_bytes for collective in self.collectives)
 
     @property
     def communicating(self) -> float:
-        """The seconds that it takes to send all of it on the report's machine, and nothing else."""
+        """The seconds that sending takes on the report's machine."""
         return sum(seconds(c, MACHINES[self.machine]) for c in self.collectives)
 
     @property
     def computing(self) -> float:
-        """The seconds that it takes to compute all of it there, at the machine's full speed."""
+        """The seconds that computing takes on the report's machine, at its peak."""
         return self.flops / MACHINES[self.machine].flops
 
     def rows(self) -> list[ReportRow]:
-        """The table, those that are alike folded into one."""
+        """Return the table's rows; collectives that are alike share one."""
         found: dict[ReportRow, list[int]] = {}
         machine = MACHINES[self.machine]
         for c in self._as_written():
             row = ReportRow(
                 *_line(c),
-                c.kind,
-                over_words(c),
-                c.times,
-                c.sometimes,
-                c.bytes,
-                round(wire_bytes(c)),
-                seconds(c, machine),
+                kind=c.kind,
+                over=over_words(c),
+                runs=c.times,
+                sometimes=c.sometimes,
+                bytes=c.bytes,
+                sent=round(wire_bytes(c)),
+                seconds=seconds(c, machine),
             )
             found.setdefault(row, []).append(1)
         return [_folded(row, len(same)) for row, same in found.items()]
 
     def pictures(self) -> list[CollectivePicture]:
-        """A picture for each kind of exchange."""
+        """Return a picture for each kind of exchange."""
         return pictures_of(self._as_written(), self.mesh, steps=self.steps)
 
     def roofline(self, name: str = "this program", /, **others: "Report") -> Roofline:
-        """The roofline of the report's machine, and where this program and others are on it.
+        """Return the roofline of the report's machine, with this program and others on it.
 
-        `report.roofline("by rows", by_columns=other)` draws two programs. It takes times of large
-        buffers, so it means most where a report is scaled up: `communication(f, x, scaled=…)`.
+        `report.roofline("by rows", by_columns=other)` draws two programs. Times are those of large
+        buffers, so it is most useful for a report that is scaled up:
+        `communication(f, x, scaled=…)`.
 
         Args:
-            name: what this program is called in the picture.
+            name: this program's name in the picture.
             **others: reports on other programs for the same machine, by their names.
 
         Returns:
             A `Roofline`, which shows itself as a picture, and as text.
 
         Raises:
-            UsageError: the name is none, an argument is no report, or a report is for another
+            UsageError: the name is empty, an argument is not a report, or a report is for another
                 machine.
         """
         if not isinstance(name, str) or not name.strip():
@@ -257,17 +214,17 @@ class Report:
         )
 
     def _measured(self, name: str) -> Measured:
-        endless = any(c.times is None for c in self.collectives)
-        sent = math.inf if endless else self.sent
+        is_unknown = any(c.times is None for c in self.collectives)
+        sent = math.inf if is_unknown else self.sent
         return Measured(name, self.flops, sent, self.computing, self.communicating)
 
     def summary(self) -> str:
-        """One line: how much is communicated, computed and held on each device.
+        """Return one line: what is communicated, computed and held on each device.
 
-        What is sent is said where sizes were scaled up: there, it is what takes time.
+        What is sent is included if sizes were scaled up, because it determines the time.
         """
         sent = f" of buffers, {sized(self.sent)} sent" if self.scaled else ""
-        said = (
+        communicated = (
             f"{len(self.collectives)} collective{'s' * (len(self.collectives) != 1)}, "
             f"{sized(self.bytes)}{sent}"
             if self.collectives
@@ -275,48 +232,109 @@ class Report:
         )
         flops = count_in_words(self.flops) if math.isfinite(self.flops) else "an unknown number of"
         return (
-            f"{said}; on each device {flops} floating-point operations "
+            f"{communicated}; on each device {flops} floating-point operations "
             f"and {sized(self.peak_bytes)} of memory"
         )
 
     def lines(self) -> list[tuple[str, int]]:
-        """The bytes that each line of code causes, the most first."""
+        """Return the bytes that each line of code causes, the most first."""
         found: dict[str, int] = {}
         for c in self.collectives:
             line = "  ".join(_line(c)).strip()
             found[line] = found.get(line, 0) + c.total_bytes
         return sorted(found.items(), key=lambda pair: -pair[1])
 
+    def document(self) -> Document:
+        """Return the report as a document: the table, times, and a picture for each exchange."""
+        blocks: list[Block] = []
+        if self.scaled:
+            blocks.append(
+                Heading(
+                    f"Scaled up, and not run: {self.scaled}, floating-point numbers as bfloat16."
+                )
+            )
+        rows = self.rows()
+        blocks += [self._table(rows)] if rows else []
+        blocks += [Paragraph(self.summary()), *self._times()]
+        # at another size the program does the same, and that has been drawn
+        pictures = self.pictures() if self.steps or not self.scaled else []
+        return Document((*blocks, *_figures(pictures)))
+
     def __str__(self) -> str:
-        """The table and the pictures as text."""
-        return report_as_text(self._shown())
+        """The report as text."""
+        return as_text(self.document())
 
     __repr__ = __str__
 
     def __rich__(self) -> "RenderableType":
-        """The same for a terminal."""
-        return report_for_terminal(self._shown())
+        """The report for a terminal."""
+        return as_rich(self.document())
 
     def _repr_html_(self) -> str:
-        """The table, and a picture of what each kind of collective does."""
-        return report_as_html(self._shown())
+        """The report as HTML."""
+        return as_html(self.document())
 
-    def _shown(self) -> ShownReport:
-        return ShownReport(
-            rows=self.rows(),
-            bytes=self.bytes,
-            sent=self.sent,
-            summary=self.summary(),
-            machine=self.machine,
-            computing=self.computing,
-            communicating=self.communicating,
-            scaled=self.scaled,
-            # at another size it does the same, which was drawn already
-            pictures=self.pictures() if self.steps or not self.scaled else [],
+    def _is_timed(self) -> bool:
+        """Check whether sending takes long enough for its time to mean anything."""
+        return self.communicating >= MIN_SECONDS
+
+    def _table(self, rows: list[ReportRow]) -> Table:
+        repeats, is_timed = any(row.times for row in rows), self._is_timed()
+        amounts = ["bytes each", "sent each"] if repeats else ["bytes", "sent"]
+        columns = ["line", "collective", "over", "times", *amounts, f"on {self.machine}"]
+        is_shown = (True, True, True, repeats, True, True, is_timed)
+        shown = []
+        for above, row in zip([None, *rows], rows, strict=False):
+            is_same = above is not None and (above.place, above.source) == (row.place, row.source)
+            cells: list[Content] = ["" if is_same else row.line, row.kind, row.over, row.times]
+            cells += _amounts(row.bytes, row.sent, row.seconds)
+            shown.append(TableRow(tuple(compress(cells, is_shown))))
+        if len(rows) > 1 or rows[0].runs != 1:
+            total = [
+                "all together",
+                "",
+                "",
+                "",
+                *_amounts(self.bytes, self.sent, self.communicating),
+            ]
+            shown.append(TableRow(tuple(compress(total, is_shown)), is_bold=True))
+        align = "".join(compress("lllrrrr", is_shown))
+        return Table(tuple(compress(columns, is_shown)), tuple(shown), align)
+
+    def _times(self) -> Iterator[Block]:
+        """Yield what computing and communicating take, with bars, where that means anything."""
+        if not self._is_timed() and not self.scaled:
+            if self.collectives:
+                yield Paragraph(
+                    f"On {self.machine}, sending takes less than a microsecond: starting a message "
+                    f"costs more than sending it."
+                )
+            return
+        computing, communicating = self.computing, self.communicating
+        if not math.isfinite(computing):
+            yield Paragraph(
+                f"On {self.machine}, communicating takes {time_in_words(communicating)}; how long "
+                f"arithmetic takes is unknown, for nobody knows how much a loop does."
+            )
+            return
+        longest = max(computing, communicating)
+        if longest < MIN_SECONDS:
+            conclusion = "Starting either takes longer."
+        elif communicating > computing:
+            conclusion = "Even if both happen at once, the devices wait for data."
+        else:
+            conclusion = "If both happen at once, communication is hidden behind arithmetic."
+        if longest >= MIN_SECONDS:
+            amounts = (("arithmetic", computing), ("communicating", communicating))
+            bars = [(name, Bar(t / longest, name), time_in_words(t)) for name, t in amounts]
+            yield Table((), tuple(map(TableRow, bars)))
+        yield Paragraph(
+            f"On {self.machine}, arithmetic takes {time_in_words(computing)} and communicating "
+            f"{time_in_words(communicating)}. {conclusion}"
         )
 
     def _as_written(self) -> list[Collective]:
-        """The collectives in the order of the lines of code; a compiler's order may be any."""
+        """Return the collectives in the order of the lines of code, not the compiler's."""
         files = list(dict.fromkeys(c.where.file for c in self.collectives if c.where))
         return sorted(
             self.collectives,
@@ -325,17 +343,39 @@ class Report:
 
 
 def _folded(row: ReportRow, count: int) -> ReportRow:
+    """Return one row for several that are alike."""
     runs = None if row.runs is None else row.runs * count
-    values = {**vars(row), "runs": runs, "seconds": row.seconds * count}
-    return ReportRow(**values)
+    return replace(row, runs=runs, seconds=row.seconds * count)
+
+
+def _amounts(buffers: float, sent: float, taken: float) -> list[str]:
+    return [bytes_in_words(buffers), bytes_in_words(sent), time_in_words(taken)]
+
+
+def _figures(pictures: list[CollectivePicture]) -> Iterator[Block]:
+    """Yield the pictures with their key, as far as there is room for them."""
+    shown = pictures[:MAX_PICTURES]
+    if shown:
+        key = KEY + KEY_TO_SUMS * any(KINDS[p.kind].reduces for p in shown)
+        # in text, pictures have neither outlines nor strips
+        yield Figure(html=partial(as_html, Document((Paragraph(key),))))
+    for above, picture in zip([None, *shown], shown, strict=False):
+        yield Figure(
+            html=partial(collective_as_html, picture, above),
+            text=partial(collective_as_text, picture),
+        )
+    more = len(pictures) - len(shown)
+    if more:
+        yield Paragraph(f"{more} more kinds of exchange are not drawn.")
 
 
 def _line(collective: Collective) -> tuple[str, str]:
-    """The line of code: its place, and itself; a notebook's cells are files without a name."""
+    """Return the place and the text of the line of code that causes a collective."""
     frame = collective.where
     if frame is None:
         return "", ""
     source = linecache.getline(frame.file, frame.line).strip()
     file = Path(frame.file)
+    # a notebook's cells are files whose names are numbers
     place = f"line {frame.line}" if file.stem.isdigit() else f"{file.name}:{frame.line}"
     return place, source

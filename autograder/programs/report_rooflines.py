@@ -2,8 +2,8 @@
 
 A chip computes at most so many operations a second, and sends at most so many bytes a second. A
 program that computes `i` operations for each byte that it sends can therefore reach `min(peak, link
-× i)` operations a second, if it does both at once: that is the roof. Where one waits for the other,
-it reaches its operations divided by the sum of both times, which is never less than half of it.
+× i)` operations a second if it does both at once: that is the roof. If one waits for the other, it
+reaches its operations divided by the sum of both times, which is at least half of that.
 """
 
 import math
@@ -14,7 +14,9 @@ from typing import Final
 from autograder.pictures import Roofline, RooflinePoint
 from autograder.programs.collective import Machine
 from autograder.programs.numbers_in_words import count_in_words, sized, time_in_words
-from autograder.programs.report_pages import MIN_SECONDS
+
+MIN_SECONDS: Final = 1e-6
+"""Below this, starting a message takes longer than sending it."""
 
 LATENCY: Final = (
     "At these sizes, starting a message takes longer than sending it, which a roofline leaves out; "
@@ -24,14 +26,14 @@ LATENCY: Final = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What a roofline is told of a program.
+    """A program's costs on a machine.
 
     Attributes:
-        name: what it is called.
-        flops: operations on each device; infinite where nobody knows.
-        sent: bytes that each device sends; infinite where nobody knows.
-        computing: the seconds that computing takes on the machine.
-        communicating: the seconds that sending takes there.
+        name: the program's name.
+        flops: operations on each device; infinite if unknown.
+        sent: bytes that each device sends; infinite if unknown.
+        computing: the seconds that computing takes.
+        communicating: the seconds that sending takes.
     """
 
     name: str
@@ -42,14 +44,14 @@ class Measured:
 
 
 def roofline_of(programs: Sequence[Measured], machine: Machine) -> Roofline:
-    """Programs on the roofline of a machine.
+    """Place programs on the roofline of a machine.
 
     Args:
-        programs: them, by different names.
-        machine: whose roofline it is.
+        programs: the programs, with different names.
+        machine: the machine.
     """
     drawn = [program for program in programs if _is_drawn(program)]
-    remarks = [_why_not(program) for program in programs if not _is_drawn(program)]
+    remarks = [_why_not_drawn(program) for program in programs if not _is_drawn(program)]
     if any(0 < program.communicating < MIN_SECONDS for program in drawn):
         remarks.append(LATENCY)
     peak, link = f"{count_in_words(machine.flops)} operations", f"{sized(machine.link)}"
@@ -75,8 +77,8 @@ def _is_drawn(program: Measured) -> bool:
     return program.flops > 0 and math.isfinite(program.flops) and math.isfinite(program.sent)
 
 
-def _why_not(program: Measured) -> str:
-    """Why a program has no place in the picture."""
+def _why_not_drawn(program: Measured) -> str:
+    """Return why a program has no place in the picture."""
     if not (math.isfinite(program.flops) and math.isfinite(program.sent)):
         return (
             f"{program.name}: not drawn, for nobody knows how often a loop of it runs, or what it "
@@ -93,11 +95,11 @@ def _why_not(program: Measured) -> str:
 
 def _point(program: Measured, machine: Machine) -> RooflinePoint:
     both = max(program.computing, program.communicating)
-    one_by_one = program.computing + program.communicating
-    together, apart = program.flops / both, program.flops / one_by_one
+    one_after_another = program.computing + program.communicating
+    together, apart = program.flops / both, program.flops / one_after_another
     flops = f"{program.name}: {count_in_words(program.flops)} operations"
     if not program.communicating:
-        reached = f"{_part(1)} of the peak"
+        reached = f"{_percent(1)} of the peak"
         return RooflinePoint(
             f"{program.name}: sends nothing; {reached}",
             f"{flops} on each device, and nothing is sent: {reached}, in {time_in_words(both)}.",
@@ -113,13 +115,13 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
         limit = "the links are the limit"
     else:
         limit = "arithmetic is the limit"
-    best, worst = _part(together / machine.flops), _part(apart / machine.flops)
+    best, worst = _percent(together / machine.flops), _percent(apart / machine.flops)
     return RooflinePoint(
         f"{program.name}: {ratio}; {best} of the peak, {worst} if one waits",
         f"{flops} and {sized(program.sent)} sent on each device, {ratio}, so {limit}. If computing "
         f"and sending happen at once, {count_in_words(together)} operations a second ({best} of "
         f"the peak, in {time_in_words(both)}); if one waits for the other, {count_in_words(apart)} "
-        f"({worst}, in {time_in_words(one_by_one)}).",
+        f"({worst}, in {time_in_words(one_after_another)}).",
         intensity,
         together,
         apart,
@@ -127,12 +129,12 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
 
 
 def _count(number: float) -> str:
-    """`1,970`, and `0.25`."""
+    """Return a count such as `1,970` or `0.25`."""
     return count_in_words(number) if number >= 10 else f"{number:.2g}"
 
 
-def _part(fraction: float) -> str:
-    """`34%`, and `0.34%`."""
+def _percent(fraction: float) -> str:
+    """Return a percentage such as `34%` or `0.34%`."""
     if fraction < 1e-4:
         return "under 0.01%"
     return f"{100 * fraction:.0f}%" if fraction >= 0.1 else f"{100 * fraction:.2g}%"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autograder.pictures import CollectivePicture, DrawnMesh, bars_as_html, collective_as_html
+from autograder.pictures import CollectivePicture, DrawnMesh, collective_as_html
 from tests.browser import THEMES, browser
 
 pytestmark = pytest.mark.slow
@@ -100,13 +100,3 @@ def test_other_operations_than_sums_have_no_visual_faults(page, operation):
             "all-reduce", "", "all-reduce", (tuple(range(size)),), operation=operation, steps=True
         )
         assert page.faults(collective_as_html(drawn)) == []
-
-
-@pytest.mark.parametrize("theme", THEMES)
-def test_bars_have_no_visual_faults(page, theme):
-    bars = bars_as_html([("computing", 3.0, "3 ms"), ("communicating", 0.1, "100 µs")])
-    assert page.faults(bars, 500, theme) == []
-
-
-def test_a_single_bar_is_not_drawn():
-    assert bars_as_html([("alone", 1.0, "1")]) == ""
