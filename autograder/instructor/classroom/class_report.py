@@ -16,9 +16,9 @@ from statistics import fmean, median
 from typing import Any, Final
 from urllib.parse import quote
 
-import jinja2
 from markupsafe import Markup
 
+from autograder.documents import template_environment
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.class_answers import (
     Alike,
@@ -317,14 +317,8 @@ def write_report(
         )
         for name in assignments
     ]
-    room = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = room.get_template("class_report.html.jinja").render(
+    templates = template_environment(Path(__file__).parent)
+    page = templates.get_template("class_report.html.jinja").render(
         parts=parts,
         roster=len(people),
         policy=POLICY,

@@ -1,220 +1,45 @@
-"""The result of each graded cell, and the notebook's cells as HTML, for a feedback page.
-
-Outputs hide the grader's own paths behind `…`.
-"""
+"""The result of each graded cell, for a feedback page."""
 
 import functools
 import html
-import os
-import re
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from markupsafe import Markup
-from nbconvert.filters import strip_ansi
 
-import autograder
-from autograder.exercises import BY_GRADE_ID, EXERCISES, Exercise
-from autograder.instructor.course import BASE64, PICTURE_TYPES, without_controls
-from autograder.instructor.pages.clean_pages import (
-    clean_within,
-    coloured,
-    has_room,
-    markdown,
-    printed,
-)
+from autograder.documents import Document, Paragraph, as_html
+from autograder.exercises import BY_GRADE_ID, Exercise
+from autograder.instructor.pages.clean_pages import markdown
+from autograder.instructor.pages.page_templates import number
+from autograder.instructor.pages.shown_cells import raised, shown_cell
 from autograder.judge import HEADLINES, MARKS, Parts, Verdict, headline, verdict_in_parts
-from autograder.pictures import blocks_as_html
-
-PATH: Final = re.compile(r"(?<![\w.…])(?:[A-Za-z]:)?[/\\][^\s\"'`<>|:;,()\[\]]+")
-"""What may be an absolute path."""
-
-INSTALLED: Final = re.compile(r".*(?:(?:site|dist)-packages|lib[/\\]python3[^/\\]*)(?=[/\\])")
-"""How a path begins that leads to Python's own modules, or to installed ones, on any machine."""
-
-MIN_FOLDERS: Final = 2
-"""A path of the grader's own has at least so many folders; `/` and `/tmp` are anybody's."""
-
-
-def _own() -> tuple[str, ...]:
-    """The grader's own folders, the longest first."""
-    places = {
-        sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path.home()), os.getcwd(),
-        str(Path(autograder.__file__).parent.parent), tempfile.gettempdir(),
-    }  # fmt: skip
-    places |= {os.path.realpath(place) for place in places}
-    return tuple(
-        sorted((p for p in places if len(Path(p).parts) > MIN_FOLDERS), key=len, reverse=True)
-    )
-
-
-STAND_IN: Final = "/a/folder/of/the/graders"
-"""Written for one whose path has a space, in which a path in a text would seem to end."""
-
-OWN_PATHS: Final = (*_own(), STAND_IN)
-
-
-def without_paths(text: str) -> str:
-    """Text in which no path says where the grader keeps anything; what a path ends in stays."""
-    for place in OWN_PATHS:
-        if " " in place:
-            text = text.replace(place, STAND_IN)
-    return PATH.sub(_shortened, text)
-
-
-def _shortened(found: re.Match[str]) -> str:
-    path = found[0]
-    installed = INSTALLED.match(path)
-    if installed:
-        return f"…{path[installed.end() :]}"
-    own = next((place for place in OWN_PATHS if path.startswith(place)), "")
-    return f"…{path[len(own) :]}" if own else path
-
-
-TARGET: Final = re.compile(r"^target\(\"([^\"]{1,20})\"\)", re.MULTILINE)
-"""Where a notebook has a target drawn; a kernel that grades has none to draw."""
-
-HEADING: Final = re.compile(r"<(/?)h([1-6])\b")
-BELOW: Final = 2
-"""How much lower headings are than in the notebook, where they stand below those of the page."""
-
-PICTURELESS: Final = re.compile(r'<img alt="([^"<>]*)">')
-"""A picture that would be asked for elsewhere, and is not."""
-
-MAX_TARGETS: Final = 200
-"""A student could ask for the same picture again and again."""
-
-LONG_WORDS: Final = 500
-"""How many characters of an error are said where it is not shown with its traceback."""
-
-RICH: Final = (
-    "text/html",
-    "image/svg+xml",
-    *PICTURE_TYPES,
-    "text/markdown",
-    "text/latex",
-    "text/plain",
-)
-"""The forms of what a cell shows, the best first."""
-
-
-def shown_cell(
-    cell: Any, room: dict[str, Any], is_judged: bool = False, outputs_alone: bool = False
-) -> str:
-    """A cell as HTML.
-
-    Args:
-        cell: a cell of a graded notebook.
-        room: what there is room for on its page: nbconvert's resources, as `page_room` reads them.
-        is_judged: whether what it shows and is worth stands elsewhere: a check with a verdict.
-        outputs_alone: whether what stands in it is left out.
-    """
-    context = {"resources": room, "cell": cell}
-    if cell.cell_type == "markdown":
-        return _below(markdown(context, cell.source))
-    if cell.cell_type != "code":
-        return f"<pre>{html.escape(cell.source)}</pre>"
-    outputs = [o for o in cell.outputs if not is_judged or o.output_type == "stream"]
-    has_source = cell.source.strip() and not outputs_alone
-    parts = [coloured(context, cell.source) if has_source else ""]
-    parts += [_output(output, context) for output in outputs]
-    return "".join([*parts, *_targets(cell.source, room)])
-
-
-def _below(cleaned: str) -> str:
-    """Clean HTML as a part of a page: headings below the page's, and words for lost pictures."""
-    lower = HEADING.sub(lambda found: f"<{found[1]}h{min(int(found[2]) + BELOW, 6)}", cleaned)
-    return PICTURELESS.sub(r"<em>\1</em>", lower)
-
-
-def raised(cell: Any) -> str:
-    """The last line of the error that a cell ended with, as text; empty where it ended well."""
-    errors = [o for o in cell.get("outputs", []) if o.output_type == "error"]
-    return _last_line(errors[0])[:LONG_WORDS] if errors else ""
-
-
-def _last_line(error: Mapping[str, Any]) -> str:
-    name, value = str(error.get("ename", "")), str(error.get("evalue", ""))
-    said = strip_ansi(f"{name}: {value}" if value.strip() else name)
-    return without_paths(" ".join(without_controls(said.replace("\n", " ")).split()))
-
-
-def _output(output: Any, context: Mapping[str, Any]) -> str:
-    """What a cell has said, as HTML."""
-    if output.output_type == "stream":
-        return f'<pre class="said">{_text(output.get("text", ""), context)}</pre>'
-    if output.output_type == "error":
-        lines = "\n".join(map(str, output.get("traceback", [])))
-        last = html.escape(_last_line(output))
-        if not has_room(context, 0):
-            return f'<pre class="raised">{last}</pre>'
-        return (
-            f'<pre class="raised">{last}</pre><details><summary>Where it was raised</summary>'
-            f'<pre class="said">{_text(lines, context)}</pre></details>'
-        )
-    data = output.get("data", {})
-    kind = next((kind for kind in RICH if kind in data), "")
-    text = str(data.get(kind, ""))
-    if not text.strip():
-        return ""
-    return f'<div class="shown">{_rich(kind, text, context)}</div>'
-
-
-def _rich(kind: str, text: str, context: Mapping[str, Any]) -> str:
-    if kind in PICTURE_TYPES:
-        fits = BASE64.fullmatch(text) and has_room(context, 0)
-        name = "a picture that this cell has made"
-        return f'<img alt="{name}" src="data:{kind};base64,{text}">' * bool(fits)
-    if kind in ("text/html", "image/svg+xml"):
-        return clean_within(context, text)
-    if kind == "text/markdown":
-        return markdown({**context, "cell": {}}, text)
-    return f"<pre>{_text(text, context)}</pre>"
-
-
-def _text(text: str, context: Mapping[str, Any]) -> str:
-    """What was printed, in the colours that it asked for, and without the grader's paths."""
-    return printed(context, without_paths(str(text)))
-
-
-def _targets(source: str, room: dict[str, Any]) -> Iterator[str]:
-    """The targets that a cell draws for whoever runs it."""
-    for name in TARGET.findall(source):
-        room["targets"] = room.get("targets", 0) + 1
-        if name in EXERCISES and room["targets"] <= MAX_TARGETS:
-            pictures = [layout.picture(title) for title, layout in EXERCISES[name].targets()]
-            yield blocks_as_html(pictures) if pictures else ""
-
 
 WAITS: Final = "waits"
-"""The state of what somebody has to grade by hand."""
+"""The state of a cell that has to be graded manually."""
 
 SIGNS: Final = {**MARKS, WAITS: "?"}
 
 MAX_ERRORS_ABOVE: Final = 3
-"""How many errors of the cells above are told beside a graded cell."""
+"""The most errors of the cells above that are listed beside a graded cell."""
 
-REMEMBERED: Final = 200
-"""How many verdicts' pictures are remembered: many of a class have the same."""
+MAX_CACHED_VERDICTS: Final = 200
+"""Verdicts whose HTML is cached, because many of a class are the same."""
 
-EMPTY: Final = "No response."
-"""What nbgrader comments where nobody has written anything; a verdict says it itself."""
+NO_RESPONSE: Final = "No response."
+"""nbgrader's own comment on an empty answer, which a verdict already says."""
 
 
 @dataclass(frozen=True)
 class GradebookEntry:
-    """What the gradebook has of a graded cell.
+    """A graded cell's grade in the gradebook.
 
     Attributes:
-        score: what counts.
-        points: what it is worth.
-        by_hand: what somebody has given; None where nobody has.
-        extra: what somebody has given beyond.
-        waits: whether somebody has to look at it.
+        score: the score that counts.
+        points: the most that the cell is worth.
+        by_hand: the score that an instructor entered; None if none was entered.
+        extra: extra credit.
+        waits: whether an instructor has to look at it.
     """
 
     score: float
@@ -226,7 +51,12 @@ class GradebookEntry:
 
 @dataclass(frozen=True)
 class Raised:
-    """An error that a cell ended with: the cell's place in the notebook, and the last line."""
+    """An error that a cell ended with.
+
+    Attributes:
+        place: the cell's index in the notebook.
+        last: the error's last line.
+    """
 
     place: int
     last: str
@@ -234,23 +64,24 @@ class Raised:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What became of a graded cell.
+    """The result of a graded cell.
 
     Attributes:
-        anchor: what a link within the page leads to.
+        anchor: the target of links within the page.
         state: `right`, `partly`, `wrong`, `unanswered`, `failed` or `waits`.
-        short: what it is called where there is little room.
-        name: what it is called, with how it stands.
-        score: what counts.
-        points: what it is worth.
-        by_hand: whether it was judged, and somebody has given a score that counts instead.
+        short: a short name.
+        name: the name, with the state in words.
+        score: the score that counts.
+        points: the most that the cell is worth.
+        by_hand: whether an instructor's score replaces the judge's.
         first: the first sentence, as HTML.
-        pictures: as HTML.
-        rest: all that is said besides, as HTML.
-        said: what is to be known of the score, in sentences.
-        comments: what somebody has written, as HTML.
-        raised: the errors of the cells above it, and how many more there are.
-        place: where the cell is in the notebook; None where it is not there.
+        pictures: the pictures, as HTML.
+        rest: everything else, as HTML.
+        said: sentences about the score.
+        comments: the instructors' comments, as HTML.
+        raised: errors of the cells above.
+        more_raised: how many more cells above ended with an error.
+        place: the cell's index in the notebook; None if the notebook lacks it.
     """
 
     anchor: str
@@ -282,14 +113,14 @@ def results(
     verdicts: Mapping[str, Verdict],
     room: dict[str, Any],
 ) -> Iterator[CellResult]:
-    """The results of a notebook, in the order of its cells; what it does not have comes last.
+    """Yield a notebook's results in the order of its cells; missing cells come last.
 
     Args:
-        cells: those of the graded notebook.
-        given: what the gradebook has, by the names of graded cells.
-        comments: what somebody has written, by the names of cells.
-        verdicts: those that are kept, by the ids of exercises.
-        room: what there is room for on the page.
+        cells: the graded notebook's cells.
+        given: the gradebook's entries, by the names of graded cells.
+        comments: instructors' comments, by the names of cells.
+        verdicts: the kept verdicts, by the ids of exercises.
+        room: nbconvert's resources, which count the tags on the page.
     """
     left = dict(comments)
     errors: list[Raised] = []
@@ -307,24 +138,24 @@ def results(
         verdict = verdicts.get(exercise.id) if exercise else None
         written = [left.pop(each) for each in theirs if each in left]
         if verdict is not None:
-            written = [words for words in written if words != EMPTY]
+            written = [text for text in written if text != NO_RESPONSE]
         cell = None if place is None else cells[place]
         first, pictures, rest = _parts(cell, verdict, given[name], room)
-        words = html.unescape(Markup(first).striptags())
-        errors = [error for error in errors if error.last not in words]  # it is said already
+        first_words = html.unescape(Markup(first).striptags())
+        errors = [error for error in errors if error.last not in first_words]
         yield CellResult(
             f"result-{name}",
             _state(verdict, given[name]),
             exercise.id if exercise else name,
-            _called(name, cell, exercise, verdict, given[name]),
+            _name_and_state(name, cell, exercise, verdict, given[name]),
             given[name].score,
             given[name].points,
             verdict is not None and given[name].by_hand is not None,
             Markup(first),
             Markup(pictures),
             Markup(rest),
-            tuple(_of_score(given[name], verdict)),
-            tuple(Markup(markdown({"resources": room}, words)) for words in written),
+            tuple(_about_score(given[name], verdict)),
+            tuple(Markup(markdown({"resources": room}, text)) for text in written),
             tuple(errors[:MAX_ERRORS_ABOVE]),
             max(len(errors) - MAX_ERRORS_ABOVE, 0),
             place,
@@ -332,7 +163,7 @@ def results(
 
 
 def is_judged(cell: Any, verdicts: Mapping[str, Verdict]) -> bool:
-    """Whether a cell is a check on which there is a verdict."""
+    """Check whether a cell is a check that has a verdict."""
     exercise = BY_GRADE_ID.get(_name(cell))
     return exercise is not None and exercise.id in verdicts
 
@@ -342,16 +173,16 @@ def _name(cell: Any) -> str:
 
 
 def _state(verdict: Verdict | None, given: GradebookEntry) -> str:
-    """How a cell stands; what somebody has given by hand has the last word."""
+    """Return a cell's state; an instructor's score has the last word."""
     if given.by_hand is None and (verdict is not None or given.waits):
         return verdict.state if verdict is not None else WAITS
     return "right" if given.score >= given.points else "partly" if given.score > 0 else "wrong"
 
 
-def _called(
+def _name_and_state(
     name: str, cell: Any, exercise: Exercise | None, verdict: Verdict | None, given: GradebookEntry
 ) -> str:
-    """What a cell is called, and, where it is judged, how it stands."""
+    """Return a cell's name and, if it is judged, its state."""
     if verdict is not None and given.by_hand is None:
         return headline(verdict).partition(" ")[2]
     if exercise is not None:
@@ -372,42 +203,42 @@ def _parts(
     given: GradebookEntry,
     room: dict[str, Any],
 ) -> Parts:
-    """What is said of a cell, and drawn."""
+    """Return the parts of a cell's result, as HTML."""
     if verdict is not None:
-        return _drawn(verdict, given.by_hand is None)
+        return _verdict_parts(verdict, given.by_hand is None)
     if cell is None:
-        return Parts("<p>This cell is not in what was handed in.</p>", "", "")
+        return Parts(_sentence("This cell is not in what was handed in."), "", "")
     about = cell.metadata["nbgrader"]
     if about.get("solution") or about.get("task"):
         waits = given.waits and given.by_hand is None
-        first = "<p>This is graded by hand, and has no score yet.</p>" if waits else ""
-        return Parts(first, "", f'<div class="answer">{shown_cell(cell, room)}</div>')
+        first = _sentence("This is graded by hand, and has no score yet.") if waits else ""
+        return Parts(first, "", shown_cell(cell, room))
     if BY_GRADE_ID.get(_name(cell)) is not None:  # graded by a version that kept no verdicts
         return Parts(shown_cell(cell, room, outputs_alone=True), "", "")
     if raised(cell):
-        return Parts("", "", "")  # the error is said
+        return Parts("", "", "")  # the page lists the error
     passed = given.score >= given.points
-    return Parts("<p>The test passed.</p>" if passed else "", "", "")
+    return Parts(_sentence("The test passed.") if passed else "", "", "")
 
 
-@functools.lru_cache(REMEMBERED)
-def _drawn(verdict: Verdict, way_on: bool) -> Parts:
+def _sentence(text: str) -> str:
+    return as_html(Document((Paragraph(text),)))
+
+
+@functools.lru_cache(MAX_CACHED_VERDICTS)
+def _verdict_parts(verdict: Verdict, way_on: bool) -> Parts:
     return verdict_in_parts(verdict, way_on)
 
 
-def _of_score(given: GradebookEntry, verdict: Verdict | None) -> Iterator[str]:
-    """What is to be known of a score, in sentences."""
+def _about_score(given: GradebookEntry, verdict: Verdict | None) -> Iterator[str]:
+    """Yield sentences about a score."""
     if given.by_hand is not None:
-        yield f"Given by hand: {_number(given.by_hand)} of {_number(given.points)}."
+        yield f"Given by hand: {number(given.by_hand)} of {number(given.points)}."
         if verdict is not None:
-            yield f"Judging it found {_number(verdict.score * given.points)}."
+            yield f"Judging it found {number(verdict.score * given.points)}."
     if given.extra:
-        yield f"Of its score, {_number(given.extra)} is extra credit."
+        yield f"Of its score, {number(given.extra)} is extra credit."
     if given.waits and given.by_hand is not None:
         yield "It has been graded again since, so somebody will look at that score again."
     elif given.waits and verdict is not None:
         yield "Somebody will look at it, too."
-
-
-def _number(number: float) -> str:
-    return f"{round(number, 2):g}"

@@ -22,7 +22,7 @@ from autograder.instructor.pages import (
     ungraded_page,
     write_page,
 )
-from autograder.instructor.pages.results import STAND_IN, without_paths
+from autograder.instructor.pages.shown_cells import STAND_IN, without_paths
 from autograder.judge import no_evidence
 from tests.browser import FAULTS, browser
 from tests.conftest import ROOT
@@ -199,7 +199,7 @@ def test_paths_lose_what_is_the_graders(said, shown):
 
 def test_a_path_of_the_graders_may_have_spaces(monkeypatch):
     own = ("/home/me/my course/.venv", "/home/me/my course", STAND_IN)
-    monkeypatch.setattr("autograder.instructor.pages.results.OWN_PATHS", own)
+    monkeypatch.setattr("autograder.instructor.pages.shown_cells.OWN_PATHS", own)
     said = f"{own[0]}/lib/python3.11/site-packages/jax/a.py and {own[1]}/data.csv"
     assert without_paths(said) == "…/jax/a.py and …/data.csv"
 

@@ -1,0 +1,40 @@
+"""Render the templates of this package, and the numbers and times in them."""
+
+import functools
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from autograder.documents import template_environment
+from autograder.instructor.course import printable
+
+
+def render(template: str, **values: Any) -> Markup:
+    """Render one of this package's templates.
+
+    Args:
+        template: the template's file.
+        **values: its variables; those that are no `Markup` are escaped.
+    """
+    return Markup(_environment().get_template(template).render(values))
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = template_environment(Path(__file__).parent)
+    environment.filters |= {"day": day, "line": printable, "number": number}
+    return environment
+
+
+def number(value: float) -> str:
+    """Return points as a page shows them, such as `2` or `1.33`."""
+    return f"{round(value, 2):g}"
+
+
+def day(time: datetime, zone: tzinfo) -> str:
+    """Return a time in a time zone, such as `5 March 2026, 14:30 CET`."""
+    local = time.astimezone(zone)
+    return f"{local.day} {local:%B %Y, %H:%M %Z}"
