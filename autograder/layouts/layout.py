@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 import jax
 import numpy as np
+from humanize import natural_list
 
 from autograder.pictures import Edge, Picture, blocks_as_html, blocks_as_text
 
@@ -281,7 +282,7 @@ def devices_in_words(devices: tuple[int, ...]) -> str:
         return f"device {devices[0]}"
     if len(devices) > 2 and devices == tuple(range(devices[0], devices[-1] + 1)):
         return f"devices {devices[0]} to {devices[-1]}"
-    return f"devices {' and '.join(', '.join(map(str, devices)).rsplit(', ', 1))}"
+    return f"devices {natural_list([*map(str, devices)])}"
 
 
 def counts_in_words(counts: Shape) -> str:

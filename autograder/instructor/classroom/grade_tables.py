@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from humanize import natural_list
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -104,7 +105,8 @@ def show_table(
     console.print(_table(names, [total, *shown], len(averaged)))
     if dropped := [column.heading.split("\n")[0].strip() for column in exercises[len(shown) :]]:
         console.print(
-            f"There was no room for {_listed(dropped)}; grading/exercises.csv has every exercise.",
+            f"There was no room for {natural_list(dropped)}; grading/exercises.csv has every "
+            f"exercise.",
             highlight=False,
         )
 
@@ -224,10 +226,6 @@ def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Ta
         is_last = at == len(rows) - averages
         table.add_row(Text(name), *texts, end_section=bool(averages) and is_last)
     return table
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 FORMULAS: Final = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from humanize import natural_list
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -135,8 +136,7 @@ def only_judging(changed: frozenset[str]) -> bool:
 
 def told(changed: frozenset[str]) -> str:
     """What has changed, in words."""
-    *others, last = (words for name, words in CHANGED_IN_WORDS.items() if name in changed)
-    return f"{', '.join(others)} and {last}" if others else last
+    return natural_list([words for name, words in CHANGED_IN_WORDS.items() if name in changed])
 
 
 JUDGES: Final = os.cpu_count() or 1
