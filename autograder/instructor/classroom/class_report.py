@@ -43,33 +43,33 @@ from autograder.instructor.classroom.submission_states import (
     StateRow,
     SubmissionState,
 )
-from autograder.instructor.course import Course, printable
+from autograder.instructor.course import Course, in_words, printable
 
 INK: Final = "#010203"
-"""Stands for the colour that the page writes with, until the picture is done."""
+"""A placeholder for the page's text colour, while matplotlib draws."""
 
 FILLS: Final = {
     "right": ("#009e73", ""), "partly": ("#e69f00", "//"), "wrong": ("#d55e00", "xx"),
     "unanswered": ("none", ""), "waiting": ("none", ".."),
 }  # fmt: skip
-"""Okabe and Ito's colours, and a pattern, for nothing is told by colour alone."""
+"""Okabe and Ito's colours, each with a pattern, so that nothing depends on colour alone."""
 
-MAX_BARS: Final = 12
+MAX_HISTOGRAM_BARS: Final = 12
 
 
 def histogram(totals: Sequence[float], points: float) -> Markup:
-    """How many have which total, as a picture with the same in words; empty where nobody has any.
+    """Draw how many submissions have which total; empty if none is graded.
 
     Args:
-        totals: what counts of each graded submission.
-        points: the most that there is.
+        totals: the total of each graded submission.
+        points: the maximum score.
     """
     if not totals:
         return Markup()
     from matplotlib.ticker import MaxNLocator
 
     most = max(points, *totals) or 1.0
-    bars = min(MAX_BARS, max(1, round(most)))
+    bars = min(MAX_HISTOGRAM_BARS, max(1, round(most)))
     edges = [most * i / bars for i in range(bars + 1)]
     counts = [0] * bars
     for total in totals:
@@ -80,18 +80,18 @@ def histogram(totals: Sequence[float], points: float) -> Markup:
     )
     axes.set(xlabel="points", ylabel="submissions", xlim=(0, most))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    said = "; ".join(
+    described = "; ".join(
         f"{low:.4g} to {high:.4g} points: {count}"
         for low, high, count in zip(edges, edges[1:], counts, strict=False)
     )
-    return _svg(figure, f"Submissions by their total. {said}.")
+    return _svg(figure, f"Submissions by their total. {described}.")
 
 
 def shares(exercises: Mapping[str, Mapping[str, int]]) -> Markup:
-    """How the answers to each exercise stand, as bars of one length; empty where there are none.
+    """Draw the shares of states among the answers to each exercise; empty if there are none.
 
     Args:
-        exercises: for each, how many answers are in each state.
+        exercises: for each exercise, how many answers are in each state.
     """
     if not exercises:
         return Markup()
@@ -116,15 +116,15 @@ def shares(exercises: Mapping[str, Mapping[str, int]]) -> Markup:
         ncols=5, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, labelcolor=INK,
         borderaxespad=0.2, fontsize=9, handlelength=1.4, columnspacing=1.0,
     )  # fmt: skip
-    said = "; ".join(
+    described = "; ".join(
         f"{name}: {', '.join(f'{count} {state}' for state, count in counts.items() if count)}"
         for name, counts in exercises.items()
     )
-    return _svg(figure, f"How the answers to each exercise stand. {said}.")
+    return _svg(figure, f"How the answers to each exercise stand. {described}.")
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
-    """A figure and its axes, all of whose lines and words are the page's ink."""
+    """Return a figure and its axes, whose lines and words have the page's text colour."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -139,7 +139,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 
 
 def _svg(figure: Any, described: str) -> Markup:
-    """A figure as part of a page: with the page's ink, its width, and no name of its own."""
+    """Return a figure as SVG for a page: in its text colour, no wider than it, without ids."""
     from matplotlib import rc_context
 
     written = io.StringIO()
@@ -158,14 +158,15 @@ def _svg(figure: Any, described: str) -> Markup:
     return head + Markup(drawn.removeprefix("<svg "))
 
 
-TENTHS: Final = 10
-
-
 @dataclass(frozen=True)
 class HeatMapCell:
-    """What the heat map says of an answer: how it stands, in a sign, in tenths, and in words.
+    """A cell of the heat map: an answer to an exercise.
 
-    Where there is a feedback page, it leads to what that says of the answer.
+    Attributes:
+        text: the score, or a sign.
+        tenths: the share of the points in tenths, which gives the colour; None for no colour.
+        words: the cell in words.
+        page: a link to the answer's result on its feedback page; empty if there is no page.
     """
 
     text: str
@@ -175,8 +176,16 @@ class HeatMapCell:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of the heat map: a student, and their feedback page where there is one."""
+class HeatMapRow:
+    """A row of the heat map: a student's submission.
+
+    Attributes:
+        student: the student's id.
+        name: the student's name; empty if unknown.
+        page: a link to the feedback page; empty if there is none.
+        total: the score, or the state of a submission without one.
+        cells: a cell for each exercise.
+    """
 
     student: str
     name: str
@@ -185,28 +194,28 @@ class Line:
     cells: tuple[HeatMapCell, ...]
 
 
-def lines_of(
+def heat_map_rows(
     course: Course,
     rows: Sequence[StateRow],
     submissions: Sequence[SubmissionState],
     exercises: Sequence[str],
     known: Mapping[str, str],
     here: Path,
-) -> Iterator[Line]:
-    """The lines of the heat map, the best first; those without a grade last.
+) -> Iterator[HeatMapRow]:
+    """Yield the rows of the heat map, the best first; those without a grade last.
 
     Args:
-        course: where feedback pages are.
-        rows: how the submissions of an assignment stand.
-        submissions: the graded ones.
+        course: the course, which has the feedback pages.
+        rows: the states of an assignment's submissions.
+        submissions: the graded submissions.
         exercises: the columns.
-        known: names of students, by the names of their folders.
-        here: the folder of the page that leads to theirs.
+        known: students' names, by their ids.
+        here: the report's folder, from which links start.
     """
     graded = {s.row.student: s for s in submissions}
     for row in sorted(rows, key=lambda r: (not r.graded, -r.total, r.student.casefold())):
         submission, page = graded.get(row.student), _page_of(course, row, here)
-        yield Line(
+        yield HeatMapRow(
             printable(row.student),
             printable(known.get(row.student, "")),
             page,
@@ -226,11 +235,11 @@ def _cell(name: str, submission: SubmissionState | None, page: str) -> HeatMapCe
         return HeatMapCell("○" if state == "unanswered" else "?", None, words, there)
     share = mark.score / mark.points if mark.points else 0.0
     text = "✓" if 0 < mark.points == mark.score else number(mark.score)
-    return HeatMapCell(text, round(min(max(share, 0.0), 1.0) * TENTHS), words, there)
+    return HeatMapCell(text, round(min(max(share, 0.0), 1.0) * 10), words, there)
 
 
 def _page_of(course: Course, row: StateRow, here: Path) -> str:
-    """The way from here to a feedback page; empty where there is none."""
+    """Return the link from the report to a feedback page; empty if there is none."""
     page = course.feedback / row.student / row.assignment / f"{row.assignment}.html"
     try:
         if not page.is_file():
@@ -244,7 +253,7 @@ def _page_of(course: Course, row: StateRow, here: Path) -> str:
 REPORT_FILE: Final = "report/index.html"
 
 MAX_CANDIDATES: Final = 5
-"""How many answers to an exercise are listed as candidates for the bank."""
+"""The most answers to an exercise that are listed as candidates for the bank."""
 
 MAX_DIAGNOSES: Final = 12
 MAX_ALIKE: Final = 40
@@ -254,7 +263,7 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; f
 
 @dataclass(frozen=True)
 class ExercisePart:
-    """What the page says of an exercise."""
+    """The report on an exercise."""
 
     name: str
     title: str
@@ -271,7 +280,7 @@ class ExercisePart:
 
 @dataclass(frozen=True)
 class AssignmentPart:
-    """What the page says of an assignment."""
+    """The report on an assignment."""
 
     name: str
     who: dict[str, Sequence[str]]
@@ -280,7 +289,7 @@ class AssignmentPart:
     shares: Markup
     exercises: Sequence[ExercisePart]
     too_few: str
-    lines: Sequence[Line]
+    lines: Sequence[HeatMapRow]
     alike: Sequence[Alike]
     more_alike: int
     without_verdicts: int
@@ -293,17 +302,17 @@ def write_report(
     people: Sequence[Person],
     submissions: Sequence[SubmissionState],
 ) -> Path:
-    """Write the report on a class; nothing that was handed in is run, or taken apart.
+    """Write the class report, from what is kept: no submission is run or parsed.
 
     Args:
-        course: whose class.
-        rows: how its submissions stand.
-        failures: those that have no grade.
-        people: the roster; nobody, where there is none.
-        submissions: the graded ones, with what is kept of them.
+        course: the course.
+        rows: the states of its submissions.
+        failures: submissions that could not be graded.
+        people: the roster; empty if there is none.
+        submissions: the graded submissions, with their verdicts and code.
 
     Returns:
-        Where the page is.
+        The report's path.
     """
     assignments = dict.fromkeys(row.assignment for row in rows)
     parts = [
@@ -326,7 +335,7 @@ def write_report(
     )
     path = course.grading / REPORT_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # were it a link, what it leads to would be written
+    path.unlink(missing_ok=True)  # a link would be followed
     path.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path
 
@@ -355,7 +364,7 @@ def _assignment(
         shares({printable(part.name): part.counts for part in parts}),
         parts,
         too_few_for_some([*exercises], submissions),
-        [*lines_of(course, rows, submissions, [*exercises], known, here)],
+        [*heat_map_rows(course, rows, submissions, [*exercises], known, here)],
         [_printable(each) for each in alike[:MAX_ALIKE]],
         max(0, len(alike) - MAX_ALIKE),
         sum(not s.verdicts for s in submissions),
@@ -365,12 +374,12 @@ def _assignment(
 def _who(
     rows: Sequence[StateRow], failures: Sequence[Failure], names: Mapping[str, str]
 ) -> dict[str, Sequence[str]]:
-    """List who handed in, who is late and so on, with a remark on each where there is one.
+    """List who handed in, who is late and so on, with remarks.
 
     Args:
-        rows: how the submissions of an assignment stand.
-        failures: those that have no grade.
-        names: of everybody in the roster, by their id.
+        rows: the states of an assignment's submissions.
+        failures: submissions that could not be graded.
+        names: the names of everybody in the roster, by their ids.
     """
     why = {(f.student, f.assignment): f.why for f in failures}
     handed_in = [row for row in rows if row.is_handed_in]
@@ -380,20 +389,20 @@ def _who(
     def named(student: str) -> str:
         return f"{student} ({names[student]})" if names.get(student) else student
 
-    def told(row: StateRow) -> str:
+    def with_reason(row: StateRow) -> str:
         reason = " ".join(why.get((row.student, row.assignment), "").split())
         return printable(named(row.student) + f": {reason}" * bool(reason))
 
     return {
-        "handed in": [told(row) for row in handed_in],
+        "handed in": [with_reason(row) for row in handed_in],
         "missing": [printable(named(s)) for s in dict.fromkeys(awaited) if s not in there],
         "late": [
             printable(named(row.student) + _lateness(row))
             for row in rows
             if row.seconds_late or row.late
         ],
-        "broken": [told(row) for row in rows if row.state == "broken"],
-        "failed": [told(row) for row in rows if row.state == "failed"],
+        "broken": [with_reason(row) for row in rows if row.state == "broken"],
+        "failed": [with_reason(row) for row in rows if row.state == "failed"],
         "to look at": [
             printable(f"{named(row.student)}: {', '.join(waiting)}")
             for row in rows
@@ -404,11 +413,9 @@ def _who(
 
 
 def _lateness(row: StateRow) -> str:
-    """By how much somebody was late, and what that costs."""
-    days, rest = divmod(int(row.seconds_late), 24 * 3600)
-    when = f"{days} d {rest // 3600} h" if days else f"{rest // 3600} h {rest % 3600 // 60} min"
-    cost = f", {number(row.late)} taken off" if row.late else ""
-    return f": {when}{cost}"
+    """Return how late a submission is, and its penalty."""
+    penalty = f", {number(row.late)} taken off" if row.late else ""
+    return f": {in_words(row.seconds_late)}{penalty}"
 
 
 def _summary(totals: Sequence[float], points: float) -> str:

@@ -5,8 +5,9 @@ session can change grades. nbconvert has a filter for HTML, but nbgrader's templ
 in part, and it removes pictures. These filters replace it. Of styles, only plain values are kept,
 so nothing can be laid over the rest of a page.
 
-A page also has a size: nbconvert parses each one it has made and holds its tags in memory, a few
-kilobytes each, in the process that has the grades. What exceeds a page's share is shown as text.
+A page's size is limited, too: nbconvert parses the pages that it makes, and holds their tags in
+memory, a few kilobytes each, in the process that has the grades. What exceeds the limit is shown as
+text.
 """
 
 import functools
@@ -45,18 +46,18 @@ VALUES: Final = {
     }.items()
     for name in names
 }  # fmt: skip
-"""What may be styled, and what with: no functions, nothing negative, and nothing large around."""
+"""CSS properties that are kept, and their values: no functions, nothing negative, small margins."""
 
-LONG_STYLE: Final = 300
-"""The most characters of a style: to take one apart takes a while, and a verdict's have 60."""
+MAX_STYLE_CHARACTERS: Final = 300
+"""Parsing a style takes time; a verdict has styles of 100 characters."""
 
 GROWING: Final = {"height": "min-height"}
-"""What becomes another property: what is higher than its own block would lie over the next one."""
+"""Properties that are replaced: content higher than its block would cover the next one."""
 
 
 def _plain_style(style: str) -> str:
-    """The declarations of a style that are known, of values that are known."""
-    if len(style) > LONG_STYLE:
+    """Return the declarations of a style whose properties and values are known."""
+    if len(style) > MAX_STYLE_CHARACTERS:
         return ""
     declared = (each.partition(":") for each in style.split(";"))
     plain = ((name.strip().lower(), value.strip()) for name, _, value in declared)
@@ -70,75 +71,80 @@ def _is_plain(name: str, value: str) -> Any:
 
 
 MAX_TAGS: Final = 50_000
-"""A graded notebook of this course has less than 10,000."""
+"""The most tags on a page; a graded notebook of this course has less than 10,000."""
 
-FOR_ITSELF: Final = 5
-"""How many tags stand around each thing that is shown."""
+TAGS_AROUND: Final = 5
+"""The tags around each cell or output."""
 
-FOR_A_STYLE: Final = 10
-"""As how many tags a style counts, which is read by itself."""
+TAGS_PER_STYLE: Final = 10
+"""A style counts as this many tags, because it is parsed separately."""
 
-ENTITIES: Final = 4
-"""How many entities count as a tag: each is read by itself, but nothing is held of it."""
+ENTITIES_PER_TAG: Final = 4
+"""This many entities count as a tag: each is parsed, but not kept in memory."""
 
 LONG_CODE: Final = 2**15
-"""The most characters of a cell's code that are coloured; those of this course have 3,000."""
+"""The most characters of code that are highlighted; this course's cells have up to 3,000."""
 
 TAG_COUNT_KEY: Final = "shardlings_tags"
 """The key of a page's resources that counts its tags."""
 
 
-MAX_REMEMBERED_TEXTS: Final = 300
-"""A cache: what an exercise asks stands on each page of a class."""
+MAX_CACHED_TEXTS: Final = 300
+"""The size of a cache: many texts, such as exercises' prompts, are on each page of a class."""
 
 
-def remembering(longest: int) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
-    """Have a function remember what it has made of texts of so many characters, and of shorter."""
+def cached_up_to(longest: int) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
+    """Return a decorator that caches a function's results for texts up to a length."""
 
-    def of(function: Callable[[str], str]) -> Callable[[str], str]:
-        kept = functools.lru_cache(MAX_REMEMBERED_TEXTS)(function)
+    def decorate(function: Callable[[str], str]) -> Callable[[str], str]:
+        cached = functools.lru_cache(MAX_CACHED_TEXTS)(function)
 
         @functools.wraps(function)
-        def remembered(text: str) -> str:
-            return kept(text) if len(text) <= longest else function(text)
+        def cached_if_short(text: str) -> str:
+            return cached(text) if len(text) <= longest else function(text)
 
-        return remembered
+        return cached_if_short
 
-    return of
+    return decorate
 
 
 def has_room(context: Mapping[str, Any], more: int) -> bool:
-    """Whether a page has room for so many tags more; they are taken then."""
+    """Check whether a page has room for more tags, and reserve them if it does.
+
+    Args:
+        context: has nbconvert's resources, which count the page's tags.
+        more: the number of tags.
+    """
     resources = context.get("resources", {})
-    taken = resources.get(TAG_COUNT_KEY, 0) + FOR_ITSELF
+    taken = resources.get(TAG_COUNT_KEY, 0) + TAGS_AROUND
     fits: bool = taken + more <= MAX_TAGS
     resources[TAG_COUNT_KEY] = taken + more * fits
     return fits
 
 
 def tags(text: str) -> int:
-    """How many tags HTML may have, and what counts as such."""
+    """Return the number of tags in HTML, with styles and entities counted as tags."""
     styles = text.lower().count("style")
-    return text.count("<") + text.count("&") // ENTITIES + FOR_A_STYLE * styles
+    return text.count("<") + text.count("&") // ENTITIES_PER_TAG + TAGS_PER_STYLE * styles
 
 
 @jinja2.pass_context
 def coloured(context: Mapping[str, Any], source: str, metadata: Any = None) -> str:
-    """A cell's code, in colours where it is not very long."""
+    """Return a cell's code as HTML, highlighted if it is not very long."""
     if len(source) > LONG_CODE:
         return f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'
     made = _in_colours(source)
     return made if has_room(context, tags(made)) else f"<pre>{html.escape(source)}</pre>"
 
 
-@remembering(2**12)
+@cached_up_to(2**12)
 def _in_colours(source: str) -> str:
     return str(Highlight2HTML(pygments_lexer="ipython3")(source))
 
 
 @jinja2.pass_context
 def printed(context: Mapping[str, Any], text: str) -> str:
-    """What a cell printed, in the colours that it asked for."""
+    """Return printed text as HTML, in the colours that its escape sequences ask for."""
     made = (
         ansi2html(text) if has_room(context, text.count("\x1b")) else html.escape(strip_ansi(text))
     )
@@ -146,24 +152,24 @@ def printed(context: Mapping[str, Any], text: str) -> str:
 
 
 LONG_HTML: Final = 2**18
-"""The most characters of HTML that are parsed; a verdict with its pictures takes 2**16."""
+"""The most characters of HTML that are parsed; a verdict with its pictures has 2**16."""
 
 LONG_MARKDOWN: Final = 2**13
-"""The most characters of markdown that are rendered: nbconvert takes their square in time."""
+"""The most characters of markdown that are rendered: nbconvert takes quadratic time."""
 
-LETTERS: Final = 8
-"""How many characters of markdown count as a tag, whatever becomes of them."""
+MARKDOWN_CHARACTERS_PER_TAG: Final = 8
+"""This many characters of markdown count as a tag."""
 
 FORMATTING: Final = re.compile(
     r"<(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)\b", re.IGNORECASE
 )
-"""What a parser of HTML opens again in each block that comes after it, until it is closed."""
+"""Matches formatting tags: a parser reopens an unclosed one in each block after it."""
 
 MAX_REOPENED: Final = 300_000
-"""How often it may have to, at most; a verdict with its pictures stays far below."""
+"""The most formatting tags that a parser may have to reopen; verdicts stay far below."""
 
 MAX_NESTED_TAGS: Final = 20_000
-"""The most tags that are parsed at once: each may look at all that it is in."""
+"""The most tags that are parsed at once: parsing one may look at all that it is nested in."""
 
 DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text", "tspan")
 
@@ -177,10 +183,10 @@ TAGS: Final = {
 
 PICTURE: Final = re.compile(r"data:image/(png|jpeg|gif);base64,|attachment:")
 REFERENCE: Final = re.compile(r'src="attachment:([^"]*)"')
-"""A picture that lies beside a cell's text, as it stands in clean HTML."""
+"""Matches a reference to a cell's attachment in clean HTML."""
 HIGHLIGHTED: Final = re.compile(r"highlight|hl-\w+|[a-z]{1,2}\d?")
 ABSOLUTE: Final = re.compile(r"https?://[^/]|#")
-"""How a link begins that cannot lead to what was handed in: Formgrader serves that, too."""
+"""Matches links that cannot lead to submitted files, which Formgrader serves, too."""
 
 
 ATTRIBUTES: Final = {
@@ -201,10 +207,10 @@ ATTRIBUTES: Final = {
 
 
 def _kept(_: str, name: str, value: str) -> str | None:
-    """What of an attribute can stay; None where nothing can.
+    """Return the safe part of an attribute's value; None if there is none.
 
-    Bootstrap has classes that cover a page, and a picture that does not bring itself would be asked
-    for elsewhere.
+    Classes are restricted because Bootstrap has some that cover a page; sources of pictures,
+    because a browser would load them from elsewhere.
     """
     match name:
         case "class":
@@ -219,7 +225,7 @@ def _kept(_: str, name: str, value: str) -> str | None:
 
 
 def clean(element: object) -> str:
-    """HTML without what could run, load or lay itself over the rest of the page."""
+    """Return HTML without anything that could run, load, or cover the rest of the page."""
     text = _text(element)
     if len(text) > LONG_HTML:
         return f"<em>{len(text):,} characters of HTML are too many to be shown.</em>"
@@ -229,9 +235,9 @@ def clean(element: object) -> str:
     return _cleaned(text)
 
 
-@remembering(2**16)
+@cached_up_to(2**16)
 def _cleaned(text: str) -> str:
-    """Clean HTML, of some that is neither too long nor too deep to be parsed."""
+    """Clean HTML that is neither too long nor too deeply nested to be parsed."""
     return nh3.clean(
         text,
         tags=TAGS,
@@ -242,38 +248,39 @@ def _cleaned(text: str) -> str:
     )
 
 
-class Referring(IPythonRenderer):
-    """Leaves pictures that lie beside the text where they are, for whoever has cleaned it."""
+class AttachmentKeepingRenderer(IPythonRenderer):
+    """Leave references to attachments as they are; they are resolved after the cleaning."""
 
     def _embed_image_or_attachment(self, src: str) -> str:
         return src
 
 
-@remembering(LONG_MARKDOWN)
+@cached_up_to(LONG_MARKDOWN)
 def _rendered(source: str) -> str:
-    renderer = Referring(escape=False, exclude_anchor_links=True)
+    renderer = AttachmentKeepingRenderer(escape=False, exclude_anchor_links=True)
     return str(MarkdownWithMath(renderer=renderer).render(source))
 
 
 @jinja2.pass_context
 def markdown(context: Mapping[str, Any], source: str) -> str:
-    """A cell's markdown as clean HTML; as it stands, where it is very long or cannot be read."""
+    """Return markdown as clean HTML, or verbatim if it is too long or cannot be rendered."""
     try:
-        if len(source) <= LONG_MARKDOWN and has_room(context, len(source) // LETTERS):
+        at_most = len(source) // MARKDOWN_CHARACTERS_PER_TAG
+        if len(source) <= LONG_MARKDOWN and has_room(context, at_most):
             rendered = _rendered(source)
             if has_room(context, tags(rendered)):
                 pictures = context.get("cell", {}).get("attachments", {})
                 return _with_pictures(clean(rendered), pictures)
-    except Exception:  # it names a picture that it has not brought, perhaps
+    except Exception:  # for example, it refers to an attachment that is missing
         pass
     return f"<pre>{html.escape(source)}</pre>"
 
 
 def _with_pictures(cleaned: str, attachments: Mapping[str, Mapping[str, str]]) -> str:
-    """Clean HTML with the pictures that it refers to, of a known kind and spelling.
+    """Return clean HTML with its attachments embedded, if they are pictures of a known type.
 
     Raises:
-        LookupError: one of them is missing.
+        LookupError: an attachment is missing.
     """
     room = MAX_PICTURE_CHARACTERS
 
@@ -291,7 +298,7 @@ def _with_pictures(cleaned: str, attachments: Mapping[str, Mapping[str, str]]) -
 
 @jinja2.pass_context
 def clean_within(context: Mapping[str, Any], element: object) -> str:
-    """Clean HTML where a page has room for it, and else as it stands."""
+    """Return clean HTML if the page has room for it, and otherwise its source."""
     text = _text(element)
     return clean(text) if has_room(context, tags(text)) else f"<pre>{html.escape(text)}</pre>"
 
@@ -306,4 +313,4 @@ FILTERS: Final = {
     "highlight_code": coloured,
     "ansi2html": printed,
 }
-"""nbconvert's names for them."""
+"""nbconvert's names of the filters."""
