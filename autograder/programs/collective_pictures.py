@@ -30,7 +30,7 @@ def pictures_of(
     return [_picture(same, mesh, steps) for same in alike.values()]
 
 
-def over_words(collective: Collective) -> str:
+def axes_in_words(collective: Collective) -> str:
     """Return the mesh axes that a collective runs over, or its number of groups if none fit."""
     if collective.axes:
         return ", ".join(collective.axes)
@@ -47,7 +47,7 @@ def _picture(
     pairs: tuple[tuple[int, int], ...] = ()
     if first.traits.in_pairs:
         groups, pairs = permutation_groups(first, mesh)
-    over = f"over {over_words(first)}" if first.axes else f"in {over_words(first)}"
+    over = f"over {axes_in_words(first)}" if first.axes else f"in {axes_in_words(first)}"
     return CollectivePicture(
         title=f"{first.kind} {over}",
         caption=" ".join(_caption(same, groups, pairs)),

@@ -16,7 +16,7 @@ from autograder.documents import (
     as_rich,
     as_text,
 )
-from autograder.programs.numbers_in_words import sized
+from autograder.programs.numbers_in_words import bytes_with_unit
 from autograder.programs.report import Report
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _differences(cpu: Report, tpu: Report) -> Iterator[str]:
     elif _collective_counts(cpu) == _collective_counts(tpu):
         yield "Both compilers make the same collectives, of the same bytes."
     else:
-        sent = f"{sized(tpu.sent)} in place of {sized(cpu.sent)}"
+        sent = f"{bytes_with_unit(tpu.sent)} in place of {bytes_with_unit(cpu.sent)}"
         yield (
             f"The TPU's compiler makes {_amount(tpu)}, where the CPU's makes {_amount(cpu)}; each "
             f"device sends {sent if tpu.sent != cpu.sent else 'as much'}."
@@ -114,7 +114,7 @@ def _amount(report: Report) -> str:
     if not counts:
         return "none"
     named = [f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()]
-    return f"{natural_list(named)}, of {sized(report.bytes)}"
+    return f"{natural_list(named)}, of {bytes_with_unit(report.bytes)}"
 
 
 def _share_of(some: int, report: Report) -> str:

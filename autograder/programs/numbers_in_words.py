@@ -25,7 +25,7 @@ def bytes_in_words(count: float) -> str:
     return f"{count:,.0f}"
 
 
-def sized(count: float) -> str:
+def bytes_with_unit(count: float) -> str:
     """Return a number of bytes with its unit, such as `2,816 bytes` or `134 MB`."""
     words = bytes_in_words(count)
     return words if words.endswith("B") else f"{words} bytes"

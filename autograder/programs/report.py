@@ -36,11 +36,11 @@ from autograder.pictures import (
     collective_as_text,
 )
 from autograder.programs.collective import MACHINES, Collective, seconds, wire_bytes
-from autograder.programs.collective_pictures import over_words, pictures_of
+from autograder.programs.collective_pictures import axes_in_words, pictures_of
 from autograder.programs.numbers_in_words import (
     bytes_in_words,
+    bytes_with_unit,
     count_in_words,
-    sized,
     time_in_words,
 )
 from autograder.programs.report_rooflines import MIN_SECONDS, Measured, roofline_of
@@ -156,7 +156,7 @@ class Report:
             row = ReportRow(
                 *_line(c),
                 kind=c.kind,
-                over=over_words(c),
+                over=axes_in_words(c),
                 runs=c.times,
                 sometimes=c.sometimes,
                 bytes=c.bytes,
@@ -223,17 +223,17 @@ class Report:
 
         What is sent is included if sizes were scaled up, because it determines the time.
         """
-        sent = f" of buffers, {sized(self.sent)} sent" if self.scaled else ""
+        sent = f" of buffers, {bytes_with_unit(self.sent)} sent" if self.scaled else ""
         communicated = (
             f"{len(self.collectives)} collective{'s' * (len(self.collectives) != 1)}, "
-            f"{sized(self.bytes)}{sent}"
+            f"{bytes_with_unit(self.bytes)}{sent}"
             if self.collectives
             else "no communication"
         )
         flops = count_in_words(self.flops) if math.isfinite(self.flops) else "an unknown number of"
         return (
             f"{communicated}; on each device {flops} floating-point operations "
-            f"and {sized(self.peak_bytes)} of memory"
+            f"and {bytes_with_unit(self.peak_bytes)} of memory"
         )
 
     def lines(self) -> list[tuple[str, int]]:
@@ -248,11 +248,8 @@ class Report:
         """Return the report as a document: the table, times, and a picture for each exchange."""
         blocks: list[Block] = []
         if self.scaled:
-            blocks.append(
-                Heading(
-                    f"Scaled up, and not run: {self.scaled}, floating-point numbers as bfloat16."
-                )
-            )
+            sizes = f"{self.scaled}, floating-point numbers as bfloat16"
+            blocks.append(Heading(f"Scaled up, and not run: {sizes}."))
         rows = self.rows()
         blocks += [self._table(rows)] if rows else []
         blocks += [Paragraph(self.summary()), *self._times()]
@@ -290,14 +287,9 @@ class Report:
             cells += _amounts(row.bytes, row.sent, row.seconds)
             shown.append(TableRow(tuple(compress(cells, is_shown))))
         if len(rows) > 1 or rows[0].runs != 1:
-            total = [
-                "all together",
-                "",
-                "",
-                "",
-                *_amounts(self.bytes, self.sent, self.communicating),
-            ]
-            shown.append(TableRow(tuple(compress(total, is_shown)), is_bold=True))
+            cells = ["all together", "", "", ""]
+            cells += _amounts(self.bytes, self.sent, self.communicating)
+            shown.append(TableRow(tuple(compress(cells, is_shown)), is_bold=True))
         align = "".join(compress("lllrrrr", is_shown))
         return Table(tuple(compress(columns, is_shown)), tuple(shown), align)
 

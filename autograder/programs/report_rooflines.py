@@ -13,7 +13,7 @@ from typing import Final
 
 from autograder.pictures import Roofline, RooflinePoint
 from autograder.programs.collective import Machine
-from autograder.programs.numbers_in_words import count_in_words, sized, time_in_words
+from autograder.programs.numbers_in_words import bytes_with_unit, count_in_words, time_in_words
 
 MIN_SECONDS: Final = 1e-6
 """Below this, starting a message takes longer than sending it."""
@@ -54,7 +54,7 @@ def roofline_of(programs: Sequence[Measured], machine: Machine) -> Roofline:
     remarks = [_why_not_drawn(program) for program in programs if not _is_drawn(program)]
     if any(0 < program.communicating < MIN_SECONDS for program in drawn):
         remarks.append(LATENCY)
-    peak, link = f"{count_in_words(machine.flops)} operations", f"{sized(machine.link)}"
+    peak, link = f"{count_in_words(machine.flops)} operations", f"{bytes_with_unit(machine.link)}"
     ridge = f"{_count(machine.flops / machine.link)} operations for each byte"
     return Roofline(
         machine.name,
@@ -88,7 +88,7 @@ def _why_not_drawn(program: Measured) -> str:
         return f"{program.name}: not drawn, for it neither computes nor sends anything."
     return (
         f"{program.name}: not drawn, for it does no floating-point operations; it sends "
-        f"{sized(program.sent)} from each device, which takes "
+        f"{bytes_with_unit(program.sent)} from each device, which takes "
         f"{time_in_words(program.communicating)}."
     )
 
@@ -118,10 +118,10 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
     best, worst = _percent(together / machine.flops), _percent(apart / machine.flops)
     return RooflinePoint(
         f"{program.name}: {ratio}; {best} of the peak, {worst} if one waits",
-        f"{flops} and {sized(program.sent)} sent on each device, {ratio}, so {limit}. If computing "
-        f"and sending happen at once, {count_in_words(together)} operations a second ({best} of "
-        f"the peak, in {time_in_words(both)}); if one waits for the other, {count_in_words(apart)} "
-        f"({worst}, in {time_in_words(one_after_another)}).",
+        f"{flops} and {bytes_with_unit(program.sent)} sent on each device, {ratio}, so {limit}. If "
+        f"computing and sending happen at once, {count_in_words(together)} operations a second "
+        f"({best} of the peak, in {time_in_words(both)}); if one waits for the other, "
+        f"{count_in_words(apart)} ({worst}, in {time_in_words(one_after_another)}).",
         intensity,
         together,
         apart,

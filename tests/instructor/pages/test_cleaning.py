@@ -1,10 +1,12 @@
 """What strangers wrote is shown without what could run, in feedback pages and in Formgrader."""
 
+import re
 from html.parser import HTMLParser
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
+from autograder.documents import as_html
 from autograder.instructor.authoring import Sitting, answered, bank
 from autograder.instructor.pages.clean_pages import (
     LONG_HTML,
@@ -14,6 +16,7 @@ from autograder.instructor.pages.clean_pages import (
 )
 from autograder.judge import verdict_as_html
 from tests.conftest import ROOT
+from tests.documents.test_documents import DOCUMENT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 from tests.sitting import sit
 
@@ -243,3 +246,9 @@ def test_a_feedback_page_has_no_script_of_the_students(tmp_path):
 def test_code_that_stands_on_one_line_does_so_on_a_feedback_page():
     code = '<code style="white-space:nowrap">P(None, x)</code>'
     assert clean(code) == code
+
+
+def test_cleaning_keeps_the_styles_and_tables_of_a_document():
+    page = as_html(DOCUMENT)
+    for found in (r'style="[^"]*"', r"<(?:table|th|td|details|svg|rect|code)\b"):
+        assert re.findall(found, clean(page)) == re.findall(found, page)
