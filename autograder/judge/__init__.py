@@ -31,13 +31,12 @@ from autograder.judge.requirements_on_costs import (
     WorksAtMost,
     allowed,
 )
-from autograder.judge.requirements_on_designs import Designs
 from autograder.judge.requirements_on_given_functions import Feeds, Trades
 from autograder.judge.requirements_on_layouts import PlacedLike
 from autograder.judge.requirements_on_processes import Expected, OnProcesses
 from autograder.judge.requirements_on_requests import Ask, Requests
 from autograder.judge.requirements_on_results import AnyOf, AnyOrder, Predicts, Returns, ways_of
-from autograder.judge.requirements_on_times import RunsIn, Timed
+from autograder.judge.requirements_on_times import Designs, RunsIn, Timed
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.running_programs import run_all
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict

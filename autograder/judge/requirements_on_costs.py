@@ -8,10 +8,10 @@ from typing import ClassVar
 from autograder import programs
 from autograder.evidence import Program
 from autograder.judge.exercise import Exercise, Order, Requirement
-from autograder.judge.naming import between, given, of_unknown_length
 from autograder.judge.requirements_on_values import parameters
 from autograder.judge.running_programs import asked_of, run_all
 from autograder.judge.verdict import Finding
+from autograder.judge.wording import between, given, of_unknown_length, with_article
 from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, Ran, Report
 
@@ -210,8 +210,8 @@ def within_budgets(
         )
         count = sum((c.kind, c.axes) == pair for c in report.collectives)
         said = (
-            f"The program does {_a(_said(report, pair))} of {moved:,} bytes, which is not allowed "
-            f"here."
+            f"The program does {with_article(_said(report, pair))} of {moved:,} bytes, which is "
+            f"not allowed here."
             if count == 1
             else f"The program does {_several(count, report, pair)}, {moved:,} bytes together, "
             f"which are not allowed here."
@@ -392,7 +392,3 @@ def _several(count: int, report: Report, pair: Pair) -> str:
     kind, _ = pair
     said = _said(report, pair)
     return said if count == 1 else f"{count} {kind}s{said.removeprefix(kind)}"
-
-
-def _a(name: str) -> str:
-    return f"{'an' if name[0] == 'a' else 'a'} {name}"

@@ -24,6 +24,7 @@ from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.requirements_on_costs import Budget, communicated, within_budgets
 from autograder.judge.requirements_on_layouts import PlacedLike, judge_layout, mesh_of, rebuild
 from autograder.judge.verdict import Finding, Trade
+from autograder.judge.wording import in_mib
 from autograder.layouts import Layout, LayoutError, Shape
 from autograder.programs import communication
 
@@ -295,7 +296,7 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
         if isinstance(fed, Finding):
             return fed
         if fed.held > cap:
-            too_much = over(cap, fed.held, basis.but(came=fed.came))
+            too_much = report_exceeded_cap(cap, fed.held, basis.but(came=fed.came))
             counts = tuple(layout.counts for layout in fed.layouts)
             known = (name for name, cuts in requirement.mistakes.items() if cuts == counts)
             return too_much.problem(next(known, too_much.diagnosis), too_much.difference)
@@ -350,7 +351,7 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
         trade=Trade(held, moved, requirement.cap, requirement.frontier),
     )
     if held > requirement.cap:
-        return over(requirement.cap, held, basis)
+        return report_exceeded_cap(requirement.cap, held, basis)
     if any(c.times is None for c in fed.ran.report.collectives):
         return basis.problem(
             "unknown-times", "How often something is moved is known only when the program runs."
@@ -376,12 +377,7 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
     return basis.but(met=True)
 
 
-def in_mib(count: float) -> str:
-    """` (100 MiB)`, behind a number of bytes that nobody reads at a glance; else nothing."""
-    return f" ({count / 2**20:,.0f} MiB)" if count >= 2**20 else ""
-
-
-def over(cap: float, held: int, basis: Finding) -> Finding:
+def report_exceeded_cap(cap: float, held: int, basis: Finding) -> Finding:
     """The finding where a device holds more of the arguments than it may."""
     return basis.problem(
         "over-the-cap",

@@ -17,9 +17,9 @@ from autograder.evidence import (
     Program,
 )
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
-from autograder.judge.naming import given
 from autograder.judge.running_programs import asked_of, run_all
 from autograder.judge.verdict import Finding
+from autograder.judge.wording import given
 from autograder.layouts import Layout, LayoutError, Shape, difference
 
 

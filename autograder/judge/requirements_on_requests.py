@@ -11,10 +11,10 @@ import numpy as np
 from autograder.evidence import Program
 from autograder.judge.comparing_values import compare
 from autograder.judge.exercise import Exercise, Order, Requirement
-from autograder.judge.naming import between, given, of_unknown_length
 from autograder.judge.requirements_on_values import Computes, parameters
 from autograder.judge.running_programs import added_to, asked_of, run_all, run_with_more
 from autograder.judge.verdict import Finding
+from autograder.judge.wording import between, given, of_unknown_length, with_article
 from autograder.programs import Argument, Collective, ProgramError, Ran
 
 FAMILY = {"reduce-scatter": "all-reduce"}
@@ -289,7 +289,9 @@ def refrain(requested: Sequence[Collective], requirement: Requests, basis: Findi
     missing = set(requirement.some) - {c.kind for c in requested}
     if missing:
         kind = min(missing)
-        return basis.problem(f"no {kind}", f"The program must ask for {_a(kind)}, and does not.")
+        return basis.problem(
+            f"no {kind}", f"The program must ask for {with_article(kind)}, and does not."
+        )
     for kind, least in zip(requirement.some, requirement.least, strict=False):
         times = [c.times for c in requested if c.kind == kind]
         together = sum(filter(None, times))
@@ -342,8 +344,8 @@ def compare_requests(
             if elsewhere is None and alike:
                 return basis.problem(
                     "one-missing",
-                    f"The program asks for {_a(ask.kind)} {between(alike[0])}. It must ask for "
-                    f"{ask}, too, and does not.",
+                    f"The program asks for {with_article(ask.kind)} {between(alike[0])}. It must "
+                    f"ask for {ask}, too, and does not.",
                 )
             if elsewhere is not None:
                 return basis.problem(
@@ -419,8 +421,4 @@ def _listed(requested: Sequence[Collective]) -> str:
 
 def one(collective: Collective) -> str:
     """A collective in words: `an all-gather over x of 64 bytes`."""
-    return f"{_a(collective.kind)} {between(collective)} of {collective.bytes:,} bytes"
-
-
-def _a(kind: str) -> str:
-    return f"{'an' if kind.startswith('a') else 'a'} {kind}"
+    return f"{with_article(collective.kind)} {between(collective)} of {collective.bytes:,} bytes"

@@ -17,7 +17,6 @@ from autograder.evidence import (
     Program,
     ProgramPlan,
 )
-from autograder.judge.added_products import added_products
 from autograder.judge.comparing_values import (
     Arrays,
     Wrong,
@@ -28,12 +27,21 @@ from autograder.judge.comparing_values import (
     worst_place,
 )
 from autograder.judge.exercise import Exercise, Requirement
-from autograder.judge.general_mistakes import general_mistake, is_finite, known_mistake
-from autograder.judge.misplaced_values import misplaced, where_wrong
-from autograder.judge.naming import given
+from autograder.judge.explaining_values import (
+    explain_added_products,
+    explain_constant,
+    explain_factor,
+    explain_misplaced,
+    explain_wrong_places,
+)
+from autograder.judge.recognising_mistakes import (
+    is_finite,
+    recognise_general_mistake,
+    recognise_known_mistake,
+)
 from autograder.judge.running_programs import Run, asked_of, run_all
-from autograder.judge.scaled_values import off_by_a_constant, off_by_a_factor
 from autograder.judge.verdict import Finding
+from autograder.judge.wording import given
 from autograder.programs import Argument, Ran, described
 
 
@@ -130,7 +138,7 @@ def judge_runs(
     basis = basis.but(came=_shown(requirement, draws, ran, arguments[number], names))
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):
-        known = known_mistake(requirement.reference, requirement.mistakes, runs)
+        known = recognise_known_mistake(requirement.reference, requirement.mistakes, runs)
         if known and wrong[0] == "shape":  # values of another shape are not called wrong
             known = known[0], wrong[1]
         wrong = known or wrong
@@ -140,19 +148,19 @@ def judge_runs(
             wrong = wrong[0], given(arguments[number], wrong[1])
     if wrong[0] == "values":
         wrong = (
-            off_by_a_factor(requirement.reference, arguments, runs, asked, called)
-            or off_by_a_constant(requirement.reference, arguments, runs)
+            explain_factor(requirement.reference, arguments, runs, asked, called)
+            or explain_constant(requirement.reference, arguments, runs)
             or wrong
         )
     if wrong[0] == "values" and asked:
         wrong = _of_places(requirement, draws, ran, asked[number]) or wrong
     if wrong[0] == "values" and not number and isinstance(requirement, Computes):
-        wrong = added_products(requirement.blocks, asked, runs) or wrong
+        wrong = explain_added_products(requirement.blocks, asked, runs) or wrong
     if wrong[0] in ("values", "shape") and isinstance(requirement, Computes):
-        wrong = general_mistake(requirement.reference, asked, called, runs) or wrong
+        wrong = recognise_general_mistake(requirement.reference, asked, called, runs) or wrong
     if number and wrong[0] in ("values", "misplaced", "shape"):
         if wrong[0] == "values":
-            one = off_by_a_factor(
+            one = explain_factor(
                 requirement.reference, arguments[number:][:1], runs[number:][:1],
                 asked[number:][:1], called,
             )  # fmt: skip
@@ -237,8 +245,8 @@ def _of_places(
         wanted = jax.tree.leaves(requirement.reference(*inputs))
         if len(outputs) != 1 or len(wanted) != 1:
             return None
-        moved = misplaced(outputs[0], wanted[0], arguments)
-        found = moved or where_wrong(outputs[0], wanted[0])
+        moved = explain_misplaced(outputs[0], wanted[0], arguments)
+        found = moved or explain_wrong_places(outputs[0], wanted[0])
         if not found:
             return None
         said.append(("misplaced" if moved else "values", found))

@@ -9,7 +9,7 @@ from jax import lax
 from autograder.exercises import Computes, Exercise
 from autograder.judge import judge, verdict_as_text
 from autograder.judge.comparing_values import compare
-from autograder.judge.scaled_values import factor, in_words
+from autograder.judge.explaining_values import describe_factor, find_factor
 from autograder.programs import Argument
 from tests.helpers import capture
 
@@ -141,7 +141,7 @@ def test_matrices_are_drawn_as_badly_conditioned_as_is_said(matrix, condition):
 )
 def test_a_factor_is_found_and_said(times, words):
     values = np.linspace(-1, 2, 7, dtype=np.float32)
-    found = factor([jnp.asarray(times * values)], [values])
+    found = find_factor([jnp.asarray(times * values)], [values])
     assert found is not None
-    assert in_words(found) == words
-    assert factor([jnp.asarray(times * values + values**2)], [values]) is None
+    assert describe_factor(found) == words
+    assert find_factor([jnp.asarray(times * values + values**2)], [values]) is None

@@ -8,7 +8,7 @@ from jax import lax
 
 from autograder.exercises import AnyOf, Computes, Exercise, Returns
 from autograder.judge import judge, verdict_as_text
-from autograder.judge.differing_results import how_results_differ
+from autograder.judge.requirements_on_results import how_results_differ
 from autograder.programs import Argument
 from tests.helpers import capture
 

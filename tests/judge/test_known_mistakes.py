@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from autograder.judge.general_mistakes import known_mistake
+from autograder.judge.recognising_mistakes import recognise_known_mistake
 
 DIAGONAL = np.diag(np.full(4, 1e6, np.float32))
 SMALL = np.triu(np.full((4, 4), 0.5, np.float32), 1)
@@ -16,7 +16,7 @@ def named(came, mistakes, right=lambda x: 2 * x, given=None):
     """The diagnosis of what came for an array."""
     given = np.ones((2, 2), np.float32) if given is None else given
     ran: Any = SimpleNamespace(outputs=([jnp.asarray(came)],))
-    found = known_mistake(right, mistakes, [([[given]], ran)])
+    found = recognise_known_mistake(right, mistakes, [([[given]], ran)])
     return found and found[0]
 
 

@@ -1,4 +1,4 @@
-"""Words for devices, collectives and arguments, the same in every verdict."""
+"""Words for collectives, arguments, bytes and times, the same in every verdict."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -34,3 +34,23 @@ def given(arguments: Sequence[Argument] | str, sentence: str) -> str:
         sentence[:1].lower() if sentence[1:2].islower() or sentence[1:2] == " " else sentence[:1]
     )
     return f"For {words}, {first}{sentence[1:]}"
+
+
+def with_article(kind: str) -> str:
+    """Return `an all-gather`, or `a reduce-scatter`."""
+    return f"{'an' if kind.startswith('a') else 'a'} {kind}"
+
+
+def in_mib(count: float) -> str:
+    """Return ` (100 MiB)`, to stand behind a number of bytes; nothing below 1 MiB."""
+    return f" ({count / 2**20:,.0f} MiB)" if count >= 2**20 else ""
+
+
+def in_mb(count: float) -> str:
+    """Return `12 MB`, as a network's bytes are counted."""
+    return f"{count / 1e6:,.0f} MB"
+
+
+def in_ms(seconds: float) -> str:
+    """Return `1.5 ms`."""
+    return f"{1e3 * seconds:,.1f} ms"

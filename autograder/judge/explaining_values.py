@@ -1,0 +1,645 @@
+"""Explain wrong values from the values alone: misplaced, scaled, joined or added up wrongly."""
+
+import math
+from collections.abc import Collection, Sequence
+from itertools import combinations, permutations
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.judge.comparing_values import (
+    LENIENT,
+    ROUNDING,
+    Arrays,
+    Wrong,
+    compare_outputs,
+    typed,
+    wide,
+)
+from autograder.judge.running_programs import Run
+from autograder.programs import Argument, placed
+
+PIECE_TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
+"""Relative to the largest value."""
+
+MAX_PIECES: Final = 64
+"""The most pieces in which values are looked for along one dimension."""
+
+MAX_SHOWN: Final = 8
+"""The most pieces whose order is written out."""
+
+NOT_FOUND, ZEROS = -2, -1
+
+
+def explain_misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence[Argument]) -> str:
+    """Say how the pieces of a result are misplaced, if they are right but for that; else nothing.
+
+    Args:
+        output: what a program gave, with the block of each device.
+        wanted: what is right.
+        arguments: what the program was given; their mesh says how many pieces there may be.
+    """
+    if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
+        return ""
+    on_some = ""
+    for d in range(wanted.ndim):
+        shards = sorted(output.addressable_shards, key=lambda shard: shard.device.id)
+        own = np.asarray(shards[0].data).shape[d]
+        counts = {size for _, size in arguments[0].axes}
+        counts |= {len(shards)}
+        sizes = [own] * (own < wanted.shape[d])
+        sizes += [wanted.shape[d] // n for n in sorted(counts) if wanted.shape[d] % n == 0]
+        sizes.append(1)
+        for size in dict.fromkeys(sizes):
+            if not size or own % size or not 1 < wanted.shape[d] // size <= MAX_PIECES:
+                continue
+            found = [_sources(shard, wanted, d, size) for shard in shards]
+            if found and all(NOT_FOUND not in sources for _, sources in found):
+                said = _describe_pieces(found, d, size, wanted)
+                if not _is_on_some(found):
+                    return said
+                on_some = on_some or said  # along another dimension it may be so on all devices
+    return on_some
+
+
+def _is_on_some(found: Sequence[tuple[int, list[int]]]) -> bool:
+    """Whether a piece is zeros on some of the devices that have it, and right on others."""
+    pieces = {(first + i, source) for first, each in found for i, source in enumerate(each)}
+    return any(source == ZEROS and (place, place) in pieces for place, source in pieces)
+
+
+def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, list[int]]:
+    """For each piece of a device's block, which of the right pieces it is.
+
+    Returns:
+        The number of the first piece that should be there, and those that are there.
+    """
+    data = np.asarray(shard.data)
+    index = list(shard.index)
+    first = (index[d].start or 0) // size
+    index[d] = slice(None)
+    strip = wanted[tuple(index)]
+    pieces = np.split(strip, strip.shape[d] // size, axis=d)
+    near = PIECE_TOLERANCE * float(np.max(np.abs(wanted), initial=0))
+    sources = []
+    for number, piece in enumerate(np.split(data, data.shape[d] // size, axis=d)):
+        place = first + number
+        if not np.max(np.abs(pieces[place] - piece), initial=0) > near:
+            sources.append(place)  # of equal pieces, the one that belongs here
+            continue
+        same = (
+            i for i, right in enumerate(pieces) if np.max(np.abs(right - piece), initial=0) <= near
+        )
+        sources.append(next(same, NOT_FOUND if piece.any() else ZEROS))
+    return first, sources
+
+
+def _describe_pieces(
+    found: Sequence[tuple[int, list[int]]], d: int, size: int, wanted: np.ndarray
+) -> str:
+    """How pieces are misplaced; nothing where that says no more than that some are empty."""
+    total = wanted.shape[d] // size
+    pieces = [(first + i, source) for first, each in found for i, source in enumerate(each)]
+    off = {(place, source) for place, source in pieces if place != source}
+    if not off or {source for _, source in pieces} == {ZEROS}:
+        return ""
+    single = ("value",) if wanted.ndim == 1 else ("row", "column") if wanted.ndim == 2 else ()
+    what = "block" if size > 1 else single[d] if single else "part"
+    of = f"along dimension {d}" + f", in {total} blocks of {size}" * (size > 1)
+    if {source for _, source in off} == {ZEROS}:
+        empty = sorted({place for place, _ in off})
+        everywhere = all((p, ZEROS) in off for p in empty) and len(found[0][1]) == total
+        same = everywhere and len({tuple(each) for _, each in found}) == 1
+        if same or (len(found[0][1]) < total and not _is_on_some(found)):
+            several = len(empty) > 1
+            which = f"{what}{'s' * several} {_listed(empty)} {'are' if several else 'is'}"
+            return f"Some of the result is missing: {of}, {which} zeros, and the rest is right."
+        if all(each == [ZEROS if k == i else k for k in range(total)]
+               for i, (_, each) in enumerate(found)):  # fmt: skip
+            return (
+                f"On each device the {what} with the device's own number is zeros, and the rest is "
+                f"right: on device 0 {what} 0, on device 1 {what} 1 ({of})."
+            )
+        return f"Some of the result is zeros, and the rest is right: {_where(found, what)} ({of})."
+    by_place = dict(pieces)
+    consistent = all(by_place[place] == source for place, source in pieces)
+    if consistent and len(by_place) == total:
+        steps = {(source - place) % total for place, source in pieces if source >= 0}
+        if ZEROS not in by_place.values() and steps == {1}:
+            return f"Every {what} is right, but one place too early ({of}): {what} 1 comes first."
+        if ZEROS not in by_place.values() and steps == {total - 1}:
+            return (
+                f"Every {what} is right, but one place too late ({of}): where {what} 1 should be, "
+                f"there is {what} 0."
+            )
+        if all(source == total - 1 - place for place, source in pieces):
+            return f"Every {what} is right, but they come in the opposite order ({of})."
+        twice = len({source for _, source in pieces if source >= 0}) < total
+        right = (
+            f"Some {what}s are in several places, and others are missing."
+            if twice
+            else f"Every {what} is right, but not in its place."
+        )
+        return f"{right} {_order(by_place, total, what)} ({of})."
+    device, (first, sources) = next(
+        (i, each) for i, each in enumerate(found) if any(
+            source != each[0] + k for k, source in enumerate(each[1])
+        )
+    )  # fmt: skip
+    here = dict(enumerate(sources, first))
+    kept = [source for source in sources if source >= 0]
+    several = len(set(kept)) < len(kept)
+    right = (
+        f"Some {what}s are there several times, and others are missing."
+        if several
+        else f"The {what}s are right, but not in their places."
+    )
+    return f"{right} {_order(here, len(sources), what, f'On device {device}, ')} ({of})."
+
+
+def _where(found: Sequence[tuple[int, list[int]]], what: str) -> str:
+    """On which device which pieces are zeros: the first two devices that have some."""
+    empty = [
+        (device, [first + k for k, source in enumerate(each) if source == ZEROS])
+        for device, (first, each) in enumerate(found)
+    ]
+    said = [
+        f"on device {device} {what}{'s' * (len(places) > 1)} {_listed(places)}"
+        for device, places in empty
+        if places
+    ]
+    return f"{', '.join(said[:2])}{' and so on' * (len(said) > 2)}"
+
+
+def _order(by_place: dict[int, int], count: int, what: str, where: str = "") -> str:
+    """The order in which pieces come, or the first that is not in its place."""
+    places = sorted(by_place)
+    if count <= MAX_SHOWN:
+        shown = ", ".join("zeros" if by_place[p] == ZEROS else str(by_place[p]) for p in places)
+        expected = ", ".join(map(str, places))
+        if count == 1:
+            there = "there are zeros" if shown == "zeros" else f"there is {what} {shown}"
+            return f"{where or ''}{'w' if where else 'W'}here {what} {expected} should be, {there}"
+        start = f"{where}the order" if where else "The order"
+        return f"{start} is {shown}; expected {expected}"
+    place = next(p for p in places if by_place[p] != p)
+    start = f"{where}where" if where else "Where"
+    start = f"{start} {what} {place} of the expected result should be, there"
+    if by_place[place] == ZEROS:
+        return f"{start} are zeros"
+    return f"{start} is its {what} {by_place[place]}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """`3`, `3 and 4`, or `3, 4, 5 and others`."""
+    if len(numbers) > 4:
+        return f"{', '.join(map(str, numbers[:3]))} and others"
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
+    """Say where the wrong values of a result are, if not everywhere; else nothing.
+
+    Such as `The first element of each device's block is wrong, and the others are right.`
+    """
+    if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
+        return ""
+    near = PIECE_TOLERANCE * float(np.max(np.abs(wanted), initial=0))
+    shards = sorted(output.addressable_shards, key=lambda shard: shard.device.id)
+    with np.errstate(invalid="ignore"):
+        off = [~(np.abs(np.asarray(shard.data) - wanted[shard.index]) <= near) for shard in shards]
+    by_device = [bool(each.any()) for each in off]
+    if not all(by_device):
+        return ""  # said already, of how many devices
+    if all(each.all() for each in off) or wanted.ndim == 0:
+        return ""
+    for d in range(wanted.ndim):
+        length = off[0].shape[d]
+        if length < 3 or any(each.shape[d] != length for each in off):
+            continue
+        others = tuple(i for i in range(wanted.ndim) if i != d)
+        places = [set(np.flatnonzero(each.any(axis=others)).tolist()) for each in off]
+        cut = length < wanted.shape[d]
+        whose = "each device's block" if cut else "the result"
+        along = f" along dimension {d}" if wanted.ndim > 1 else ""
+        what = "element" if wanted.ndim == 1 else "index"
+        names = {
+            (0,): f"the first {what}", (length - 1,): f"the last {what}",
+            (0, length - 1): f"the first and the last {what}",
+        }  # fmt: skip
+        met = tuple(sorted(set().union(*places)))
+        if met in names:
+            right = f"The values are right but for {names[met]} of {whose}{along}."
+            return right if cut else right.replace(f"{what} of the result", what)
+    return ""
+
+
+MAX_WHOLE_FACTOR: Final = 128
+"""Larger factors are told as decimals."""
+
+FACTOR_TOLERANCE: Final = 1e-5
+"""Relative difference of the factors found for two samples of the inputs."""
+
+EPS: Final = float(np.finfo(np.float32).eps)
+
+
+def find_factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
+    """What every value has been multiplied by, where that is all that is wrong."""
+    values = np.concatenate([np.ravel(wide(w)) for w in wanted] or [np.empty(0)])
+    came = np.concatenate([np.ravel(wide(o)) for o in outputs] or [np.empty(0)])
+    if values.shape != came.shape or not values.any() or not np.isfinite(came).all():
+        return None
+    found = float((np.vdot(values, came) / np.vdot(values, values)).real)
+    rest = np.max(np.abs(came - found * values))
+    near = LENIENT * np.finfo(np.float32).eps * abs(found) * np.max(np.abs(values))
+    return found if rest <= near and not math.isclose(found, 1, rel_tol=1e-3) and found else None
+
+
+def describe_factor(found: float) -> str:
+    """A factor as it is said: `8 times`, `1/8 of`, `minus`."""
+    if math.isclose(found, -1, rel_tol=1e-4):
+        return "minus"
+    size = abs(found)
+    whole, part = round(size), round(1 / size)
+    if whole <= MAX_WHOLE_FACTOR and math.isclose(size, whole, rel_tol=1e-4):
+        said = f"{whole} times"
+    elif part <= MAX_WHOLE_FACTOR and math.isclose(size * part, 1, rel_tol=1e-4):
+        said = f"1/{part} of"
+    else:
+        said = f"{size:.4g} times"
+    return said if found > 0 else f"minus {said}"
+
+
+def explain_factor(
+    reference: Arrays,
+    arguments: Sequence[str],
+    runs: Sequence[Run],
+    asked: Sequence[Sequence[Argument]] = (),
+    names: Sequence[str] = (),
+) -> Wrong | None:
+    """Say what every value was multiplied by, if that is all that is wrong, in every case.
+
+    Args:
+        reference: what gives the right results.
+        arguments: what each program was given, in words.
+        runs: what each program made of what it was given.
+        asked: the same arguments as the exercise has them.
+        names: what they are called.
+    """
+    said: dict[str, str] = {}
+    factors = []
+    for (draws, ran), these in zip(runs, arguments, strict=True):
+        found = [
+            find_factor(outputs, jax.tree.leaves(reference(*inputs)))
+            for inputs, outputs in zip(draws, ran.outputs, strict=True)
+        ]
+        first = found[0]
+        if first is None or any(
+            other is None or not math.isclose(first, other, rel_tol=FACTOR_TOLERANCE)
+            for other in found
+        ):
+            return None
+        factors.append(first)
+        said.setdefault(describe_factor(first), these)
+    first_said, *others = said
+    sentence = f"Every value is {first_said} what it should be"
+    sentence += "".join(f"; for {said[each]}, it is {each} what it should be" for each in others)
+    reduced = {
+        axis
+        for _, ran in runs
+        for collective in (*ran.requested, *ran.report.collectives)
+        if collective.traits.reduces
+        for axis in collective.axes
+    }
+    return "off-by-a-factor", f"{sentence}.{_which_size(factors, asked, names, reduced)}"
+
+
+def _which_size(
+    factors: Sequence[float],
+    asked: Sequence[Sequence[Argument]],
+    names: Sequence[str],
+    reduced: Collection[str],
+) -> str:
+    """Which size of the mesh or of an argument a factor is in every case, if it is just one.
+
+    The number of devices along an axis is named only where the program reduces over this axis:
+    elsewhere a factor of two is a coincidence.
+    """
+    if not asked or not all(abs(math.log(abs(f))) > 0.1 for f in factors):
+        return ""
+    large = abs(factors[0]) > 1
+    wanted = [abs(f) if large else 1 / abs(f) for f in factors]
+    sizes = [_sizes(arguments, names) for arguments in asked]
+    same = [
+        name
+        for name in sizes[0]
+        if all(
+            math.isclose(each.get(name, 0), size, rel_tol=1e-4)
+            for each, size in zip(sizes, wanted, strict=True)
+        )
+    ]
+    if not same:
+        return ""
+    number = "That number" if large else "The number that it is divided by"
+    if same[0].startswith("the number of devices"):
+        along = same[0].removeprefix("the number of devices").removeprefix(" along ")
+        if not set(reduced).issuperset([along] if along else dict(asked[0][0].axes)):
+            return ""
+        over = f" over {along}" if along else ""
+        why = (
+            f"is something added up{over} that is the same on all devices already, or divided by "
+            f"a mean where a sum is needed?"
+            if large
+            else f"is a mean taken{over} where a sum is needed, or is something divided twice?"
+        )
+        return f" {number} is {same[0]}: {why}"
+    if len(same) > 1:
+        return ""
+    why = "is something multiplied by it, or not divided" if large else "is something divided by it"
+    return f" {number} is {same[0]}: {why}?"
+
+
+def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int]:
+    """The sizes that a factor may be, by what they are called; devices first."""
+    axes = dict(arguments[0].axes)
+    sizes = {f"the number of devices along {name}": size for name, size in axes.items()}
+    if len(axes) > 1:
+        sizes["the number of devices"] = math.prod(axes.values())
+    for name, argument in zip(names, arguments, strict=False):
+        block = placed(argument).shard_shape(argument.shape)
+        for d, (length, own) in enumerate(zip(argument.shape, block, strict=True)):
+            sizes[f"the length of dimension {d} of {name}"] = length
+            if own != length:
+                sizes[f"the length of dimension {d} of a device's block of {name}"] = own
+        if len(argument.shape) > 1:
+            sizes[f"the number of elements of {name}"] = math.prod(argument.shape)
+    return {name: size for name, size in sizes.items() if size > 1}
+
+
+def explain_constant(
+    reference: Arrays, arguments: Sequence[str], runs: Sequence[Run]
+) -> Wrong | None:
+    """Say what was added to every value, if that is all that is wrong, in every case."""
+    said: dict[str, str] = {}
+    for (draws, ran), these in zip(runs, arguments, strict=True):
+        added: list[float] = []
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            wanted = jax.tree.leaves(reference(*inputs))
+            one = len(outputs) == len(wanted) == 1 and outputs[0].shape == wanted[0].shape
+            if not one or np.iscomplexobj(wanted[0]) or not wanted[0].size:
+                return None
+            off = wide(outputs[0]) - wide(wanted[0])
+            if not np.isfinite(off).all():
+                return None
+            near = 10 * ROUNDING * EPS * max(1.0, float(np.max(np.abs(wanted[0]), initial=1)))
+            mean = float(off.mean())
+            if abs(mean) < 10 * near or np.max(np.abs(off - mean)) > near:
+                return None
+            if added and abs(added[0] - mean) > near:
+                return None
+            added.append(mean)
+        size = abs(added[0])
+        shown = f"{round(size)}" if abs(size - round(size)) < 1e-3 else f"{size:.3g}"
+        said.setdefault(f"{shown} too {'large' if added[0] > 0 else 'small'}", these)
+    first, *others = said
+    sentence = f"Every value is {first}"
+    sentence += "".join(f"; for {said[each]}, it is {each}" for each in others)
+    return "off-by-a-constant", f"{sentence}. Was something added that should not be, or left out?"
+
+
+Device = tuple[int, ...]
+"""A device's place along each axis of the mesh."""
+
+
+def explain_joined_blocks(
+    reference: Arrays, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+) -> Wrong | None:
+    """Say whether copies are joined, or blocks along another dimension, in every case.
+
+    Args:
+        reference: what gives the right results.
+        asked: the arguments of each program.
+        runs: what each program made of what it was given.
+    """
+    if not all(ran.mapped for _, ran in runs):
+        return None  # without a shard_map there are no out_specs
+    found = [
+        _how_joined(outputs, jax.tree.leaves(reference(*inputs)), arguments[0])
+        for (draws, ran), arguments in zip(runs, asked, strict=True)
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+    ]
+    first = found[0]
+    if first is None or any(each is None or each[0] != first[0] for each in found):
+        return None
+    return first
+
+
+def _how_joined(
+    outputs: Sequence[jax.Array], wanted: Sequence[np.ndarray], argument: Argument
+) -> Wrong | None:
+    """Say how one result of another shape was joined."""
+    if len(outputs) != 1 or len(wanted) != 1:
+        return None
+    output, right = outputs[0], np.asarray(wanted[0])
+    exchanged = _exchanged(output, right, argument) if output.ndim == right.ndim else ""
+    if output.shape == right.shape:
+        return ("joined-elsewhere", exchanged) if exchanged else None
+    shapes = f"The result has shape {output.shape}; expected {right.shape}."
+    right = right.reshape(right.shape or (1,))  # a number can be joined only as a vector of one
+    if output.ndim != right.ndim:
+        return None
+    whole = np.asarray(output)
+    for axis, (name, size) in enumerate(argument.axes):
+        for d in range(right.ndim):
+            if output.shape[d] % size or not _lie_along(output, argument, axis, d):
+                continue
+            copies = np.split(whole, size, axis=d)
+            many = output.shape[d] == size * right.shape[d]
+            if many and all(np.array_equal(copies[0], each) for each in copies[1:]):
+                once = ""
+                if copies[0].shape == right.shape and _is_right(copies[0], right):
+                    once = " Without the copies, the result is right."
+                return "copies-side-by-side", (
+                    f"{shapes} out_specs joins the blocks of the devices along {name} in "
+                    f"dimension {d}, and these blocks are all the same.{once}"
+                )
+            for other in range(right.ndim):
+                if other == d:
+                    continue
+                moved = np.concatenate(copies, axis=other)
+                if moved.shape == right.shape and _is_right(moved, right):
+                    block = np.asarray(output.addressable_shards[0].data).shape
+                    return "joined-elsewhere", (
+                        f"{shapes} The body's blocks, of shape {block}, divide dimension {other} "
+                        f"of the result along {name}, and out_specs joins them in dimension {d}. "
+                        f"Both have to be the same dimension: which one should {name} shard here?"
+                    )
+    return ("joined-elsewhere", f"{shapes} {exchanged}") if exchanged else None
+
+
+def _exchanged(output: jax.Array, right: np.ndarray, argument: Argument) -> str:
+    """Say which two axes out_specs exchanged, if the result is right but for that."""
+    for (i, (one, m)), (j, (other, n)) in combinations(enumerate(argument.axes), 2):
+        for d, e in permutations(range(right.ndim), 2):
+            if output.shape[d] % m or output.shape[e] % n:
+                continue
+            if not _lie_along(output, argument, i, d) or not _lie_along(output, argument, j, e):
+                continue
+            blocks = [np.split(strip, n, axis=e) for strip in np.split(np.asarray(output), m, d)]
+            strips = [np.concatenate(strip, axis=e) for strip in zip(*blocks, strict=True)]
+            moved = np.concatenate(strips, axis=d)
+            if moved.shape == right.shape and _is_right(moved, right):
+                return (
+                    f"The body's blocks are right, but out_specs joins those along {one} in "
+                    f"dimension {d} and those along {other} in dimension {e}. Which dimension of "
+                    f"the blocks has each axis divided?"
+                )
+    return ""
+
+
+def explain_reshape(reference: Arrays, runs: Sequence[Run]) -> Wrong | None:
+    """Say whether every case gave the right numbers in their order, but in another shape."""
+    for draws, ran in runs:
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            wanted = jax.tree.leaves(reference(*inputs))
+            if len(outputs) != 1 or len(wanted) != 1:
+                return None
+            came, right = outputs[0], np.asarray(wanted[0])
+            if came.size != right.size or came.shape == right.shape:
+                return None
+            if not _is_right(np.asarray(came).reshape(right.shape), right):
+                return None
+    draws, ran = runs[0]
+    output, right = ran.outputs[0][0], np.asarray(reference(*draws[0]))
+    shapes = f"The function returned {typed(output)}; expected {typed(right)}."
+    if not right.shape:
+        return "reshaped", (
+            f"{shapes} The number is right, but it comes in an array with a dimension. Is a "
+            f"dimension of length 1 kept, as keepdims=True and slices do?"
+        )
+    if [n for n in output.shape if n > 1] == [n for n in right.shape if n > 1]:
+        many = "many" if output.ndim > right.ndim else "few"
+        return "reshaped", (
+            f"{shapes} The numbers are right, but there is a dimension of length 1 too {many}."
+        )
+    if (output.shape[0] * math.prod(output.shape[1:2]), *output.shape[2:]) == right.shape:
+        return "reshaped", (
+            f"{shapes} The numbers are right and in the right order, but the first two dimensions "
+            f"should be one. Are blocks stacked that belong end to end? (Where a collective "
+            f"joins them, tiled=True does that; elsewhere, a reshape.)"
+        )
+    return "reshaped", (
+        f"{shapes} The numbers are right and in the right order, but in another shape. What shape "
+        f"should the function return?"
+    )
+
+
+def _is_right(came: np.ndarray, right: np.ndarray) -> bool:
+    return compare_outputs([jax.numpy.asarray(came)], [right]) is None
+
+
+def _lie_along(output: jax.Array, argument: Argument, axis: int, d: int) -> bool:
+    """Whether a dimension has a block for each device along an axis, in their order.
+
+    The other axes may shard other dimensions, and not this one.
+    """
+    sizes = [size for _, size in argument.axes]
+    starts: dict[int, set[int]] = {}
+    for shard in output.addressable_shards:
+        if shard.device.id >= np.prod(sizes):
+            return False
+        place = int(np.unravel_index(shard.device.id, sizes)[axis])
+        starts.setdefault(place, set()).add(shard.index[d].start or 0)
+    length = output.shape[d] // sizes[axis]
+    return sizes[axis] > 1 and starts == {i: {i * length} for i in range(sizes[axis])}
+
+
+PRODUCT_TOLERANCE: Final = 1e-4
+"""For a sum of products, relative to the largest value."""
+
+MAX_PRODUCTS_PER_VALUE: Final = 2 / 3
+"""With more, several sums give the same values."""
+
+MAX_TERMS: Final = 4
+"""Limit on the products that a verdict lists for one device."""
+
+Sums = dict[int, np.ndarray]
+"""How often each device adds each product, indexed by the row of A's block, its column, the row of
+B's block, and its column.
+"""
+
+
+def explain_added_products(
+    blocks: Sequence[tuple[int, int, int]], asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+) -> Wrong | None:
+    """Say which products of blocks are added up on a device, where others should be.
+
+    Each device's block is taken for a sum of products of a block of A and a block of B. Its values
+    say which ones, where no other sum of products has the same values.
+    """
+    for cuts, arguments, (draws, ran) in zip(blocks, asked, runs, strict=False):
+        found: list[tuple[Sums, Sums]] = []
+        for (a, b), outputs in zip(draws, ran.outputs, strict=True):
+            if len(outputs) != 1 or outputs[0].shape != (len(a), b.shape[1]):
+                return None
+            shards = {
+                s.device.id: (np.asarray(s.data), s.index) for s in outputs[0].addressable_shards
+            }
+            got = _sums(a, b, cuts, {i: data for i, (data, _) in shards.items()})
+            right = _sums(a, b, cuts, {i: (a @ b)[index] for i, (_, index) in shards.items()})
+            if got is None or right is None:
+                break
+            found.append((got, right))
+        if len(found) < len(draws):
+            continue
+        (got, right), *others = found
+        if any(not np.array_equal(got[i], other[i]) for other, _ in others for i in got):
+            continue
+        device = next((i for i in sorted(got) if not np.array_equal(got[i], right[i])), None)
+        if device is None or np.count_nonzero(got[device]) > MAX_TERMS:
+            continue
+        rows, inner, columns = cuts
+        axes = " × ".join(f"{name}={size}" for name, size in arguments[0].axes)
+        return "other-products", (
+            f"The values on device {device} (mesh {axes}) are {_describe_products(got[device])}; "
+            f"expected {_describe_products(right[device])}. (A[i, k] is A's block in row i and "
+            f"column k of {rows} × {inner}, and B[k, j] that of {inner} × {columns}.)"
+        )
+    return None
+
+
+def _sums(
+    a: np.ndarray, b: np.ndarray, cuts: tuple[int, int, int], blocks: dict[int, np.ndarray]
+) -> Sums | None:
+    """Count each product of blocks in each device's block; None where that is not certain."""
+    rows, inner, columns = cuts
+    of_a = [np.split(strip, inner, axis=1) for strip in np.split(a.astype(np.float64), rows)]
+    of_b = [np.split(strip, columns, axis=1) for strip in np.split(b.astype(np.float64), inner)]
+    shape = rows, inner, inner, columns
+    products = [of_a[i][k] @ of_b[m][j] for i, k, m, j in np.ndindex(shape)]
+    terms = np.stack([np.ravel(product) for product in products], axis=1)
+    if math.prod(shape) > MAX_PRODUCTS_PER_VALUE * len(terms):
+        return None
+    sums = {}
+    for device, block in blocks.items():
+        if block.shape != products[0].shape:
+            return None
+        wanted = np.ravel(block).astype(np.float64)
+        solved, _, rank, _ = np.linalg.lstsq(terms, wanted, rcond=None)
+        counts = np.round(solved, 3)
+        off = np.max(np.abs(terms @ counts - wanted))
+        if rank < math.prod(shape) or off > PRODUCT_TOLERANCE * np.max(np.abs(terms)):
+            return None
+        sums[device] = counts.reshape(shape)
+    return sums
+
+
+def _describe_products(counts: np.ndarray) -> str:
+    """`A[1, 0] B[0, 0] + 2 A[1, 1] B[1, 0]`."""
+    terms = [
+        f"{'' if counts[i, k, m, j] == 1 else f'{counts[i, k, m, j]:g} '}A[{i}, {k}] B[{m}, {j}]"
+        for i, k, m, j in np.argwhere(counts)
+    ]
+    return " + ".join(terms) or "zeros"
