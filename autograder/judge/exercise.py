@@ -17,7 +17,7 @@ from autograder.judge.verdict import Finding
 from autograder.layouts import Layout
 from autograder.programs import Argument
 
-MALFORMED: Final = ("malformed", "What was handed in is not what this exercise needs.")
+MALFORMED: Final = ("malformed", "The submission is not of the kind that this exercise needs.")
 """The diagnosis, and the sentence, where evidence is not of the kind that was planned."""
 
 

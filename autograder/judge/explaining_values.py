@@ -460,7 +460,7 @@ def _how_joined(
             if many and all(np.array_equal(copies[0], each) for each in copies[1:]):
                 once = ""
                 if copies[0].shape == right.shape and _is_right(copies[0], right):
-                    once = " Without the copies, the result is right."
+                    once = " One of them alone is the right result."
                 return "copies-side-by-side", (
                     f"{shapes} out_specs joins the blocks of the devices along {name} in "
                     f"dimension {d}, and these blocks are all the same.{once}"

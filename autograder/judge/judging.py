@@ -46,7 +46,7 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
         return no_evidence(
             exercise,
             "other-exercise",
-            f"What was handed in belongs to exercise {evidence.exercise!r}.",
+            f"This submission belongs to exercise {evidence.exercise!r}.",
         )
     findings = [
         _finding(
@@ -99,7 +99,11 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
             by_hand = (first < 0 and finding.answer not in left) or (
                 not_its_own and first == Order.COSTS
             )
-            waits_for = "does the work by hand" if by_hand else "does what the exercise asks"
+            waits_for = (
+                "does the work itself, inside a shard_map"
+                if by_hand
+                else "does what the exercise asks"
+            )
             yield finding.but(
                 met=False,
                 diagnosis=NOT_COUNTED,

@@ -114,10 +114,10 @@ RESULTS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
     "Every value is the square of what it should be.": np.square,
     "Every value is the square root of what it should be.": np.sqrt,
     "Every value is 1 divided by what it should be.": np.reciprocal,
-    "Every value has lost its sign: a negative one has become positive.": np.abs,
-    "Wherever a value should be negative it is 0; the others are right. Is a maximum taken, and "
-    "are there zeros among what it is taken of?": lambda w: np.maximum(w, 0),
-    "Every value is the sine of what it should be: is a sine taken twice?": np.sin,
+    "Every value is the absolute value of what it should be.": np.abs,
+    "Every value that should be negative is 0, and the others are right. Is there a maximum that "
+    "includes zeros?": lambda w: np.maximum(w, 0),
+    "Every value is the sine of what it should be: is the sine taken twice?": np.sin,
     "Every value is tanh of what it should be: is tanh taken once too often?": np.tanh,
 }
 """What a result can have been turned into, in a sentence, and how."""
@@ -154,14 +154,14 @@ def transformed_results(reference: Arrays, names: Sequence[str]) -> Iterator[Mis
                 same = wanted.shape == inputs[i].shape
                 return [combine(wanted, inputs[i])] if same else None
 
-            sentence = f"Every value is what it should be, {words.format(name)}."
+            sentence = f"The result is right, except that {words.format(name)}."
             yield Mistake("transformed", sentence, with_argument)
 
 
 COMBINED_WITH_ARGUMENT: Final[dict[str, Callable[[np.ndarray, np.ndarray], Any]]] = {
-    "with that of {} added to it": np.add,
-    "with that of {} taken away from it": np.subtract,
-    "multiplied by that of {}": np.multiply,
+    "{} has been added to it": np.add,
+    "{} has been subtracted from it": np.subtract,
+    "it has been multiplied by {}": np.multiply,
 }
 """What an argument can have been used for besides."""
 
@@ -194,7 +194,7 @@ def other_inputs(
 
         yield Mistake(
             "of-other-inputs",
-            f"These are the right values for {names[i]} and {names[j]} exchanged.",
+            f"These are the right values with {names[i]} and {names[j]} exchanged.",
             with_changed(exchanged),
         )
     for i, argument in enumerate(first):
@@ -267,7 +267,7 @@ ORDERS: Final[dict[str, Callable[[np.ndarray, int, int], np.ndarray]]] = {
     "its blocks along dimension {d} in the opposite order": _in_blocks(lambda i, n: n - 1 - i),
     "its blocks along dimension {d} one place further on": _in_blocks(lambda i, n: i - 1),
     "its blocks along dimension {d} one place further back": _in_blocks(lambda i, n: i + 1),
-    "dimension {d} dealt out one by one, like cards, and not cut into blocks": _dealt,
+    "dimension {d} dealt out one by one, like cards, and not partitioned into blocks": _dealt,
 }
 """Orders in which blocks can have been put, in words."""
 
@@ -380,7 +380,7 @@ def _combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong | None:
             ):
                 return "own-results", (
                     f"Each device computes the result for its own block, and these results are "
-                    f"{words} over {' and '.join(over)}. That is not the result for the whole "
+                    f"{words} over {' and '.join(over)}. That is not the result for the global "
                     f"array."
                 )
     for place, words in ((0, "first"), (-1, "last")):

@@ -200,8 +200,8 @@ def within_budgets(
             name = _said(report, matching[0]) if len(matching) == 1 else budget.kind
             too_much = basis.problem(
                 "too-many-bytes",
-                f"The program moves {total:,} bytes on each device by {name}{counted_as_one}; at "
-                f"most {budget.bytes:,} are allowed.",
+                f"The compiled program moves {total:,} bytes on each device by {name}"
+                f"{counted_as_one}; at most {budget.bytes:,} are allowed.",
             )
     if left_over:  # what nobody asked for says more than how much there is of the rest
         pair, moved = next(iter(left_over.items()))
@@ -210,11 +210,11 @@ def within_budgets(
         )
         count = sum((c.kind, c.axes) == pair for c in report.collectives)
         said = (
-            f"The program does {with_article(_said(report, pair))} of {moved:,} bytes, which is "
-            f"not allowed here."
+            f"The compiled program has {with_article(_said(report, pair))} of {moved:,} bytes, "
+            f"which is not allowed here."
             if count == 1
-            else f"The program does {_several(count, report, pair)}, {moved:,} bytes together, "
-            f"which are not allowed here."
+            else f"The compiled program has {_several(count, report, pair)}, {moved:,} bytes "
+            f"together, which are not allowed here."
         )
         if len(left_over) > 1:
             total = sum(left_over.values())
@@ -264,7 +264,8 @@ def _with_gathers(requirement: FitsIn, ran: Ran, found: Finding) -> Finding:
         )
     if 0 < total <= number * piece:
         return found.problem(
-            "gathered-once", f"{found.difference} It gathers {total:,} bytes in all, each once."
+            "gathered-once",
+            f"{found.difference} It gathers {total:,} bytes in total, each of them once.",
         )
     return found
 

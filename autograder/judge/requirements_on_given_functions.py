@@ -172,7 +172,7 @@ def lay_out(
 ) -> tuple[Layout, ...] | Finding:
     """A given function's arguments as an answer lays them out; or what is wrong with the answer."""
     if len(piece.parts) != len(names):
-        return basis.problem("malformed", "A placement for each argument was needed.")
+        return basis.problem("malformed", "There must be a sharding for each argument.")
     try:
         shardings = [rebuild(part) for part in piece.parts]
         layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
@@ -310,7 +310,7 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
                 return found.but(
                     asked=basis.asked,
                     came=f"{fed.came}; the result: {found.came}",
-                    difference=f"The result is not where it should be. {found.difference}",
+                    difference=f"The layout of the result is wrong. {found.difference}",
                 )
         share, fair = fed.ran.report.flops / _whole(function, shapes), 1 / jax.device_count()
         if share > MAX_WORK_SHARE * fair:
@@ -354,7 +354,9 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
         return report_exceeded_cap(requirement.cap, held, basis)
     if any(c.times is None for c in fed.ran.report.collectives):
         return basis.problem(
-            "unknown-times", "How often something is moved is known only when the program runs."
+            "unknown-times",
+            "A collective is in a loop whose length is known only when it runs, so the bytes that "
+            "it moves cannot be computed.",
         )
     if requirement.given:
         credit = (requirement.given - moved) / (requirement.given - best)
@@ -363,8 +365,8 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
     credit = min(1.0, max(0.0, credit))
     if credit < 1:
         better = (
-            f"With your shardings, {moved:,} bytes are moved on each device. Within the cap, it "
-            f"can be done with {best:,} bytes moved"
+            f"With your shardings, each device moves {moved:,} bytes. Within the cap, {best:,} are "
+            f"enough"
         )
         if 2 * held < requirement.cap:
             return basis.problem(
@@ -441,9 +443,11 @@ def better_by_one(requirement: Trades, parts: tuple[Placement, ...], moved: int)
             if costs < least:
                 least, which = costs, name
     if not which:
-        return "No other sharding of a single one that was tried, within the cap, moves less."
+        return (
+            "Changing the sharding of one argument does not help: none that was tried moves less."
+        )
     return (
-        f"Another sharding of {which} alone, within the cap, already brings it down to "
+        f"Another sharding of {which} alone, within the cap, is enough to get down to "
         f"{least:,.0f} bytes."
     )
 

@@ -179,12 +179,12 @@ def mesh_of(placement: Placement) -> jax.sharding.Mesh:
         )
     once_each = len(set(grid.ids)) == len(grid.ids) == math.prod(grid.shape)
     if not grid.ids or not once_each:
-        raise LayoutError("The mesh's devices do not fill its grid, each once.")
+        raise LayoutError("The mesh must have each of its devices exactly once.")
     array, modes = np.array([devices[i] for i in grid.ids]), _modes(grid)
     try:
         return jax.sharding.Mesh(array.reshape(grid.shape), grid.names, axis_types=modes)
     except Exception as error:  # JAX has an error type for each way in which it can be wrong
-        raise LayoutError(f"There is no such mesh: {error}") from error
+        raise LayoutError(f"The mesh is not valid: {error}") from error
 
 
 def _modes(grid: MeshGrid) -> tuple[jax.sharding.AxisType, ...] | None:
@@ -205,7 +205,7 @@ def rebuild(placement: Placement) -> jax.NamedSharding:
     try:  # with nothing in it but JAX
         return jax.NamedSharding(mesh, jax.P(*placement.spec))
     except Exception as error:  # JAX has an error type for each way in which they can differ
-        raise LayoutError(f"The mesh and the spec do not go together: {error}") from error
+        raise LayoutError(f"The spec does not fit the mesh: {error}") from error
 
 
 def _spec(piece: Placement) -> str:
@@ -271,12 +271,12 @@ def _judge_output_layout(
         came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
         if not found.met and made in came and not ran.report.collectives:
             return found.problem(
-                "nothing-moved", "The result is laid out as the argument was: nothing moved."
+                "nothing-moved", "The result has the layout of the argument: nothing was moved."
             )
         if not found.met and first is not None and requirement.elsewhere:
             return found.problem(
                 "only-the-first",
-                f"The result is where it should be in the case that the notebook shows. "
+                f"The layout is right in the case that the notebook shows. "
                 f"{given(arguments, found.difference)}",
             )
         if not found.met:

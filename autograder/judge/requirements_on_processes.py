@@ -90,14 +90,14 @@ def _judge_runs(
         try:
             found = _judge_run(requirement, case, run, basis)
         except MalformedRunsError as error:
-            return basis.problem("malformed", f"What was handed in is not of this case: {error}.")
+            return basis.problem("malformed", f"The submission does not fit this case: {error}.")
         if not found.met:
             return _with_the_case(found, case, right)
         right.append(case)
     if len(right) < len(cases):
-        return basis.problem("malformed", "What was handed in is not a run for each case.")
+        return basis.problem("malformed", "The submission does not have a run for each case.")
     counts = " and ".join(f"{case}" for case in cases[-1:])
-    return found.but(came=f"what was asked for in all of {len(cases)} runs, the last by {counts}")
+    return found.but(came=f"the right result in all of {len(cases)} runs, the last by {counts}")
 
 
 def _with_the_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
@@ -114,7 +114,7 @@ def _with_the_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCas
 
 def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Finding) -> Finding:
     if len(run.results) != case.processes:
-        raise MalformedRunsError("the number of processes is another")
+        raise MalformedRunsError("it has another number of processes")
     failed = [(i, r) for i, r in enumerate(run.results) if r.why]
     if failed:  # what was stopped for another's error is no finding
         number, result = next(((i, r) for i, r in failed if r.why != "stopped"), failed[0])
@@ -129,8 +129,8 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Fin
         if len(result.parts) != len(expected):
             return basis.problem(
                 "number-of-results",
-                f"The function returned {_things(len(result.parts))}; expected "
-                f"{_things(len(expected))}.",
+                f"The function returned {_count_results(len(result.parts))}; expected "
+                f"{_count_results(len(expected))}.",
             )
     found = basis
     for place, wanted in enumerate(expected):
@@ -142,8 +142,8 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Fin
     return found
 
 
-def _things(number: int) -> str:
-    return "one thing" if number == 1 else f"{number} things"
+def _count_results(number: int) -> str:
+    return "one result" if number == 1 else f"{number} results"
 
 
 def _judge_part(
@@ -161,7 +161,7 @@ def _judge_part(
             came = "a jax.Array" if isinstance(part, Shards) else part_in_words(part)
             why = "on-devices" if isinstance(part, Shards) else "not-numpy"
             return basis.problem(
-                why, f"Process {number} returned {came}; expected NumPy's array, on the host."
+                why, f"Process {number} returned {came}; expected a NumPy array, on the host."
             )
         dtype = _dtype(part)
         if dtype and (wanted.host or wanted.spec is not None) and dtype != wanted.values.dtype:
@@ -182,8 +182,8 @@ def _judge_part(
     if any(part.shape != wanted.values.shape for part in shards):
         return basis.problem(
             "shape",
-            f"The array has shape {shards[0].shape}; expected {wanted.values.shape}, which is that "
-            f"of the whole.",
+            f"The array has shape {shards[0].shape}; expected {wanted.values.shape}, the global "
+            f"shape.",
         )
     target = Layout.of(jax.NamedSharding(case.mesh(), jax.P(*wanted.spec)), wanted.values.shape)
     made = joint_layout(shards)
@@ -214,7 +214,7 @@ def _judge_part(
                 return given.problem(
                     "other-rows",
                     f"The layout is right, but device {shard.device} holds the numbers of "
-                    f"{_rows(start, len(values))} of the whole; expected "
+                    f"{_rows(start, len(values))} of the global array; expected "
                     f"{_rows(shard.block[0][0], len(values))}.",
                 )
             if off:
@@ -304,8 +304,8 @@ def _wrong_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
         )
     if twice and any(len({f.contents for f in run.files if f.name == name}) > 1 for name in twice):
         return "numbered-from-zero", (
-            f"Several processes wrote {twice[0]}, with different rows in it. The name counts the "
-            f"rows of the whole array: they are in shard.index[0]."
+            f"Several processes wrote {twice[0]}, with different rows in it. The name has "
+            f"the rows' numbers in the global array, which are in shard.index[0]."
         )
     if twice:
         return "written-twice", (
@@ -322,7 +322,7 @@ def _wrong_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
             return "unreadable", f"{file.name}: {file.sentence}"
         if file.contents.dtype != wanted[file.name].dtype:
             came = file.contents.dtype
-            return "dtype", f"{file.name} has dtype {came}; expected that of the array."
+            return "dtype", f"{file.name} has dtype {came}; expected {wanted[file.name].dtype}."
         off = how_far_off(array_of(file.contents), wanted[file.name])
         if off:
             return "values", f"In {file.name}, {off}"
@@ -370,12 +370,12 @@ def whole(part: Shards | OwnArray | Value) -> np.ndarray | str:
             try:
                 return np.asarray(value, np.float64)
             except (ValueError, TypeError, OverflowError):
-                return "a list that is no array of numbers"
+                return "a list that is not an array of numbers"
         case Shards(shape, _, shards):
             for shard in shards:
                 if shard.block == tuple((0, size) for size in shape):
                     return array_of(shard.contents)
-            return f"an array of shape {shape} of which it has only some of the blocks"
+            return f"an array of shape {shape}, of which it has only some blocks"
     return part_in_words(part)
 
 
@@ -395,7 +395,7 @@ def look_at(case: ProcessCase, parts: Sequence[Shards | OwnArray | Value]) -> No
             _look_at_shard(shard, part.shape)
         devices = [shard.device for shard in part.shards]
         if not set(devices) <= set(case.devices_of(process)) or len(set(devices)) < len(devices):
-            raise MalformedRunsError("a device is another process's, or there twice")
+            raise MalformedRunsError("a device belongs to another process, or is there twice")
 
 
 def _look_at_shard(shard: Shard, shape: Shape) -> None:
@@ -405,7 +405,7 @@ def _look_at_shard(shard: Shard, shape: Shape) -> None:
     if not all(start <= stop <= size for (start, stop), size in intervals):
         raise MalformedRunsError("a block is outside of its array")
     if tuple(stop - start for start, stop in shard.block) != shard.contents.shape:
-        raise MalformedRunsError("a block has another shape than what it holds")
+        raise MalformedRunsError("a block's values have another shape")
 
 
 def joint_layout(parts: Sequence[Shards]) -> Layout:
@@ -480,7 +480,7 @@ def how_values_differ(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) 
         wanted: for each, what it should hold.
     """
     if not any(block.any() for block in came):
-        return "nothing-but-zeros", "All numbers are zeros."
+        return "nothing-but-zeros", "All values are zeros."
     values = np.concatenate([np.ravel(block).astype(np.float64) for block in came])
     right = np.concatenate([np.ravel(block).astype(np.float64) for block in wanted])
     if not right.any() or not np.isfinite(values).all() or np.iscomplexobj(came[0]):

@@ -104,13 +104,13 @@ class Requests(Requirement):
             none = f"{', '.join(most)} or {last}" if most else last
             least = dict(zip(self.some, self.least, strict=False))
             kinds = (
-                f"at least {least[kind]} {kind}s" if least.get(kind, 1) > 1 else f"an {kind}"
+                f"at least {least[kind]} {kind}s" if least.get(kind, 1) > 1 else with_article(kind)
                 for kind in self.some
             )
-            some = f", but {' and '.join(kinds)}," * bool(self.some)
-            return f"{'a shard_map, with ' * self.mapped}no {none}{some} by hand"
+            some = f", but {' and '.join(kinds)}" * bool(self.some)
+            return f"{'a shard_map, with ' * self.mapped}no explicit {none}{some}"
         wanted = " and ".join(map(str, self.wanted[0]))
-        return f"{wanted}, written by hand" if wanted else "no collective written by hand"
+        return f"{wanted}, requested explicitly" if wanted else "no explicit collective"
 
     def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
         """The finding for the collectives that programs ask for by hand."""
@@ -139,10 +139,10 @@ def _judge_requests(
         if requirement.constrained and not ran.constrained:
             return basis.problem(
                 "no-constraint",
-                "The result does not depend on a constraint of anything that the function "
-                "computes. Either it has no jax.lax.with_sharding_constraint, or it constrains "
-                "only an argument as that came, or what the constraint returns is not used.",
-                came="a program in which no constraint is on what it computes",
+                "The result does not depend on a constrained intermediate value. Either the "
+                "function has no jax.lax.with_sharding_constraint, or it constrains only an "
+                "argument as it is given, or it does not use what the constraint returns.",
+                came="a program without a constraint on an intermediate value",
             )
         if requirement.constrained and not any(
             made_of.issuperset(requirement.made_of) for made_of in ran.replicated
@@ -151,8 +151,8 @@ def _judge_requests(
             needed = " and ".join(names[number] for number in requirement.made_of)
             return basis.problem(
                 "constraint-elsewhere",
-                f"There is a constraint, but none that replicates a value made of {needed}. Is "
-                f"it on such a value, and does its spec name no axis?",
+                f"There is a constraint, but none that replicates a value computed from "
+                f"{needed}. Is it on such a value, and does its spec name no axis?",
                 came="a program with a constraint on another value, or with another spec",
             )
         if requirement.mapped and not ran.mapped:
@@ -246,9 +246,9 @@ def _makes_a_difference(
         if more is not None and compare(reference, draws[0], more.outputs[0]) is None:
             return found.but(met=False).problem(
                 "makes-no-difference",
-                f"The result does not depend on the {kind}: with several times as much going "
-                f"into it, every number of the result stays the same. The result has to be made "
-                f"from what is exchanged.",
+                f"The result does not depend on the {kind}: when its input is multiplied, every "
+                f"number of the result stays the same. Compute the result from what the {kind} "
+                f"returns.",
             )
     return found
 
@@ -284,13 +284,13 @@ def refrain(requested: Sequence[Collective], requirement: Requests, basis: Findi
     if bad is not None:
         return basis.problem(
             f"{bad.kind} by hand",
-            f"The program asks for {one(bad)}, which is not allowed in this exercise.",
+            f"The program requests {one(bad)}, which is not allowed in this exercise.",
         )
     missing = set(requirement.some) - {c.kind for c in requested}
     if missing:
         kind = min(missing)
         return basis.problem(
-            f"no {kind}", f"The program must ask for {with_article(kind)}, and does not."
+            f"no {kind}", f"The program must request {with_article(kind)}, and does not."
         )
     for kind, least in zip(requirement.some, requirement.least, strict=False):
         times = [c.times for c in requested if c.kind == kind]
@@ -344,20 +344,20 @@ def compare_requests(
             if elsewhere is None and alike:
                 return basis.problem(
                     "one-missing",
-                    f"The program asks for {with_article(ask.kind)} {between(alike[0])}. It must "
-                    f"ask for {ask}, too, and does not.",
+                    f"The program requests {with_article(ask.kind)} {between(alike[0])}. It must "
+                    f"request {ask}, too, and does not.",
                 )
             if elsewhere is not None:
                 return basis.problem(
                     "other-axes",
                     f"The {ask.kind} runs {between(elsewhere)}; expected {ask}.",
                 )
-            return basis.problem(f"no {ask.kind}", f"The program must ask for {ask}, and does not.")
+            return basis.problem(f"no {ask.kind}", f"The program must request {ask}, and does not.")
         if any(c.times is None for c in mine):
             return basis.problem(
                 "unknown-times",
-                f"How often the {ask.kind} runs is known only when the program runs; here it has "
-                f"to be known before.",
+                f"The {ask.kind} is in a loop whose length is known only when it runs. Here the "
+                f"number of collectives has to be known before.",
             )
         times = sum(c.times or 0 for c in mine)
         together = sum(c.total_bytes for c in mine)
@@ -386,7 +386,7 @@ def compare_requests(
         extra = left_over[0]
         return basis.problem(
             f"{extra.kind} by hand",
-            f"The program also asks for {one(extra)}, which the exercise does not need.",
+            f"The program also requests {one(extra)}, which the exercise does not need.",
         )
     return basis.but(met=True)
 
@@ -416,7 +416,7 @@ def _listed(requested: Sequence[Collective]) -> str:
         name if times == 1 else f"{name}, {'some' if times is None else times} times"
         for name, times in counted.items()
     )
-    return f"{listed}, written by hand" if listed else "no collective written by hand"
+    return f"{listed}, requested explicitly" if listed else "no explicit collective"
 
 
 def one(collective: Collective) -> str:

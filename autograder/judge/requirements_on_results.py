@@ -125,9 +125,9 @@ def _judge_results(
     cases = requirement.cases(exercise.generator(seed))
     results = piece.value
     if not isinstance(results, list) or len(results) != len(cases):
-        return basis.problem("malformed", "What was handed in is not a result for each case.")
+        return basis.problem("malformed", "The submission does not have a result for each case.")
     if not all(isinstance(result, dict) for result in results):
-        return basis.problem("malformed", "What was handed in is not a result for each case.")
+        return basis.problem("malformed", "The submission does not have a result for each case.")
     for case, result in zip(cases, results, strict=True):
         call = f"{requirement.answer}({', '.join(map(repr, case))})"
         if "error" in result:
@@ -221,7 +221,8 @@ def _form(requirement: Predicts, came: Any) -> str:
         if known or numbers:
             return ""
         if len(words) == 1:  # to list it would give the answer away
-            return f"{'a number, or ' * any(map(_is_number, mistakes))}the word that is asked for"
+            or_number = "a number, or " * any(map(_is_number, mistakes))
+            return f"{or_number}the word that the question asks for"
         return f"one of {', '.join(sorted(map(repr, words)))}"
     if isinstance(right, jax.P):
         entries = came if isinstance(came, list) else [0]
@@ -432,9 +433,9 @@ def _lengths(pairs: Pairs) -> str:
     if all(len(c) == len(r) + 1 for c, r in pairs):
         return f"it has one entry too many, such as {len(came)} {entries} for {len(wanted)}"
     if all(each in c for c, r in pairs for each in r):
-        return "the right entries are in it, and others too"
+        return "it has all the right entries, and others too"
     if all(each in r for c, r in pairs for each in c):
-        return "what is in it is right, and some is missing"
+        return "its entries are right, but some are missing"
     return ""
 
 
@@ -570,5 +571,5 @@ def too_many_and_too_few(came: Any, right: Any) -> str:
     differ = [word for word in dict.fromkeys([*right, *came]) if counted[word] != wanted[word]]
     if not differ:
         return ""
-    off = (f"{word!r} {counted[word]} times in place of {wanted[word]}" for word in differ[:3])
+    off = (f"{word!r} {counted[word]} times instead of {wanted[word]}" for word in differ[:3])
     return f" In the case below, the list has {', '.join(off)}."

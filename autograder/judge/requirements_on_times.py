@@ -186,7 +186,9 @@ def in_time(
     came = basis.came
     if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
         return basis.problem(
-            "unknown-times", "How often a loop runs is known only when the program runs."
+            "unknown-times",
+            "The program has a loop whose length is known only when it runs, so its time cannot be "
+            "computed.",
         )
     took = round(1e6 * (report.computing + report.communicating))
     basis = basis.but(
@@ -211,7 +213,7 @@ def in_time(
         "waits-for-data" if report.communicating > report.computing else "works-too-much",
         f"On {requirement.machine} it takes {in_ms(took / 1e6)}: each device computes for "
         f"{in_ms(report.computing)} and communicates for {in_ms(report.communicating)}. "
-        f"{in_ms(best / 1e6)} earns everything and {in_ms(given / 1e6)} nothing. "
+        f"{in_ms(best / 1e6)} earns all points and {in_ms(given / 1e6)} none. "
         f"{_compared(requirement.shown, report)}{_sends_most(report, names)}",
         credit=round(credit, 3),
     )
@@ -255,7 +257,7 @@ def _sends_most(report: Report, names: Sequence[str]) -> str:
     if not spent:
         return ""
     name = max(spent, key=lambda each: spent[each])
-    return f"The largest part of the communicating is now the {name}: {in_ms(spent[name])}."
+    return f"The longest communication is now the {name}: {in_ms(spent[name])}."
 
 
 def _left_to_the_compiler(part: Placement) -> Placement:
@@ -299,7 +301,7 @@ CHANGE_TOLERANCE: Final = 2e-6
 ALL_OF_IT = 1.03
 """Up to how many times its share a device works that repeats nothing: XLA counts a little more."""
 
-VALUES_FIRST = "first of all, at small sizes, the new parameters that one device would compute"
+VALUES_FIRST = "at small sizes, the same new parameters that one device computes"
 """What is asked of a step before its time is looked at."""
 
 MIN_WORK_SHARE = 0.9
@@ -376,7 +378,7 @@ def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int
     """
     plan, parts = requirement.plan, piece.layouts.parts
     if len(piece.step.artifacts) != len(plan.sizes):
-        return basis.problem("malformed", "A program for each size was needed.")
+        return basis.problem("malformed", "There must be a program for each size.")
     layouts: Sequence[Layout] = ()
     for shapes in reversed(plan.sizes):  # the real ones last
         found = lay_out(plan.names, shapes, piece.layouts, basis)
@@ -388,9 +390,7 @@ def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int
     large, *small, beside = _laid_out(requirement, piece)
     runs = [_run(requirement, number, program, seed) for number, program in enumerate(small)]
     if all(map(_unchanged, runs)):
-        return basis.problem(
-            "unchanged", "The step returns the parameters exactly as they were given."
-        )
+        return basis.problem("unchanged", "The step returns the parameters unchanged.")
     values = judge_runs(
         requirement,
         runs,
@@ -410,8 +410,8 @@ def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int
     if report.flops < MIN_WORK_SHARE * requirement.work:
         return basis.problem(
             "too-little-work",
-            f"At the real size, each device does {report.flops:,.0f} operations, and its share of "
-            f"the step is {requirement.work:,}. Is some of the step left out there?",
+            f"At the real size, each device does {report.flops:,.0f} operations; its share of the "
+            f"step is {requirement.work:,}. Is part of the step left out at that size?",
         )
     came = f"{in_mb(report.sent)} sent{most_of_it(report)}; the values are right"
     total = sum(held[name] for name in plan.arguments)
@@ -428,7 +428,7 @@ def _of_changes(requirement: Designs, runs: Sequence[Run], values: Finding) -> F
         return values
     factor = _factor_of_changes(requirement, runs)
     if factor is not None:
-        said = f"Every change of a parameter is {describe_factor(factor)} what it should be."
+        said = f"Every update of a parameter is {describe_factor(factor)} what it should be."
         return values.problem("another-rate", said)
     if _is_reduced_again(requirement, runs):
         return values.problem("reduced-again", "The values are wrong.")

@@ -277,7 +277,7 @@ def _of_a_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | None:
         return None
     return "coarser-type", (
         f"The values are wrong, and some of the program computes in {' and '.join(more)}. Is that "
-        f"why? Such numbers keep three digits or so, and values are compared in more."
+        f"why? Such numbers have about three digits, and values are compared to more."
     )
 
 

@@ -40,7 +40,7 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
     arguments = asked_of(exercise, answer)
     if not arguments or len(piece.artifacts) != len(arguments):
         raise programs.ProgramError(
-            "malformed", "What was handed in is not a program for each list of arguments."
+            "malformed", "The submission does not have a program for each list of arguments."
         )
     return [_run(*pair, seed) for pair in zip(piece.artifacts, arguments, strict=True)]
 
@@ -110,6 +110,7 @@ def added_to(
     except programs.ProgramError as error:
         raise programs.ProgramError(
             "nobody-can-tell",
-            "What the compiler adds to this program cannot be told apart from what you asked for.",
+            "The collectives that the compiler added cannot be told apart from those that your "
+            "function requests.",
         ) from error
     return alone.report.collectives

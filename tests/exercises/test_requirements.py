@@ -65,8 +65,8 @@ def test_the_innocent_program_is_told_what_it_gathers():
     said = verdict_as_text(found)
     assert "a program that communicates at most 128 bytes by all-to-all and 128 bytes by" in said
     assert (
-        "The program does 2 all-gathers over x, 1,536 bytes together, which are not allowed here. "
-        "Everything that is not allowed moves 2,816 bytes together. "
+        "The compiled program has 2 all-gathers over x, 1,536 bytes together, which are not "
+        "allowed here. Everything that is not allowed moves 2,816 bytes together. "
         "Every device collects whole columns."
     ) in said  # the largest takes what another one has gathered, and not x as it was
     assert "Got:      a program that communicates 1,536 bytes by 2 all-gathers over x and" in said

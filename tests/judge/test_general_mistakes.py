@@ -116,7 +116,7 @@ def stacked(mine):
             LARGEST,
             by_device(lambda a: lax.pmax(a.max(keepdims=True), "x"), CUT),
             "copies-side-by-side",
-            "Without the copies",
+            "One of them alone is the right result",
         ),
         (LARGEST, by_device(lambda a: a.max(keepdims=True), CUT), "shape", "returned float32[8]"),
         (LARGEST, by_device(lambda a: lax.pmin(a.max(), "x")), "own-results", "to the smallest"),
@@ -143,7 +143,7 @@ def stacked(mine):
         (SAME, placed_at(lambda i, n: n - 1 - i), "misplaced", "in the opposite order"),
         # near: a block is right where it is, and another one is in no place of its own
         (SAME, lambda x: x.at[0].set(x[0] + x[1]), "values", "The values are wrong"),
-        (SAME, lambda x: jnp.maximum(x, 0), "transformed", "negative it is 0"),
+        (SAME, lambda x: jnp.maximum(x, 0), "transformed", "be negative is 0"),
         (SAME, jnp.exp, "transformed", "the exponential of"),
         (SAME, lambda x: x + x * x, "values", "The values are wrong."),
         (SAME, lambda x: x + 7, "off-by-a-constant", "Every value is 7 too large."),

@@ -70,7 +70,7 @@ def test_a_list_of_other_words_is_counted() -> None:
     diagnoses, text = said(SPLIT, words=lambda text: [*text.split(), "a"])
     assert diagnoses == ("other-result",)
     assert (
-        "wrong in 3 of 3 cases. In the case below, the list has 'a' 3 times in place of 2." in text
+        "wrong in 3 of 3 cases. In the case below, the list has 'a' 3 times instead of 2." in text
     )
 
 

@@ -35,7 +35,7 @@ def test_a_table_counts_beyond_one_answer_for_all(cells, score):
     found = verdict(**cells)
     assert found.score == pytest.approx(score)
     right = sum(found.met for found in found.findings)
-    said = f"table: {right} of 4 cells {'is' if right == 1 else 'are'} right."
+    said = f"table: {right} of 4 cells {'is' if right == 1 else 'are'} right, which earns"
     assert (said in verdict_as_text(found)) == (0 < right < 4)
 
 

@@ -62,7 +62,7 @@ def test_different_scores_are_told_differently():
     for said in (rows, columns):
         assert "Compared with what was shown (1.0 ms), " in said
         assert " instead of 0.8 ms" in said
-        assert "The largest part of the communicating is now the all-" in said
+        assert "The longest communication is now the all-" in said
     assert rows.splitlines()[1] != columns.splitlines()[1]
 
 
