@@ -1,8 +1,8 @@
-"""Compare values with the reference: near enough, or in which way they differ.
+"""Compare a program's results with the reference, within a tolerance for rounding.
 
-How far off a right program may be follows from the computation. It adds up and rounds in an order
-of its own, so its error is of the size of what a last place of its inputs does to the result: where
-numbers cancel, that is much larger than a last place of the result.
+The tolerance follows from the computation. A right program may add up in another order than the
+reference, so its error is about as large as the change of the result when each input changes in its
+last place. Where numbers cancel, that is much more than a last place of the result.
 """
 
 import math
@@ -14,36 +14,39 @@ import jax.numpy as jnp
 import numpy as np
 
 ROUNDING: Final = 16
-"""How many units in the last place, scaled by the largest value, a computation may be off."""
+"""The tolerance in units in the last place, scaled by the largest value and the root of the size."""
 
 LENIENT: Final = 100 * ROUNDING
-"""The same, where a mistake is to be recognised: it may be the difference of two large numbers."""
+"""The tolerance for recognising a mistake, whose values may be differences of large numbers."""
 
 MAX_TOLERANCE: Final = 1e-3
-"""Relative to the largest value, whatever rounding would allow."""
+"""The largest tolerance for rounding, relative to the largest value."""
 
 CLEARLY_FURTHER: Final = 1.001
-"""A value is told as the one furthest off if it is so many times as far off as another."""
+"""A later value is reported as the worst only if it is by this factor further off."""
 
 NUDGES: Final = 4
-"""How often inputs are moved by their last places, to see what that does to the result."""
+"""How often the inputs are changed in their last places to compute the tolerance."""
 
 Arrays = Callable[..., Any]
-"""What takes arrays and gives arrays."""
+"""A function of arrays that returns arrays."""
 
 Wrong = tuple[str, str]
-"""What is wrong, as a short name and in words."""
+"""A diagnosis, and a sentence for the learner."""
 
 
 def compare(
     reference: Arrays, inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array]
 ) -> Wrong | None:
-    """What is wrong with outputs, if anything is.
+    """Compare a program's outputs with the reference's.
 
     Args:
-        reference: gives the right ones.
-        inputs: what it is to be given.
-        outputs: what a program gave, flattened; every copy is looked at.
+        reference: computes the right outputs.
+        inputs: the inputs.
+        outputs: the program's outputs, flattened; the blocks of all devices are compared.
+
+    Returns:
+        What is wrong, or None.
     """
     wanted = jax.tree.leaves(reference(*inputs))
     wrong = compare_outputs(outputs, wanted)
@@ -58,31 +61,34 @@ def compare_outputs(
     rounding: float = ROUNDING,
     spread: Sequence[float] = (),
 ) -> Wrong | None:
-    """The same, beside right outputs.
+    """Compare a program's outputs with the right ones.
 
     Args:
-        outputs: what a program gave.
-        wanted: what is right.
-        rounding: how many units in the last place, scaled by the largest value, they may be off.
-        spread: for each, how far off it is besides if its inputs are off by their last places.
+        outputs: the program's outputs.
+        wanted: the right ones.
+        rounding: the tolerance, in scaled units in the last place; see `ROUNDING`.
+        spread: for each output, how much it changes when the inputs change in their last places.
+
+    Returns:
+        What is wrong, or None.
     """
     if len(outputs) != len(wanted):
-        came, asked = (f"{len(a)} array{'s' * (len(a) != 1)}" for a in (outputs, wanted))
-        return "shape", f"The function returned {came}; expected {asked}."
+        got, expected = (f"{len(a)} array{'s' * (len(a) != 1)}" for a in (outputs, wanted))
+        return "shape", f"The function returned {got}; expected {expected}."
     if [o.shape for o in outputs] != [w.shape for w in wanted]:
-        came, asked = (", ".join(map(typed, arrays)) for arrays in (outputs, wanted))
-        return "shape", f"The function returned {came}; expected {asked}."
+        got, expected = (", ".join(map(describe_type, arrays)) for arrays in (outputs, wanted))
+        return "shape", f"The function returned {got}; expected {expected}."
     for number, (output, value) in enumerate(zip(outputs, wanted, strict=True)):
         allowed = rounding * (_unit(value) + (spread[number] if spread else 0.0))
-        with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, and off
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
             off = [
                 float(np.max(np.abs(np.asarray(shard.data) - value[shard.index]), initial=0))
                 for shard in output.addressable_shards
             ]
-        # A coarser type would be let off with coarser values.
+        # Before values are compared: the tolerance of a coarser type would be too large.
         if output.dtype != value.dtype:
             return "dtype", _of_other_type(output, value, max(off))
-        right = [each <= allowed for each in off]  # so that NaN is off
+        right = [each <= allowed for each in off]  # False for NaN
         if not all(right) and _copies_disagree(output, allowed):
             return "copies-disagree", (
                 "Devices that should hold the same block hold different numbers. Does each have "
@@ -99,10 +105,9 @@ def compare_outputs(
 def are_alike_where_finite(
     outputs: Sequence[jax.Array], others: Sequence[Any], rounding: float
 ) -> bool:
-    """Whether outputs have infinities and NaNs where others have them, and are near elsewhere.
+    """Check whether arrays are not finite in the same places, and close in all others.
 
-    Where one has an infinity, the other may have NaN: a divisor that is not quite zero makes that
-    difference.
+    An infinity in one may be a NaN in the other: a divisor near zero makes that difference.
     """
     if [(o.shape, o.dtype) for o in outputs] != [(o.shape, o.dtype) for o in others]:
         return False
@@ -117,27 +122,28 @@ def are_alike_where_finite(
 
 
 def is_near(came: Any, wanted: Any) -> bool:
-    """Whether a block's values are those of another, but for rounding."""
+    """Check whether the values of two blocks are equal up to rounding."""
     with np.errstate(invalid="ignore"):
         off = np.max(np.abs(np.asarray(came) - wanted), initial=0)
-    return bool(off <= ROUNDING * _unit(wanted))  # so that NaN is off
+    return bool(off <= ROUNDING * _unit(wanted))  # False for NaN
 
 
 def worst_place(
     outputs: Sequence[jax.Array], wanted: Sequence[Any], names: Sequence[str] = ()
 ) -> str:
-    """Where values are furthest off, with what is there and what is right; or nothing.
-
-    Such as `1.5 at [0, 3] on device 2; it should be 0.75`.
+    """Describe the value that is furthest off: `1.5 at [0, 3] on device 2; it should be 0.75`.
 
     Args:
-        outputs: what a program gave.
-        wanted: what is right.
-        names: what each of them is called, where there are several.
+        outputs: the program's outputs.
+        wanted: the right ones.
+        names: the names of the outputs, if there are several.
+
+    Returns:
+        The description; empty if all values are right.
     """
     if len(outputs) != len(wanted):
         return ""
-    furthest, said = 0.0, ""
+    furthest, description = 0.0, ""
     for number, (output, value) in enumerate(zip(outputs, wanted, strict=True)):
         if output.shape != value.shape:
             return ""
@@ -146,7 +152,7 @@ def worst_place(
             with np.errstate(invalid="ignore"):
                 off = np.abs(wide(came) - wide(right))
             off = np.where(np.isnan(off), np.inf, off)
-            # the first of those that are about as far off: of equals, rounding would choose
+            # of values that are about equally far off, the first: else rounding would decide
             if not off.size or off.max() <= furthest * CLEARLY_FURTHER:
                 continue
             place = np.unravel_index(int((off * CLEARLY_FURTHER >= off.max()).argmax()), off.shape)
@@ -155,24 +161,24 @@ def worst_place(
             where = f"at [{at}] " if at else ""
             where += f"of {names[number]} " if names else ""
             furthest = float(off.max())
-            found, wanted_number = _in_digits(came[place], right[place])
-            said = f"{found} {where}on device {shard.device.id}; it should be {wanted_number}"
-    return said
+            got, expected = _format_pair(came[place], right[place])
+            description = f"{got} {where}on device {shard.device.id}; it should be {expected}"
+    return description
 
 
-def _in_digits(came: Any, right: Any) -> tuple[str, str]:
-    """Two numbers in as many digits as tell them apart, and no more than are needed."""
+def _format_pair(came: Any, right: Any) -> tuple[str, str]:
+    """Format two numbers with four digits, or six if they are equal in four."""
     if not np.issubdtype(np.result_type(came, right), np.inexact):
         return str(came), str(right)
     for digits in (4, 6):
-        said = f"{came:.{digits}g}", f"{right:.{digits}g}"
-        if said[0] != said[1]:
+        pair = f"{came:.{digits}g}", f"{right:.{digits}g}"
+        if pair[0] != pair[1]:
             break
-    return said
+    return pair
 
 
 def _copies_disagree(output: jax.Array, allowed: float) -> bool:
-    """Whether devices hold other numbers than those that hold the same block."""
+    """Check whether devices that hold the same block hold different values."""
     first: dict[str, np.ndarray] = {}
     for shard in output.addressable_shards:
         data = np.asarray(shard.data)
@@ -184,7 +190,7 @@ def _copies_disagree(output: jax.Array, allowed: float) -> bool:
 
 
 def is_right_to_few_digits(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> bool:
-    """Whether every value is off by no more than the last place of bfloat16."""
+    """Check whether every value is right within the last place of bfloat16."""
     coarse = _last_place(jnp.bfloat16)
     return all(
         output.shape == value.shape
@@ -194,9 +200,9 @@ def is_right_to_few_digits(outputs: Sequence[jax.Array], wanted: Sequence[Any]) 
 
 
 def is_close_throughout(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> bool:
-    """Whether values are right even if all of them are small.
+    """Check whether values are right relative to the largest one, even if all are below 1.
 
-    `compare` lets through as much for values below 1 as for 1.
+    The tolerance of `compare` is the same for values below 1 as for 1.
     """
     for output, value in zip(outputs, wanted, strict=True):
         most = float(np.max(np.abs(value), initial=0))
@@ -208,18 +214,18 @@ def is_close_throughout(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> 
 
 
 def wide(array: Any) -> np.ndarray:
-    """Numbers in a type in which their differences are exact enough, complex ones as such."""
-    made = np.asarray(array)
-    return made.astype(np.complex128 if np.iscomplexobj(made) else np.float64)
+    """Convert to float64 or complex128, so that differences are exact enough."""
+    values = np.asarray(array)
+    return values.astype(np.complex128 if np.iscomplexobj(values) else np.float64)
 
 
-def typed(array: Any) -> str:
-    """An array's type and shape: `float32[16,8]`."""
+def describe_type(array: Any) -> str:
+    """Return an array's type and shape: `float32[16,8]`."""
     return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
 
 
 def _spread(reference: Arrays, inputs: Sequence[np.ndarray], wanted: Sequence[Any]) -> list[float]:
-    """For each result, how far it moves with the last places of the inputs."""
+    """Compute how much each result changes when the inputs change in their last places."""
     generator = np.random.default_rng(0)
     most = [0.0] * len(wanted)
     for _ in range(NUDGES):
@@ -234,7 +240,7 @@ def _spread(reference: Arrays, inputs: Sequence[np.ndarray], wanted: Sequence[An
 
 
 def _nudged(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """An array each of whose numbers is off by its last place, up or down."""
+    """Change each number in its last place, up or down."""
     if not jnp.issubdtype(array.dtype, jnp.inexact):
         return array
     signs = generator.choice([-1.0, 1.0], array.shape)
@@ -242,7 +248,7 @@ def _nudged(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 
 
 def _unit(value: Any) -> float:
-    """A unit in the last place of an array's largest number, and more where it has many."""
+    """Return a unit in the last place of the largest value, times the root of the size."""
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return 0.0
     scale = float(np.max(np.abs(value), initial=1)) * math.sqrt(max(value.size, 1))
@@ -250,15 +256,15 @@ def _unit(value: Any) -> float:
 
 
 def _last_place(dtype: Any) -> float:
-    """A unit in the last place of 1; of bfloat16, only JAX knows it."""
-    finfo: Any = jnp.finfo
+    """Return a unit in the last place of 1."""
+    finfo: Any = jnp.finfo  # NumPy does not know bfloat16
     return float(finfo(dtype).eps)
 
 
 def _of_other_type(output: jax.Array, value: Any, off: float) -> str:
-    """What is said of an output whose type is another than was asked for."""
+    """Return the sentence for an output of another type."""
     kinds = [jnp.issubdtype(d, jnp.inexact) for d in (output.dtype, value.dtype)]
     coarser = max(map(_last_place, (output.dtype, value.dtype))) if all(kinds) else 0
     near = coarser * float(np.max(np.abs(value), initial=1))
-    but = "The values are right, but the" if off <= near else "The"
-    return f"{but} dtype is {output.dtype.name}; expected {value.dtype.name}."
+    start = "The values are right, but the" if off <= near else "The"
+    return f"{start} dtype is {output.dtype.name}; expected {value.dtype.name}."

@@ -1,8 +1,8 @@
-"""Exercises as data, and what every kind of requirement has.
+"""`Exercise`, and `Requirement`: the base class of each kind of requirement.
 
-A kind of requirement is one class, in a module of its own (`requirements_on_…`, or in another
-course's package): what it asks and knows, what a kernel is to capture for it, and how that is
-judged. Nothing else has to know it.
+A kind of requirement is one class. It holds what the exercise's author specifies, plans what the
+kernel captures, and judges the captured evidence. No other code has to know about it, so another
+course's package can define kinds of its own.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,15 @@ from autograder.layouts import Layout
 from autograder.programs import Argument
 
 MALFORMED: Final = ("malformed", "The submission is not of the kind that this exercise needs.")
-"""The diagnosis, and the sentence, where evidence is not of the kind that was planned."""
+"""The diagnosis and the sentence for evidence of another kind than was planned."""
 
 
 class Order(IntEnum):
-    """What has to be met before what, of one answer: to do nothing is cheap, and stays in place."""
+    """The order in which an answer's requirements count: values, then layout, then costs.
+
+    A function that returns its argument unchanged communicates nothing. Costs therefore count only
+    once the values and the layout are right.
+    """
 
     VALUES = 0
     LAYOUT = 1
@@ -30,18 +34,19 @@ class Order(IntEnum):
 
 
 class Requirement:
-    """What is asked of one answer: the base of each kind, which is a frozen dataclass.
+    """A condition on one answer. Each kind is a subclass, and a frozen dataclass.
+
+    docs/authoring.md defines one, `Conserves`.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
-        asks: what is asked, in words.
-        about: what this kind is about, in a word that can head a column.
-        order: a finding counts only where those of the same answer that come before it are met.
-        evidence: the kinds of evidence that it is judged on.
-        runs_in_kernel: whether what is judged was drawn in the kernel, from a seed that is known
-            there; everything else is drawn anew by the judge.
-
-    docs/authoring.md has an example.
+        answer: the name of the answer in the notebook.
+        asks: the condition in words; a verdict shows it after `Expected:`.
+        about: the subject of this kind in one word, such as `values`; it heads a column.
+        order: when this counts, relative to the other requirements on the same answer.
+        evidence: the types of evidence that `judge` accepts.
+        runs_in_kernel: whether the judged function ran in the student's kernel. Its inputs then
+            came from a seed that the kernel knew; for all other evidence the judge samples new
+            inputs.
     """
 
     about: ClassVar[str]
@@ -57,57 +62,61 @@ class Requirement:
         def asks(self) -> str: ...
 
     def plan_capture(self, generator: np.random.Generator) -> AnswerPlan | None:
-        """What a kernel is to capture, without what is right.
+        """Return what the kernel captures of the answer; it must not contain what is right.
 
         Args:
-            generator: what cases are drawn from, where a function is called in the kernel.
+            generator: samples the cases, if a function is called in the kernel.
 
         Returns:
-            None where it is judged on what another requirement on the same answer has captured.
+            The plan, or None if another requirement on the same answer plans the capture.
         """
         return None
 
     def judge(self, piece: Any, basis: Finding, exercise: "Exercise", seed: int) -> Finding:
-        """The finding for evidence, which may be forged.
+        """Judge evidence, which may be forged.
 
         Args:
-            piece: evidence of one of the kinds in `evidence`.
-            basis: what is known before any evidence is looked at: `basis.but(met=True)` and
-                `basis.problem(diagnosis, sentence)` make a finding of it.
-            exercise: what else is asked.
-            seed: what cases or inputs are drawn from.
+            piece: evidence of one of the types in `evidence`.
+            basis: the finding to start from. Return `basis.but(met=True)`, or
+                `basis.problem(diagnosis, sentence)`.
+            exercise: the exercise, with its other requirements.
+            seed: the seed for cases and inputs.
 
         Raises:
-            ProgramError: a program cannot be judged.
+            ProgramError: an exported program cannot be judged.
         """
         raise NotImplementedError
 
     @property
     def exported_for(self) -> tuple[tuple[Argument, ...], ...]:
-        """The lists of arguments that it has a function exported for; none where it has not."""
+        """The lists of arguments that this has a function exported for; usually none."""
         return ()
 
     def pictured(self) -> Layout | None:
-        """What is drawn of it: the layout asked for, or that of a function's result."""
+        """Return the layout that the notebook draws as the target, if there is one."""
         return None
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise of the course.
+    """One exercise: its requirements, its hints, and what its mistakes teach.
+
+    For example, `Exercise("1.9", "Rows", (PlacedLike("rows", "0 1 2 3", ((8,),)),), hints=("…",))`.
 
     Attributes:
-        id: such as `1.4`; the notebook's graded cell is then called `ex-1-4-check`.
+        id: such as `1.4`; the notebook's graded cell is then named `ex-1-4-check`.
         title: a few words.
-        requirements: what must hold.
-        hints: from gentle to nearly there, never the answer.
-        diagnoses: for the name of each known difference, what it usually means here.
-        afterwards: for who has it right, a sentence worth knowing: another way to do it, or where
-            one meets it.
-        about: the kinds of requirement that it is about, which carry three quarters of an answer's
-            points; empty for all but the right values.
-        together: whether what an answer is about counts only where all of it is met.
-        weights: how much an answer counts, by its name, where it is not as much as the others.
+        requirements: what must hold, for all answers of the exercise.
+        hints: from gentle to nearly the answer, but never the answer.
+        diagnoses: lessons by diagnosis: what this difference usually means in this exercise. A key
+            such as `rows: transposed` is for one answer only.
+        afterwards: a sentence for those who solved it: another way to do it, or where this occurs
+            in practice.
+        about: the kinds of requirement that carry three quarters of an answer's points; empty for
+            all kinds except `Computes`.
+        together: whether these three quarters are earned only if all requirements of these kinds
+            are met.
+        weights: relative weights of answers, by name; 1 by default.
     """
 
     id: str
@@ -122,34 +131,34 @@ class Exercise:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The names of the answers it asks for, as the notebook has them."""
+        """The names of the answers, in the notebook's order."""
         return tuple(dict.fromkeys(requirement.answer for requirement in self.requirements))
 
     @property
     def grade_id(self) -> str:
-        """What nbgrader calls the notebook's graded cell."""
+        """The name of the graded cell in nbgrader."""
         return f"ex-{self.id.replace('.', '-')}-check"
 
     def targets(self) -> list[tuple[str, Layout]]:
-        """What is drawn of it: layouts, each with a title."""
-        drawn = [(r.answer, layout) for r in self.requirements if (layout := r.pictured())]
+        """Return the layouts that the notebook draws as targets, each with a title."""
+        layouts = [(r.answer, layout) for r in self.requirements if (layout := r.pictured())]
         return [
-            (self.id if len(drawn) == 1 else f"{self.id} {answer}", layout)
-            for answer, layout in drawn
+            (self.id if len(layouts) == 1 else f"{self.id} {answer}", layout)
+            for answer, layout in layouts
         ]
 
     def generator(self, seed: int) -> np.random.Generator:
-        """The source of this exercise's random cases for one judging."""
+        """Return the random generator for this exercise's cases."""
         return np.random.default_rng([seed, *self.id.encode()])
 
     def plan(self, seed: int) -> Plan:
-        """What a kernel has to know of it: no reference, no prediction and no picture.
+        """Return what the kernel has to know: no references, predictions or pictures.
 
         Args:
-            seed: what cases are drawn from, where a function is to be called in the kernel.
+            seed: the seed for the cases of functions that are called in the kernel.
 
         Raises:
-            TypeError: it only asks what is read off a program, and nothing exports one.
+            TypeError: an answer's requirements judge a program, but none of them exports one.
         """
         answers = {
             answer: self._plan_answer(answer, self.generator(seed)) for answer in self.answers
@@ -157,10 +166,10 @@ class Exercise:
         return Plan(self.id, answers)
 
     def _plan_answer(self, answer: str, generator: np.random.Generator) -> AnswerPlan:
-        asked = [requirement for requirement in self.requirements if requirement.answer == answer]
-        for requirement in sorted(asked, key=lambda requirement: requirement.order):
+        of_answer = [r for r in self.requirements if r.answer == answer]
+        for requirement in sorted(of_answer, key=lambda requirement: requirement.order):
             plan = requirement.plan_capture(generator)
             if plan is not None:
                 return plan
-        names = " and ".join(type(requirement).__name__ for requirement in asked)
+        names = " and ".join(type(requirement).__name__ for requirement in of_answer)
         raise TypeError(f"{names} of {answer} needs a Computes of the same answer beside it.")

@@ -14,7 +14,7 @@ from autograder.judge.comparing_values import (
     Arrays,
     Wrong,
     compare_outputs,
-    typed,
+    describe_type,
     wide,
 )
 from autograder.judge.running_programs import Run
@@ -513,7 +513,7 @@ def explain_reshape(reference: Arrays, runs: Sequence[Run]) -> Wrong | None:
                 return None
     draws, ran = runs[0]
     output, right = ran.outputs[0][0], np.asarray(reference(*draws[0]))
-    shapes = f"The function returned {typed(output)}; expected {typed(right)}."
+    shapes = f"The function returned {describe_type(output)}; expected {describe_type(right)}."
     if not right.shape:
         return "reshaped", (
             f"{shapes} The number is right, but it comes in an array with a dimension. Is a "

@@ -1,9 +1,9 @@
 """Judge an answer: exercise + evidence → verdict.
 
-The same code judges in a student's kernel, for feedback at once, and in a clean process, for a
-grade. It believes nothing that evidence says about itself: layouts are rebuilt, programs are
-compiled and run here, cases are drawn here. Whatever evidence may hold is looked at where it is
-read, and refused there; so any other error that comes up is the judge's own, and no finding.
+The same code gives immediate feedback in a student's kernel, and grades in a clean process. It does
+not trust the evidence: it rebuilds layouts, compiles and runs programs, and samples the inputs
+itself. Malformed evidence is rejected where it is read, so every other error is a fault in our own
+code, and never a score.
 """
 
 from collections.abc import Iterator
@@ -20,28 +20,31 @@ from autograder.programs import ProgramError
 
 
 def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None = None) -> Verdict:
-    """Judge evidence against what an exercise asks. Where that fails, the verdict says so.
+    """Judge evidence against an exercise's requirements.
+
+    If judging fails, the verdict has a fault and no score.
 
     Args:
-        exercise: what was asked.
+        exercise: the exercise.
         evidence: what left the student's kernel; it may be forged.
-        seed: what the cases were drawn from that the kernel had to run.
-        fresh: what the inputs of programs and of processes are drawn from, where no kernel is to
-            have known it.
+        seed: the seed for the cases that ran in the kernel.
+        fresh: the seed for everything else, which the kernel did not know; `seed` by default.
     """
     faults = [piece for piece in evidence.answers.values() if isinstance(piece, Fault)]
     try:
-        return failed(exercise, faults[0]) if faults else _judged(exercise, evidence, seed, fresh)
+        return (
+            failed(exercise, faults[0]) if faults else _judge_all(exercise, evidence, seed, fresh)
+        )
     except Exception as error:
         return failed(exercise, Fault.of(error))
 
 
 def failed(exercise: Exercise, fault: Fault) -> Verdict:
-    """The verdict where it is our own code that failed: it says nothing about the answer."""
+    """Return the verdict for a failure of our own code, which says nothing about the answer."""
     return Verdict(exercise.id, exercise.title, (), fault)
 
 
-def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None) -> Verdict:
+def _judge_all(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None) -> Verdict:
     if evidence.exercise != exercise.id:
         return no_evidence(
             exercise,
@@ -49,16 +52,16 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
             f"This submission belongs to exercise {evidence.exercise!r}.",
         )
     findings = [
-        _finding(
+        _judge_requirement(
             exercise,
             requirement,
             evidence.answers.get(requirement.answer),
-            # a function's results were made from the seed; everything else is run on what is new
+            # results that were computed in the kernel are from its seed
             seed if fresh is None or requirement.runs_in_kernel else fresh,
         )
         for requirement in exercise.requirements
     ]
-    found = tuple(_in_order(exercise, findings))
+    found = tuple(_apply_order(exercise, findings))
     share = earned(exercise, found)
     return Verdict(
         exercise.id,
@@ -70,38 +73,38 @@ def _judged(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None
     )
 
 
-def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
-    """The findings, where what a program costs counts only once it does what is asked.
+def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
+    """Yield the findings; those that count only once others are met become `not-counted-yet`.
 
-    To do nothing is cheap, and leaves things where they are: without this, a function that gives
-    back what it is given would earn points for it. Values come first, then places, then costs. And
-    before all of them that it is the program's own doing, where it is to be written by hand: else
-    `A @ B` would earn most of the points of a notebook about products. The same holds where the
-    work is to be left to the compiler: else 7.2's `by_vmap = normalised` would earn nearly all.
+    Values count first, then layouts, then costs. Without this order, a function that returns its
+    argument would earn points for being cheap. If the work has to be done inside a `shard_map`,
+    that comes first of all: otherwise `A @ B` would earn most points of a notebook on matmuls. The
+    same holds where the work has to be left to the compiler: otherwise `by_vmap = normalised` would
+    earn nearly all points of 7.2.
     """
-    unmet: dict[str, int] = {}
-    others: set[str] = set()
-    left = set[str]()  # answers that do by hand what they are to leave to the compiler
+    first_unmet: dict[str, int] = {}
+    lacks_collectives = set[str]()  # answers that leave to the compiler what they have to request
+    needlessly_explicit = set[str]()  # answers that request what they have to leave to the compiler
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         if not finding.met:
-            if _is_needless_by_hand(requirement, finding):
-                left.add(finding.answer)
-            first_of_all = finding.diagnosis in NOT_BY_HAND or finding.answer in left
-            rank = -1 if first_of_all else requirement.order
-            unmet[finding.answer] = min(rank, unmet.get(finding.answer, rank))
+            if _is_needlessly_explicit(requirement, finding):
+                needlessly_explicit.add(finding.answer)
+            precedes_all = finding.diagnosis in NOT_BY_HAND or finding.answer in needlessly_explicit
+            rank = -1 if precedes_all else requirement.order
+            first_unmet[finding.answer] = min(rank, first_unmet.get(finding.answer, rank))
         lacks = isinstance(requirement, Requests) and requirement.some and not finding.met
         if lacks or finding.diagnosis == "added-by-the-compiler":
-            others.add(finding.answer)
+            lacks_collectives.add(finding.answer)
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
-        first = unmet.get(finding.answer, Order.COSTS)
-        not_its_own = finding.answer in others and requirement.order == Order.COSTS
-        if finding.met and (requirement.order > first or not_its_own):
-            by_hand = (first < 0 and finding.answer not in left) or (
-                not_its_own and first == Order.COSTS
+        first = first_unmet.get(finding.answer, Order.COSTS)
+        is_compilers_cost = finding.answer in lacks_collectives and requirement.order == Order.COSTS
+        if finding.met and (requirement.order > first or is_compilers_cost):
+            must_be_explicit = (first < 0 and finding.answer not in needlessly_explicit) or (
+                is_compilers_cost and first == Order.COSTS
             )
             waits_for = (
                 "does the work itself, inside a shard_map"
-                if by_hand
+                if must_be_explicit
                 else "does what the exercise asks"
             )
             yield finding.but(
@@ -113,14 +116,14 @@ def _in_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _is_needless_by_hand(requirement: Requirement, finding: Finding) -> bool:
-    """Check for a collective by hand where the compiler is to add what is needed."""
-    by_hand = finding.diagnosis.endswith(" by hand")
-    return isinstance(requirement, Requests) and not requirement.mapped and by_hand
+def _is_needlessly_explicit(requirement: Requirement, finding: Finding) -> bool:
+    """Check for an explicit collective where the compiler should add the collectives."""
+    is_explicit = finding.diagnosis.endswith(" by hand")
+    return isinstance(requirement, Requests) and not requirement.mapped and is_explicit
 
 
 def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
-    """The verdict where there is nothing to judge, for a reason that `sentence` gives."""
+    """Return the verdict if there is nothing to judge; `sentence` says why."""
     return Verdict(
         exercise.id,
         exercise.title,
@@ -132,7 +135,7 @@ def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
 
 
 def _basis(requirement: Requirement) -> Finding:
-    """What is known of a finding before any evidence is looked at."""
+    """Return the finding that judging starts from."""
     return Finding(
         requirement.answer,
         False,
@@ -144,18 +147,18 @@ def _basis(requirement: Requirement) -> Finding:
     )
 
 
-def _finding(
+def _judge_requirement(
     exercise: Exercise, requirement: Requirement, piece: Piece | None, seed: int
 ) -> Finding:
-    """The finding for one requirement, with what the exercise has to say of its diagnosis."""
+    """Judge one requirement, and add the exercise's lesson on the diagnosis."""
     basis = _basis(requirement)
     try:
-        found = _found(exercise, requirement, piece, basis, seed)
+        found = _judge_evidence(exercise, requirement, piece, basis, seed)
     except ProgramError as error:
         found = basis.problem(error.diagnosis, str(error), came="")
     lesson = lesson_on(exercise, requirement.answer, found.diagnosis)
     if isinstance(piece, NotCaptured) and lesson and found.diagnosis not in IN_LEARNERS_WORDS:
-        # after what JAX's error says, and before what it means in general
+        # between JAX's error and its general explanation
         first, dot, more = found.difference.partition(". ")
         if more and SAYS not in first:
             return found.but(difference=f"{first}{dot}{lesson} {more}")
@@ -163,26 +166,26 @@ def _finding(
 
 
 IN_LEARNERS_WORDS: Final = ("raised", "only-the-first")
-"""Diagnoses whose sentence quotes an error: nothing can be put in between."""
+"""Diagnoses whose sentence quotes an error, so that no lesson can be inserted."""
 
 
 def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:
-    """What an exercise has to say of a diagnosis: of one answer's, or of any; on any axes."""
+    """Return an exercise's lesson on a diagnosis, the most specific one; empty if there is none."""
     kind = diagnosis.partition(" over ")[0]
     names = [f"{answer}: {diagnosis}", f"{answer}: {kind}", diagnosis, kind]
-    if kind == "reshaped":  # what a lesson says of another shape holds for right numbers, too
+    if kind == "reshaped":  # right numbers in another shape are a case of "shape"
         names += [f"{answer}: shape", "shape"]
     return next((exercise.diagnoses[name] for name in names if name in exercise.diagnoses), "")
 
 
-def _found(
+def _judge_evidence(
     exercise: Exercise, requirement: Requirement, piece: Piece | None, basis: Finding, seed: int
 ) -> Finding:
-    """The finding by the requirement itself, on evidence of a kind that it is judged on."""
+    """Judge one requirement, if the evidence is of a type that it accepts."""
     match piece:
         case Unanswered():
             return basis.problem("unanswered", f"{requirement.answer} has not been filled in yet.")
-        case NotCaptured(why, sentence):  # the sentence says what came, and what was expected
+        case NotCaptured(why, sentence):  # the sentence says what was expected, too
             return basis.problem(why or "not-captured", sentence, came="", cell="")
         case _ if isinstance(piece, requirement.evidence):
             return requirement.judge(piece, basis, exercise, seed)

@@ -1,4 +1,8 @@
-"""Ask for a program with few collectives, little memory or little work, and judge it."""
+"""Limit what a compiled program communicates, holds and computes on each device.
+
+`CommunicatesAtMost`, `FitsIn` and `WorksAtMost` judge what the compiler made. `Requests` (in
+`requirements_on_requests.py`) judges which collectives the program's author requested.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,25 +13,27 @@ from autograder import programs
 from autograder.evidence import Program
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import parameters
-from autograder.judge.running_programs import asked_of, run_all
+from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import between, given, of_unknown_length, with_article
 from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, Ran, Report
 
 Pair = tuple[str, tuple[str, ...]]
-"""A kind of collective, and the axes that it runs over."""
+"""A kind of collective, and the mesh axes that it runs over."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be communicated at most.
+    """The communication of one kind that is allowed.
+
+    For example, `Budget("all-reduce", ("x",), bytes=64)`.
 
     Attributes:
-        kind: a canonical kind of collective, as `KINDS` has it.
-        axes: the mesh axes it may run over; None for any.
-        bytes: at most so many on each device, over all collectives of the kind on these axes,
-            loops counted; None for any number.
+        kind: the kind of collective, a key of `KINDS`.
+        axes: the mesh axes that it may run over; None for any.
+        bytes: the most bytes on each device, summed over all collectives of this kind on these
+            axes and over the turns of loops; None for any number.
     """
 
     kind: str
@@ -36,7 +42,7 @@ class Budget:
 
 
 def allowed(budgets: Sequence[Budget]) -> str:
-    """What budgets allow, in words."""
+    """Describe budgets: `at most 64 bytes by all-reduce over x`, or `nothing`."""
     return (
         "at most " * bool(budgets)
         + " and ".join(
@@ -50,14 +56,15 @@ def allowed(budgets: Sequence[Budget]) -> str:
 
 @dataclass(frozen=True)
 class CommunicatesAtMost(Requirement):
-    """The compiled program stays within budgets; with none, it communicates nothing.
+    """The compiled program communicates no more than its budgets allow; without any, nothing.
 
-    A budget is never a number of instructions: compilers combine and split them.
+    For example, `CommunicatesAtMost("step", ((Budget("collective-permute", ("x",), bytes=8),),))`.
+    Budgets limit bytes and not the number of collectives, because compilers combine and split
+    collectives.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
-            `Computes`, has it exported.
-        budgets: for each program that is judged, what it may communicate.
+        answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
+        budgets: the budgets for each list of arguments of that `Computes`.
     """
 
     about: ClassVar = "communication"
@@ -69,25 +76,27 @@ class CommunicatesAtMost(Requirement):
 
     @property
     def asks(self) -> str:
-        """The first program's budgets, in words."""
-        most = self.budgets[0]
-        return f"a program that communicates {allowed(most)}" if most else "no collectives"
+        """The budgets for the first list of arguments, in words."""
+        first = self.budgets[0]
+        return f"a program that communicates {allowed(first)}" if first else "no collectives"
 
     def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for what a program communicates, against its budgets."""
+        """Compare the compiled collectives with the budgets."""
         return _judge_communication(self, piece, basis, exercise, seed)
 
 
 @dataclass(frozen=True)
 class FitsIn(Requirement):
-    """The compiled program takes no more memory on a device than is given.
+    """The compiled program's peak memory on a device is limited.
+
+    For example, `FitsIn("step", (1024,))`.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
-            `Computes`, has it exported.
-        bytes: for each program that is judged, the most it may hold on a device at once.
-        gathers: for each program, how many pieces it has to gather and the bytes of one, where
-            each is to be gathered by itself and then once more; nothing where that is not so.
+        answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
+        bytes: the most bytes that a device may hold at once, for each list of arguments.
+        gathers: if pieces, such as the parameters of each layer, have to be gathered one at a
+            time, and again for the backward pass: for each list of arguments, the number of pieces
+            and the bytes of one. A verdict then says what was gathered at once, or only once.
     """
 
     about: ClassVar = "memory"
@@ -100,23 +109,24 @@ class FitsIn(Requirement):
 
     @property
     def asks(self) -> str:
-        """The first program's limit, in words."""
+        """The limit for the first list of arguments, in words."""
         return f"a program that holds at most {self.bytes[0]:,} bytes on each device"
 
     def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for the memory that a program takes."""
+        """Compare the peak memory with the limit."""
         return _judge_memory(self, piece, basis, exercise, seed)
 
 
 @dataclass(frozen=True)
 class WorksAtMost(Requirement):
-    """No device does more than its share of the work.
+    """The floating-point operations of each device are limited, so that the work is shared.
+
+    For example, `WorksAtMost("matmul", (2 * 64**3 // 8,))` for a matmul on eight devices.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
-            `Computes`, has it exported.
-        flops: for each program that is judged, the most floating-point operations on a device, by
-            XLA's own count.
+        answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
+        flops: the most floating-point operations on a device, as XLA counts them, for each list of
+            arguments.
     """
 
     about: ClassVar = "work"
@@ -128,37 +138,32 @@ class WorksAtMost(Requirement):
 
     @property
     def asks(self) -> str:
-        """The first program's limit, in words."""
+        """The limit for the first list of arguments, in words."""
         return (
             f"a program in which each device does at most {self.flops[0]:,} floating-point "
             f"operations"
         )
 
     def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for the operations that a device does."""
+        """Compare the operations on each device with the limit."""
         return _judge_work(self, piece, basis, exercise, seed)
 
 
 def _judge_communication(
     requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding for what a program communicates, against its budgets."""
     first: Finding | None = None
     names = parameters(exercise, requirement.answer)
     runs = run_all(exercise, requirement.answer, piece, seed)
-    lists = asked_of(exercise, requirement.answer)
+    lists = argument_lists_of(exercise, requirement.answer)
     for (_, ran), budgets, arguments in zip(runs, requirement.budgets, lists, strict=True):
         layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
         found = within_budgets(ran.report, budgets, basis, names, layouts)
         if not found.met:
-            return found if first is None else found.but(difference=_given(arguments, found))
+            difference = given(arguments, found.difference)
+            return found.but(difference=difference) if first else found
         first = first or found
     return first or basis
-
-
-def _given(arguments: Sequence[Argument], found: Finding) -> str:
-    """What is wrong, and with which arguments: where it was right with the first."""
-    return given(arguments, found.difference)
 
 
 def within_budgets(
@@ -168,19 +173,19 @@ def within_budgets(
     names: Sequence[str],
     layouts: Sequence[Layout],
 ) -> Finding:
-    """The finding for what one compiled program communicates.
+    """Compare one compiled program's collectives with its budgets.
 
     Args:
-        report: what it communicates.
-        budgets: what it may.
-        basis: what is known of the finding.
-        names: what to call each of the program's arguments.
-        layouts: where each of them is.
+        report: the compiled program's collectives.
+        budgets: what it may communicate.
+        basis: the finding to start from.
+        names: the names of the program's arguments.
+        layouts: the layouts of the arguments.
     """
     moves = f"a program that communicates {communicated(report)}"
     basis = basis.but(came=moves if report.collectives else "no collectives")
-    spent = _spent(report)
-    left_over = _reduced(spent, budgets)
+    spent = _bytes_by_kind(report)
+    left_over = _join_all_reduces(spent, budgets)
     counted_as_one = " (a reduce-scatter and an all-gather count as one)" * (left_over != spent)
     too_much = None
     for budget in budgets:
@@ -197,29 +202,31 @@ def within_budgets(
                 of_unknown_length(budget.kind),
             )
         if budget.bytes is not None and total > budget.bytes and too_much is None:
-            name = _said(report, matching[0]) if len(matching) == 1 else budget.kind
+            name = _describe_kind(report, matching[0]) if len(matching) == 1 else budget.kind
             too_much = basis.problem(
                 "too-many-bytes",
                 f"The compiled program moves {total:,} bytes on each device by {name}"
                 f"{counted_as_one}; at most {budget.bytes:,} are allowed.",
             )
-    if left_over:  # what nobody asked for says more than how much there is of the rest
+    if left_over:  # a collective outside all budgets says more than one over its budget
         pair, moved = next(iter(left_over.items()))
         worst = max(
             (c for c in report.collectives if (c.kind, c.axes) == pair), key=lambda c: c.total_bytes
         )
         count = sum((c.kind, c.axes) == pair for c in report.collectives)
-        said = (
-            f"The compiled program has {with_article(_said(report, pair))} of {moved:,} bytes, "
-            f"which is not allowed here."
+        sentence = "The compiled program has " + (
+            f"{with_article(_describe_kind(report, pair))} of {moved:,} bytes, which is not "
+            f"allowed here."
             if count == 1
-            else f"The compiled program has {_several(count, report, pair)}, {moved:,} bytes "
-            f"together, which are not allowed here."
+            else f"{_describe_several(count, report, pair)}, {moved:,} bytes together, which are "
+            f"not allowed here."
         )
         if len(left_over) > 1:
             total = sum(left_over.values())
-            said += f" Everything that is not allowed moves {total:,} bytes together."
-        return basis.problem(_name(*pair), said + _whose(worst, names, layouts, count > 1))
+            sentence += f" Everything that is not allowed moves {total:,} bytes together."
+        return basis.problem(
+            _diagnosis_of(*pair), sentence + _describe_argument(worst, names, layouts, count > 1)
+        )
     if too_much is not None:
         return too_much
     return basis.but(met=True)
@@ -228,12 +235,11 @@ def within_budgets(
 def _judge_memory(
     requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding for the memory that a program takes on each device."""
     programs = [ran for _, ran in run_all(exercise, requirement.answer, piece, seed)]
     found = _at_most(
         requirement.bytes,
         [ran.report.peak_bytes for ran in programs],
-        asked_of(exercise, requirement.answer),
+        argument_lists_of(exercise, requirement.answer),
         basis,
         "{:,.0f} bytes on each device",
         (
@@ -245,18 +251,18 @@ def _judge_memory(
 
 
 def _with_gathers(requirement: FitsIn, ran: Ran, found: Finding) -> Finding:
-    """The finding for too much memory, with how much the program gathers at once, and how often.
+    """Add how much the program gathers at once, or that it gathers only once.
 
-    How often is counted in what it asks for: compilers differ in what they make of that.
+    The number of gathers is that of the requested ones: compilers differ in what they combine.
     """
     gathers = [c for c in ran.report.collectives if c.kind == "all-gather"]
-    by_hand = [c for c in ran.requested if c.kind == "all-gather"]
-    unknown = any(c.times is None for c in by_hand)
-    fits = ran.report.peak_bytes <= requirement.bytes[0]  # then another case does not
+    requested = [c for c in ran.requested if c.kind == "all-gather"]
+    unknown = any(c.times is None for c in requested)
+    fits = ran.report.peak_bytes <= requirement.bytes[0]  # then another list of arguments does not
     if not requirement.gathers or not gathers or unknown or fits:
         return found
     number, piece = requirement.gathers[0]
-    largest, total = max(c.bytes for c in gathers), sum(c.total_bytes for c in by_hand)
+    largest, total = max(c.bytes for c in gathers), sum(c.total_bytes for c in requested)
     if largest > piece:
         return found.problem(
             "gathered-at-once",
@@ -273,7 +279,6 @@ def _with_gathers(requirement: FitsIn, ran: Ran, found: Finding) -> Finding:
 def _judge_work(
     requirement: WorksAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding for the operations that each device does."""
     reports = [ran.report for _, ran in run_all(exercise, requirement.answer, piece, seed)]
     if not all(math.isfinite(report.flops) for report in reports):
         return basis.problem(
@@ -285,7 +290,7 @@ def _judge_work(
     return _at_most(
         requirement.flops,
         [report.flops for report in reports],
-        asked_of(exercise, requirement.answer),
+        argument_lists_of(exercise, requirement.answer),
         basis,
         "{:,.0f} operations on each device",
         (
@@ -304,7 +309,7 @@ def _at_most(
     came: str,
     problem: tuple[str, str],
 ) -> Finding:
-    """The finding for amounts of which each has a limit; of those within, the first is told."""
+    """Compare amounts with their limits, one for each list of arguments."""
     for number, limit in enumerate(limits):
         if amounts[number] > limit:
             diagnosis, sentence = problem
@@ -313,33 +318,34 @@ def _at_most(
                 sentence.format(amounts[number], limit),
                 came=came.format(amounts[number]),
             )
-            return found.but(difference=_given(lists[number], found)) if number else found
+            difference = given(lists[number], found.difference)
+            return found.but(difference=difference) if number else found
     return basis.but(met=True, came=came.format(amounts[0]))
 
 
 def communicated(report: Report) -> str:
-    """What a program communicates, in words."""
-    said = []
-    for pair, moved in _spent(report).items():
-        mine = [c for c in report.collectives if (c.kind, c.axes) == pair]
+    """Describe what a program communicates: `64 bytes by all-reduce over x`, or `nothing`."""
+    items = []
+    for pair, moved in _bytes_by_kind(report).items():
+        alike = [c for c in report.collectives if (c.kind, c.axes) == pair]
         # a loop of unknown length counts once
-        one = " (with one turn of the loop)" * any(c.times is None for c in mine)
-        said.append(f"{moved:,} bytes by {_several(len(mine), report, pair)}{one}")
-    return " and ".join(said) or "nothing"
+        once = " (with one turn of the loop)" * any(c.times is None for c in alike)
+        items.append(f"{moved:,} bytes by {_describe_several(len(alike), report, pair)}{once}")
+    return " and ".join(items) or "nothing"
 
 
-def _spent(report: Report) -> dict[Pair, int]:
-    """The bytes of each kind of collective over each set of axes, the most first."""
+def _bytes_by_kind(report: Report) -> dict[Pair, int]:
+    """Sum the bytes of each kind of collective over each set of axes, largest first."""
     total: dict[Pair, int] = {}
     for c in report.collectives:
         total[c.kind, c.axes] = total.get((c.kind, c.axes), 0) + c.total_bytes
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _reduced(spent: dict[Pair, int], budgets: Sequence[Budget]) -> dict[Pair, int]:
-    """The same, with a reduce-scatter and an all-gather as the all-reduce that they make together.
+def _join_all_reduces(spent: dict[Pair, int], budgets: Sequence[Budget]) -> dict[Pair, int]:
+    """Count a reduce-scatter and an all-gather of as many bytes as the all-reduce they form.
 
-    Only where the budgets speak of an all-reduce and not of the two.
+    Only if there is a budget for an all-reduce, and none for either of the two.
     """
     allowed = {budget.kind for budget in budgets}
     if "all-reduce" not in allowed or allowed & {"reduce-scatter", "all-gather"}:
@@ -353,43 +359,43 @@ def _reduced(spent: dict[Pair, int], budgets: Sequence[Budget]) -> dict[Pair, in
     return merged
 
 
-def _whose(
+def _describe_argument(
     collective: Collective, names: Sequence[str], layouts: Sequence[Layout], several: bool
 ) -> str:
-    """Which argument a collective takes, how that was laid out, and what the collective adds."""
+    """Say which argument a collective takes, its layout, and the memory that a gather takes."""
     if collective.argument is None or not collective.traits.verb:
         return ""
     name, layout = names[collective.argument], layouts[collective.argument]
     if collective.bytes_in != math.prod(layout.block_shape) * _bytes_of(collective.dtypes):
-        return ""  # another collective has been at work on it before
+        return ""  # another collective has changed it before
     which = f"The largest, of {collective.total_bytes:,} bytes," if several else "It"
-    said = f" {which} {collective.traits.verb} {name}, which is laid out as {layout.describe()}"
+    sentence = f" {which} {collective.traits.verb} {name}, which is laid out as {layout.describe()}"
     if collective.kind != "all-gather":
-        return f"{said}."
-    return f"{said}, and leaves {collective.bytes_out:,} bytes of it on each device."
+        return f"{sentence}."
+    return f"{sentence}, and leaves {collective.bytes_out:,} bytes of it on each device."
 
 
 def _bytes_of(dtypes: Sequence[str]) -> int:
-    """The bytes of a number, by the name that XLA gives its type, such as `f32`."""
+    """Return the bytes of one element of an XLA type such as `f32`."""
     bits = "".join(filter(str.isdigit, dtypes[0])) if dtypes else ""
     return int(bits) // 8 if bits else 1
 
 
-def _name(kind: str, axes: tuple[str, ...]) -> str:
-    """What is diagnosed: lessons, and the bank, know it by this name."""
+def _diagnosis_of(kind: str, axes: tuple[str, ...]) -> str:
+    """Return a diagnosis such as `all-gather over x`; lessons and the bank use this name."""
     return f"{kind} over {', '.join(axes) or 'parts of axes'}"
 
 
-def _said(report: Report, pair: Pair) -> str:
-    """`all-gather over x`, or `all-gather between groups of two devices`."""
+def _describe_kind(report: Report, pair: Pair) -> str:
+    """Return `all-gather over x`, or `all-gather between groups of two devices`."""
     groups = dict.fromkeys(between(c) for c in report.collectives if (c.kind, c.axes) == pair)
     if not groups:  # a reduce-scatter and an all-gather that count as one
-        return _name(*pair)
+        return _diagnosis_of(*pair)
     return f"{pair[0]} {' and '.join(groups)}"
 
 
-def _several(count: int, report: Report, pair: Pair) -> str:
-    """`all-gather over x`, or `2 all-gathers over x`."""
+def _describe_several(count: int, report: Report, pair: Pair) -> str:
+    """Return `all-gather over x`, or `2 all-gathers over x`."""
     kind, _ = pair
-    said = _said(report, pair)
-    return said if count == 1 else f"{count} {kind}s{said.removeprefix(kind)}"
+    words = _describe_kind(report, pair)
+    return words if count == 1 else f"{count} {kind}s{words.removeprefix(kind)}"

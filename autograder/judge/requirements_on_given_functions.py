@@ -1,4 +1,8 @@
-"""Ask for layouts of a given function's arguments, and judge what it does with them."""
+"""Require layouts for the arguments of a given function, and judge what it then costs.
+
+`Feeds` sets budgets that are met or not; `Trades` gives credit by how few bytes are moved. `RunsIn`
+(in `requirements_on_times.py`) gives credit by the modelled time.
+"""
 
 import inspect
 import math
@@ -29,36 +33,39 @@ from autograder.layouts import Layout, LayoutError, Shape
 from autograder.programs import communication
 
 AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What a mesh axis may be called where a program is compiled for it."""
+"""The mesh axis names that a program is compiled for."""
 
 MAX_WORK_SHARE = 1.5
-"""A device may do so much of its share of the work: communicating takes some operations too."""
+"""How many times its share of the work a device may do; communication takes operations too."""
 
-
-MAX_NAMED: Final = 2
-"""Up to how many arguments are named that are laid out otherwise than in a right answer."""
+MAX_NAMED_ARGUMENTS: Final = 2
+"""The most wrongly laid out arguments that a verdict names."""
 
 
 @dataclass(frozen=True)
 class Feeds(Requirement):
-    """Shardings for the arguments of a given function: laid out so, it runs as cheaply as is asked.
+    """Shardings for a given function's arguments, with which it stays within budgets.
 
-    The answer is a sharding, or one for each argument. The function is compiled for them with Auto
-    axes, so that the compiler decides the rest, and every device must do its share of the work:
-    copies on all devices would silence any program.
+    For example, a sharding for which a sum communicates nothing:
+
+        Feeds("quiet", "a sharding for which …", lambda x: x.sum(0), (((16, 16),),), budgets=((),))
+
+    The answer is a sharding, or one for each argument. The function is compiled with Auto axes, so
+    the compiler decides the rest. Each device must do only its share of the work: otherwise an
+    answer that replicates everything would always communicate nothing.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
-        asks: what is to be laid out, in a sentence.
-        function: what the arguments are given to.
-        shapes: the arguments' shapes, in elements, for each time that it is to be tried.
-        budgets: for each of these, what the program may communicate.
-        picture: where the result is to be, as `Layout.parse` reads it; empty for anywhere.
-        caps: for each, the most bytes of arguments that a device may hold; empty for any number.
-        mistakes: for each diagnosis of what is over the cap, into how many blocks each dimension of
-            each argument is cut where it explains that.
-        blocks: into how many blocks a right answer cuts each dimension of each argument; with it,
-            a verdict says which arguments are not laid out so, where they are few.
+        answer: the name of the answer in the notebook.
+        asks: what is to be laid out, in words.
+        function: the function, of arrays.
+        shapes: the cases: in each, the shape of each argument.
+        budgets: the budgets of each case; see `CommunicatesAtMost`.
+        picture: the layout that the result must have, as `Layout.parse` reads it; empty for any.
+        caps: the most bytes of arguments that a device may hold in each case; empty for no limit.
+        mistakes: for an answer that exceeds the cap: for each diagnosis, the number of blocks along
+            each dimension of each argument that it explains.
+        blocks: the number of blocks along each dimension of each argument in a right answer. If
+            given, a verdict names the arguments whose layouts differ.
     """
 
     about: ClassVar = "communication"
@@ -80,7 +87,7 @@ class Feeds(Requirement):
         return tuple(inspect.signature(self.function).parameters)
 
     def result(self) -> PlacedLike | None:
-        """What is asked of the function's result, if anything is."""
+        """Return the requirement on the layout of the function's result, if there is one."""
         if not self.picture:
             return None
         results = (
@@ -90,36 +97,41 @@ class Feeds(Requirement):
         return PlacedLike(self.answer, self.picture, tuple(result.shape for result in results))
 
     def plan_capture(self, generator: np.random.Generator) -> PlacementsPlan:
-        """A sharding for each argument."""
+        """Plan to capture a sharding for each argument."""
         return PlacementsPlan(self.arguments, self.shapes[0])
 
     def pictured(self) -> Layout | None:
-        """The layout that is asked for of the function's result."""
+        """Return the layout that the function's result must have, if there is one."""
         result = self.result()
         return result.target() if result is not None else None
 
     def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for what the function does with arguments laid out so."""
+        """Compile the function for the answer's layouts, and compare its cost with the budgets."""
         return _judge_feeds_in_any_order(self, piece, basis, seed)
 
 
 @dataclass(frozen=True)
 class Trades(Requirement):
-    """Shardings for the arguments of a given function, that hold little and move little.
+    """Shardings for a given function's arguments, with credit for moving few bytes under a cap.
 
-    There is no one right answer: holding more saves moving. Within a cap on what may be held,
-    credit is given by how near the answer comes to the least that is known to be moved.
+    For example, shardings of four matrices for their product, with at most 30 kB on each device:
+
+        Trades("roomy", "shardings (of A, …", chain, ((64, 64),) * 4, 30_000, FRONTIER, slack=4096)
+
+    There is no single right answer: to hold more of the arguments saves communication. Credit
+    depends on how close the bytes moved come to the fewest that are known within the cap.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
-        asks: what is to be laid out, in a sentence.
-        function: what the arguments are given to.
-        shapes: the arguments' shapes, in elements.
+        answer: the name of the answer in the notebook.
+        asks: what is to be laid out, in words.
+        function: the function, of arrays.
+        shapes: the shape of each argument.
         cap: the most bytes of arguments that a device may hold.
-        frontier: pairs of bytes held and bytes moved on each device, the best that is known.
-        slack: so many bytes are as good as none, when answers are compared.
-        given: the bytes moved by what the notebook shows, which earns nothing; 0 where it shows
-            nothing.
+        frontier: the best pairs that are known of bytes held and bytes moved on each device.
+        slack: bytes that are added to both amounts before the best is divided by the answer's, so
+            that small differences between small amounts do not matter. Used if `given` is 0.
+        given: the bytes moved by the layouts that the notebook shows, which earn nothing. Credit
+            grows linearly from there to the best; 0 if the notebook shows none.
     """
 
     about: ClassVar = "bytes moved"
@@ -141,21 +153,21 @@ class Trades(Requirement):
 
     @property
     def best(self) -> int:
-        """The least that is known to be moved within the cap."""
+        """The fewest bytes moved that are known within the cap."""
         return min(moved for held, moved in self.frontier if held <= self.cap)
 
     def plan_capture(self, generator: np.random.Generator) -> PlacementsPlan:
-        """A sharding for each argument."""
+        """Plan to capture a sharding for each argument."""
         return PlacementsPlan(self.arguments, self.shapes)
 
     def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for what an answer holds and moves, against the best that is known."""
+        """Compare the bytes that an answer holds and moves with the best that is known."""
         return _judge_trade(self, piece, basis, seed)
 
 
 @dataclass(frozen=True)
-class Fed:
-    """A given function, compiled for arguments laid out by an answer, and run."""
+class RunWithLayouts:
+    """A given function, compiled for the layouts of an answer, and run."""
 
     layouts: tuple[Layout, ...]
     came: str
@@ -163,14 +175,14 @@ class Fed:
 
     @property
     def held(self) -> int:
-        """The bytes of its arguments that a device holds."""
+        """The bytes of float32 arguments on each device."""
         return sum(4 * math.prod(layout.block_shape) for layout in self.layouts)
 
 
-def lay_out(
+def read_layouts(
     names: Sequence[str], shapes: Sequence[Shape], piece: Placements, basis: Finding
 ) -> tuple[Layout, ...] | Finding:
-    """A given function's arguments as an answer lays them out; or what is wrong with the answer."""
+    """Return the layouts of a given function's arguments, or the finding if they are not valid."""
     if len(piece.parts) != len(names):
         return basis.problem("malformed", "There must be a sharding for each argument.")
     try:
@@ -178,12 +190,12 @@ def lay_out(
         layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
     except LayoutError as error:
         return basis.problem("does-not-fit", str(error), came="a sharding that does not fit")
-    basis = basis.but(came=listed(names, layouts))
-    strange = [n for part in piece.parts for n in part.mesh.names if not AXIS_NAME.fullmatch(n)]
-    if strange:  # XLA's own parser aborts the process on some
+    basis = basis.but(came=describe_layouts(names, layouts))
+    bad_names = [n for part in piece.parts for n in part.mesh.names if not AXIS_NAME.fullmatch(n)]
+    if bad_names:  # on some names, XLA's parser aborts the process
         return basis.problem(
             "axis-names",
-            f"A mesh axis is called {strange[0]!r}. Use only letters, digits and underscores.",
+            f"A mesh axis is called {bad_names[0]!r}. Use only letters, digits and underscores.",
         )
     if len({part.mesh.ids for part in piece.parts}) > 1:
         return basis.problem(
@@ -194,14 +206,14 @@ def lay_out(
     return tuple(layouts)
 
 
-def listed(names: Sequence[str], layouts: Sequence[Layout]) -> str:
-    """Where each argument is, in words."""
+def describe_layouts(names: Sequence[str], layouts: Sequence[Layout]) -> str:
+    """Describe the layout of each argument."""
     pairs = zip(names, layouts, strict=True)
     return "; ".join(f"{name}: {layout.describe()}" for name, layout in pairs)
 
 
-def idle_devices(piece: Placements, basis: Finding) -> Finding | None:
-    """The finding where an answer leaves devices out."""
+def find_idle_devices(piece: Placements, basis: Finding) -> Finding | None:
+    """Return the finding if an answer does not use all devices."""
     used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
     if used == devices:
         return None
@@ -212,31 +224,31 @@ def idle_devices(piece: Placements, basis: Finding) -> Finding | None:
     )
 
 
-def feed(
+def run_with_layouts(
     function: Arrays,
     names: Sequence[str],
     shapes: tuple[Shape, ...],
     piece: Placements,
     basis: Finding,
     seed: int,
-) -> Fed | Finding:
-    """Run a given function on arguments laid out by an answer; or what is wrong with the answer."""
-    layouts = lay_out(names, shapes, piece, basis)
+) -> RunWithLayouts | Finding:
+    """Run a given function with an answer's layouts, or return the finding if it cannot run."""
+    layouts = read_layouts(names, shapes, piece, basis)
     if isinstance(layouts, Finding):
         return layouts
-    _whole(function, shapes)  # where this is sound, JAX's refusals are about the layouts
+    _count_flops(function, shapes)  # if this compiles, later errors are about the layouts
     ran = _run(function, piece.parts, shapes, seed)
     came = (
-        f"{listed(names, layouts)}. With these layouts, the program communicates "
+        f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
         f"{communicated(ran.report)}"
     )
-    return idle_devices(piece, basis.but(came=came)) or Fed(layouts, came, ran)
+    return find_idle_devices(piece, basis.but(came=came)) or RunWithLayouts(layouts, came, ran)
 
 
 def _judge_feeds_in_any_order(
     requirement: Feeds, piece: Placements, basis: Finding, seed: int
 ) -> Finding:
-    """The finding for what a given function does with arguments laid out by the answer."""
+    """Judge an answer; if its shardings are right in another order, say so."""
     found = _judge_feeds(requirement, piece, basis, seed)
     names = requirement.arguments
     if found.met or len(piece.parts) != len(names):
@@ -250,27 +262,27 @@ def _judge_feeds_in_any_order(
             f"The two are right, but the wrong way round: the first sharding is for {names[0]}, "
             f"the second for {names[1]}.",
         )
-    turns = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
+    rotations = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
     if len(names) > 2 and any(
-        _judge_feeds(requirement, Placements(turned), basis, seed).met for turned in turns
+        _judge_feeds(requirement, Placements(rotated), basis, seed).met for rotated in rotations
     ):
         return found.problem(
             "another-order",
             f"The shardings are right, but in the wrong order: they have to be those of "
             f"{', '.join(names)}, in this order.",
         )
-    return _with_what_differs(requirement, piece, found, basis)
+    return _name_wrong_arguments(requirement, piece, found, basis)
 
 
-def _with_what_differs(
+def _name_wrong_arguments(
     requirement: Feeds, piece: Placements, found: Finding, basis: Finding
 ) -> Finding:
-    """The finding, with which arguments are laid out otherwise than in a right answer."""
-    layouts = lay_out(requirement.arguments, requirement.shapes[0], piece, basis)
+    """Add which arguments are not laid out as in a right answer, if they are few."""
+    layouts = read_layouts(requirement.arguments, requirement.shapes[0], piece, basis)
     if isinstance(layouts, Finding) or not requirement.blocks:
         return found
     used = len(layouts[0].blocks)
-    if used < jax.device_count():  # then no argument is laid out well, whatever its blocks
+    if used < jax.device_count():  # then no argument is laid out well
         return found
     differ = [
         name
@@ -279,11 +291,12 @@ def _with_what_differs(
         )
         if layout.counts != counts
     ]
-    if not 1 <= len(differ) <= MAX_NAMED:
+    if not 1 <= len(differ) <= MAX_NAMED_ARGUMENTS:
         return found
-    named = " and ".join(differ)
-    said = f"The other arguments are laid out well; {named} {'are' if differ[1:] else 'is'} not."
-    return found.but(difference=f"{found.difference} {said}")
+    wrong = f"{' and '.join(differ)} {'are' if len(differ) > 1 else 'is'}"
+    return found.but(
+        difference=f"{found.difference} The other arguments are laid out well; {wrong} not."
+    )
 
 
 def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:
@@ -292,67 +305,68 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
     first: Finding | None = None
     caps = requirement.caps or (math.inf,) * len(requirement.shapes)
     for shapes, budgets, cap in zip(requirement.shapes, requirement.budgets, caps, strict=True):
-        fed = feed(function, names, shapes, piece, basis, seed)
-        if isinstance(fed, Finding):
-            return fed
-        if fed.held > cap:
-            too_much = report_exceeded_cap(cap, fed.held, basis.but(came=fed.came))
-            counts = tuple(layout.counts for layout in fed.layouts)
-            known = (name for name, cuts in requirement.mistakes.items() if cuts == counts)
-            return too_much.problem(next(known, too_much.diagnosis), too_much.difference)
-        found = within_budgets(fed.ran.report, budgets, basis, names, fed.layouts)
-        found = found.but(came=fed.came)
+        run = run_with_layouts(function, names, shapes, piece, basis, seed)
+        if isinstance(run, Finding):
+            return run
+        if run.held > cap:
+            exceeded = report_exceeded_cap(cap, run.held, basis.but(came=run.came))
+            counts = tuple(layout.counts for layout in run.layouts)
+            known = (name for name, blocks in requirement.mistakes.items() if blocks == counts)
+            return exceeded.problem(next(known, exceeded.diagnosis), exceeded.difference)
+        found = within_budgets(run.ran.report, budgets, basis, names, run.layouts)
+        found = found.but(came=run.came)
         if not found.met:
             return found
         if result is not None:
-            found = judge_layout(result, Layout.of(fed.ran.outputs[0][0]), found.but(met=False))
+            found = judge_layout(result, Layout.of(run.ran.outputs[0][0]), found.but(met=False))
             if not found.met:
                 return found.but(
                     asked=basis.asked,
-                    came=f"{fed.came}; the result: {found.came}",
+                    came=f"{run.came}; the result: {found.came}",
                     difference=f"The layout of the result is wrong. {found.difference}",
                 )
-        share, fair = fed.ran.report.flops / _whole(function, shapes), 1 / jax.device_count()
+        share, fair = run.ran.report.flops / _count_flops(function, shapes), 1 / jax.device_count()
         if share > MAX_WORK_SHARE * fair:
             return basis.problem(
                 "repeated-work",
                 f"The program communicates no more than it may, but each device does "
                 f"{_fraction(share)} of the work, where {_fraction(fair)} would be its share: "
                 f"devices that hold the same blocks compute the same thing.",
-                came=fed.came,
+                came=run.came,
             )
-        first = first or found.but(came=fed.came)
+        first = first or found.but(came=run.came)
     return first or basis
 
 
 def _judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: int) -> Finding:
-    """The finding for what an answer holds and moves, against the best that is known."""
     first: Finding | None = None
-    for scale in (1, 2):  # what was found for one size must hold for another
+    for scale in (1, 2):  # the answer must hold for another size, too
         shapes = tuple(tuple(scale * size for size in shape) for shape in requirement.shapes)
-        fed = feed(requirement.function, requirement.arguments, shapes, piece, basis, seed)
-        if isinstance(fed, Finding):
-            return fed
-        found = _traded(requirement, fed, scale ** len(shapes[0]), basis)
+        run = run_with_layouts(
+            requirement.function, requirement.arguments, shapes, piece, basis, seed
+        )
+        if isinstance(run, Finding):
+            return run
+        found = _give_credit(requirement, run, scale ** len(shapes[0]), basis)
         first = first or found
         if (found.credit or found.met) < (first.credit or first.met):
             return found
     if first is None or first.trade is None or first.credit is None:
         return first or basis
-    said = better_by_one(requirement, piece.parts, first.trade.costs)
-    return first.but(difference=f"{first.difference} {said}".rstrip())
+    suggestion = suggest_one_change(requirement, piece.parts, first.trade.costs)
+    return first.but(difference=f"{first.difference} {suggestion}".rstrip())
 
 
-def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Finding:
-    """The finding for arguments that are so many times as large as the exercise's."""
-    held, moved, best = fed.held // factor, fed.ran.report.bytes // factor, requirement.best
+def _give_credit(requirement: Trades, run: RunWithLayouts, factor: int, basis: Finding) -> Finding:
+    """Compute the credit for arguments that are `factor` times as large as the exercise's."""
+    held, moved, best = run.held // factor, run.ran.report.bytes // factor, requirement.best
     basis = basis.but(
-        came=f"{held:,} bytes held, {moved:,} bytes moved on each device ({fed.came})",
+        came=f"{held:,} bytes held, {moved:,} bytes moved on each device ({run.came})",
         trade=Trade(held, moved, requirement.cap, requirement.frontier),
     )
     if held > requirement.cap:
         return report_exceeded_cap(requirement.cap, held, basis)
-    if any(c.times is None for c in fed.ran.report.collectives):
+    if any(c.times is None for c in run.ran.report.collectives):
         return basis.problem(
             "unknown-times",
             "A collective is in a loop whose length is known only when it runs, so the bytes that "
@@ -380,7 +394,7 @@ def _traded(requirement: Trades, fed: Fed, factor: int, basis: Finding) -> Findi
 
 
 def report_exceeded_cap(cap: float, held: int, basis: Finding) -> Finding:
-    """The finding where a device holds more of the arguments than it may."""
+    """Return the finding if a device holds more bytes of the arguments than it may."""
     return basis.problem(
         "over-the-cap",
         f"Each device may hold {cap:,} bytes{in_mib(cap)} of the arguments; with your shardings it "
@@ -392,7 +406,7 @@ def report_exceeded_cap(cap: float, held: int, basis: Finding) -> Finding:
 def _run(
     function: Arrays, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], seed: int
 ) -> programs.Ran:
-    """What the function makes of arguments laid out so, and of fresh values."""
+    """Run the function on fresh values with these layouts."""
     generator = np.random.default_rng(seed)
     shardings = [rebuild(part) for part in parts]
     inputs = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
@@ -400,46 +414,46 @@ def _run(
 
 
 @lru_cache(maxsize=64)
-def _whole(function: Arrays, shapes: tuple[Shape, ...]) -> float:
-    """The floating-point operations of the function where one device does all of them."""
+def _count_flops(function: Arrays, shapes: tuple[Shape, ...]) -> float:
+    """Count the floating-point operations of the function on a single device."""
     arguments = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
     with programs.current(jax.sharding.Mesh(jax.devices()[:1], ("all",))):
         return max(1.0, communication(function, *arguments).flops)
 
 
 def _fraction(share: float) -> str:
-    """`1/4`, or `all`."""
+    """Return `1/4`, or `all`."""
     return "all" if share > 0.99 else f"1/{round(1 / share)}" if share < 0.6 else f"{share:.0%}"
 
 
-MAX_TRIED: Final = 60
+MAX_TRIED_PROGRAMS: Final = 60
 """The most programs that are compiled to find a better sharding."""
 
 
-def better_by_one(requirement: Trades, parts: tuple[Placement, ...], moved: int) -> str:
-    """Say which one sharding, changed alone, would save most, if one would.
+def suggest_one_change(requirement: Trades, parts: tuple[Placement, ...], moved: int) -> str:
+    """Say for which one argument another sharding would save most, if one would.
 
     Args:
-        requirement: what was asked.
-        parts: where an answer lays out the arguments.
+        requirement: the requirement.
+        parts: the answer's shardings.
         moved: the bytes that each device moves with these.
     """
     function, shapes = requirement.function, requirement.shapes
     given = [rebuild(part) for part in parts]
     if any(mode != AxisType.Auto for each in given for mode in each.mesh.axis_types):
-        return ""  # in Explicit mode JAX refuses some of what is tried
+        return ""  # in Explicit mode, JAX raises for some shardings
     tried = [
         (name, [*given[:place], other, *given[place + 1 :]])
         for place, (name, shape) in enumerate(zip(requirement.arguments, shapes, strict=True))
         for other in _shardings(mesh_of(parts[place]), len(shape))
     ]
-    if len(shapes) == 1 or len(tried) > MAX_TRIED:
+    if len(shapes) == 1 or len(tried) > MAX_TRIED_PROGRAMS:
         return ""
     least, which = float(moved), ""
     for name, shardings in tried:
-        if _held(shardings, shapes) <= requirement.cap:
+        if _held_bytes(shardings, shapes) <= requirement.cap:
             with programs.current(mesh_of(parts[0])):
-                costs = _moved(function, shardings, shapes)
+                costs = _moved_bytes(function, shardings, shapes)
             if costs < least:
                 least, which = costs, name
     if not which:
@@ -453,9 +467,9 @@ def better_by_one(requirement: Trades, parts: tuple[Placement, ...], moved: int)
 
 
 def _shardings(mesh: jax.sharding.Mesh, ndim: int) -> Iterator[jax.NamedSharding]:
-    """Yield the shardings on a mesh of which no dimension has more than one axis.
+    """Yield the shardings on a mesh that have at most one mesh axis in each dimension.
 
-    With two axes in a dimension, XLA prints warnings about some programs, and a learner sees them.
+    With two axes in a dimension, XLA prints warnings for some programs, which a learner would see.
     """
     for spec in product([None, *mesh.axis_names], repeat=ndim):
         axes = [name for name in spec if name]
@@ -463,16 +477,16 @@ def _shardings(mesh: jax.sharding.Mesh, ndim: int) -> Iterator[jax.NamedSharding
             yield jax.NamedSharding(mesh, jax.P(*spec))
 
 
-def _held(shardings: Sequence[jax.NamedSharding], shapes: Sequence[Shape]) -> int:
-    """The bytes of float32 arguments on each device."""
+def _held_bytes(shardings: Sequence[jax.NamedSharding], shapes: Sequence[Shape]) -> int:
+    """Return the bytes of float32 arguments on each device."""
     layouts = map(Layout.of, shardings, shapes)
     return sum(4 * math.prod(layout.block_shape) for layout in layouts)
 
 
-def _moved(
+def _moved_bytes(
     function: Arrays, shardings: Sequence[jax.NamedSharding], shapes: Sequence[Shape]
 ) -> float:
-    """The bytes that each device moves; infinite where that is known only as the program runs."""
+    """Return the bytes that each device moves; infinite if a loop's length is unknown."""
     arguments = [
         jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
         for shape, sharding in zip(shapes, shardings, strict=True)

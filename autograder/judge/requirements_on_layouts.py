@@ -1,4 +1,4 @@
-"""Ask for a layout, and judge it: is every block where it was asked for?"""
+"""Require a layout: each device must hold the expected block."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from autograder.evidence import (
     Program,
 )
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
-from autograder.judge.running_programs import asked_of, run_all
+from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import given
 from autograder.layouts import Layout, LayoutError, Shape, difference
@@ -25,20 +25,23 @@ from autograder.layouts import Layout, LayoutError, Shape, difference
 
 @dataclass(frozen=True)
 class PlacedLike(Requirement):
-    """Every device holds the block that a picture gives it.
+    """Each device holds the block that a picture shows, in an array or a function's result.
 
-    Met by an array or by a sharding; where `values` is given, by an array alone. What a function
-    returns is judged the same way, where another requirement has it exported.
+    For example, `PlacedLike("strips", "0 1 2 3", ((16, 16),))`: four blocks of columns, on devices
+    0 to 3.
+
+    The answer is an array or a sharding; if `values` is given, it must be an array. If a `Computes`
+    on the same answer exports a function, the function's result is judged.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
-        picture: as `Layout.parse` reads it.
-        shapes: the array's shape in elements, and further shapes to try the same sharding on.
+        answer: the name of the answer in the notebook.
+        picture: the layout, as `Layout.parse` reads it.
+        shapes: the array's shape, and further shapes that the same sharding must work for. For a
+            function: the shape of the result for each list of arguments.
         values: makes the values that the array must hold, of the first shape.
-        elsewhere: where a function is judged on other meshes too, the pictures there, for each of
-            the further shapes.
+        elsewhere: if the further lists of arguments are on other meshes, the picture for each.
         mistakes: for each diagnosis, the picture of a layout that it explains, of the first shape.
-        stays: whether what a function returns has to be on the mesh of its argument.
+        stays: whether a function's result has to be on the mesh of its argument.
     """
 
     about: ClassVar = "layout"
@@ -54,44 +57,44 @@ class PlacedLike(Requirement):
     stays: bool = False
 
     def of_program(self, number: int) -> "PlacedLike":
-        """What is asked of a function's result when it is run on the arguments of this number."""
+        """Return the requirement on the function's result for one list of arguments."""
         shape = self.shapes[number] if number < len(self.shapes) else self.shapes[0]
         picture = self.elsewhere[number - 1] if self.elsewhere and number else self.picture
         mistakes = {} if self.elsewhere and number else self.mistakes
         return PlacedLike(self.answer, picture, (shape,), mistakes=mistakes)
 
     def target(self, shape: Shape | None = None) -> Layout:
-        """The layout that is asked for, on the first shape or on another."""
+        """Return the required layout, for the first shape or another."""
         return Layout.parse(self.picture, self.shapes[0]).on(shape or self.shapes[0])
 
     @property
     def asks(self) -> str:
-        """The layout that is asked for, in words."""
+        """The required layout, in words."""
         return self.target().describe()
 
     def plan_capture(self, generator: np.random.Generator) -> PlacementPlan:
-        """An array, or a sharding for the first shape."""
+        """Plan to capture an array, or a sharding for the first shape."""
         return PlacementPlan(self.shapes[0], self.values is not None)
 
     def pictured(self) -> Layout:
-        """The layout that is asked for."""
+        """Return the required layout."""
         return self.target()
 
     def judge(
         self, piece: Placement | Program, basis: Finding, exercise: Exercise, seed: int
     ) -> Finding:
-        """The finding for an array or a sharding, or for what a function returns."""
+        """Compare the layout of an array, a sharding or a function's result with the picture."""
         if isinstance(piece, Program):
             found = _judge_output_layout(self, piece, basis, exercise, seed)
-        elif asked_of(exercise, self.answer):
+        elif argument_lists_of(exercise, self.answer):
             return basis.problem(*MALFORMED)
         else:
             found = _judge_placement(self, piece, basis)
-        return _of_another_name(found, exercise)
+        return _recognise_other_answer(found, exercise)
 
 
 def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) -> Finding:
-    """The finding for a placement, on each shape that the requirement names."""
+    """Judge a placement, for each shape of the requirement."""
     contents = piece.contents
     if contents is None and requirement.values is not None:
         return basis.problem("malformed", "The evidence lacks the array's values.")
@@ -123,9 +126,9 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) 
 
 
 def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding, case: int = 0) -> Finding:
-    """The finding for one layout that came, in one of the requirement's cases."""
+    """Compare one layout with the required one, in one of the requirement's cases."""
     came = basis.but(came=made.describe(), made=made)
-    if made.shape in requirement.shapes:  # it need not be the first that is wrong
+    if made.shape in requirement.shapes:
         came = came.but(asked=requirement.target(made.shape).describe())
     if made.shape not in requirement.shapes:
         shape = requirement.shapes[case if case < len(requirement.shapes) else 0]
@@ -144,17 +147,17 @@ def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding, case: in
     return came.problem(found.diagnosis, found.sentence, target=target)
 
 
-def _of_another_name(found: Finding, exercise: Exercise) -> Finding:
-    """A finding on a layout; where it is what another answer is to have, it says so.
+def _recognise_other_answer(found: Finding, exercise: Exercise) -> Finding:
+    """Say so if a wrong layout is the one that another answer should have.
 
-    Unless the exercise itself has something to say of it.
+    A lesson of the exercise on the diagnosis takes precedence.
     """
-    taught = {found.diagnosis, f"{found.answer}: {found.diagnosis}"} & set(exercise.diagnoses)
-    if found.met or found.made is None or taught:
+    has_lesson = {found.diagnosis, f"{found.answer}: {found.diagnosis}"} & set(exercise.diagnoses)
+    if found.met or found.made is None or has_lesson:
         return found
     for other in exercise.requirements:
         if isinstance(other, PlacedLike) and other.answer != found.answer:
-            # of each shape there may be a picture of its own
+            # each shape may have a picture of its own
             wanted = map(other.of_program, range(len(other.shapes)))
             if any(w.shapes[0] == found.made.shape and w.target() == found.made for w in wanted):
                 return found.problem(
@@ -164,10 +167,10 @@ def _of_another_name(found: Finding, exercise: Exercise) -> Finding:
 
 
 def mesh_of(placement: Placement) -> jax.sharding.Mesh:
-    """The mesh that a placement describes, of the devices of this process.
+    """Build the mesh that a placement describes, from the devices of this process.
 
     Raises:
-        LayoutError: it is none: devices missing or twice.
+        LayoutError: the mesh is not valid; for example, a device is missing.
     """
     grid = placement.mesh
     devices = {device.id: device for device in jax.devices()}
@@ -177,18 +180,18 @@ def mesh_of(placement: Placement) -> jax.sharding.Mesh:
             f"The mesh has device {missing[0]}, and this process has {len(devices)}: the first "
             f"cell's emulate_devices(8) must run before anything else."
         )
-    once_each = len(set(grid.ids)) == len(grid.ids) == math.prod(grid.shape)
-    if not grid.ids or not once_each:
+    is_full = len(set(grid.ids)) == len(grid.ids) == math.prod(grid.shape)
+    if not grid.ids or not is_full:
         raise LayoutError("The mesh must have each of its devices exactly once.")
     array, modes = np.array([devices[i] for i in grid.ids]), _modes(grid)
     try:
         return jax.sharding.Mesh(array.reshape(grid.shape), grid.names, axis_types=modes)
-    except Exception as error:  # JAX has an error type for each way in which it can be wrong
+    except Exception as error:  # JAX raises errors of many types here
         raise LayoutError(f"The mesh is not valid: {error}") from error
 
 
 def _modes(grid: MeshGrid) -> tuple[jax.sharding.AxisType, ...] | None:
-    """The mode of each axis; Auto where the evidence says nothing that is one."""
+    """Return the mode of each axis; None, for Auto, if the evidence has no valid ones."""
     kinds = {kind.name: kind for kind in jax.sharding.AxisType}
     if len(grid.modes) != len(grid.names) or not set(grid.modes) <= {"Auto", "Explicit"}:
         return None
@@ -196,15 +199,15 @@ def _modes(grid: MeshGrid) -> tuple[jax.sharding.AxisType, ...] | None:
 
 
 def rebuild(placement: Placement) -> jax.NamedSharding:
-    """The sharding that a placement describes, on the devices of this process.
+    """Build the sharding that a placement describes, on the devices of this process.
 
     Raises:
-        LayoutError: it is none: devices missing or twice, axes unknown or used twice.
+        LayoutError: the mesh or the spec is not valid; for example, an axis is used twice.
     """
     mesh = mesh_of(placement)
-    try:  # with nothing in it but JAX
+    try:
         return jax.NamedSharding(mesh, jax.P(*placement.spec))
-    except Exception as error:  # JAX has an error type for each way in which they can differ
+    except Exception as error:  # JAX raises errors of many types here
         raise LayoutError(f"The spec does not fit the mesh: {error}") from error
 
 
@@ -231,13 +234,13 @@ def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str]
     place = tuple(int(i) for i in np.argwhere(came != wanted)[0])
     return (
         "values",
-        f"Every block is in its place, but {_turned_into(came, wanted)}the value at {place} is "
+        f"Every block is in its place, but {_describe_change(came, wanted)}the value at {place} is "
         f"{came[place]:.6g}; expected {wanted[place]:.6g}.",
     )
 
 
-def _turned_into(came: np.ndarray, wanted: np.ndarray) -> str:
-    """What an array was turned into before it was placed, where that is easily told."""
+def _describe_change(came: np.ndarray, wanted: np.ndarray) -> str:
+    """Say how an array was changed before it was placed, if that is easily recognised."""
     if not came.any():
         return "the array is all zeros: "
     if wanted.ndim == 2 and came.shape == wanted.T.shape and np.array_equal(came, wanted.T):
@@ -258,10 +261,10 @@ def _turned_into(came: np.ndarray, wanted: np.ndarray) -> str:
 def _judge_output_layout(
     requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding for where a program leaves its result."""
+    """Judge the layout of a program's result, for each list of arguments."""
     first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
-    asked = asked_of(exercise, requirement.answer)
+    asked = argument_lists_of(exercise, requirement.answer)
     for number, ((_, ran), arguments) in enumerate(zip(runs, asked, strict=True)):
         if len(ran.outputs[0]) != 1:
             return basis.problem("shape", "The function has to return one array.")
@@ -282,11 +285,11 @@ def _judge_output_layout(
         if not found.met:
             return found
         if requirement.stays and ran.other_meshes:
-            mine = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
+            axes = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
             return found.but(met=False).problem(
                 "another-mesh",
                 f"The blocks are where they should be, but the function names a mesh of "
-                f"{ran.other_meshes[0]}, and its argument is on a mesh of {mine}.",
+                f"{ran.other_meshes[0]}, and its argument is on a mesh of {axes}.",
             )
         first = first or found
     return first or basis

@@ -1,4 +1,8 @@
-"""Ask for a function that several processes call together, and judge what came of it."""
+"""Require a function that several processes call together.
+
+Evidence of blocks and values may be forged, so it is checked here. The judge knows which devices
+each process has, since they are dealt out in order.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -30,13 +34,14 @@ from autograder.processes import ProcessCase, Spec
 
 @dataclass(frozen=True)
 class Expected:
-    """What a function is to return, or one part of it.
+    """One result that a function must return.
+
+    For example, `Expected(table, spec=("x", None))`.
 
     Attributes:
-        values: of the whole array, or of a number.
-        spec: how the array is to be laid out over all devices, on the case's mesh; None where each
-            process is to have all of the values for itself.
-        host: whether it is to have them in the host's memory, as NumPy's array.
+        values: the values of the global array, or of a number.
+        spec: the array's spec, on the case's mesh; None if each process must have all values.
+        host: whether the values must be in the host's memory, as a NumPy array.
     """
 
     values: np.ndarray
@@ -46,16 +51,20 @@ class Expected:
 
 @dataclass(frozen=True)
 class OnProcesses(Requirement):
-    """A function does what is asked when several processes call it together.
+    """A function returns or writes the right thing when several processes call it together.
+
+    For example, a NumPy array with the global values in every process:
+
+        OnProcesses("to_host", "a NumPy …", cases, lambda case: (Expected(x(case), host=True),))
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
-        asks: what the function must return or write, in a sentence.
-        cases: draws the calls from a random generator: numbers of processes, meshes, arguments.
-        reference: what it is to return in a case, part for part; the same in every process.
-        files: where it is to write instead, the files that all processes are to write together,
-            each once, by name.
-        mistakes: for each diagnosis, what a function returns that makes that mistake and no other.
+        answer: the name of the answer in the notebook.
+        asks: what the function must return or write, in words.
+        cases: samples the calls from a generator: numbers of processes, meshes, arguments.
+        reference: the results that the function must return in a case, in every process.
+        files: if it must write files instead: the contents by file name. Each file must be written
+            once, by any process.
+        mistakes: for each diagnosis, the results of a function with that mistake and no other.
     """
 
     about: ClassVar = "processes"
@@ -71,18 +80,17 @@ class OnProcesses(Requirement):
     )
 
     def plan_capture(self, generator: np.random.Generator) -> ProcessesPlan:
-        """What the function returns in each case, in each process."""
+        """Plan to call the function in each case, in each process."""
         return ProcessesPlan(tuple(self.cases(generator)))
 
     def judge(self, piece: Runs, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for what came of the cases drawn from `seed`."""
+        """Compare the results of the cases sampled from `seed` with the reference."""
         return _judge_runs(self, piece, basis, exercise, seed)
 
 
 def _judge_runs(
     requirement: OnProcesses, piece: Runs, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding for what came of the cases drawn from `seed`."""
     cases = list(requirement.cases(exercise.generator(seed)))
     right: list[ProcessCase] = []
     for case, run in zip(cases, piece.runs, strict=False):
@@ -92,7 +100,7 @@ def _judge_runs(
         except MalformedRunsError as error:
             return basis.problem("malformed", f"The submission does not fit this case: {error}.")
         if not found.met:
-            return _with_the_case(found, case, right)
+            return _add_case(found, case, right)
         right.append(case)
     if len(right) < len(cases):
         return basis.problem("malformed", "The submission does not have a run for each case.")
@@ -100,29 +108,29 @@ def _judge_runs(
     return found.but(came=f"the right result in all of {len(cases)} runs, the last by {counts}")
 
 
-def _with_the_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
-    """A finding with the case that it is of, and whether fewer processes had it right."""
-    said = f"With {case}: {found.difference}" if found.difference else ""
+def _add_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
+    """Add the case to a finding, and whether the result is right on a single process."""
+    sentence = f"With {case}: {found.difference}" if found.difference else ""
     fewer = [c for c in right if c.processes < case.processes]
     if found.diagnosis == "values" and fewer and all(c.processes == 1 for c in fewer):
         return found.but(
             diagnosis="only-on-one-process",
-            difference=f"With one process, the result is right. {said}",
+            difference=f"With one process, the result is right. {sentence}",
         )
-    return found.but(difference=said)
+    return found.but(difference=sentence)
 
 
 def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Finding) -> Finding:
     if len(run.results) != case.processes:
         raise MalformedRunsError("it has another number of processes")
     failed = [(i, r) for i, r in enumerate(run.results) if r.why]
-    if failed:  # what was stopped for another's error is no finding
+    if failed:  # a process that was stopped because another failed says nothing
         number, result = next(((i, r) for i, r in failed if r.why != "stopped"), failed[0])
         raised = result.why not in ("stopped", "waits", "died", "too-slow", "too-large")
         where = f"In process {number}: " if raised and case.processes > 1 else ""
         return basis.problem(result.why, f"{where}{result.sentence}")
     if requirement.files is not None:
-        wrong = _wrong_files(run, requirement.files(case))
+        wrong = _compare_files(run, requirement.files(case))
         return basis.problem(*wrong) if wrong else basis.but(met=True)
     expected = requirement.reference(case)
     for result in run.results:
@@ -136,9 +144,9 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Fin
     for place, wanted in enumerate(expected):
         found = _judge_part(case, [r.parts[place] for r in run.results], wanted, basis)
         if not found.met:
-            named = _known_mistake(requirement, case, run.results)
-            said = found.difference if found.diagnosis == "shape" else ""
-            return found.problem(named, said) if named else found
+            mistake = _recognise_mistake(requirement, case, run.results)
+            sentence = found.difference if found.diagnosis == "shape" else ""
+            return found.problem(mistake, sentence) if mistake else found
     return found
 
 
@@ -152,13 +160,13 @@ def _judge_part(
     wanted: Expected,
     basis: Finding,
 ) -> Finding:
-    """The finding for one of the things that a function is to return: what each process has."""
-    look_at(case, parts)
+    """Judge one result of a function: what each process has of it."""
+    check_parts(case, parts)
     for number, part in enumerate(parts):
         if part == Value(None):
             return basis.problem("none", f"Process {number} returned None. Every process calls it.")
         if wanted.host and not isinstance(part, OwnArray):
-            came = "a jax.Array" if isinstance(part, Shards) else part_in_words(part)
+            came = "a jax.Array" if isinstance(part, Shards) else describe_part(part)
             why = "on-devices" if isinstance(part, Shards) else "not-numpy"
             return basis.problem(
                 why, f"Process {number} returned {came}; expected a NumPy array, on the host."
@@ -169,10 +177,10 @@ def _judge_part(
                 "dtype", f"The array has dtype {dtype}; expected {wanted.values.dtype}."
             )
     if wanted.spec is None:
-        return _judge_whole(wanted.values, [whole(part) for part in parts], basis)
+        return _judge_whole_array(wanted.values, [whole_array(part) for part in parts], basis)
     for number, part in enumerate(parts):
         if not isinstance(part, Shards):
-            came = part_in_words(part)
+            came = describe_part(part)
             return basis.problem(
                 "own-array",
                 f"Process {number} returned {came}, which no other process knows of; expected one "
@@ -187,11 +195,11 @@ def _judge_part(
         )
     target = Layout.of(jax.NamedSharding(case.mesh(), jax.P(*wanted.spec)), wanted.values.shape)
     made = joint_layout(shards)
-    given = basis
+    without_layout = basis
     basis = basis.but(asked=target.describe(), came=made.describe(), made=made, target=target)
-    other = difference(target, made)
-    if other is not None:
-        return basis.problem(other.diagnosis, other.sentence)
+    wrong_layout = difference(target, made)
+    if wrong_layout is not None:
+        return basis.problem(wrong_layout.diagnosis, wrong_layout.sentence)
     blocks = [
         (
             array_of(shard.contents),
@@ -200,37 +208,39 @@ def _judge_part(
         for part in shards
         for shard in part.shards
     ]
-    if any(how_far_off(came, right) for came, right in blocks):
-        differ = how_values_differ(*zip(*blocks, strict=True))
+    if any(describe_worst_value(came, right) for came, right in blocks):
+        differ = explain_all_values(*zip(*blocks, strict=True))
         if differ:
-            return given.problem(differ[0], f"The layout is right. {differ[1]}")
+            return without_layout.problem(differ[0], f"The layout is right. {differ[1]}")
     for part in shards:
         for shard in part.shards:
             block = tuple(slice(start, stop) for start, stop in shard.block)
             values = array_of(shard.contents)
-            off = how_far_off(values, wanted.values[block])
-            start = rows_like(values, wanted.values, shard.block) if off else None
+            off = describe_worst_value(values, wanted.values[block])
+            start = find_rows(values, wanted.values, shard.block) if off else None
             if start is not None:
-                return given.problem(
+                return without_layout.problem(
                     "other-rows",
                     f"The layout is right, but device {shard.device} holds the numbers of "
                     f"{_rows(start, len(values))} of the global array; expected "
                     f"{_rows(shard.block[0][0], len(values))}.",
                 )
             if off:
-                said = f"The layout is right. On device {shard.device}, {off}"
-                named = how_rows_differ(values, wanted.values, block)
-                return given.problem(named or "values", said)
+                sentence = f"The layout is right. On device {shard.device}, {off}"
+                diagnosis = diagnose_rows(values, wanted.values, block) or "values"
+                return without_layout.problem(diagnosis, sentence)
     return basis.but(met=True)
 
 
 def _rows(start: int, count: int) -> str:
-    """Some rows in words: `rows 4 to 7`; the last is counted in."""
+    """Return `rows 4 to 7`, the last one included."""
     return f"row {start}" if count == 1 else f"rows {start} to {start + count - 1}"
 
 
-def _judge_whole(wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Finding) -> Finding:
-    """The finding where each process is to have all of the values."""
+def _judge_whole_array(
+    wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Finding
+) -> Finding:
+    """Judge a result of which each process must have all values."""
     for number, array in enumerate(came):
         if isinstance(array, str):
             return basis.problem("not-whole", f"Process {number} returned {array}.")
@@ -246,61 +256,62 @@ def _judge_whole(wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Fi
                 f"Process 0 and process {number} returned different values; expected the same ones "
                 f"in every process.",
             )
-    off = how_far_off(arrays[0], wanted)
+    off = describe_worst_value(arrays[0], wanted)
     if off and wanted.ndim > 1:
-        differ = how_values_differ(arrays, [wanted] * len(arrays))
+        differ = explain_all_values(arrays, [wanted] * len(arrays))
         if differ:
             return basis.problem(*differ)
-        named = how_rows_differ(arrays[0], wanted, [slice(None)] * wanted.ndim)
-        if named:
-            return basis.problem(named, off[:1].upper() + off[1:])
+        diagnosis = diagnose_rows(arrays[0], wanted, [slice(None)] * wanted.ndim)
+        if diagnosis:
+            return basis.problem(diagnosis, off[:1].upper() + off[1:])
     return basis.problem("values", off[:1].upper() + off[1:]) if off else basis.but(met=True)
 
 
-def _known_mistake(
+def _recognise_mistake(
     requirement: OnProcesses, case: ProcessCase, results: Sequence[ProcessResult]
 ) -> str:
-    """The diagnosis whose mistake explains all that came, if there is one."""
+    """Return the diagnosis of the known mistake that explains all results; empty if none does."""
     came = [
-        all_that_came([r.parts[place] for r in results]) for place in range(len(results[0].parts))
+        assembled_arrays([r.parts[place] for r in results])
+        for place in range(len(results[0].parts))
     ]
     right = [each.values for each in requirement.reference(case)]
     ways = [(name, way) for name, each in requirement.mistakes.items() for way in ways_of(each)]
     for diagnosis, mistaken in ways:
-        would = [np.asarray(array) for array in mistaken(case)]
-        if not any(map(how_far_off, would, right)):
-            continue  # this case does not show that mistake, so it is another
-        if len(would) == len(came) and all(
-            arrays and not any(how_far_off(array, other) for array in arrays)
-            for arrays, other in zip(came, would, strict=True)
+        expected = [np.asarray(array) for array in mistaken(case)]
+        if not any(map(describe_worst_value, expected, right)):
+            continue  # in this case, the mistake makes no difference
+        if len(expected) == len(came) and all(
+            arrays and not any(describe_worst_value(array, other) for array in arrays)
+            for arrays, other in zip(came, expected, strict=True)
         ):
             return diagnosis
     return ""
 
 
-def _wrong_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
-    """What is wrong with the files that processes wrote, if anything is."""
+def _compare_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
+    """Compare the files that the processes wrote with the expected ones."""
     names = [file.name for file in run.files]
     twice = sorted({name for name in names if names.count(name) > 1})
-    strange = sorted(set(names) - set(wanted))
+    unexpected = sorted(set(names) - set(wanted))
     missing = [name for name in wanted if name not in names]
     if not names:
         return "no-files", "No process wrote a file."
-    spans = [name for name in strange if _several_blocks(name, wanted)]
+    spans = [name for name in unexpected if _spans_several_blocks(name, wanted)]
     if spans:
         return "several-blocks", (
             f"{spans[0]} has the rows of several blocks; expected a file for each block, such as "
             f"{next(iter(wanted))}."
         )
-    nones = [name for name in strange if "None" in name]
+    nones = [name for name in unexpected if "None" in name]
     if nones:
         return "none-in-a-name", (
             f"A file is called {nones[0]!r}; expected names such as {next(iter(wanted))!r}."
         )
-    if strange:
+    if unexpected:
         return "other-files", (
-            f"A file is called {strange[0]!r}; expected names such as {next(iter(wanted))!r}, for "
-            f"the rows from the first number up to the second."
+            f"A file is called {unexpected[0]!r}; expected names such as {next(iter(wanted))!r}, "
+            f"for the rows from the first number up to the second."
         )
     if twice and any(len({f.contents for f in run.files if f.name == name}) > 1 for name in twice):
         return "numbered-from-zero", (
@@ -323,14 +334,14 @@ def _wrong_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
         if file.contents.dtype != wanted[file.name].dtype:
             came = file.contents.dtype
             return "dtype", f"{file.name} has dtype {came}; expected {wanted[file.name].dtype}."
-        off = how_far_off(array_of(file.contents), wanted[file.name])
+        off = describe_worst_value(array_of(file.contents), wanted[file.name])
         if off:
             return "values", f"In {file.name}, {off}"
     return None
 
 
-def _several_blocks(name: str, wanted: Mapping[str, np.ndarray]) -> bool:
-    """Whether a file's name is from one block's first row to the last of a later one."""
+def _spans_several_blocks(name: str, wanted: Mapping[str, np.ndarray]) -> bool:
+    """Check whether a file's name gives one block's first row and a later block's last row."""
     first, _, last = name.partition("-")
     starts = [block.partition("-")[0] for block in wanted]
     ends = [block.partition("-")[2] for block in wanted]
@@ -338,7 +349,7 @@ def _several_blocks(name: str, wanted: Mapping[str, np.ndarray]) -> bool:
 
 
 def _dtype(part: Shards | OwnArray | Value) -> str:
-    """The dtype of an array, by its name; nothing where there is none."""
+    """Return the name of an array's dtype; empty if it has none."""
     match part:
         case Shards(_, dtype, _):
             return dtype
@@ -347,8 +358,8 @@ def _dtype(part: Shards | OwnArray | Value) -> str:
     return ""
 
 
-MAX_NUMBERS: Final = 1 << 16
-"""In one array; those of the exercises have less."""
+MAX_ELEMENTS: Final = 1 << 16
+"""The largest array that evidence may have; those of the exercises are smaller."""
 
 MAX_DIMENSIONS: Final = 4
 TOLERANCE: Final = 1e-5
@@ -356,11 +367,11 @@ TOLERANCE: Final = 1e-5
 
 
 class MalformedRunsError(Exception):
-    """The evidence is none that `capture` makes."""
+    """The evidence is not of a form that `capture` produces."""
 
 
-def whole(part: Shards | OwnArray | Value) -> np.ndarray | str:
-    """An array that one process has all of; or what it has instead, in words."""
+def whole_array(part: Shards | OwnArray | Value) -> np.ndarray | str:
+    """Return an array that one process has all of, or describe what it has instead."""
     match part:
         case OwnArray(contents):
             return array_of(contents)
@@ -376,29 +387,29 @@ def whole(part: Shards | OwnArray | Value) -> np.ndarray | str:
                 if shard.block == tuple((0, size) for size in shape):
                     return array_of(shard.contents)
             return f"an array of shape {shape}, of which it has only some blocks"
-    return part_in_words(part)
+    return describe_part(part)
 
 
-def look_at(case: ProcessCase, parts: Sequence[Shards | OwnArray | Value]) -> None:
-    """Look at what each process has: blocks of one array, on devices of its own.
+def check_parts(case: ProcessCase, parts: Sequence[Shards | OwnArray | Value]) -> None:
+    """Check that the processes have blocks of one array, each on its own devices.
 
     Raises:
-        MalformedRunsError: it is anything else.
+        MalformedRunsError: the evidence is not of this form.
     """
     shared = [(i, part) for i, part in enumerate(parts) if isinstance(part, Shards)]
     if shared and not any(part.shards for _, part in shared):
         raise MalformedRunsError("an array is on no device")
     for process, part in shared:
-        if math.prod(part.shape) > MAX_NUMBERS or len(part.shape) > MAX_DIMENSIONS:
+        if math.prod(part.shape) > MAX_ELEMENTS or len(part.shape) > MAX_DIMENSIONS:
             raise MalformedRunsError("an array is too large")
         for shard in part.shards:
-            _look_at_shard(shard, part.shape)
+            _check_shard(shard, part.shape)
         devices = [shard.device for shard in part.shards]
         if not set(devices) <= set(case.devices_of(process)) or len(set(devices)) < len(devices):
             raise MalformedRunsError("a device belongs to another process, or is there twice")
 
 
-def _look_at_shard(shard: Shard, shape: Shape) -> None:
+def _check_shard(shard: Shard, shape: Shape) -> None:
     if len(shard.block) != len(shape):
         raise MalformedRunsError("a block has other dimensions than its array")
     intervals = zip(shard.block, shape, strict=True)
@@ -409,13 +420,17 @@ def _look_at_shard(shard: Shard, shape: Shape) -> None:
 
 
 def joint_layout(parts: Sequence[Shards]) -> Layout:
-    """The layout that all processes' blocks make together."""
+    """Return the layout of the blocks of all processes."""
     blocks = {shard.device: shard.block for part in parts for shard in part.shards}
     return Layout.from_blocks(parts[0].shape, blocks)
 
 
 def array_of(contents: Contents) -> np.ndarray:
-    """What evidence says an array holds."""
+    """Return an array from evidence.
+
+    Raises:
+        MalformedRunsError: its bytes do not fill it.
+    """
     try:
         dtype = np.dtype(contents.dtype)
         if dtype.kind not in "biufc":
@@ -425,13 +440,13 @@ def array_of(contents: Contents) -> np.ndarray:
         raise MalformedRunsError("bytes do not fill an array") from error
 
 
-def rows_like(block: np.ndarray, whole: np.ndarray, place: Sequence[tuple[int, int]]) -> int | None:
-    """The first of those rows of an array whose numbers a block holds, if there are such rows.
+def find_rows(block: np.ndarray, whole: np.ndarray, place: Sequence[tuple[int, int]]) -> int | None:
+    """Find the rows of an array that a block holds, and return the number of the first.
 
     Args:
-        block: what a device holds.
-        whole: the array.
-        place: where in it the block lies, of which all but the rows counts.
+        block: the values on a device.
+        whole: the global array.
+        place: the block's place in it; all dimensions except the first count.
     """
     if not block.size or block.shape != tuple(stop - start for start, stop in place):
         return None
@@ -441,25 +456,25 @@ def rows_like(block: np.ndarray, whole: np.ndarray, place: Sequence[tuple[int, i
     return next((i for i in starts if np.array_equal(whole[i : i + rows, *others], block)), None)
 
 
-def all_that_came(parts: Sequence[Shards | OwnArray | Value]) -> list[np.ndarray]:
-    """An array as each process has it, or put together from the blocks of all of them."""
-    wholes = [whole(part) for part in parts]
+def assembled_arrays(parts: Sequence[Shards | OwnArray | Value]) -> list[np.ndarray]:
+    """Return the array of each process, or the one assembled from the blocks of all of them."""
+    wholes = [whole_array(part) for part in parts]
     arrays = [whole for whole in wholes if not isinstance(whole, str)]
     if len(arrays) == len(parts):
         return arrays
     shared = [part for part in parts if isinstance(part, Shards)]
     if len(shared) < len(parts) or len({part.shape for part in shared}) > 1:
         return []
-    put_together = np.full(shared[0].shape, np.nan)
+    assembled = np.full(shared[0].shape, np.nan)
     for part in shared:
         for shard in part.shards:
             block = tuple(slice(start, stop) for start, stop in shard.block)
-            put_together[block] = array_of(shard.contents)
-    return [put_together]
+            assembled[block] = array_of(shard.contents)
+    return [assembled]
 
 
-def part_in_words(part: Shards | OwnArray | Value) -> str:
-    """What kind of thing a process handed in."""
+def describe_part(part: Shards | OwnArray | Value) -> str:
+    """Describe what a process returned."""
     match part:
         case OwnArray(contents):
             return f"an array of its own, of shape {contents.shape}"
@@ -472,12 +487,12 @@ def part_in_words(part: Shards | OwnArray | Value) -> str:
     return "an array"
 
 
-def how_values_differ(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Wrong | None:
+def explain_all_values(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Wrong | None:
     """Say whether all values are zeros, or off by one factor.
 
     Args:
-        came: blocks as they came, of all processes.
-        wanted: for each, what it should hold.
+        came: the blocks of all processes.
+        wanted: for each, the values that it should hold.
     """
     if not any(block.any() for block in came):
         return "nothing-but-zeros", "All values are zeros."
@@ -491,13 +506,13 @@ def how_values_differ(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) 
     return "off-by-a-factor", f"Every value is {describe_factor(found)} what it should be."
 
 
-def how_rows_differ(came: np.ndarray, wanted: np.ndarray, place: Sequence[slice]) -> str:
-    """Name what a block of a table has in place of its rows; nothing where it has some of them.
+def diagnose_rows(came: np.ndarray, wanted: np.ndarray, place: Sequence[slice]) -> str:
+    """Return the diagnosis for a block that has its rows in another order, or other numbers.
 
     Args:
         came: the block.
-        wanted: the whole table.
-        place: where in the table the block lies.
+        wanted: the global array.
+        place: the block's place in it.
     """
     if came.ndim != 2 or came.shape != wanted[tuple(place)].shape:
         return ""
@@ -508,8 +523,8 @@ def how_rows_differ(came: np.ndarray, wanted: np.ndarray, place: Sequence[slice]
     return "other-numbers" if not table & set(rows) else ""
 
 
-def how_far_off(came: np.ndarray, wanted: np.ndarray) -> str:
-    """Which value is furthest off, in words; nothing where all are near enough."""
+def describe_worst_value(came: np.ndarray, wanted: np.ndarray) -> str:
+    """Describe the value that is furthest off; empty if all are close enough."""
     if came.shape != wanted.shape:
         return f"the block has shape {came.shape}; expected {wanted.shape}."
     scale = max(1.0, float(np.abs(wanted).max(initial=0)))

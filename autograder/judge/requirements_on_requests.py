@@ -1,4 +1,8 @@
-"""Ask for collectives by hand, and judge those that are written in the program itself."""
+"""Require explicit collectives, and judge those that a program requests.
+
+They are read from the exported program, as its author wrote it. `CommunicatesAtMost` (in
+`requirements_on_costs.py`) judges the compiled ones.
+"""
 
 import math
 from collections import Counter
@@ -12,31 +16,39 @@ from autograder.evidence import Program
 from autograder.judge.comparing_values import compare
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import Computes, parameters
-from autograder.judge.running_programs import added_to, asked_of, run_all, run_with_more
+from autograder.judge.running_programs import (
+    added_by_compiler,
+    argument_lists_of,
+    run_all,
+    run_with_scaled_collective,
+)
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import between, given, of_unknown_length, with_article
 from autograder.programs import Argument, Collective, ProgramError, Ran
 
 FAMILY = {"reduce-scatter": "all-reduce"}
-"""Kinds between which a compiler chooses: of an all-reduce it may keep a slice."""
+"""Kinds that are counted together: the compiler may replace a reduce-scatter by an all-reduce
+and a slice."""
 
-WIDENED = 4
-"""How many times as large XLA may make what is exchanged: it widens types of one byte to four."""
+MAX_WIDENING = 4
+"""How many times as many bytes XLA may move: it widens types of one byte to four."""
 
-OUTSIDE = 4
-"""How many operations for each number that it takes or gives a program may do outside of a body."""
+MAX_OPERATIONS_OUTSIDE = 4
+"""The most operations outside a `shard_map`, for each element of the arguments and results."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """A collective that is to be asked for by hand.
+    """An explicit collective that a program has to request.
+
+    For example, `Ask("collective-permute", 7, ("x",), bytes=64, neighbours=True)`.
 
     Attributes:
-        kind: a canonical kind of collective, as `KINDS` has it.
-        times: how often, over all of the kind, loops counted.
-        axes: the mesh axes it is to run over; None for any.
-        bytes: at most so many in one buffer on each device; None for any number.
-        neighbours: of a permutation, whether each device has to send to one next to it.
+        kind: the kind of collective, a key of `KINDS`.
+        times: how often the program runs it, loops counted.
+        axes: the mesh axes that it must run over; None for any.
+        bytes: the most bytes in one buffer on each device; None for any number.
+        neighbours: for a permutation: whether each device must send to its neighbour in the ring.
     """
 
     kind: str
@@ -46,7 +58,7 @@ class Ask:
     neighbours: bool = False
 
     def __str__(self) -> str:
-        """Such as `7 collective-permutes over x of at most 64 bytes`."""
+        """Return `7 collective-permutes over x of at most 64 bytes`, for example."""
         number = f"{'a' if self.times == 1 else self.times} {self.kind}{'s' * (self.times != 1)}"
         if number.startswith("a all"):
             number = f"an{number[1:]}"
@@ -58,22 +70,23 @@ class Ask:
 
 @dataclass(frozen=True)
 class Requests(Requirement):
-    """The program asks for just these collectives by hand, and for no others.
+    """The program requests exactly these explicit collectives, and its result depends on them.
 
-    Judged from what was written (the exported program), where `CommunicatesAtMost` is judged from
-    what a compiler made of it.
+    For example, `Requests("softmax", ((Ask("all-reduce", 2, ("x",), bytes=4),),))`. With `never`,
+    all kinds except some are allowed: `Requests("transposed", never=("all-gather",))`.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this. Another requirement,
-            `Computes`, has it exported.
-        wanted: for each program that is judged, what it is to ask for.
-        never: where it may ask for what it likes, the kinds that it may not.
-        mapped: whether it has to be written with `shard_map`, so that the compiler adds nothing.
-        some: and the kinds of which it has to ask for one at least.
-        least: of each of these kinds, how often it has to be asked for at least; by default once.
-        constrained: whether its result has to rest on a sharding constraint that replicates a
-            value, or must not rest on any; None where both will do.
-        made_of: the numbers of the arguments that this value has to be made of, from 0 on.
+        answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
+        wanted: the collectives that it has to request, for each list of arguments.
+        never: instead of `wanted`, the kinds that it must not request; all others are allowed.
+        mapped: whether the work must be done inside a `shard_map`, so that the compiler adds no
+            collectives.
+        some: with `never`, kinds that it has to request at least once.
+        constrained: whether the result must depend on a sharding constraint that replicates an
+            intermediate value (True), or must not depend on any constraint (False); None for
+            either.
+        made_of: the numbers, from 0, of the arguments that this value must be computed from.
+        least: how often each kind in `some` has to run at least; by default once.
     """
 
     about: ClassVar = "collectives"
@@ -91,14 +104,14 @@ class Requests(Requirement):
 
     @property
     def asks(self) -> str:
-        """What the first program is to ask for, in words."""
+        """The collectives for the first list of arguments, in words."""
         if self.constrained is not None:
             how = "a" if self.constrained else "no"
-            return f"{how} sharding constraint, and {self._by_hand}"
-        return self._by_hand
+            return f"{how} sharding constraint, and {self._collectives}"
+        return self._collectives
 
     @property
-    def _by_hand(self) -> str:
+    def _collectives(self) -> str:
         if self.never:
             *most, last = self.never
             none = f"{', '.join(most)} or {last}" if most else last
@@ -113,22 +126,21 @@ class Requests(Requirement):
         return f"{wanted}, requested explicitly" if wanted else "no explicit collective"
 
     def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for the collectives that programs ask for by hand."""
+        """Compare the requested collectives, and check that the result depends on them."""
         return _judge_requests(self, piece, basis, exercise, seed)
 
 
 def _judge_requests(
     requirement: Requests, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding for the collectives that programs ask for by hand."""
     try:
         runs = run_all(exercise, requirement.answer, piece, seed)
-    except ProgramError as refused:  # what XLA could not compile may never have been by hand
+    except ProgramError as refused:  # it does not compile; does it have a shard_map at all?
         if refused.mapped or not requirement.mapped:
             raise
         return _not_mapped(basis)
-    lists = asked_of(exercise, requirement.answer)
-    asked: list[tuple[Ran, Finding]] = []
+    lists = argument_lists_of(exercise, requirement.answer)
+    judged: list[tuple[Ran, Finding]] = []
     for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
         if requirement.constrained is False and ran.constrained:
             return basis.problem(
@@ -157,35 +169,39 @@ def _judge_requests(
             )
         if requirement.mapped and not ran.mapped:
             return _not_mapped(basis)
-        if requirement.mapped and ran.outside > OUTSIDE * _numbers(ran, arguments):
+        if requirement.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(
+            ran, arguments
+        ):
             return _given(i, arguments, _outside(ran, basis))
         if requirement.never:
-            found = refrain(ran.requested, requirement, basis)
+            found = check_excluded_kinds(ran.requested, requirement, basis)
         else:
             found = compare_requests(ran.requested, requirement.wanted[i], basis)
             if found.met:
-                found = neighbourly(ran.requested, requirement.wanted[i], arguments, found)
+                found = check_neighbours(ran.requested, requirement.wanted[i], arguments, found)
         if not found.met:
             return _given(i, arguments, found)
-        asked.append((ran, found))
-    if not requirement.mapped or not asked:
-        return asked[0][1] if asked else basis
-    # From here on, programs are run with other numbers than their own.
-    for ran, found in asked:
+        judged.append((ran, found))
+    if not requirement.mapped or not judged:
+        return judged[0][1] if judged else basis
+    # From here on, programs run with changed numbers, with which a while loop may never end.
+    for ran, found in judged:
         if ran.requested and not ran.sure_to_end:
             return found.but(met=False).problem("unknown-times", _never_ending(ran.requested))
-    first = _makes_a_difference(requirement, *asked[0], piece, exercise, seed)
+    first = _makes_a_difference(requirement, *judged[0], piece, exercise, seed)
     if not first.met:
         return first
-    for i, ((ran, found), arguments) in enumerate(zip(asked, lists, strict=True)):
-        added = _nothing_added(ran, added_to(exercise, requirement.answer, piece, i, seed), found)
+    for i, ((ran, found), arguments) in enumerate(zip(judged, lists, strict=True)):
+        added = _nothing_added(
+            ran, added_by_compiler(exercise, requirement.answer, piece, i, seed), found
+        )
         if not added.met:
             return _given(i, arguments, added)
     return first
 
 
 def _not_mapped(basis: Finding) -> Finding:
-    """The finding where all of the work is left to the compiler."""
+    """Return the finding for a program without a `shard_map`."""
     return basis.problem(
         "no-shard-map",
         "The result is not computed inside a shard_map, so the compiler divided the work. "
@@ -195,7 +211,7 @@ def _not_mapped(basis: Finding) -> Finding:
 
 
 def _never_ending(requested: Sequence[Collective]) -> str:
-    """What is said of a program with a loop that might never end."""
+    """Return the sentence for a program with a loop that might never end."""
     unknown = next((c for c in requested if c.times is None), None)
     if unknown is not None:
         return of_unknown_length(unknown.kind)
@@ -206,43 +222,43 @@ def _never_ending(requested: Sequence[Collective]) -> str:
     )
 
 
-def _numbers(ran: Ran, arguments: Sequence[Argument]) -> int:
-    """How many numbers a program takes and gives."""
+def _count_elements(ran: Ran, arguments: Sequence[Argument]) -> int:
+    """Count the elements of a program's arguments and results."""
     taken = sum(math.prod(argument.shape) for argument in arguments)
     return taken + sum(output.size for output in ran.outputs[0])
 
 
 def _outside(ran: Ran, basis: Finding) -> Finding:
-    """The finding where work is done outside of the body of a `shard_map`."""
-    much = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Some work is"
+    """Return the finding for a program that does work outside a `shard_map`."""
+    work = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Some work is"
     return basis.problem(
         "outside-the-body",
-        f"{much} done outside the body of a shard_map, or in one whose axis_names leave out an "
+        f"{work} done outside the body of a shard_map, or in one whose axis_names leave out an "
         f"axis. There the compiler decides which device does what. Write what one device does.",
         came="a program that does its work outside shard_map",
     )
 
 
 def _given(number: int, arguments: Sequence[Argument], found: Finding) -> Finding:
-    """A finding, with the arguments that it is for where they are not those of the notebook."""
+    """Add the arguments to a finding, unless they are the first ones, which the notebook shows."""
     return found.but(difference=given(arguments, found.difference)) if number else found
 
 
 def _makes_a_difference(
     requirement: Requests, ran: Ran, found: Finding, piece: Program, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding, unless the result would be the same if a collective had carried more.
+    """Check that the result depends on each collective, by scaling the collective's input.
 
-    A program can ask for a collective and make nothing of it: its values are right all the same.
+    Otherwise a program could request a collective, ignore its result, and still be right.
     """
     wanted = [(ask.kind, ask.axes) for ask in requirement.wanted[0]] if requirement.wanted else []
-    asked = wanted or [(kind, None) for kind in dict.fromkeys(c.kind for c in ran.requested)]
-    arguments = asked_of(exercise, requirement.answer)[0]
+    kinds = wanted or [(kind, None) for kind in dict.fromkeys(c.kind for c in ran.requested)]
+    arguments = argument_lists_of(exercise, requirement.answer)[0]
     values = (r for r in exercise.requirements if isinstance(r, Computes))
     reference = next(r.reference for r in values if r.answer == requirement.answer)
     (draws, _), *_ = run_all(exercise, requirement.answer, piece, seed)
-    for kind, axes in asked:
-        more = run_with_more(piece.artifacts[0], arguments, kind, axes, seed)
+    for kind, axes in kinds:
+        more = run_with_scaled_collective(piece.artifacts[0], arguments, kind, axes, seed)
         if more is not None and compare(reference, draws[0], more.outputs[0]) is None:
             return found.but(met=False).problem(
                 "makes-no-difference",
@@ -254,37 +270,39 @@ def _makes_a_difference(
 
 
 def _nothing_added(ran: Ran, added: Sequence[Collective], found: Finding) -> Finding:
-    """The finding, unless the compiler had to add what was not asked for.
+    """Check that the compiler had to add no collectives to the requested ones.
 
-    That is what it still communicates with all that was asked for taken out; and where a program
-    was made so that this cannot be seen, it moves more than it asks for. (A compiler merges what
-    was asked for, and may keep a slice of an all-reduce; it moves more only where it has no
-    arithmetic for a type, and takes one of four bytes.)
+    Added are those that remain when all requested ones are removed. Some programs hide this; they
+    are recognised because they move more bytes than they request. (Compilers merge requested
+    collectives, and move more bytes only for types that they have to widen.)
     """
-    asked, moved = Counter[str](), Counter[str]()
+    requested, moved = Counter[str](), Counter[str]()
     for c in ran.requested:
-        asked[FAMILY.get(c.kind, c.kind)] += WIDENED * c.total_bytes
+        requested[FAMILY.get(c.kind, c.kind)] += MAX_WIDENING * c.total_bytes
     for c in ran.report.collectives:
         moved[FAMILY.get(c.kind, c.kind)] += c.total_bytes
-    more = {kind for kind, count in moved.items() if count > asked[kind]}
+    more = {kind for kind, count in moved.items() if count > requested[kind]}
     added = added or [c for c in ran.report.collectives if FAMILY.get(c.kind, c.kind) in more]
     if not added:
         return found
     return found.but(met=False).problem(
         "added-by-the-compiler",
-        f"The compiler adds {one(added[-1])}: an argument or the result is not laid out as "
-        f"in_specs or out_specs say, or something is computed outside the body.",
+        f"The compiler adds {describe_collective(added[-1])}: an argument or the result is not "
+        f"laid out as in_specs or out_specs say, or something is computed outside the body.",
     )
 
 
-def refrain(requested: Sequence[Collective], requirement: Requests, basis: Finding) -> Finding:
-    """The finding for one program that may ask for anything but some kinds."""
-    basis = basis.but(came=_listed(requested))
-    bad = next((c for c in requested if c.kind in requirement.never), None)
-    if bad is not None:
+def check_excluded_kinds(
+    requested: Sequence[Collective], requirement: Requests, basis: Finding
+) -> Finding:
+    """Judge the collectives of one program that may request any, except for some kinds."""
+    basis = basis.but(came=_describe_collectives(requested))
+    excluded = next((c for c in requested if c.kind in requirement.never), None)
+    if excluded is not None:
         return basis.problem(
-            f"{bad.kind} by hand",
-            f"The program requests {one(bad)}, which is not allowed in this exercise.",
+            f"{excluded.kind} by hand",
+            f"The program requests {describe_collective(excluded)}, which is not allowed in this "
+            f"exercise.",
         )
     missing = set(requirement.some) - {c.kind for c in requested}
     if missing:
@@ -304,13 +322,13 @@ def refrain(requested: Sequence[Collective], requirement: Requests, basis: Findi
     return basis.but(met=True)
 
 
-def neighbourly(
+def check_neighbours(
     requested: Sequence[Collective],
     wanted: Sequence[Ask],
     arguments: Sequence[Argument],
     found: Finding,
 ) -> Finding:
-    """The finding, unless a permutation that is to go round a ring goes further than one step."""
+    """Check that permutations in a ring send to neighbours only."""
     lengths = [length for _, length in arguments[0].axes]
     names = [name for name, _ in arguments[0].axes]
     for ask in wanted:
@@ -332,20 +350,20 @@ def neighbourly(
 def compare_requests(
     requested: Sequence[Collective], wanted: Sequence[Ask], basis: Finding
 ) -> Finding:
-    """The finding for one program."""
-    basis = basis.but(came=_listed(requested))
+    """Compare one program's requested collectives with the wanted ones."""
+    basis = basis.but(came=_describe_collectives(requested))
     left_over = list(requested)
     for ask in wanted:
-        mine = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]
-        left_over = [c for c in left_over if c not in mine]
-        if not mine:
-            alike = [c for c in left_over if c.kind == ask.kind]
-            elsewhere = next((c for c in alike if _is_beyond(c, requested, wanted)), None)
-            if elsewhere is None and alike:
+        alike = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]
+        left_over = [c for c in left_over if c not in alike]
+        if not alike:
+            same_kind = [c for c in left_over if c.kind == ask.kind]
+            elsewhere = next((c for c in same_kind if _is_surplus(c, requested, wanted)), None)
+            if elsewhere is None and same_kind:
                 return basis.problem(
                     "one-missing",
-                    f"The program requests {with_article(ask.kind)} {between(alike[0])}. It must "
-                    f"request {ask}, too, and does not.",
+                    f"The program requests {with_article(ask.kind)} {between(same_kind[0])}. It "
+                    f"must request {ask}, too, and does not.",
                 )
             if elsewhere is not None:
                 return basis.problem(
@@ -353,14 +371,14 @@ def compare_requests(
                     f"The {ask.kind} runs {between(elsewhere)}; expected {ask}.",
                 )
             return basis.problem(f"no {ask.kind}", f"The program must request {ask}, and does not.")
-        if any(c.times is None for c in mine):
+        if any(c.times is None for c in alike):
             return basis.problem(
                 "unknown-times",
                 f"The {ask.kind} is in a loop whose length is known only when it runs. Here the "
                 f"number of collectives has to be known before.",
             )
-        times = sum(c.times or 0 for c in mine)
-        together = sum(c.total_bytes for c in mine)
+        times = sum(c.times or 0 for c in alike)
+        together = sum(c.total_bytes for c in alike)
         if times > ask.times and ask.bytes is not None and together == ask.times * ask.bytes:
             return basis.problem(
                 "in-pieces",
@@ -376,7 +394,7 @@ def compare_requests(
                 else "too-seldom"
             )
             return basis.problem(diagnosis, f"Expected {_times(ask)}; the program has {times}.")
-        largest = max(c.bytes for c in mine)
+        largest = max(c.bytes for c in alike)
         if ask.bytes is not None and largest > ask.bytes:
             return basis.problem(
                 "sends-too-much",
@@ -386,32 +404,35 @@ def compare_requests(
         extra = left_over[0]
         return basis.problem(
             f"{extra.kind} by hand",
-            f"The program also requests {one(extra)}, which the exercise does not need.",
+            f"The program also requests {describe_collective(extra)}, which the exercise does not "
+            f"need.",
         )
     return basis.but(met=True)
 
 
-def _is_beyond(
+def _is_surplus(
     collective: Collective, requested: Sequence[Collective], wanted: Sequence[Ask]
 ) -> bool:
-    """Whether there are more of a collective, over its axes, than there are to be."""
+    """Check whether the program has more collectives like this one than are wanted."""
     kind, axes = collective.kind, collective.axes
     there = sum(c.times or 1 for c in requested if (c.kind, c.axes) == (kind, axes))
     return there > sum(ask.times for ask in wanted if ask.kind == kind and ask.axes in (None, axes))
 
 
 def _times(ask: Ask) -> str:
-    """How many are asked for: `1 all-to-all over x`."""
+    """Return the wanted number: `1 all-to-all over x`."""
     over = f" over {', '.join(ask.axes)}" if ask.axes is not None else ""
     return f"{ask.times} {ask.kind}{'s' * (ask.times != 1)}{over}"
 
 
-def _listed(requested: Sequence[Collective]) -> str:
-    """What is requested, in words; what is alike, once."""
+def _describe_collectives(requested: Sequence[Collective]) -> str:
+    """Describe the requested collectives; equal ones once, with their number."""
     counted: dict[str, int | None] = {}
     for c in requested:
-        so_far = counted.get(one(c), 0)
-        counted[one(c)] = None if so_far is None or c.times is None else so_far + c.times
+        so_far = counted.get(describe_collective(c), 0)
+        counted[describe_collective(c)] = (
+            None if so_far is None or c.times is None else so_far + c.times
+        )
     listed = ", ".join(
         name if times == 1 else f"{name}, {'some' if times is None else times} times"
         for name, times in counted.items()
@@ -419,6 +440,6 @@ def _listed(requested: Sequence[Collective]) -> str:
     return f"{listed}, requested explicitly" if listed else "no explicit collective"
 
 
-def one(collective: Collective) -> str:
-    """A collective in words: `an all-gather over x of 64 bytes`."""
+def describe_collective(collective: Collective) -> str:
+    """Return `an all-gather over x of 64 bytes`."""
     return f"{with_article(collective.kind)} {between(collective)} of {collective.bytes:,} bytes"

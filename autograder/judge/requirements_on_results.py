@@ -1,4 +1,8 @@
-"""Ask for the results of a plain function, or for predictions, and judge them."""
+"""Require the results of a plain Python function, or predictions in a table.
+
+Results and predictions are plain data: numbers, strings, lists. `compare` of arrays is in
+`comparing_values.py`.
+"""
 
 import math
 import re
@@ -20,31 +24,31 @@ from autograder.evidence import (
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.verdict import Finding
 
-MAX_SHOWN_CHARACTERS: Final = 160
-"""Of what a call returns."""
-
-LONGEST_CALL: Final = 120
-"""The most characters that are shown of a call; of a longer one, the middle is left out."""
+MAX_RESULT_CHARACTERS: Final = 160
+MAX_CALL_CHARACTERS: Final = 120
+"""The middle of a longer call is left out."""
 
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
-"""A whole number of which nobody reads all digits."""
+"""An integer whose middle digits are left out."""
 
 NOT_FINITE: Final = ("nan", "inf", "-inf")
-"""What such numbers are as plain data, which has no others for them."""
+"""How plain data represents these numbers."""
 
 
 @dataclass(frozen=True)
 class Returns(Requirement):
-    """A Python function gives the right result on cases drawn afresh each time.
+    """A Python function returns the right results on randomly sampled cases.
+
+    For example, `Returns("double", "double(n) must be 2 * n.", cases, lambda n: 2 * n)`, where
+    `cases(rng)` returns lists of arguments such as `[(3,), (17,)]`.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
+        answer: the name of the answer in the notebook.
         asks: what the function must return, in a sentence.
-        cases: draws the argument lists, of plain data, from a random generator.
-        reference: gives the right result.
-        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
-            several. Where the order of a wrong list is left open, such a function returns
-            `AnyOrder`.
+        cases: samples argument lists, of plain data, from a generator.
+        reference: returns the right result.
+        mistakes: for each diagnosis, a function with that mistake and no other, or `AnyOf`
+            several. If the mistake leaves the order of a list open, it returns `AnyOrder`.
     """
 
     about: ClassVar = "result"
@@ -58,43 +62,50 @@ class Returns(Requirement):
     mistakes: Mapping[str, Any] = field(default_factory=dict)
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
-        """What the function returns in each case."""
+        """Plan to call the function in each case."""
         return ResultsPlan.of(self.cases(generator))
 
     def judge(self, piece: Value, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for what the function returned in the cases drawn from `seed`."""
+        """Compare the results of the cases sampled from `seed` with the reference."""
         return _judge_results(self, piece, basis, exercise, seed)
 
 
 class AnyOf(tuple[Any, ...]):
-    """Several predictions, or several functions, that one diagnosis explains."""
+    """Several predictions or functions that have the same diagnosis.
+
+    For example, `mistakes={"forgot-itemsize": AnyOf((16, 32))}`.
+    """
 
     __slots__ = ()
 
 
 class AnyOrder(list[Any]):
-    """A list of which only the entries matter, and how often each is there."""
+    """A list whose order does not matter when it is compared."""
 
 
 def ways_of(mistake: Any) -> tuple[Any, ...]:
-    """The predictions or functions that a diagnosis explains, of which there may be just one."""
+    """Return the predictions or functions in `AnyOf`, or the single one."""
     return tuple(mistake) if isinstance(mistake, AnyOf) else (mistake,)
 
 
 @dataclass(frozen=True)
 class Predicts(Requirement):
-    """One cell of a table of predictions, judged by itself.
+    """One cell of a table of predictions has the right value.
+
+    For example:
+
+        Predicts("layouts", "x.T", "the spec of x.T", P("y", "x"), {"not-turned": P("x", "y")})
 
     Attributes:
-        answer: the name, in the notebook, of the table: a dictionary.
+        answer: the name of the table, a dictionary, in the notebook.
         cell: the key of the cell.
-        asks: what is to be predicted, in a sentence.
-        right: the right prediction: a number, a string, a `jax.P`, or a list of such.
+        asks: what is to be predicted, in words.
+        right: the right prediction: a number, a string, a `jax.P`, or a list of these.
         mistakes: for each diagnosis, the prediction that it explains, or `AnyOf` several.
-        tolerance: how far off a number may be, as a share of the right one.
-        words: where a word is to be predicted, more of those that may be.
-        tables: for each diagnosis, the whole table of someone who makes that mistake everywhere. It
-            explains a wrong cell only where every cell that it names came out so.
+        tolerance: the relative error that a number may have.
+        words: if `right` is a word, further words that a learner may choose from.
+        tables: for each diagnosis, the cells of someone who makes that mistake everywhere. The
+            diagnosis is given only if all these cells have these values.
     """
 
     about: ClassVar = "prediction"
@@ -110,18 +121,17 @@ class Predicts(Requirement):
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def plan_capture(self, generator: np.random.Generator) -> TablePlan:
-        """The table."""
+        """Plan to capture the table."""
         return TablePlan()
 
     def judge(self, piece: Value, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for the cell."""
+        """Compare the cell with the right prediction, and with the known mistakes."""
         return _judge_prediction(self, piece, basis)
 
 
 def _judge_results(
     requirement: Returns, piece: Value, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
-    """The finding for the results that a function gave on the cases drawn from `seed`."""
     cases = requirement.cases(exercise.generator(seed))
     results = piece.value
     if not isinstance(results, list) or len(results) != len(cases):
@@ -131,24 +141,26 @@ def _judge_results(
     for case, result in zip(cases, results, strict=True):
         call = f"{requirement.answer}({', '.join(map(repr, case))})"
         if "error" in result:
-            said = f"Your function raised {result['error']}. The call was {_called(call)}."
-            return basis.problem("raised", said, came="")
+            sentence = (
+                f"Your function raised {result['error']}. The call was {_shorten_call(call)}."
+            )
+            return basis.problem("raised", sentence, came="")
         wanted = requirement.reference(*case)
-        if not _same(result.get("came"), wanted):
-            diagnosis, said = _which_mistake(requirement, cases, results)
+        if not _is_same(result.get("came"), wanted):
+            diagnosis, sentence = _explain_results(requirement, cases, results)
             if diagnosis == "other-result":
-                said += lines_in_question(case, result.get("came"), wanted)
+                sentence += quote_miscounted_lines(case, result.get("came"), wanted)
             return basis.problem(
                 diagnosis,
-                said,
-                asked=f"{_shown(wanted, wanted)} from {_called(call)}, one of {len(cases)} cases",
-                came=_shown(result.get("came"), wanted),
+                sentence,
+                asked=f"{_show(wanted, wanted)} from {_shorten_call(call)}, one of {len(cases)} "
+                "cases",
+                came=_show(result.get("came"), wanted),
             )
     return basis.but(met=True, came=f"the right result in all of {len(cases)} cases")
 
 
 def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Finding:
-    """The finding for one cell of a table of predictions."""
     table = piece.value if isinstance(piece.value, dict) else {}
     if requirement.cell not in table:
         return basis.problem("malformed", f"The table has no cell {requirement.cell!r}.")
@@ -157,7 +169,7 @@ def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fi
         return basis.problem(
             "unanswered", f"The cell {requirement.cell!r} has not been filled in yet."
         )
-    basis = basis.but(came=_shown(came, requirement.right))
+    basis = basis.but(came=_show(came, requirement.right))
     if is_predicted(requirement, came):
         return basis.but(met=True)
     for diagnosis, cells in requirement.tables.items():
@@ -166,43 +178,43 @@ def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fi
     for diagnosis, mistake in requirement.mistakes.items():
         if _explains(mistake, came, requirement.tolerance):
             return basis.problem(diagnosis, "")
-    wanted = _form(requirement, came)
-    if wanted:
+    expected = _expected_form(requirement, came)
+    if expected:
         words = isinstance(came, str) and isinstance(requirement.right, str)
         got = repr(came[:40]) if words else _kind(came)
-        return basis.problem("other-form", f"Expected {wanted}; got {got}.")
+        return basis.problem("other-form", f"Expected {expected}; got {got}.")
     return basis.problem("other-prediction", "")
 
 
 def is_predicted(requirement: Predicts, came: Any) -> bool:
-    """Whether a prediction, as plain data, is the right one."""
-    return _predicted(came, requirement.right, requirement.tolerance)
+    """Check whether a prediction, as plain data, is right."""
+    return _is_same_prediction(came, requirement.right, requirement.tolerance)
 
 
 def _explains(mistake: Any, came: Any, tolerance: float) -> bool:
-    """Whether a prediction is what a mistake gives, or one of several that it may give."""
-    return any(_predicted(came, each, tolerance) for each in ways_of(mistake))
+    """Check whether a mistake explains a prediction."""
+    return any(_is_same_prediction(came, each, tolerance) for each in ways_of(mistake))
 
 
-def _predicted(came: Any, wanted: Any, tolerance: float) -> bool:
+def _is_same_prediction(came: Any, wanted: Any, tolerance: float) -> bool:
     if _is_number(came) and _is_number(wanted):
         return math.isclose(came, wanted, rel_tol=max(tolerance, 1e-9))
     if isinstance(came, str) and isinstance(wanted, str):
         return _letters(came) == _letters(wanted)
     if isinstance(wanted, jax.P):
-        return _same(_without_last_nones(came), _without_last_nones(plain(wanted)))
-    return _same(came, plain(wanted))
+        return _is_same(_without_trailing_nones(came), _without_trailing_nones(plain(wanted)))
+    return _is_same(came, plain(wanted))
 
 
-def _without_last_nones(entries: Any) -> Any:
-    """A spec's entries without the `None`s at its end, which change nothing."""
+def _without_trailing_nones(entries: Any) -> Any:
+    """Return a spec's entries without trailing `None`s, which change nothing."""
     while isinstance(entries, list) and entries and entries[-1] is None:
         entries = entries[:-1]
     return entries
 
 
-def _form(requirement: Predicts, came: Any) -> str:
-    """What kind of thing is to be predicted, where something of another kind came."""
+def _expected_form(requirement: Predicts, came: Any) -> str:
+    """Describe the expected kind of prediction, if this one is of another kind; else empty."""
     right = requirement.right
     quotes = " without quotes" * isinstance(came, str)
     if isinstance(right, bool):
@@ -216,11 +228,11 @@ def _form(requirement: Predicts, came: Any) -> str:
         named = [word for word in mistakes if isinstance(word, str)]
         words = dict.fromkeys([right, *named, *requirement.words])
         known = isinstance(came, str) and _letters(came) in map(_letters, words)
-        # where a number can be mistaken for the right word, a number is no other form
+        # a number is not of another kind if a known mistake is a number
         numbers = _is_number(came) and any(map(_is_number, mistakes))
         if known or numbers:
             return ""
-        if len(words) == 1:  # to list it would give the answer away
+        if len(words) == 1:  # a list of one would give the answer away
             or_number = "a number, or " * any(map(_is_number, mistakes))
             return f"{or_number}the word that the question asks for"
         return f"one of {', '.join(sorted(map(repr, words)))}"
@@ -236,29 +248,29 @@ def _is_number(value: Any) -> bool:
 
 
 def _letters(word: str) -> str:
-    """A word without its hyphens and capitals."""
+    """Return a word in lower case, without hyphens."""
     return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
-def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str, str]:
-    """What explains every result: a known mistake, or one that any function can have.
+def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[str, str]:
+    """Find the mistake that explains every result: a known one, or a general one.
 
     Returns:
-        A diagnosis, and what is to be said of it besides a lesson.
+        A diagnosis, and a sentence to precede the lesson on it.
     """
     came = [result.get("came") for result in results]
     right = [requirement.reference(*case) for case in cases]
-    whole = [_whole(each) for each in came]
-    is_right = all(_same(w, r) for w, r in zip(whole, right, strict=True))
-    for results_or_whole in (came, whole):  # a mistake may come with floats for integers
+    as_integers = [_to_integers(each) for each in came]
+    is_right = all(_is_same(c, r) for c, r in zip(as_integers, right, strict=True))
+    for candidates in (came, as_integers):  # a mistake may come with floats for integers
         for diagnosis, mistaken in requirement.mistakes.items():
             for way in ways_of(mistaken):
                 made = [way(*case) for case in cases]
-                if not all(_same(c, m) for c, m in zip(results_or_whole, made, strict=True)):
+                if not all(_is_same(c, m) for c, m in zip(candidates, made, strict=True)):
                     continue
-                # floats that are right are near to some that are not, such as sums in float32
+                # right floats are close to some wrong ones, such as sums in float32
                 if not is_right or all(
-                    _same(_whole(m), r) for m, r in zip(made, right, strict=True)
+                    _is_same(_to_integers(m), r) for m, r in zip(made, right, strict=True)
                 ):
                     return diagnosis, ""
     if all(c is None for c in came):
@@ -266,7 +278,7 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
     if is_right:
         return "floats", "The numbers are right, but some are floats; expected integers. "
     if all(isinstance(r, tuple | list) for r in right) and all(
-        _same([c], r) for c, r in zip(came, right, strict=True)
+        _is_same([c], r) for c, r in zip(came, right, strict=True)
     ):
         return "no-tuple", "The number is right, but it has to be in a tuple. "
     if all(isinstance(r, int | float) and c == str(r) for c, r in zip(came, right, strict=True)):
@@ -278,28 +290,28 @@ def _which_mistake(requirement: Returns, cases: Any, results: Any) -> tuple[str,
     if not any(_is_of_one_kind(c, r) for c, r in zip(came, right, strict=True)):
         got, expected = _kind(came[0]), _kind(right[0])
         return "other-kind", f"The function returns {got}; expected {expected}. "
-    if len(came) > 1 and all(_same(c, came[0]) for c in came):
+    if len(came) > 1 and all(_is_same(c, came[0]) for c in came):
         return "ignores-inputs", (
             f"The function returns the same result in all {len(cases)} cases. Does it use what it "
             f"is given? "
         )
-    wrong = [(c, r) for c, r in zip(came, right, strict=True) if not _same(c, r)]
-    said = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
-    counted = too_many_and_too_few(*wrong[0])
+    wrong = [(c, r) for c, r in zip(came, right, strict=True) if not _is_same(c, r)]
+    sentence = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
+    counted = describe_wrong_counts(*wrong[0])
     how = "" if counted else how_results_differ([(c, plain(r)) for c, r in wrong])
     how = how or ("" if counted else _how_some_differ(cases, came, right))
-    return "other-result", f"{said}{f': {how}' * bool(how)}.{counted}"
+    return "other-result", f"{sentence}{f': {how}' * bool(how)}.{counted}"
 
 
 def _how_some_differ(
     cases: Sequence[Sequence[Any]], came: Sequence[Any], right: Sequence[Any]
 ) -> str:
-    """Say how results differ in the wrong cases whose last argument is True, or else False."""
+    """Say how results differ in the wrong cases whose last argument is True, or is False."""
     for flag in (True, False):
         chosen = [
             (c, plain(r))
             for case, c, r in zip(cases, came, right, strict=True)
-            if case[-1] is flag and not _same(c, r)
+            if case[-1] is flag and not _is_same(c, r)
         ]
         how = how_results_differ(chosen) if chosen else ""
         if how:
@@ -308,61 +320,63 @@ def _how_some_differ(
 
 
 def _is_of_one_kind(came: Any, right: Any) -> bool:
-    """Whether two results are both numbers, or both lists, and so on."""
+    """Check whether two results are both numbers, or both lists, and so on."""
     if isinstance(came, str) and len(came) > 18 and came.lstrip("-").isdigit():
-        return _is_number(right)  # evidence writes large whole numbers as text
+        return _is_number(right)  # evidence has large integers as strings
     return _kind(came).replace("tuple", "list") == _kind(right).replace("tuple", "list")
 
 
-def _whole(value: Any) -> Any:
-    """The same, with floats that are whole numbers as these."""
+def _to_integers(value: Any) -> Any:
+    """Convert floats that are whole numbers to integers, in lists too."""
     if isinstance(value, list | tuple):
-        return [_whole(each) for each in value]
+        return [_to_integers(each) for each in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _same(came: Any, wanted: Any) -> bool:
-    """Equal, as plain data: numbers by value, tuples and lists alike."""
+def _is_same(came: Any, wanted: Any) -> bool:
+    """Check whether plain data is equal; tuples equal lists, and floats may differ by rounding."""
     if isinstance(wanted, AnyOrder):
         return isinstance(came, list) and sorted(map(repr, came)) == sorted(map(repr, wanted))
     if isinstance(wanted, tuple | list):
         return (
             isinstance(came, tuple | list)
             and len(came) == len(wanted)
-            and all(_same(c, w) for c, w in zip(came, wanted, strict=True))
+            and all(_is_same(c, w) for c, w in zip(came, wanted, strict=True))
         )
     if isinstance(wanted, float) and isinstance(came, int | float):
         return math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-12)
     return type(came) is type(wanted) and bool(came == wanted)
 
 
-def _as_asked(value: Any, right: Any, lists: bool = False) -> Any:
-    """Plain data with its lists as what is right has in their place: lists or tuples.
+def _with_containers_of(value: Any, right: Any, lists: bool = False) -> Any:
+    """Convert the lists in plain data to tuples where the right result has tuples.
 
-    Where that has neither, they are what they are in.
+    Where the right result has neither, a list becomes what its surrounding list became.
     """
     if not isinstance(value, list | tuple):
         return value
     lists = isinstance(right, list) if isinstance(right, list | tuple) else lists
     within = right if isinstance(right, list | tuple) and right else [None]
-    parts = [_as_asked(v, within[min(i, len(within) - 1)], lists) for i, v in enumerate(value)]
+    parts = [
+        _with_containers_of(v, within[min(i, len(within) - 1)], lists) for i, v in enumerate(value)
+    ]
     return parts if lists else tuple(parts)
 
 
-def _cut(text: str) -> str:
-    """A text, or as much of it as a reader compares by eye; of long numbers, both ends."""
+def _shorten_result(text: str) -> str:
+    """Shorten a result to what can be compared by eye."""
     text = LONG_NUMBER.sub(r"\1…\2", text)
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
+    return text if len(text) <= MAX_RESULT_CHARACTERS else f"{text[:MAX_RESULT_CHARACTERS]}…"
 
 
-def _called(call: str) -> str:
-    """A call, or its beginning and its end."""
+def _shorten_call(call: str) -> str:
+    """Shorten a call to its beginning and its end."""
     call = LONG_NUMBER.sub(r"\1…\2", call)
-    return call if len(call) <= LONGEST_CALL else f"{call[:70]} … {call[-30:]}"
+    return call if len(call) <= MAX_CALL_CHARACTERS else f"{call[:70]} … {call[-30:]}"
 
 
 def _kind(value: Any) -> str:
-    """What kind of thing came, in words."""
+    """Describe the type of plain data."""
     if value in NOT_FINITE:
         return str(value)
     if isinstance(value, dict):
@@ -372,35 +386,41 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "None")
 
 
-def _shown(value: Any, right: Any = None) -> str:
-    """What came, as it was written: a spec or a list, where one is right; else lists are tuples.
+def _show(value: Any, right: Any = None) -> str:
+    """Return plain data as Python code.
 
-    Evidence has only lists, so what is right tells which of the two a learner was asked for.
+    Evidence has only lists, so a list is shown as a spec, a list or a tuple, depending on `right`.
     """
     if isinstance(value, dict):
         return f"something of type {value.get('of type')}"
     if isinstance(right, jax.P) and isinstance(value, list):
         entries = (tuple(e) if isinstance(e, list) else e for e in value)
         return f"P({', '.join(map(repr, entries))})"
-    return _cut(repr(_as_asked(value, right)))
+    return _shorten_result(repr(_with_containers_of(value, right)))
 
 
 Pairs = Sequence[tuple[Any, Any]]
-"""What came and what is right, as plain data, for each case in which they differ."""
-LONGEST_LINE: Final = 120
-"""The most characters that are shown of a line."""
+"""A wrong result and the right one, as plain data, for each case in which they differ."""
 
-MAX_SHOWN_LINES: Final = 6
+MAX_LINE_CHARACTERS: Final = 120
+MAX_QUOTED_LINES: Final = 6
 
 
 def how_results_differ(pairs: Pairs) -> str:
-    """Say how results differ from the right ones, if in all these cases alike; else nothing."""
-    looks = (_kinds, _lengths, _orders, _inner_lengths, _numbers, _bools)
-    return next(filter(None, (look(pairs) for look in looks)), "")
+    """Say how results differ from the right ones, if they do so alike in all cases; else empty."""
+    explanations = (
+        _explain_kinds,
+        _explain_lengths,
+        _explain_order,
+        _explain_inner_lengths,
+        _explain_numbers,
+        _explain_bools,
+    )
+    return next(filter(None, (explain(pairs) for explain in explanations)), "")
 
 
-def _kinds(pairs: Pairs) -> str:
-    """Whether results are of another kind: numbers for lists, or lists nested otherwise."""
+def _explain_kinds(pairs: Pairs) -> str:
+    """Recognise results of another kind: numbers for lists, or lists nested differently."""
     if all(isinstance(c, list) and _is_number(r) for c, r in pairs):
         return "it is a list or tuple, and should be one number"
     if not all(isinstance(r, list) for _, r in pairs):
@@ -418,8 +438,8 @@ def _kinds(pairs: Pairs) -> str:
     return ""
 
 
-def _lengths(pairs: Pairs) -> str:
-    """Whether there are more entries, or fewer, in every case."""
+def _explain_lengths(pairs: Pairs) -> str:
+    """Recognise results with too many entries, or too few."""
     if not all(isinstance(c, list) and isinstance(r, list) for c, r in pairs):
         return ""
     if all(len(c) == len(r) for c, r in pairs):
@@ -448,11 +468,11 @@ ORDERS: Final[dict[str, Callable[[list[Any]], list[Any]]]] = {
         each[::-1] if isinstance(each, list) else each for each in r
     ],
 }
-"""Orders in which entries can have been put, in words."""
+"""Wrong orders of entries."""
 
 
-def _orders(pairs: Pairs) -> str:
-    """Whether the right entries or numbers are there, in other places."""
+def _explain_order(pairs: Pairs) -> str:
+    """Recognise the right entries or numbers in wrong places."""
     if not all(isinstance(c, list) and isinstance(r, list) for c, r in pairs):
         return ""
     for words, order in ORDERS.items():
@@ -469,8 +489,8 @@ def _orders(pairs: Pairs) -> str:
     return ""
 
 
-def _inner_lengths(pairs: Pairs) -> str:
-    """Whether entries are too long or too short."""
+def _explain_inner_lengths(pairs: Pairs) -> str:
+    """Recognise entries that are too long or too short."""
     if not all(_nested(c) and _nested(r) and len(c) == len(r) for c, r in pairs):
         return ""
     lengths = [(len(a), len(b)) for c, r in pairs for a, b in zip(c, r, strict=True)]
@@ -482,8 +502,8 @@ def _inner_lengths(pairs: Pairs) -> str:
     return f"an entry has {came} {numbers}, for example, and should have {wanted}"
 
 
-def _numbers(pairs: Pairs) -> str:
-    """Whether every number is off by a factor, or by as much."""
+def _explain_numbers(pairs: Pairs) -> str:
+    """Recognise numbers that are all off by the same factor or difference."""
     if not all(_shape(c) == _shape(r) for c, r in pairs):
         return ""
     numbers = [
@@ -508,16 +528,12 @@ def _numbers(pairs: Pairs) -> str:
     return ""
 
 
-def _bools(pairs: Pairs) -> str:
-    """Whether it is True each time where it should not be, or False."""
+def _explain_bools(pairs: Pairs) -> str:
+    """Recognise that it is always True where it should be False, or the other way round."""
     for value in (True, False):
         if all(c is value and r is (not value) for c, r in pairs):
             return f"it is {value} there, and should be {not value}"
     return ""
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _nested(value: Any) -> bool:
@@ -525,12 +541,12 @@ def _nested(value: Any) -> bool:
 
 
 def _sorted(entries: list[Any]) -> list[str]:
-    """Entries of any kind, in an order of their own."""
+    """Return the entries' representations, sorted."""
     return sorted(map(repr, entries))
 
 
 def _flat(value: Any) -> list[Any]:
-    """All that is in lists within lists, one after the other."""
+    """Flatten nested lists."""
     if isinstance(value, list):
         return [each for inner in value for each in _flat(inner)]
     return [value]
@@ -544,12 +560,12 @@ def _shape(value: Any) -> Any:
     return [_shape(each) for each in value] if isinstance(value, list) else 0
 
 
-def lines_in_question(case: Sequence[Any], came: Any, right: Any) -> str:
-    """List the lines of a long text that mention a word counted too often or too seldom.
+def quote_miscounted_lines(case: Sequence[Any], came: Any, right: Any) -> str:
+    """Quote the lines of a long text that mention a word counted too often or too rarely.
 
-    A call with such a text is shown in part only, and nobody can see what was read wrong in it.
+    A call with a long text is shortened, so the miscounted lines may not be visible in it.
     """
-    if not too_many_and_too_few(came, right):
+    if not describe_wrong_counts(came, right):
         return ""
     texts = [each for each in case if isinstance(each, str) and each.count("\n") > 1]
     counted, wanted = Counter(came), Counter(right)
@@ -557,13 +573,13 @@ def lines_in_question(case: Sequence[Any], came: Any, right: Any) -> str:
     lines = [line.strip() for text in texts for line in text.splitlines() if word in line]
     if not word or not lines:
         return ""
-    shown = "; ".join(f"`{line[:LONGEST_LINE]}`" for line in lines[:MAX_SHOWN_LINES])
-    more = f" and {len(lines) - MAX_SHOWN_LINES} more" if len(lines) > MAX_SHOWN_LINES else ""
+    shown = "; ".join(f"`{line[:MAX_LINE_CHARACTERS]}`" for line in lines[:MAX_QUOTED_LINES])
+    more = f" and {len(lines) - MAX_QUOTED_LINES} more" if len(lines) > MAX_QUOTED_LINES else ""
     return f" The lines that mention {word!r} are {shown}{more}."
 
 
-def too_many_and_too_few(came: Any, right: Any) -> str:
-    """Say how often words are in a list, where that is not as often as it should be."""
+def describe_wrong_counts(came: Any, right: Any) -> str:
+    """Say which words are in a list too often or too rarely; empty if none is."""
     lists = isinstance(came, list) and isinstance(right, list)
     if not lists or not all(isinstance(each, str) for each in [*came, *right]):
         return ""

@@ -1,4 +1,8 @@
-"""Ask for layouts, or a training step, that are fast, and judge their modelled time."""
+"""Require layouts, or a training step, that are fast, and judge their modelled time.
+
+The programs are compiled at a real size and never run: `RunsIn` has layouts for a given function,
+`Designs` has layouts and a training step of the learner's own.
+"""
 
 import inspect
 import math
@@ -25,9 +29,9 @@ from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import describe_factor
 from autograder.judge.requirements_on_costs import communicated
 from autograder.judge.requirements_on_given_functions import (
-    idle_devices,
-    lay_out,
-    listed,
+    describe_layouts,
+    find_idle_devices,
+    read_layouts,
     report_exceeded_cap,
 )
 from autograder.judge.requirements_on_layouts import mesh_of, rebuild
@@ -48,18 +52,20 @@ from autograder.programs import (
 )
 
 COMPUTING = "computing"
-"""What a program's own arithmetic is called among the items that take time."""
+"""The key for a program's arithmetic, beside the kinds of collective, in `Timed.items`."""
 
-MIN_TOLD_CHANGE = 0.02
-"""Relative to the time of the other program."""
+MIN_REPORTED_CHANGE = 0.02
+"""The smallest change that a verdict mentions, relative to the time of the shown program."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A program that a learner has seen, with which an attempt is compared.
+    """The modelled time of a program from the notebook, with which verdicts compare an answer.
+
+    For example, `Timed("the first layout", {"computing": 900, "all-gather": 20_000})`.
 
     Attributes:
-        name: what it is called in a sentence.
+        name: its name in a sentence.
         items: the microseconds of `computing`, and of each kind of collective.
     """
 
@@ -68,12 +74,12 @@ class Timed:
 
     @property
     def total(self) -> int:
-        """The microseconds of all of it, one thing after the other."""
+        """The microseconds of all items, one after the other."""
         return sum(self.items.values())
 
 
 class HasBestTime(Protocol):
-    """What is asked of time: a cap on what is held, and how fast others are within it."""
+    """A requirement on time, under a cap on memory."""
 
     @property
     def machine(self) -> str: ...
@@ -91,22 +97,26 @@ class HasBestTime(Protocol):
 
 @dataclass(frozen=True)
 class RunsIn(Requirement):
-    """Shardings for the arguments of a given function, that hold little and make it fast.
+    """Shardings for a given function's arguments, with credit for a short modelled time.
 
-    The function is compiled at a real size and never run. How long it takes is modelled: what
-    computing takes at the machine's full speed and then what sending takes, nothing at the same
-    time, with floating-point numbers counted as bfloat16.
+    For example, shardings with which a step on eight H100s beats the layout in the notebook:
+
+        RunsIn("layout", "shardings …", step, SHAPES, "H100 100G Ethernet", CAP, FRONTIER, SHOWN)
+
+    The function is compiled at its real size and never run. The model adds up the time to compute,
+    at the machine's peak, and the time to send, without overlap, and counts floating-point numbers
+    as bfloat16.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
-        asks: what is to be laid out, in a sentence.
-        function: what the arguments are given to.
-        shapes: the arguments' shapes, in elements.
-        machine: the name of a machine, as `programs.MACHINES` has it.
+        answer: the name of the answer in the notebook.
+        asks: what is to be laid out, in words.
+        function: the function, of arrays.
+        shapes: the shape of each argument.
+        machine: a key of `programs.MACHINES`.
         cap: the most bytes of arguments that a device may hold.
-        frontier: pairs of bytes held on each device and microseconds, the best that is known.
+        frontier: the best pairs that are known of bytes held on each device and microseconds.
         shown: the layout that the notebook shows, which earns nothing.
-        enough: the microseconds that earn everything; 0 for those of the best that is known.
+        enough: the microseconds that earn all points; 0 for the best that is known.
     """
 
     about: ClassVar = "time"
@@ -134,23 +144,22 @@ class RunsIn(Requirement):
 
     @property
     def best(self) -> int:
-        """The microseconds that earn everything."""
+        """The microseconds that earn all points."""
         return self.enough or min(time for held, time in self.frontier if held <= self.cap)
 
     def plan_capture(self, generator: np.random.Generator) -> PlacementsPlan:
-        """A sharding for each argument."""
+        """Plan to capture a sharding for each argument."""
         return PlacementsPlan(self.arguments, self.shapes)
 
     def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for what an answer holds and how long it takes."""
+        """Compile the function for the answer's layouts, and compare its time with the best."""
         return _judge_time(self, piece, basis)
 
 
 def _judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
-    """The finding for what an answer holds and how long it takes, against the best known."""
     names, shapes = requirement.arguments, requirement.shapes
-    piece = Placements(tuple(map(_left_to_the_compiler, piece.parts)))
-    layouts = lay_out(names, shapes, piece, basis)
+    piece = Placements(tuple(map(_with_auto_axes, piece.parts)))
+    layouts = read_layouts(names, shapes, piece, basis)
     if isinstance(layouts, Finding):
         return layouts
     if len({(part.mesh.shape, part.mesh.names) for part in piece.parts}) > 1:
@@ -158,10 +167,10 @@ def _judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Findi
     report = _compiled(requirement.function, piece.parts, shapes, requirement.machine)
     held = sum(BFLOAT16 * math.prod(layout.block_shape) for layout in layouts)
     came = (
-        f"{listed(names, layouts)}. With these layouts, the program communicates "
+        f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
         f"{communicated(report)}"
     )
-    idle = idle_devices(piece, basis.but(came=came))
+    idle = find_idle_devices(piece, basis.but(came=came))
     if idle is not None:
         return idle
     return in_time(requirement, report, held, basis.but(came=came))
@@ -172,16 +181,16 @@ def in_time(
     report: Report,
     held: int,
     basis: Finding,
-    most: int | None = None,
+    max_sent: int | None = None,
 ) -> Finding:
-    """The finding for what a program holds, sends and takes, with what it does in words in `came`.
+    """Compare what a program holds, sends and takes with the requirement.
 
     Args:
-        requirement: what was asked.
-        report: the program.
+        requirement: the requirement.
+        report: the compiled program.
         held: the bytes of its arguments on each device.
-        basis: what is known of the finding.
-        most: the most bytes that a device may send; None for any number.
+        basis: the finding to start from; its `came` says what the program does.
+        max_sent: the most bytes that a device may send; None for any number.
     """
     came = basis.came
     if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
@@ -198,11 +207,11 @@ def in_time(
     )
     if held > requirement.cap:
         return report_exceeded_cap(requirement.cap, held, basis)
-    if most is not None and report.sent > most:
+    if max_sent is not None and report.sent > max_sent:
         return basis.problem(
             "sends-too-much",
-            f"In one step, each device may send {in_mb(most)}; here it sends "
-            f"{in_mb(report.sent)}{most_of_it(report)}.",
+            f"In one step, each device may send {in_mb(max_sent)}; here it sends "
+            f"{in_mb(report.sent)}{describe_most_sent(report)}.",
         )
     best, given = requirement.best, requirement.given
     credit = min(1.0, max(0.0, (given - took) / (given - best)))
@@ -214,40 +223,40 @@ def in_time(
         f"On {requirement.machine} it takes {in_ms(took / 1e6)}: each device computes for "
         f"{in_ms(report.computing)} and communicates for {in_ms(report.communicating)}. "
         f"{in_ms(best / 1e6)} earns all points and {in_ms(given / 1e6)} none. "
-        f"{_compared(requirement.shown, report)}{_sends_most(report, names)}",
+        f"{_compared(requirement.shown, report)}{_longest_communication(report, names)}",
         credit=round(credit, 3),
     )
 
 
 def _compared(shown: Timed, report: Report) -> str:
-    """What takes more or less time than in a program that learners know; the most first."""
-    now = items_of(report)
+    """Say what takes more or less time than in the shown program, largest changes first."""
+    now = time_by_item(report)
     kinds = list(dict.fromkeys([*shown.items, *now]))
     changes = {kind: now.get(kind, 0) - shown.items.get(kind, 0) for kind in kinds}
-    clear = [kind for kind in kinds if abs(changes[kind]) >= MIN_TOLD_CHANGE * shown.total]
-    clear.sort(key=lambda kind: -abs(changes[kind]))
-    if not clear:
+    changed = [kind for kind in kinds if abs(changes[kind]) >= MIN_REPORTED_CHANGE * shown.total]
+    changed.sort(key=lambda kind: -abs(changes[kind]))
+    if not changed:
         return f"That is about what {shown.name} takes ({in_ms(shown.total / 1e6)}). "
-    said = [
+    items = [
         f"{kind} takes" * (kind == COMPUTING)
         + f"{kind}s take" * (kind != COMPUTING)
         + f" {in_ms(now.get(kind, 0) / 1e6)} instead of {in_ms(shown.items.get(kind, 0) / 1e6)}"
-        for kind in clear
+        for kind in changed
     ]
-    first = ", ".join(said[:-1]) + " and " * bool(said[1:])
-    return f"Compared with {shown.name} ({in_ms(shown.total / 1e6)}), {first}{said[-1]}. "
+    first = ", ".join(items[:-1]) + " and " * bool(items[1:])
+    return f"Compared with {shown.name} ({in_ms(shown.total / 1e6)}), {first}{items[-1]}. "
 
 
-def items_of(report: Report) -> dict[str, int]:
-    """The microseconds of computing, and of each kind of collective."""
+def time_by_item(report: Report) -> dict[str, int]:
+    """Return the microseconds of computing, and of each kind of collective."""
     spent = {COMPUTING: report.computing}
     for c in report.collectives:
         spent[c.kind] = spent.get(c.kind, 0) + seconds(c, MACHINES[report.machine])
     return {kind: round(1e6 * took) for kind, took in spent.items()}
 
 
-def _sends_most(report: Report, names: Sequence[str]) -> str:
-    """Which collectives take the most time of all, in a sentence; nothing where none are there."""
+def _longest_communication(report: Report, names: Sequence[str]) -> str:
+    """Name the collectives that take most of the time, in a sentence; empty if there are none."""
     spent: dict[str, float] = {}
     for c in report.collectives:
         known = c.argument is not None and c.argument < len(names)
@@ -260,8 +269,8 @@ def _sends_most(report: Report, names: Sequence[str]) -> str:
     return f"The longest communication is now the {name}: {in_ms(spent[name])}."
 
 
-def _left_to_the_compiler(part: Placement) -> Placement:
-    """The same placement on Auto axes: a layout is asked for, and the function names no types."""
+def _with_auto_axes(part: Placement) -> Placement:
+    """Return the placement on Auto axes, so that only the layout matters."""
     return replace(part, mesh=replace(part.mesh, modes=("Auto",) * len(part.mesh.names)))
 
 
@@ -269,7 +278,7 @@ def _left_to_the_compiler(part: Placement) -> Placement:
 def _compiled(
     function: Arrays, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], machine: str
 ) -> Report:
-    """What the compiler makes of the function for arguments laid out so; nothing is run."""
+    """Compile the function for these layouts, without running it."""
     mesh = mesh_of(parts[0])
     arguments = [
         jax.ShapeDtypeStruct(shape, np.float32, sharding=rebuild(part))
@@ -283,8 +292,8 @@ def _compiled(
     return in_bfloat16(report, {})
 
 
-def most_of_it(report: Report) -> str:
-    """What sends the most of all that a program sends, in words; nothing where nothing is sent."""
+def describe_most_sent(report: Report) -> str:
+    """Return `, 3 MB of it by all-gather over x` for the collectives that send most."""
     spent: dict[str, float] = {}
     for c in report.collectives:
         name = f"{c.kind} {between(c)}"
@@ -296,46 +305,48 @@ def most_of_it(report: Report) -> str:
 
 
 CHANGE_TOLERANCE: Final = 2e-6
-"""For a change that should be a multiple of the right one, relative to the largest value."""
+"""For an update that should be a multiple of the right one, relative to the largest value."""
 
-ALL_OF_IT = 1.03
-"""Up to how many times its share a device works that repeats nothing: XLA counts a little more."""
+MAX_WORK_WITHOUT_REPETITION = 1.03
+"""XLA counts up to so many times a device's share of the work, even if nothing is repeated."""
 
 VALUES_FIRST = "at small sizes, the same new parameters that one device computes"
-"""What is asked of a step before its time is looked at."""
+"""What is expected of a step before its time is compared."""
 
 MIN_WORK_SHARE = 0.9
-"""A device that does less of its share of the work leaves something out."""
+"""A device that does less than this part of its share leaves something out."""
 
 
 @dataclass(frozen=True)
 class Designs(Requirement):
-    """Layouts of a model's parameters and batch, and a training step, that make it fast.
+    """Layouts for a model's parameters and batch, and a training step, with credit for speed.
 
-    At small sizes the step is run, and its values have to be those of a reference: else nothing
-    counts. At the real size, the first, it is compiled and never run. That it is the same step is
-    looked at beside the second size and the last, which is not run either. How long it takes is
-    modelled: what computing takes at the machine's full speed and then what sending takes, nothing
-    at the same time, with floating-point numbers counted as bfloat16. The new parameters are left
-    where the old ones were, since the next step takes them.
+    For example, exercise 11.7 in `nb11_capstone.py`: a step that holds at most 72 MiB on each
+    device.
+
+    Nothing counts unless the step is right: it runs at the small sizes, and must give the values of
+    the reference. At the real size, the first, it is compiled and never run; its time is modelled
+    as in `RunsIn`. That it is the same step there is checked against the programs of the second
+    size and of the last one, which does not run either. The results must have the layouts of the
+    parameters, because the next step takes them.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
-        asks: what is to be designed, in a sentence.
-        plan: the names of what is laid out, and the sizes, the real one first.
-        reference: the new parameters, given the arrays that `plan.arguments` names.
-        draw: the values of these for a small size, which are its shapes by name.
-        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
+        answer: the name of the answer in the notebook.
+        asks: what is to be designed, in words.
+        plan: the names of the arrays, and their shapes at each size, the real one first.
+        reference: computes the new parameters from the arrays that `plan.arguments` names.
+        draw: samples these arrays for a small size, from a generator and the shapes by name.
+        mistakes: for each diagnosis, a reference with that mistake and no other, or `AnyOf`
             several.
-        machine: the name of a machine, as `programs.MACHINES` has it.
+        machine: a key of `programs.MACHINES`.
         cap: the most bytes of arguments that a device may hold.
         sends: the most bytes that a device may send in one step.
-        work: the operations that a device has to do at least, at the real size.
-        frontier: pairs of bytes held on each device and microseconds, the best that is known.
+        work: the fewest operations with which a device can do its share, at the real size.
+        frontier: the best pairs that are known of bytes held on each device and microseconds.
         given: the microseconds that earn nothing.
-        shown: a design that learners know, to compare theirs with.
-        of_own_tokens: for each part of the batch that a device may have, the new parameters if
-            the gradient is that part's alone: what devices hold whose gradients are never summed.
+        shown: a design that learners know, with which verdicts compare theirs.
+        of_own_tokens: computes, for each part of the batch that a device may hold, the new
+            parameters from that part's gradient alone; recognises gradients that were never summed.
     """
 
     about: ClassVar = "time"
@@ -358,30 +369,25 @@ class Designs(Requirement):
 
     @property
     def best(self) -> int:
-        """The fewest microseconds that are known to be enough within the cap."""
+        """The fewest microseconds that are known within the cap."""
         return min(time for held, time in self.frontier if held <= self.cap)
 
     def plan_capture(self, generator: np.random.Generator) -> DesignPlan:
-        """The layouts, and the step exported for each size."""
+        """Plan to capture the layouts, and the step exported for each size."""
         return self.plan
 
     def judge(self, piece: Design, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for a design: nothing counts unless the step gives the right values."""
+        """Run the step at the small sizes; if it is right, compare its time at the real size."""
         return _judge_design(self, piece, basis, seed)
 
 
 def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int) -> Finding:
-    """The finding for a design: nothing counts unless the step gives the right values.
-
-    Raises:
-        ProgramError: the step cannot be judged.
-    """
     plan, parts = requirement.plan, piece.layouts.parts
     if len(piece.step.artifacts) != len(plan.sizes):
         return basis.problem("malformed", "There must be a program for each size.")
     layouts: Sequence[Layout] = ()
-    for shapes in reversed(plan.sizes):  # the real ones last
-        found = lay_out(plan.names, shapes, piece.layouts, basis)
+    for shapes in reversed(plan.sizes):  # so that `layouts` are those of the real size
+        found = read_layouts(plan.names, shapes, piece.layouts, basis)
         if isinstance(found, Finding):
             return found
         layouts = found
@@ -389,22 +395,22 @@ def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int
         return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
     large, *small, beside = _laid_out(requirement, piece)
     runs = [_run(requirement, number, program, seed) for number, program in enumerate(small)]
-    if all(map(_unchanged, runs)):
+    if all(map(_is_unchanged, runs)):
         return basis.problem("unchanged", "The step returns the parameters unchanged.")
     values = judge_runs(
         requirement,
         runs,
-        [_in_words(requirement, number, parts[0]) for number, _ in enumerate(small)],
+        [_describe_inputs(requirement, number, parts[0]) for number, _ in enumerate(small)],
         basis.but(asked=VALUES_FIRST),
         [f"`{name}` of layer {layer}" for layer in range(plan.layers) for name in plan.parameters],
     )
     if not values.met:
-        return _of_changes(requirement, runs, values)
+        return _explain_updates(requirement, runs, values)
     held = dict(
         zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
     )
     report = programs.report_laid_out(large, [small[0], beside], requirement.machine)
-    idle = idle_devices(piece.layouts, basis)
+    idle = find_idle_devices(piece.layouts, basis)
     if idle is not None:
         return idle
     if report.flops < MIN_WORK_SHARE * requirement.work:
@@ -413,36 +419,39 @@ def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int
             f"At the real size, each device does {report.flops:,.0f} operations; its share of the "
             f"step is {requirement.work:,}. Is part of the step left out at that size?",
         )
-    came = f"{in_mb(report.sent)} sent{most_of_it(report)}; the values are right"
+    came = f"{in_mb(report.sent)} sent{describe_most_sent(report)}; the values are right"
     total = sum(held[name] for name in plan.arguments)
     basis = basis.but(came=came)
     found = in_time(requirement, report, total, basis, requirement.sends)
-    if found.diagnosis == "works-too-much" and report.flops < ALL_OF_IT * requirement.work:
-        return found.but(diagnosis="waits-for-data")  # it cannot but do its share of the work
+    if (
+        found.diagnosis == "works-too-much"
+        and report.flops < MAX_WORK_WITHOUT_REPETITION * requirement.work
+    ):
+        return found.but(diagnosis="waits-for-data")  # it computes no more than its share
     return found
 
 
-def _of_changes(requirement: Designs, runs: Sequence[Run], values: Finding) -> Finding:
-    """The finding for wrong values, with its cause where the parameters' changes show one."""
+def _explain_updates(requirement: Designs, runs: Sequence[Run], values: Finding) -> Finding:
+    """Explain wrong values from the updates of the parameters, if they show the cause."""
     if values.diagnosis not in ("values", "copies-disagree"):
         return values
-    factor = _factor_of_changes(requirement, runs)
+    factor = _factor_of_updates(requirement, runs)
     if factor is not None:
-        said = f"Every update of a parameter is {describe_factor(factor)} what it should be."
-        return values.problem("another-rate", said)
+        sentence = f"Every update of a parameter is {describe_factor(factor)} what it should be."
+        return values.problem("another-rate", sentence)
     if _is_reduced_again(requirement, runs):
         return values.problem("reduced-again", "The values are wrong.")
     return _never_summed(requirement, runs, values)
 
 
-def _factor_of_changes(requirement: Designs, runs: Sequence[Run]) -> float | None:
-    """Find the factor that all changes were multiplied by, where it is one number in every case."""
+def _factor_of_updates(requirement: Designs, runs: Sequence[Run]) -> float | None:
+    """Find the factor of all updates, if it is the same in every case."""
     factors = []
     for draws, ran in runs:
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
             wanted = requirement.reference(*inputs)
-            right = _in_one([w - given for w, given in zip(wanted, inputs, strict=False)])
-            came = _in_one([np.asarray(o) - i for o, i in zip(outputs, inputs, strict=False)])
+            right = _concatenate([w - given for w, given in zip(wanted, inputs, strict=False)])
+            came = _concatenate([np.asarray(o) - i for o, i in zip(outputs, inputs, strict=False)])
             if came.shape != right.shape or not np.isfinite(came).all():
                 return None
             factors.append(float(came @ right / (right @ right)))
@@ -453,14 +462,14 @@ def _factor_of_changes(requirement: Designs, runs: Sequence[Run]) -> float | Non
     return factors[0] if alike else None
 
 
-def _in_one(arrays: Sequence[np.ndarray]) -> np.ndarray:
+def _concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ravel(each).astype(np.float64) for each in arrays])
 
 
 def _is_reduced_again(requirement: Designs, runs: Sequence[Run]) -> bool:
-    """Check whether each device's change is the sum or mean of the changes of several devices.
+    """Check whether each device's update is the sum or mean of several devices' updates.
 
-    Each device has its piece of the gradient, and these pieces are of different parameters.
+    Each device has its own piece of the gradient, and these pieces belong to different parameters.
     """
     found: set[tuple[tuple[str, ...], bool]] | None = None
     for draws, ran in runs:
@@ -474,7 +483,7 @@ def _is_reduced_again(requirement: Designs, runs: Sequence[Run]) -> bool:
 def _ways_of_reducing(
     inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array], wanted: Sequence[np.ndarray]
 ) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Yield over which axes changes may have been reduced, and whether to their mean."""
+    """Yield the axes over which updates may have been reduced, and whether to their mean."""
     sharding = outputs[0].sharding
     if not isinstance(sharding, jax.NamedSharding):
         return
@@ -498,7 +507,7 @@ def _reduced(
     over: Sequence[str],
     mean: bool,
 ) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yield each shard with the changes of its group of devices, reduced."""
+    """Yield each shard with the reduced updates of its group of devices."""
 
     def group(device: jax.Device) -> tuple[int, ...]:
         return tuple(i for i, n in zip(places[device], names, strict=True) if n not in over)
@@ -512,7 +521,7 @@ def _reduced(
 
 
 def _never_summed(requirement: Designs, runs: Sequence[Run], values: Finding) -> Finding:
-    """The finding for wrong values, unless each device's follow from a part of the batch alone."""
+    """Recognise values that each device computed from its own part of the batch alone."""
     if requirement.of_own_tokens is None:
         return values
     for draws, ran in runs:
@@ -528,7 +537,7 @@ def _never_summed(requirement: Designs, runs: Sequence[Run], values: Finding) ->
 
 
 def _laid_out(requirement: Designs, piece: Design) -> list[LaidOut]:
-    """The program for each size, with where its arguments and results are."""
+    """Return the program for each size, with the layouts of its arguments and results."""
     plan = requirement.plan
     shardings = dict(zip(plan.names, map(rebuild, piece.layouts.parts), strict=True))
     takes = tuple(shardings[name] for name in plan.arguments)
@@ -539,22 +548,22 @@ def _laid_out(requirement: Designs, piece: Design) -> list[LaidOut]:
 
 
 def _shapes(requirement: Designs, number: int) -> tuple[tuple[int, ...], ...]:
-    """The shapes of all that the step is given, at the size of this number."""
+    """Return the shapes of the step's arguments at this size."""
     plan = requirement.plan
     shapes = dict(zip(plan.names, plan.sizes[number], strict=True))
     return tuple(shapes[name] for name in plan.arguments)
 
 
 def _run(requirement: Designs, number: int, program: LaidOut, seed: int) -> Run:
-    """What a program made of fresh values."""
+    """Run a program on fresh values."""
     generator = np.random.default_rng([seed, number])
     shapes = dict(zip(requirement.plan.names, requirement.plan.sizes[number + 1], strict=True))
     draws = [requirement.draw(generator, shapes) for _ in range(SAMPLES)]
     return draws, programs.run_laid_out(program, draws)
 
 
-def _unchanged(run: Run) -> bool:
-    """Whether a step returned the parameters that it was given, number for number."""
+def _is_unchanged(run: Run) -> bool:
+    """Check whether a step returned exactly the parameters that it was given."""
     draws, ran = run
     return all(
         output.shape == given.shape and np.array_equal(output, given)
@@ -563,8 +572,8 @@ def _unchanged(run: Run) -> bool:
     )
 
 
-def _in_words(requirement: Designs, number: int, part: Placement) -> str:
-    """What a program was given, in words."""
+def _describe_inputs(requirement: Designs, number: int, part: Placement) -> str:
+    """Describe the inputs of a program."""
     shape = requirement.plan.sizes[number + 1][-1]
     axes = ", ".join(
         f"{name}={size}" for name, size in zip(part.mesh.names, part.mesh.shape, strict=True)

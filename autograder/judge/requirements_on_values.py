@@ -1,6 +1,6 @@
-"""Ask for a program, and judge what it computes after compiling and running it here.
+"""Require a function's values: compile and run the exported program, and compare its results.
 
-What judges a program raises `programs.ProgramError` where it cannot be judged.
+Whatever judges a program raises `programs.ProgramError` if the program cannot be judged.
 """
 
 import inspect
@@ -21,9 +21,9 @@ from autograder.judge.comparing_values import (
     Arrays,
     Wrong,
     compare,
+    describe_type,
     is_close_throughout,
     is_right_to_few_digits,
-    typed,
     worst_place,
 )
 from autograder.judge.exercise import Exercise, Requirement
@@ -39,14 +39,14 @@ from autograder.judge.recognising_mistakes import (
     recognise_general_mistake,
     recognise_known_mistake,
 )
-from autograder.judge.running_programs import Run, asked_of, run_all
+from autograder.judge.running_programs import Run, argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import given
 from autograder.programs import Argument, Ran, described
 
 
 class HasReference(Protocol):
-    """What is asked of values: a function that gives the right ones, and known mistakes."""
+    """A requirement on values: a reference, and known mistakes."""
 
     @property
     def reference(self) -> Arrays: ...
@@ -56,19 +56,29 @@ class HasReference(Protocol):
 
 @dataclass(frozen=True)
 class Computes(Requirement):
-    """A function computes what a NumPy reference does, on inputs drawn when judging.
+    """A function computes the same values as a NumPy reference, on inputs sampled when judging.
+
+    For example, with `X = Argument((16,), axes=(("x", 8),), spec=("x",))`:
+
+        Computes("double", "double(x) must be 2 * x.", lambda x: 2 * x, arguments=((X,),))
+
+    The function is exported once for each list of arguments. The judge compiles and runs these
+    programs; other requirements on the same answer, such as `CommunicatesAtMost`, judge them too.
 
     Attributes:
-        answer: the name, in the notebook, of the answer that must meet this.
+        answer: the name of the answer in the notebook.
         asks: what the function must compute, in a sentence.
-        reference: the same on NumPy arrays.
-        arguments: one list of arguments for each program that is to be judged.
-        mistakes: for each diagnosis, a function that makes that mistake and no other, or `AnyOf`
-            several: then each program's values are those of one of them.
+        reference: computes the right values from NumPy arrays.
+        arguments: the lists of arguments that the function is exported for. The first is the one
+            in the notebook; a second list, on another mesh or of other shapes, shows whether sizes
+            are hard-coded.
+        mistakes: for each diagnosis, a reference with that mistake and no other, or `AnyOf`
+            several.
         under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
-            function is traced, so that it may leave the mesh unsaid and serve several.
-        blocks: for each program that is a matmul, into how many blocks A's rows, the contracted
-            dimension and B's columns are cut; nothing where no one cuts them so.
+            function is traced, so that the function need not name a mesh.
+        blocks: for a matmul of blocks: for each list of arguments, the numbers of blocks along A's
+            rows, the contracted dimension and B's columns. A verdict can then say which products
+            of blocks were added up.
     """
 
     about: ClassVar = "values"
@@ -84,40 +94,42 @@ class Computes(Requirement):
 
     @property
     def exported_for(self) -> tuple[tuple[Argument, ...], ...]:
-        """All of them."""
+        """The lists of arguments."""
         return self.arguments
 
     def plan_capture(self, generator: np.random.Generator) -> ProgramPlan:
-        """The function, exported for each list of arguments."""
+        """Plan to export the function for each list of arguments."""
         return ProgramPlan(self.arguments, self.under_mesh)
 
     def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
-        """The finding for what a program computes."""
+        """Run the programs on sampled inputs, and compare their results with the reference."""
         runs = run_all(exercise, self.answer, piece, seed)
         arguments = [described(each) for each in self.arguments]
-        called = parameters(exercise, self.answer)
-        return judge_runs(self, runs, arguments, basis, asked=self.arguments, called=called)
+        names = parameters(exercise, self.answer)
+        return judge_runs(
+            self, runs, arguments, basis, argument_lists=self.arguments, argument_names=names
+        )
 
 
 def judge_runs(
     requirement: HasReference,
     runs: Sequence[Run],
-    arguments: Sequence[str],
+    inputs_in_words: Sequence[str],
     basis: Finding,
-    names: Sequence[str] = (),
-    asked: Sequence[Sequence[Argument]] = (),
-    called: Sequence[str] = (),
+    result_names: Sequence[str] = (),
+    argument_lists: Sequence[Sequence[Argument]] = (),
+    argument_names: Sequence[str] = (),
 ) -> Finding:
-    """The finding for what programs computed.
+    """Compare the results of programs with the reference, and explain the first difference.
 
     Args:
-        requirement: what was asked.
-        runs: what each program made of what it was given.
-        arguments: for each, what it was given, in words.
-        basis: what is known of the finding.
-        names: what the results are called, where they have names.
-        asked: for each program its arguments, as the exercise has them.
-        called: what the arguments are called.
+        requirement: the requirement.
+        runs: the inputs and results of each program.
+        inputs_in_words: the inputs of each program, in words.
+        basis: the finding to start from.
+        result_names: the names of the results, if they have names.
+        argument_lists: the arguments of each program, as the exercise specifies them.
+        argument_names: the names of the arguments.
     """
     wrongs = [
         next(filter(None, map(partial(compare, requirement.reference), draws, ran.outputs)), None)
@@ -135,73 +147,93 @@ def judge_runs(
     if number is None:
         return basis.but(met=True, came="the right values on every input tried")
     draws, ran = runs[number]
-    basis = basis.but(came=_shown(requirement, draws, ran, arguments[number], names))
+    basis = basis.but(
+        came=_describe_result(requirement, draws, ran, inputs_in_words[number], result_names)
+    )
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):
         known = recognise_known_mistake(requirement.reference, requirement.mistakes, runs)
-        if known and wrong[0] == "shape":  # values of another shape are not called wrong
+        if known and wrong[0] == "shape":  # then the sentence is on the shape
             known = known[0], wrong[1]
         wrong = known or wrong
     if wrong[0] == "values":
-        wrong = _of_any_program(ran) or wrong
+        wrong = _explain_degenerate_values(ran) or wrong
         if number and wrong[0] != "values":
-            wrong = wrong[0], given(arguments[number], wrong[1])
+            wrong = wrong[0], given(inputs_in_words[number], wrong[1])
     if wrong[0] == "values":
         wrong = (
-            explain_factor(requirement.reference, arguments, runs, asked, called)
-            or explain_constant(requirement.reference, arguments, runs)
+            explain_factor(
+                requirement.reference, inputs_in_words, runs, argument_lists, argument_names
+            )
+            or explain_constant(requirement.reference, inputs_in_words, runs)
             or wrong
         )
-    if wrong[0] == "values" and asked:
-        wrong = _of_places(requirement, draws, ran, asked[number]) or wrong
+    if wrong[0] == "values" and argument_lists:
+        wrong = _explain_places(requirement, draws, ran, argument_lists[number]) or wrong
     if wrong[0] == "values" and not number and isinstance(requirement, Computes):
-        wrong = explain_added_products(requirement.blocks, asked, runs) or wrong
+        wrong = explain_added_products(requirement.blocks, argument_lists, runs) or wrong
     if wrong[0] in ("values", "shape") and isinstance(requirement, Computes):
-        wrong = recognise_general_mistake(requirement.reference, asked, called, runs) or wrong
+        wrong = (
+            recognise_general_mistake(requirement.reference, argument_lists, argument_names, runs)
+            or wrong
+        )
     if number and wrong[0] in ("values", "misplaced", "shape"):
         if wrong[0] == "values":
-            one = explain_factor(
-                requirement.reference, arguments[number:][:1], runs[number:][:1],
-                asked[number:][:1], called,
-            )  # fmt: skip
-            wrong = one or wrong
-        if not all(
-            is_close_throughout(outputs, jax.tree.leaves(requirement.reference(*inputs)))
-            for inputs, outputs in zip(runs[0][0], runs[0][1].outputs, strict=True)
-        ):
-            return basis.problem(
-                wrong[0],
-                f"{given(arguments[number], wrong[1])} For {arguments[0]}, they are off as well, "
-                f"but by too little to count.",
-            )
-        shown = isinstance(requirement, Computes)
-        first = "in the case that the notebook shows" if shown else f"for {arguments[0]}"
-        return basis.problem(
-            "only-the-first",
-            f"The values are right {first}. "
-            f"{given(arguments[number], wrong[1])} "
-            f"Does the code contain something that holds in the first case only, such as a size?",
-        )
+            wrong = explain_factor(
+                requirement.reference, inputs_in_words[number:][:1], runs[number:][:1],
+                argument_lists[number:][:1], argument_names,
+            ) or wrong  # fmt: skip
+        return _after_right_cases(requirement, runs, inputs_in_words, number, wrong, basis)
     if wrong[0] == "values":
-        wrong = _of_fewer_digits(requirement, runs) or _of_a_coarser_type(draws, ran) or wrong
+        wrong = (
+            _explain_fewer_digits(requirement, runs) or _explain_coarser_type(draws, ran) or wrong
+        )
     return basis.problem(*wrong)
 
 
+def _after_right_cases(
+    requirement: HasReference,
+    runs: Sequence[Run],
+    inputs_in_words: Sequence[str],
+    number: int,
+    wrong: Wrong,
+    basis: Finding,
+) -> Finding:
+    """Return the finding for program `number`, if the programs before it are right."""
+    sentence = given(inputs_in_words[number], wrong[1])
+    if not all(
+        is_close_throughout(outputs, jax.tree.leaves(requirement.reference(*inputs)))
+        for inputs, outputs in zip(runs[0][0], runs[0][1].outputs, strict=True)
+    ):
+        return basis.problem(
+            wrong[0],
+            f"{sentence} For {inputs_in_words[0]}, they are off as well, but by less than the "
+            f"tolerance.",
+        )
+    is_shown = isinstance(requirement, Computes)
+    first = "in the case that the notebook shows" if is_shown else f"for {inputs_in_words[0]}"
+    return basis.problem(
+        "only-the-first",
+        f"The values are right {first}. {sentence} Does the code contain something that holds in "
+        f"the first case only, such as a size?",
+    )
+
+
 def _needless_container(requirement: Computes, runs: Sequence[Run]) -> str:
-    """The type that one array was returned in, where the array itself is asked for."""
+    """Return the type of a container around a result that should be an array; empty if none."""
     draws, ran = runs[0]
-    asked = programs.container_of(jax.tree.structure(requirement.reference(*draws[0])))
-    return "" if asked else ran.container
+    expected = programs.container_of(jax.tree.structure(requirement.reference(*draws[0])))
+    return "" if expected else ran.container
 
 
-def _shown(
+def _describe_result(
     requirement: HasReference,
     draws: list[list[np.ndarray]],
     ran: Ran,
     arguments: str,
     names: Sequence[str],
 ) -> str:
-    """One place where a program's values are wrong, and for which arguments; else its types."""
+    """Describe the worst value of a program, and its arguments; or its types if none is wrong."""
     count = len(ran.outputs[0])
     if not names and count > 1:
         names = [f"array {i} of the {count} returned" for i in range(1, count + 1)]
@@ -210,11 +242,11 @@ def _shown(
         place = worst_place(outputs, jax.tree.leaves(requirement.reference(*inputs)), names)
         if place:
             return f"{place}, for {random}"
-    return ", ".join(map(typed, ran.outputs[0]))
+    return ", ".join(map(describe_type, ran.outputs[0]))
 
 
-def _of_any_program(ran: Ran) -> Wrong | None:
-    """What is wrong with values that are wrong whatever was asked for."""
+def _explain_degenerate_values(ran: Ran) -> Wrong | None:
+    """Recognise values that are wrong in any exercise: NaNs, zeros, constants."""
     if not all(map(is_finite, ran.outputs[0])):
         return "not-finite", (
             "The result has infinities or NaNs in it: somewhere a number became too large for its "
@@ -225,7 +257,7 @@ def _of_any_program(ran: Ran) -> Wrong | None:
             "The result is all zeros. A device to which a ppermute sends nothing gets zeros, and "
             "an array that was never filled in holds zeros too."
         )
-    if all(map(_identical, *ran.outputs)):
+    if all(map(_is_identical, *ran.outputs)):
         return "ignores-inputs", (
             "The function returned the same for two different inputs. Does it use its arguments? "
             "(A result that was computed beforehand is a constant in the program.)"
@@ -233,14 +265,14 @@ def _of_any_program(ran: Ran) -> Wrong | None:
     return None
 
 
-def _of_places(
+def _explain_places(
     requirement: HasReference,
     draws: list[list[np.ndarray]],
     ran: Ran,
     arguments: Sequence[Argument],
 ) -> Wrong | None:
-    """What is said of values that are right elsewhere, or wrong in some places only."""
-    said: list[Wrong] = []
+    """Explain values that are misplaced, or wrong in some places only."""
+    explanations: list[Wrong] = []
     for inputs, outputs in zip(draws, ran.outputs, strict=True):
         wanted = jax.tree.leaves(requirement.reference(*inputs))
         if len(outputs) != 1 or len(wanted) != 1:
@@ -249,12 +281,12 @@ def _of_places(
         found = moved or explain_wrong_places(outputs[0], wanted[0])
         if not found:
             return None
-        said.append(("misplaced" if moved else "values", found))
-    return said[0] if len(set(said)) == 1 else None
+        explanations.append(("misplaced" if moved else "values", found))
+    return explanations[0] if len(set(explanations)) == 1 else None
 
 
-def _of_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wrong | None:
-    """What is said where every value is right, but for its last digits."""
+def _explain_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wrong | None:
+    """Explain values that are right except for their last digits."""
     if all(
         is_right_to_few_digits(outputs, jax.tree.leaves(requirement.reference(*inputs)))
         for draws, ran in runs
@@ -269,22 +301,22 @@ def _of_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wrong | 
     return None
 
 
-def _of_a_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | None:
-    """What is said of wrong values where a program turns to less than 32 bits by itself."""
-    has = {array.dtype.name for arrays in (draws[0], ran.outputs[0]) for array in arrays}
-    more = [name for name in ran.coarser_types if name not in has]
-    if not more:
+def _explain_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | None:
+    """Explain wrong values of a program that converts to less than 32 bits."""
+    used = {array.dtype.name for arrays in (draws[0], ran.outputs[0]) for array in arrays}
+    coarser = [name for name in ran.coarser_types if name not in used]
+    if not coarser:
         return None
     return "coarser-type", (
-        f"The values are wrong, and some of the program computes in {' and '.join(more)}. Is that "
-        f"why? Such numbers have about three digits, and values are compared to more."
+        f"The values are wrong, and some of the program computes in {' and '.join(coarser)}. Is "
+        f"that why? Such numbers have about three digits, and values are compared to more."
     )
 
 
 def parameters(exercise: Exercise, answer: str) -> list[str]:
-    """What the arguments of a function are called, where its reference has names for them."""
+    """Return the names of a function's arguments, from its reference; else `argument 1`, …."""
     computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
-    arguments = asked_of(exercise, answer)[0]
+    arguments = argument_lists_of(exercise, answer)[0]
     try:
         known = inspect.signature(next(computes).reference).parameters.values()
         names = [each.name for each in known if each.default is each.empty]
@@ -297,5 +329,5 @@ def parameters(exercise: Exercise, answer: str) -> list[str]:
     )
 
 
-def _identical(one: jax.Array, other: jax.Array) -> bool:
-    return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=False)
+def _is_identical(a: jax.Array, b: jax.Array) -> bool:
+    return np.array_equal(np.asarray(a), np.asarray(b), equal_nan=False)

@@ -1,6 +1,6 @@
-"""Run submitted programs: as they are, and changed to see what their results rest on.
+"""Run submitted programs: as they are, and changed, to see what their results depend on.
 
-Several requirements look at one run, so the last few are kept.
+Several requirements judge the same run, so the last few runs are cached.
 """
 
 from functools import lru_cache, partial
@@ -13,31 +13,32 @@ from autograder.judge.exercise import Exercise
 from autograder.programs import Argument, Collective
 
 Run = tuple[list[list[np.ndarray]], programs.Ran]
-"""The inputs of a program, drawn more than once, and what it made of them."""
+"""A program's inputs, sampled `SAMPLES` times, and its results."""
 
 Names = tuple[str, ...] | None
 """Names of mesh axes; None for any."""
 
 SAMPLES = 2
-"""How often inputs are sampled: a program that ignores them gives itself away."""
+"""Inputs are sampled twice, which shows whether a program ignores them."""
 
 
-def asked_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
-    """The lists of arguments that a function is to be exported for; none where it is not."""
-    asked = (r for r in exercise.requirements if r.answer == answer)
-    return next((r.exported_for for r in asked if r.exported_for), ())
+def argument_lists_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
+    """Return the lists of arguments that an answer is exported for; empty if it is not."""
+    of_answer = (r for r in exercise.requirements if r.answer == answer)
+    return next((r.exported_for for r in of_answer if r.exported_for), ())
 
 
 def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:
-    """What each program that was handed in made of fresh inputs: pairs of inputs and outputs.
+    """Run each submitted program on sampled inputs.
 
-    Inputs are drawn more than once. Of a pair, the first is a list of these draws, each a list of
-    arrays, one for each argument; the second has as many `outputs`, each a list of arrays.
+    Returns:
+        For each program, its inputs and a `Ran`. The inputs are a list of samples, each a list with
+        one array for each argument; `Ran.outputs` has as many entries, each a list of arrays.
 
     Raises:
-        ProgramError: they cannot be judged.
+        ProgramError: the programs cannot be judged.
     """
-    arguments = asked_of(exercise, answer)
+    arguments = argument_lists_of(exercise, answer)
     if not arguments or len(piece.artifacts) != len(arguments):
         raise programs.ProgramError(
             "malformed", "The submission does not have a program for each list of arguments."
@@ -46,20 +47,20 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
 
 
 def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
-    made = _tried(artifact, arguments, seed)
-    if isinstance(made, programs.ProgramError):
-        raise made
-    return made
+    run = _run_or_error(artifact, arguments, seed)
+    if isinstance(run, programs.ProgramError):
+        raise run
+    return run
 
 
-@lru_cache(maxsize=16)  # several requirements look at the same run, or at why there is none
-def _tried(
+@lru_cache(maxsize=16)  # of errors, too: several requirements report the same one
+def _run_or_error(
     artifact: bytes, arguments: tuple[Argument, ...], seed: int
 ) -> Run | programs.ProgramError:
     generator = np.random.default_rng(seed)
-    draws = [[argument.draw(generator) for argument in arguments] for _ in range(SAMPLES)]
+    samples = [[argument.draw(generator) for argument in arguments] for _ in range(SAMPLES)]
     try:
-        ran = programs.run(artifact, arguments, draws)
+        ran = programs.run(artifact, arguments, samples)
     except programs.ProgramError as refused:
         return refused
     if not ran.outputs[0]:
@@ -67,50 +68,52 @@ def _tried(
             "nothing-returned",
             "The function returns nothing. Does each function in the cell end with a return?",
         )
-    return draws, ran
+    return samples, ran
 
 
 @lru_cache(maxsize=16)
-def run_with_more(
+def run_with_scaled_collective(
     artifact: bytes, arguments: tuple[Argument, ...], kind: str, axes: Names, seed: int
 ) -> programs.Ran | None:
-    """What a program makes of its first inputs if more goes into a collective; None if it fails."""
+    """Run a program with the input of its collectives of a kind scaled; None if it fails."""
     generator = np.random.default_rng(seed)
     inputs = [argument.draw(generator) for argument in arguments]
-    more = partial(programs.scale, kind=kind, axes=axes)
+    scale = partial(programs.scale, kind=kind, axes=axes)
     try:
-        return programs.run(artifact, arguments, [inputs], more)
+        return programs.run(artifact, arguments, [inputs], scale)
     except programs.ProgramError:
         return None
 
 
-def added_to(
+def added_by_compiler(
     exercise: Exercise, answer: str, piece: Program, number: int, seed: int
 ) -> tuple[Collective, ...]:
-    """The collectives that the compiler adds to a program by itself.
+    """Return the collectives that the compiler adds to the requested ones.
+
+    They are those that remain when the requested ones are removed from the program.
 
     Args:
-        exercise: what was asked.
-        answer: the name of the program's answer.
-        piece: the programs.
-        number: which of them.
-        seed: what the inputs are drawn from.
+        exercise: the exercise.
+        answer: the name of the answer.
+        piece: the exported programs.
+        number: the number of the program.
+        seed: the seed for the inputs.
 
     Raises:
-        ProgramError: nobody can tell.
+        ProgramError: the program does not run without the requested collectives.
     """
-    arguments = asked_of(exercise, answer)[number]
+    arguments = argument_lists_of(exercise, answer)[number]
     (_, ran) = _run(piece.artifacts[number], arguments, seed)
     if not ran.requested or not ran.report.collectives:
         return ran.report.collectives
     generator = np.random.default_rng(seed)
     inputs = [argument.draw(generator) for argument in arguments]
     try:
-        alone = programs.run(piece.artifacts[number], arguments, [inputs], programs.take_out)
+        without = programs.run(piece.artifacts[number], arguments, [inputs], programs.take_out)
     except programs.ProgramError as error:
         raise programs.ProgramError(
             "nobody-can-tell",
             "The collectives that the compiler added cannot be told apart from those that your "
             "function requests.",
         ) from error
-    return alone.report.collectives
+    return without.report.collectives

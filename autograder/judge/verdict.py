@@ -9,18 +9,18 @@ from autograder.evidence import Struct
 from autograder.layouts import Layout
 
 OF_THE_CHECK: Final = "check"
-"""What a finding is about where a check has handed in nothing that can be judged."""
+"""`Finding.about` where the check submitted nothing that can be judged."""
 
 
 class Trade(Struct, frozen=True):
-    """Bytes held on each device against what that costs: what an answer chose, and what can be had.
+    """A trade of memory for communication or time: what an answer chose, and the best known.
 
     Attributes:
-        held: the bytes that it holds.
-        costs: what it costs, such as the bytes that it moves.
-        cap: the most that it may hold.
-        frontier: pairs of held and costs, such that nobody knows better in both.
-        unit: what the costs are counted in.
+        held: the bytes that the answer holds on each device.
+        costs: what the answer costs, in `unit`.
+        cap: the most bytes that it may hold.
+        frontier: the best pairs of `held` and `costs` that are known (the Pareto frontier).
+        unit: the unit of the costs.
     """
 
     held: int
@@ -31,22 +31,21 @@ class Trade(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """What became of one requirement.
+    """The result of judging one requirement.
 
     Attributes:
-        answer: the name of the answer it speaks of.
-        met: whether the requirement holds.
-        asked: what was asked, in words.
-        came: what came back, in words.
-        diagnosis: what is wrong, as a short name; empty where nothing is.
-        difference: what is wrong, in words; empty where nothing is.
-        target: the layout asked for, where there is one to draw.
-        made: the layout that came, where there is one to draw.
-        about: what the requirement is about, such as `values` or `communication`; `check`, where
-            there was no evidence and nothing is said of any one answer.
-        cell: which cell it speaks of, where the answer is a table.
-        credit: the part of the requirement that is met, from 0 to 1, where there are degrees.
-        trade: where there are degrees, what they are measured by.
+        answer: the name of the answer.
+        met: whether the requirement is met.
+        asked: what was expected, in words.
+        came: what the answer gave, in words.
+        diagnosis: a short name for what is wrong, such as `transposed`; empty if nothing is.
+        difference: what is wrong, in a sentence or more; empty if nothing is.
+        target: the expected layout, if there is one to draw.
+        made: the answer's layout, if there is one to draw.
+        about: the requirement's `about`; `check` if the submission as a whole cannot be judged.
+        cell: the key of the cell, if the answer is a table.
+        credit: the part of the requirement that is met, from 0 to 1; None if it is met or not.
+        trade: the numbers behind `credit`, to draw.
     """
 
     answer: str
@@ -63,29 +62,29 @@ class Finding(Struct, frozen=True):
     trade: Trade | None = None
 
     def but(self, **changes: Any) -> Self:
-        """The same finding with some of it changed."""
+        """Return a copy with some attributes changed."""
         return msgspec.structs.replace(self, **changes)
 
     def problem(self, diagnosis: str, sentence: str, **changes: Any) -> Self:
-        """The same finding with what is wrong, as a short name and in words."""
+        """Return a copy that says what is wrong: a diagnosis, and a sentence for the learner."""
         return self.but(diagnosis=diagnosis, difference=sentence, **changes)
 
 
 class NoScoreError(RuntimeError):
-    """A score was asked of a verdict that has none, since judging failed."""
+    """A verdict has no score, because judging failed."""
 
 
 class Verdict(Struct, frozen=True):
-    """What a judge says of one exercise.
+    """The verdict on one exercise.
 
     Attributes:
-        exercise: its id.
-        title: its title.
-        findings: a finding for each requirement; none where judging failed.
-        fault: the error of ours for which there is no judgement, if there was one.
+        exercise: the exercise's id.
+        title: the exercise's title.
+        findings: a finding for each requirement; none if judging failed.
+        fault: the error in our own code because of which judging failed, if it did.
         earned: the share of the points, from 0 to 1.
-        notes: what is to be known of how they are counted, in sentences.
-        afterwards: a sentence worth knowing, for who has it right.
+        notes: sentences on how the points are computed.
+        afterwards: the exercise's sentence for those who solved it.
     """
 
     exercise: str
@@ -101,7 +100,7 @@ class Verdict(Struct, frozen=True):
         """The share of the points that is earned, from 0 to 1.
 
         Raises:
-            NoScoreError: judging failed, so nobody knows.
+            NoScoreError: judging failed.
         """
         if self.fault is not None:
             raise NoScoreError(
@@ -111,12 +110,12 @@ class Verdict(Struct, frozen=True):
 
     @property
     def diagnoses(self) -> tuple[str, ...]:
-        """The names of what is wrong, each once."""
+        """The findings' diagnoses, without repetitions."""
         return tuple(dict.fromkeys(f.diagnosis for f in self.findings if f.diagnosis))
 
     @property
     def state(self) -> str:
-        """`right`, `partly`, `wrong` or `unanswered`; `failed` where judging did."""
+        """`right`, `partly`, `wrong`, `unanswered`, or `failed` if judging failed."""
         if self.fault is not None:
             return "failed"
         if self.diagnoses == ("unanswered",) and not self.score:

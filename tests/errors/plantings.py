@@ -228,7 +228,7 @@ class Planting(NamedTuple):
         if module.__name__.startswith("autograder.exercises.notebooks."):
             # otherwise the results of an earlier test would be used again
             jax.clear_caches()
-            requirements_on_given_functions._whole.cache_clear()
+            requirements_on_given_functions._count_flops.cache_clear()
             requirements_on_given_functions._run.cache_clear()
 
 
@@ -271,8 +271,8 @@ PLANTINGS = [
     Planting("exercises.notebooks.nb11_beyond_one_process", reference("11.4"), "11.4", gathers),
     Planting("evidence.process_results", "capture_runs", "11.4", gathers),
     Planting("judge.requirements_on_processes", "_judge_runs", "11.4", gathers),
-    Planting("judge.requirements_on_processes", "how_values_differ", "11.4", gathers_zeros),
-    Planting("judge.requirements_on_processes", "look_at", "11.4", gathers),
+    Planting("judge.requirements_on_processes", "explain_all_values", "11.4", gathers_zeros),
+    Planting("judge.requirements_on_processes", "check_parts", "11.4", gathers),
     Planting("processes.cases", "write_files", "11.4", gathers),
     Planting("processes.packing", "pack", "11.4", gathers),
     Planting("processes.workers", lambda: IdleTimer.poll, "11.4", gathers),
@@ -302,12 +302,12 @@ PLANTINGS = [
     Planting("judge.progress", "remember", "1.1", strips),
     Planting("judge.judging", "_basis", "1.1", strips),
     Planting("judge.requirements_on_layouts", "_judge_placement", "1.1", strips),
-    Planting("judge.requirements_on_results", "too_many_and_too_few", "1.7", unlike),
+    Planting("judge.requirements_on_results", "describe_wrong_counts", "1.7", unlike),
     Planting("judge.requirements_on_results", "_judge_prediction", "2.7", audit),
     Planting("judge.requirements_on_times", "_judge_time", "4.8", fast),
     Planting("judge.requirements_on_values", "judge_runs", "3.1", turned),
     Planting("judge.running_programs", "run_all", "3.1", turned),
-    Planting("judge.requirements_on_given_functions", "better_by_one", "6.8", chained),
+    Planting("judge.requirements_on_given_functions", "suggest_one_change", "6.8", chained),
     Planting("judge.verdict", lambda: Finding.but, "1.1", strips),
     Planting("layouts.layout", "devices_in_words", "1.1", strips),
     Planting("layouts.differences", "compared", "1.1", rows),

@@ -10,7 +10,7 @@ from jax import NamedSharding, P, lax
 from autograder import communication
 from autograder.exercises import EXERCISES, AnyOf, Predicts, Returns, RunsIn
 from autograder.exercises.notebooks import nb04_communication_cost as nb04
-from autograder.judge.requirements_on_times import items_of
+from autograder.judge.requirements_on_times import time_by_item
 from autograder.programs import MACHINES, Collective, in_bfloat16, wire_bytes
 from tests.exercises.solutions import sitting_for
 from tests.helpers import sharding
@@ -250,7 +250,7 @@ def test_the_times_of_what_is_shown_are_those_of_its_items():
     placed = sharding(("x", "y"), x=4, y=2)
     arguments = [at(shape, placed) for shape in asked.shapes]
     report = reported(asked.function, *arguments, machine=asked.machine)
-    assert items_of(report) == asked.shown.items
+    assert time_by_item(report) == asked.shown.items
 
 
 @pytest.mark.parametrize("grid", [(4, 2), (2, 4), (8, 1)])

@@ -77,11 +77,11 @@ def test_what_xla_cannot_compile_and_nobody_wrote_by_hand_is_told_so(monkeypatch
         return 2 * x + by_hand
 
     monkeypatch.setattr(programs, "run", fails)
-    running_programs._tried.cache_clear()
+    running_programs._run_or_error.cache_clear()
     captured = capture(DOUBLE, {"answer": answer}, 1)
     assert isinstance(captured, evidence.Evidence)
     diagnoses = judge(DOUBLE, captured, 1).diagnoses
-    running_programs._tried.cache_clear()
+    running_programs._run_or_error.cache_clear()
     assert diagnoses == (("fails",) if by_hand else ("fails", "no-shard-map"))
     assert len(tries) == 1  # the three requirements share it
 

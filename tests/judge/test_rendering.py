@@ -9,7 +9,7 @@ from autograder.errors import before_jaxs_words
 from autograder.judge import Verdict
 from autograder.judge.feedback import sentences, verdict_as_html
 from autograder.judge.prose import prose
-from autograder.judge.requirements_on_results import _called
+from autograder.judge.requirements_on_results import _shorten_call
 from autograder.judge.verdict import Finding
 
 LINE = 'f(lambda a: a.sum(0), in_specs=P("x"), out_specs=P())'
@@ -103,8 +103,8 @@ def test_what_counts_later_agrees_with_its_verb(about, verb):
 
 
 def test_of_a_long_call_both_ends_are_shown():
-    assert _called("f([1, 2], True)") == "f([1, 2], True)"
-    assert _called(f"f({10**200}, 3)") == "f(10000000…00000000, 3)"
-    shown = _called(f"f({[123456789012] * 30})")
+    assert _shorten_call("f([1, 2], True)") == "f([1, 2], True)"
+    assert _shorten_call(f"f({10**200}, 3)") == "f(10000000…00000000, 3)"
+    shown = _shorten_call(f"f({[123456789012] * 30})")
     assert len(shown) < 110
     assert (shown[:15], shown[-5:]) == ("f([123456789012", "012])")
