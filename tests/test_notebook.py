@@ -153,7 +153,7 @@ def test_a_wrong_answer_raises_when_nbgrader_runs_the_notebook(execution, monkey
     ("given", "explanation"),
     [
         (1.1, 'The id of an exercise is a string: write "1.1".'),
-        (X, 'is the id of an exercise, such as "1.1"; ndarray came.'),
+        (X, 'must be the id of an exercise, such as "1.1"; got ndarray.'),
     ],
 )
 def test_an_id_of_the_wrong_type_is_explained(given, explanation):

@@ -1,8 +1,8 @@
-"""The exercises: what is asked, and what is right; one module for each notebook.
+"""The exercises, with one module for each notebook.
 
-In: the judge's kinds of requirement, which are public here too. Out: each `Exercise`, by its id or
-by its notebook: its requirements with their references, cases, hints and lessons. A kernel that
-grades has no copy of this package.
+In: the judge's kinds of requirement, which this package exports, too. Out: each `Exercise`, by its
+id or by its notebook, with its requirements, references, cases, hints and lessons. Kernels that run
+submissions have no copy of this package.
 """
 
 from autograder.judge import (
@@ -33,7 +33,7 @@ from autograder.judge import (
 )
 
 # isort: split
-# Last, since it loads the exercises of other courses, and those import what stands above.
+# Last: it loads the exercises of other courses, which import the names above from here.
 from autograder.exercises.catalogue import (
     BY_GRADE_ID,
     EXERCISES,

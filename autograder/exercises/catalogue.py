@@ -38,7 +38,7 @@ _OTHERS: Final = dict(notebooks())
 NOTEBOOKS: Final = {**_OURS, **_OTHERS}
 """The exercises of each notebook, by the notebook's nbgrader assignment id, in order.
 
-Those of other courses that are installed here come last.
+The notebooks of other installed courses come last.
 """
 
 EXERCISES: Final[dict[str, Exercise]] = {
@@ -48,46 +48,43 @@ EXERCISES: Final[dict[str, Exercise]] = {
 BY_GRADE_ID: Final[dict[str, Exercise]] = {
     exercise.grade_id: exercise for exercise in EXERCISES.values()
 }
-"""The exercises by what nbgrader calls their graded cells."""
+"""The exercises by the names of their graded cells in nbgrader."""
 
 _names = [*_OURS, *_OTHERS, *(e.id for exercises in NOTEBOOKS.values() for e in exercises)]
-_twice = next((name for name in _names if _names.count(name) > 1), "")
-if _twice:
+_duplicate = next((name for name in _names if _names.count(name) > 1), "")
+if _duplicate:
     raise CourseError(
-        f"Two courses that are installed here both have {_twice}. A course gives its notebooks and "
-        f"exercises names of their own."
+        f"Two installed courses both have {_duplicate}. The names of notebooks and exercises must "
+        f"be unique among all installed courses."
     )
 
 
 class UnknownExerciseError(LookupError):
-    """There is no exercise of that name; the message lists those that there are."""
+    """There is no exercise with that id; the message lists all ids."""
 
 
 def find(exercise_id: object) -> Exercise:
-    """The exercise with an id such as `"1.4"`.
+    """Return the exercise with an id such as `"1.4"`.
 
     Raises:
-        UnknownExerciseError: there is none.
+        UnknownExerciseError: there is no such exercise.
     """
     if not isinstance(exercise_id, str | float | None):
         kind = type(exercise_id).__name__
         raise UnknownExerciseError(
-            f'What comes first is the id of an exercise, such as "1.1"; {kind} came.'
+            f'The first argument must be the id of an exercise, such as "1.1"; got {kind}.'
         )
     if isinstance(exercise_id, str) and exercise_id in EXERCISES:
         return EXERCISES[exercise_id]
     if str(exercise_id) in EXERCISES:
         raise UnknownExerciseError(f'The id of an exercise is a string: write "{exercise_id}".')
     raise UnknownExerciseError(
-        f"There is no exercise {reprlib.repr(exercise_id)}. An exercise is named by a string, "
-        f"one of {', '.join(EXERCISES)}."
+        f"There is no exercise {reprlib.repr(exercise_id)}. The id must be a string, one of "
+        f"{', '.join(EXERCISES)}."
     )
 
 
 def module_of(notebook: str) -> str:
-    """The name of the module that a notebook's exercises are in, by its assignment id.
-
-    Here it is called as the notebook is, with letters before the number.
-    """
-    here = f"{__name__.rpartition('.')[0]}.notebooks.nb{notebook}"
-    return module_elsewhere(notebook) or here
+    """Return the name of the module with a notebook's exercises, by its assignment id."""
+    own_module = f"{__name__.rpartition('.')[0]}.notebooks.nb{notebook}"
+    return module_elsewhere(notebook) or own_module

@@ -1,6 +1,6 @@
 """Load exercises of other courses from packages that are installed beside this one.
 
-A package says so by an entry point, in its `pyproject.toml`:
+Such a package has an entry point for each notebook in its `pyproject.toml`:
 
     [project.entry-points."shardlings.exercises"]
     01_heat = "heat_course.exercises:EXERCISES"
@@ -18,37 +18,37 @@ from typing import Final
 from autograder.judge import Exercise
 
 GROUP: Final = "shardlings.exercises"
-"""The group of entry points that is looked at."""
+"""The group of the entry points."""
 
 
 class CourseError(ValueError):
-    """What a package says of its exercises does not hold; the message says what and where."""
+    """A package's entry point for exercises is not valid; the message says which and why."""
 
 
 def notebooks() -> Iterator[tuple[str, tuple[Exercise, ...]]]:
-    """The id and the exercises of each notebook of other courses.
+    """Yield the id and the exercises of each notebook of other courses.
 
     Raises:
-        CourseError: a package's exercises cannot be loaded, or are none.
+        CourseError: exercises cannot be loaded, or are not a tuple of `Exercise`.
     """
     for entry in _entries():
         where = f"{entry.name} = {entry.value!r}, an entry point of {GROUP},"
         try:
             exercises = entry.load()
-        except Exception as error:  # it is somebody's own code
+        except Exception as error:  # importing runs the package's code
             raise CourseError(f"{where} cannot be loaded: {error}") from error
-        listed = isinstance(exercises, tuple | list)
-        if not listed or not all(isinstance(exercise, Exercise) for exercise in exercises):
+        is_sequence = isinstance(exercises, tuple | list)
+        if not is_sequence or not all(isinstance(exercise, Exercise) for exercise in exercises):
             raise CourseError(f"{where} has to be a tuple of autograder.exercises.Exercise.")
         yield entry.name, tuple(exercises)
 
 
 @cache
 def folders_of_courses() -> tuple[Path, ...]:
-    """The folders of the packages that other courses' exercises are in.
+    """Return the folders of the packages with other courses' exercises.
 
     Raises:
-        CourseError: one is no package.
+        CourseError: an entry point names a module that is not in a package.
     """
     folders = {}
     for entry in _entries():
@@ -65,9 +65,9 @@ def folders_of_courses() -> tuple[Path, ...]:
 
 @cache
 def parts_of_courses() -> tuple[Path, ...]:
-    """What other courses' distributions have installed: each package, and each module.
+    """Return the packages and modules that other courses' distributions have installed.
 
-    An editable installation has installed nothing, so there is nothing of it here.
+    An editable installation has installed none.
     """
     parts: dict[Path, None] = {}
     for entry in _entries():
@@ -86,5 +86,5 @@ def _entries() -> tuple[EntryPoint, ...]:
 
 
 def module_elsewhere(notebook: str) -> str:
-    """The name of the module that another course has a notebook's exercises in; empty if none."""
+    """Return the name of another course's module with a notebook's exercises; empty if none."""
     return next((entry.module for entry in _entries() if entry.name == notebook), "")

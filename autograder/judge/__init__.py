@@ -1,9 +1,9 @@
 """The judge: exercise + evidence → verdict, in words and pictures.
 
 In: an exercise, and evidence that may be forged. Out: a `Verdict`, with a finding for each
-requirement, or a `Fault` of ours and no score. The kinds of requirement that exercises are composed
-of are here: each class (in `requirements_on_…`) says what it asks and how that is judged. What a
-learner has been told is remembered here too, in a small file of their own.
+requirement, or with a `Fault` of our own code and no score. The kinds of requirement that exercises
+are composed of are here, in the modules `requirements_on_…`: each is a class that plans what is
+captured, and judges it. `remember` keeps a learner's verdicts in a small file of theirs.
 """
 
 from autograder.judge.comparing_values import Arrays

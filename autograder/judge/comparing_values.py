@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 ROUNDING: Final = 16
-"""The tolerance in units in the last place, scaled by the largest value and the root of the size."""
+"""The tolerance, in units in the last place times the largest value and the root of the size."""
 
 LENIENT: Final = 100 * ROUNDING
 """The tolerance for recognising a mistake, whose values may be differences of large numbers."""

@@ -1,4 +1,7 @@
-"""Explain wrong values from the values alone: misplaced, scaled, joined or added up wrongly."""
+"""Explain wrong values from the values alone: misplaced, scaled, joined or added up wrongly.
+
+`recognising_mistakes.py` tries out mistakes instead, and compares what they give.
+"""
 
 import math
 from collections.abc import Collection, Sequence
@@ -21,28 +24,28 @@ from autograder.judge.running_programs import Run
 from autograder.programs import Argument, placed
 
 PIECE_TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
-"""Relative to the largest value."""
+"""For pieces that are looked for in a result, relative to the largest value."""
 
 MAX_PIECES: Final = 64
-"""The most pieces in which values are looked for along one dimension."""
+"""The most pieces that a dimension is split into."""
 
-MAX_SHOWN: Final = 8
-"""The most pieces whose order is written out."""
+MAX_LISTED_PIECES: Final = 8
+"""The most pieces whose order a verdict lists."""
 
 NOT_FOUND, ZEROS = -2, -1
 
 
 def explain_misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence[Argument]) -> str:
-    """Say how the pieces of a result are misplaced, if they are right but for that; else nothing.
+    """Say how the pieces of a result are misplaced, if they are right otherwise; else empty.
 
     Args:
-        output: what a program gave, with the block of each device.
-        wanted: what is right.
-        arguments: what the program was given; their mesh says how many pieces there may be.
+        output: the program's result.
+        wanted: the right result.
+        arguments: the program's arguments; the sizes of pieces follow from their mesh.
     """
     if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
         return ""
-    on_some = ""
+    missing_on_some = ""
     for d in range(wanted.ndim):
         shards = sorted(output.addressable_shards, key=lambda shard: shard.device.id)
         own = np.asarray(shards[0].data).shape[d]
@@ -56,24 +59,25 @@ def explain_misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence
                 continue
             found = [_sources(shard, wanted, d, size) for shard in shards]
             if found and all(NOT_FOUND not in sources for _, sources in found):
-                said = _describe_pieces(found, d, size, wanted)
-                if not _is_on_some(found):
-                    return said
-                on_some = on_some or said  # along another dimension it may be so on all devices
-    return on_some
+                sentence = _describe_pieces(found, d, size, wanted)
+                if not _is_missing_on_some(found):
+                    return sentence
+                # along another dimension, the explanation may hold on all devices
+                missing_on_some = missing_on_some or sentence
+    return missing_on_some
 
 
-def _is_on_some(found: Sequence[tuple[int, list[int]]]) -> bool:
-    """Whether a piece is zeros on some of the devices that have it, and right on others."""
+def _is_missing_on_some(found: Sequence[tuple[int, list[int]]]) -> bool:
+    """Check whether a piece is zeros on some devices that have it, and right on others."""
     pieces = {(first + i, source) for first, each in found for i, source in enumerate(each)}
     return any(source == ZEROS and (place, place) in pieces for place, source in pieces)
 
 
 def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, list[int]]:
-    """For each piece of a device's block, which of the right pieces it is.
+    """Find out which of the right pieces each piece of a device's block is.
 
     Returns:
-        The number of the first piece that should be there, and those that are there.
+        The number of the first piece that should be there, and the numbers of those that are.
     """
     data = np.asarray(shard.data)
     index = list(shard.index)
@@ -86,7 +90,7 @@ def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, li
     for number, piece in enumerate(np.split(data, data.shape[d] // size, axis=d)):
         place = first + number
         if not np.max(np.abs(pieces[place] - piece), initial=0) > near:
-            sources.append(place)  # of equal pieces, the one that belongs here
+            sources.append(place)  # even if an equal piece comes before it
             continue
         same = (
             i for i, right in enumerate(pieces) if np.max(np.abs(right - piece), initial=0) <= near
@@ -98,7 +102,7 @@ def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, li
 def _describe_pieces(
     found: Sequence[tuple[int, list[int]]], d: int, size: int, wanted: np.ndarray
 ) -> str:
-    """How pieces are misplaced; nothing where that says no more than that some are empty."""
+    """Say how pieces are misplaced; empty if all are right, or all are zeros."""
     total = wanted.shape[d] // size
     pieces = [(first + i, source) for first, each in found for i, source in enumerate(each)]
     off = {(place, source) for place, source in pieces if place != source}
@@ -111,7 +115,7 @@ def _describe_pieces(
         empty = sorted({place for place, _ in off})
         everywhere = all((p, ZEROS) in off for p in empty) and len(found[0][1]) == total
         same = everywhere and len({tuple(each) for _, each in found}) == 1
-        if same or (len(found[0][1]) < total and not _is_on_some(found)):
+        if same or (len(found[0][1]) < total and not _is_missing_on_some(found)):
             several = len(empty) > 1
             which = f"{what}{'s' * several} {_listed(empty)} {'are' if several else 'is'}"
             return f"Some of the result is missing: {of}, {which} zeros, and the rest is right."
@@ -159,23 +163,23 @@ def _describe_pieces(
 
 
 def _where(found: Sequence[tuple[int, list[int]]], what: str) -> str:
-    """On which device which pieces are zeros: the first two devices that have some."""
+    """Return `on device 0 rows 1 and 2, on device 1 row 3 and so on`, for pieces that are zeros."""
     empty = [
         (device, [first + k for k, source in enumerate(each) if source == ZEROS])
         for device, (first, each) in enumerate(found)
     ]
-    said = [
+    items = [
         f"on device {device} {what}{'s' * (len(places) > 1)} {_listed(places)}"
         for device, places in empty
         if places
     ]
-    return f"{', '.join(said[:2])}{' and so on' * (len(said) > 2)}"
+    return f"{', '.join(items[:2])}{' and so on' * (len(items) > 2)}"
 
 
 def _order(by_place: dict[int, int], count: int, what: str, where: str = "") -> str:
-    """The order in which pieces come, or the first that is not in its place."""
+    """Describe the order of the pieces; of many, only the first that is misplaced."""
     places = sorted(by_place)
-    if count <= MAX_SHOWN:
+    if count <= MAX_LISTED_PIECES:
         shown = ", ".join("zeros" if by_place[p] == ZEROS else str(by_place[p]) for p in places)
         expected = ", ".join(map(str, places))
         if count == 1:
@@ -192,7 +196,7 @@ def _order(by_place: dict[int, int], count: int, what: str, where: str = "") -> 
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """`3`, `3 and 4`, or `3, 4, 5 and others`."""
+    """Return `3`, `3 and 4`, or `3, 4, 5 and others`."""
     if len(numbers) > 4:
         return f"{', '.join(map(str, numbers[:3]))} and others"
     *most, last = map(str, numbers)
@@ -200,9 +204,9 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
-    """Say where the wrong values of a result are, if not everywhere; else nothing.
+    """Say which places of a result are wrong, if it is right elsewhere; else empty.
 
-    Such as `The first element of each device's block is wrong, and the others are right.`
+    For example, `The values are right but for the first element of each device's block.`
     """
     if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
         return ""
@@ -212,7 +216,7 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
         off = [~(np.abs(np.asarray(shard.data) - wanted[shard.index]) <= near) for shard in shards]
     by_device = [bool(each.any()) for each in off]
     if not all(by_device):
-        return ""  # said already, of how many devices
+        return ""  # the number of wrong devices is reported already
     if all(each.all() for each in off) or wanted.ndim == 0:
         return ""
     for d in range(wanted.ndim):
@@ -221,8 +225,8 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
             continue
         others = tuple(i for i in range(wanted.ndim) if i != d)
         places = [set(np.flatnonzero(each.any(axis=others)).tolist()) for each in off]
-        cut = length < wanted.shape[d]
-        whose = "each device's block" if cut else "the result"
+        is_sharded = length < wanted.shape[d]
+        whose = "each device's block" if is_sharded else "the result"
         along = f" along dimension {d}" if wanted.ndim > 1 else ""
         what = "element" if wanted.ndim == 1 else "index"
         names = {
@@ -232,12 +236,12 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
         met = tuple(sorted(set().union(*places)))
         if met in names:
             right = f"The values are right but for {names[met]} of {whose}{along}."
-            return right if cut else right.replace(f"{what} of the result", what)
+            return right if is_sharded else right.replace(f"{what} of the result", what)
     return ""
 
 
-MAX_WHOLE_FACTOR: Final = 128
-"""Larger factors are told as decimals."""
+MAX_INTEGER_FACTOR: Final = 128
+"""Larger factors are written as decimals."""
 
 FACTOR_TOLERANCE: Final = 1e-5
 """Relative difference of the factors found for two samples of the inputs."""
@@ -246,7 +250,7 @@ EPS: Final = float(np.finfo(np.float32).eps)
 
 
 def find_factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
-    """What every value has been multiplied by, where that is all that is wrong."""
+    """Find the factor that every value was multiplied by, if nothing else is wrong."""
     values = np.concatenate([np.ravel(wide(w)) for w in wanted] or [np.empty(0)])
     came = np.concatenate([np.ravel(wide(o)) for o in outputs] or [np.empty(0)])
     if values.shape != came.shape or not values.any() or not np.isfinite(came).all():
@@ -258,39 +262,39 @@ def find_factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | 
 
 
 def describe_factor(found: float) -> str:
-    """A factor as it is said: `8 times`, `1/8 of`, `minus`."""
+    """Return `8 times`, `1/8 of`, or `minus`."""
     if math.isclose(found, -1, rel_tol=1e-4):
         return "minus"
     size = abs(found)
-    whole, part = round(size), round(1 / size)
-    if whole <= MAX_WHOLE_FACTOR and math.isclose(size, whole, rel_tol=1e-4):
-        said = f"{whole} times"
-    elif part <= MAX_WHOLE_FACTOR and math.isclose(size * part, 1, rel_tol=1e-4):
-        said = f"1/{part} of"
+    integer, divisor = round(size), round(1 / size)
+    if integer <= MAX_INTEGER_FACTOR and math.isclose(size, integer, rel_tol=1e-4):
+        words = f"{integer} times"
+    elif divisor <= MAX_INTEGER_FACTOR and math.isclose(size * divisor, 1, rel_tol=1e-4):
+        words = f"1/{divisor} of"
     else:
-        said = f"{size:.4g} times"
-    return said if found > 0 else f"minus {said}"
+        words = f"{size:.4g} times"
+    return words if found > 0 else f"minus {words}"
 
 
 def explain_factor(
     reference: Arrays,
     arguments: Sequence[str],
     runs: Sequence[Run],
-    asked: Sequence[Sequence[Argument]] = (),
+    argument_lists: Sequence[Sequence[Argument]] = (),
     names: Sequence[str] = (),
 ) -> Wrong | None:
-    """Say what every value was multiplied by, if that is all that is wrong, in every case.
+    """Say what every value was multiplied by, if nothing else is wrong in any case.
 
     Args:
-        reference: what gives the right results.
-        arguments: what each program was given, in words.
-        runs: what each program made of what it was given.
-        asked: the same arguments as the exercise has them.
-        names: what they are called.
+        reference: computes the right results.
+        arguments: the arguments of each program, in words.
+        runs: the inputs and results of each program.
+        argument_lists: the arguments of each program.
+        names: the names of the arguments.
     """
-    said: dict[str, str] = {}
+    arguments_by_factor: dict[str, str] = {}
     factors = []
-    for (draws, ran), these in zip(runs, arguments, strict=True):
+    for (draws, ran), in_words in zip(runs, arguments, strict=True):
         found = [
             find_factor(outputs, jax.tree.leaves(reference(*inputs)))
             for inputs, outputs in zip(draws, ran.outputs, strict=True)
@@ -302,10 +306,12 @@ def explain_factor(
         ):
             return None
         factors.append(first)
-        said.setdefault(describe_factor(first), these)
-    first_said, *others = said
-    sentence = f"Every value is {first_said} what it should be"
-    sentence += "".join(f"; for {said[each]}, it is {each} what it should be" for each in others)
+        arguments_by_factor.setdefault(describe_factor(first), in_words)
+    first_factor, *others = arguments_by_factor
+    sentence = f"Every value is {first_factor} what it should be"
+    sentence += "".join(
+        f"; for {arguments_by_factor[other]}, it is {other} what it should be" for other in others
+    )
     reduced = {
         axis
         for _, ran in runs
@@ -313,25 +319,25 @@ def explain_factor(
         if collective.traits.reduces
         for axis in collective.axes
     }
-    return "off-by-a-factor", f"{sentence}.{_which_size(factors, asked, names, reduced)}"
+    return "off-by-a-factor", f"{sentence}.{_which_size(factors, argument_lists, names, reduced)}"
 
 
 def _which_size(
     factors: Sequence[float],
-    asked: Sequence[Sequence[Argument]],
+    argument_lists: Sequence[Sequence[Argument]],
     names: Sequence[str],
     reduced: Collection[str],
 ) -> str:
-    """Which size of the mesh or of an argument a factor is in every case, if it is just one.
+    """Name the size of the mesh or of an argument that equals the factor in every case.
 
-    The number of devices along an axis is named only where the program reduces over this axis:
-    elsewhere a factor of two is a coincidence.
+    The number of devices along an axis is named only if the program reduces over this axis;
+    otherwise, a factor of two is a coincidence.
     """
-    if not asked or not all(abs(math.log(abs(f))) > 0.1 for f in factors):
+    if not argument_lists or not all(abs(math.log(abs(f))) > 0.1 for f in factors):
         return ""
     large = abs(factors[0]) > 1
     wanted = [abs(f) if large else 1 / abs(f) for f in factors]
-    sizes = [_sizes(arguments, names) for arguments in asked]
+    sizes = [_sizes(arguments, names) for arguments in argument_lists]
     same = [
         name
         for name in sizes[0]
@@ -345,7 +351,7 @@ def _which_size(
     number = "That number" if large else "The number that it is divided by"
     if same[0].startswith("the number of devices"):
         along = same[0].removeprefix("the number of devices").removeprefix(" along ")
-        if not set(reduced).issuperset([along] if along else dict(asked[0][0].axes)):
+        if not set(reduced).issuperset([along] if along else dict(argument_lists[0][0].axes)):
             return ""
         over = f" over {along}" if along else ""
         why = (
@@ -362,17 +368,17 @@ def _which_size(
 
 
 def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int]:
-    """The sizes that a factor may be, by what they are called; devices first."""
+    """Return the sizes that a factor may be equal to, by name; numbers of devices first."""
     axes = dict(arguments[0].axes)
     sizes = {f"the number of devices along {name}": size for name, size in axes.items()}
     if len(axes) > 1:
         sizes["the number of devices"] = math.prod(axes.values())
     for name, argument in zip(names, arguments, strict=False):
         block = placed(argument).shard_shape(argument.shape)
-        for d, (length, own) in enumerate(zip(argument.shape, block, strict=True)):
+        for d, (length, block_length) in enumerate(zip(argument.shape, block, strict=True)):
             sizes[f"the length of dimension {d} of {name}"] = length
-            if own != length:
-                sizes[f"the length of dimension {d} of a device's block of {name}"] = own
+            if block_length != length:
+                sizes[f"the length of dimension {d} of a device's block of {name}"] = block_length
         if len(argument.shape) > 1:
             sizes[f"the number of elements of {name}"] = math.prod(argument.shape)
     return {name: size for name, size in sizes.items() if size > 1}
@@ -381,14 +387,14 @@ def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int
 def explain_constant(
     reference: Arrays, arguments: Sequence[str], runs: Sequence[Run]
 ) -> Wrong | None:
-    """Say what was added to every value, if that is all that is wrong, in every case."""
-    said: dict[str, str] = {}
-    for (draws, ran), these in zip(runs, arguments, strict=True):
+    """Say what was added to every value, if nothing else is wrong in any case."""
+    arguments_by_constant: dict[str, str] = {}
+    for (draws, ran), in_words in zip(runs, arguments, strict=True):
         added: list[float] = []
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
             wanted = jax.tree.leaves(reference(*inputs))
-            one = len(outputs) == len(wanted) == 1 and outputs[0].shape == wanted[0].shape
-            if not one or np.iscomplexobj(wanted[0]) or not wanted[0].size:
+            is_single = len(outputs) == len(wanted) == 1 and outputs[0].shape == wanted[0].shape
+            if not is_single or np.iscomplexobj(wanted[0]) or not wanted[0].size:
                 return None
             off = wide(outputs[0]) - wide(wanted[0])
             if not np.isfinite(off).all():
@@ -402,32 +408,30 @@ def explain_constant(
             added.append(mean)
         size = abs(added[0])
         shown = f"{round(size)}" if abs(size - round(size)) < 1e-3 else f"{size:.3g}"
-        said.setdefault(f"{shown} too {'large' if added[0] > 0 else 'small'}", these)
-    first, *others = said
+        arguments_by_constant.setdefault(
+            f"{shown} too {'large' if added[0] > 0 else 'small'}", in_words
+        )
+    first, *others = arguments_by_constant
     sentence = f"Every value is {first}"
-    sentence += "".join(f"; for {said[each]}, it is {each}" for each in others)
+    sentence += "".join(f"; for {arguments_by_constant[other]}, it is {other}" for other in others)
     return "off-by-a-constant", f"{sentence}. Was something added that should not be, or left out?"
 
 
-Device = tuple[int, ...]
-"""A device's place along each axis of the mesh."""
-
-
 def explain_joined_blocks(
-    reference: Arrays, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    reference: Arrays, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> Wrong | None:
-    """Say whether copies are joined, or blocks along another dimension, in every case.
+    """Say whether `out_specs` joins equal blocks, or blocks in the wrong dimension, in every case.
 
     Args:
-        reference: what gives the right results.
-        asked: the arguments of each program.
-        runs: what each program made of what it was given.
+        reference: computes the right results.
+        argument_lists: the arguments of each program.
+        runs: the inputs and results of each program.
     """
     if not all(ran.mapped for _, ran in runs):
         return None  # without a shard_map there are no out_specs
     found = [
-        _how_joined(outputs, jax.tree.leaves(reference(*inputs)), arguments[0])
-        for (draws, ran), arguments in zip(runs, asked, strict=True)
+        _explain_joined(outputs, jax.tree.leaves(reference(*inputs)), arguments[0])
+        for (draws, ran), arguments in zip(runs, argument_lists, strict=True)
         for inputs, outputs in zip(draws, ran.outputs, strict=True)
     ]
     first = found[0]
@@ -436,14 +440,16 @@ def explain_joined_blocks(
     return first
 
 
-def _how_joined(
+def _explain_joined(
     outputs: Sequence[jax.Array], wanted: Sequence[np.ndarray], argument: Argument
 ) -> Wrong | None:
-    """Say how one result of another shape was joined."""
+    """Say how `out_specs` joined the blocks of one result."""
     if len(outputs) != 1 or len(wanted) != 1:
         return None
     output, right = outputs[0], np.asarray(wanted[0])
-    exchanged = _exchanged(output, right, argument) if output.ndim == right.ndim else ""
+    exchanged = (
+        _explain_exchanged_axes(output, right, argument) if output.ndim == right.ndim else ""
+    )
     if output.shape == right.shape:
         return ("joined-elsewhere", exchanged) if exchanged else None
     shapes = f"The result has shape {output.shape}; expected {right.shape}."
@@ -479,8 +485,8 @@ def _how_joined(
     return ("joined-elsewhere", f"{shapes} {exchanged}") if exchanged else None
 
 
-def _exchanged(output: jax.Array, right: np.ndarray, argument: Argument) -> str:
-    """Say which two axes out_specs exchanged, if the result is right but for that."""
+def _explain_exchanged_axes(output: jax.Array, right: np.ndarray, argument: Argument) -> str:
+    """Say which two axes `out_specs` exchanged, if the result is right otherwise."""
     for (i, (one, m)), (j, (other, n)) in combinations(enumerate(argument.axes), 2):
         for d, e in permutations(range(right.ndim), 2):
             if output.shape[d] % m or output.shape[e] % n:
@@ -500,7 +506,7 @@ def _exchanged(output: jax.Array, right: np.ndarray, argument: Argument) -> str:
 
 
 def explain_reshape(reference: Arrays, runs: Sequence[Run]) -> Wrong | None:
-    """Say whether every case gave the right numbers in their order, but in another shape."""
+    """Say whether every case gave the right numbers, in order, but in another shape."""
     for draws, ran in runs:
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
             wanted = jax.tree.leaves(reference(*inputs))
@@ -541,10 +547,7 @@ def _is_right(came: np.ndarray, right: np.ndarray) -> bool:
 
 
 def _lie_along(output: jax.Array, argument: Argument, axis: int, d: int) -> bool:
-    """Whether a dimension has a block for each device along an axis, in their order.
-
-    The other axes may shard other dimensions, and not this one.
-    """
+    """Check whether a dimension is sharded over exactly this axis, in the order of its devices."""
     sizes = [size for _, size in argument.axes]
     starts: dict[int, set[int]] = {}
     for shard in output.addressable_shards:
@@ -557,29 +560,31 @@ def _lie_along(output: jax.Array, argument: Argument, axis: int, d: int) -> bool
 
 
 PRODUCT_TOLERANCE: Final = 1e-4
-"""For a sum of products, relative to the largest value."""
+"""For a sum of products of blocks, relative to the largest value."""
 
 MAX_PRODUCTS_PER_VALUE: Final = 2 / 3
-"""With more, several sums give the same values."""
+"""With more, several sums of products give the same values."""
 
-MAX_TERMS: Final = 4
-"""Limit on the products that a verdict lists for one device."""
+MAX_LISTED_PRODUCTS: Final = 4
+"""The most products that a verdict lists for one device."""
 
 Sums = dict[int, np.ndarray]
-"""How often each device adds each product, indexed by the row of A's block, its column, the row of
-B's block, and its column.
+"""For each device, how often it adds each product, indexed by the row and column of A's block, and
+the row and column of B's block.
 """
 
 
 def explain_added_products(
-    blocks: Sequence[tuple[int, int, int]], asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    blocks: Sequence[tuple[int, int, int]],
+    argument_lists: Sequence[Sequence[Argument]],
+    runs: Sequence[Run],
 ) -> Wrong | None:
-    """Say which products of blocks are added up on a device, where others should be.
+    """Say which products of blocks a device of a matmul adds up, if they are the wrong ones.
 
-    Each device's block is taken for a sum of products of a block of A and a block of B. Its values
-    say which ones, where no other sum of products has the same values.
+    If each device's block is a sum of products of a block of A and a block of B, its values
+    determine the products, unless another sum has the same values.
     """
-    for cuts, arguments, (draws, ran) in zip(blocks, asked, runs, strict=False):
+    for counts, arguments, (draws, ran) in zip(blocks, argument_lists, runs, strict=False):
         found: list[tuple[Sums, Sums]] = []
         for (a, b), outputs in zip(draws, ran.outputs, strict=True):
             if len(outputs) != 1 or outputs[0].shape != (len(a), b.shape[1]):
@@ -587,8 +592,8 @@ def explain_added_products(
             shards = {
                 s.device.id: (np.asarray(s.data), s.index) for s in outputs[0].addressable_shards
             }
-            got = _sums(a, b, cuts, {i: data for i, (data, _) in shards.items()})
-            right = _sums(a, b, cuts, {i: (a @ b)[index] for i, (_, index) in shards.items()})
+            got = _sums(a, b, counts, {i: data for i, (data, _) in shards.items()})
+            right = _sums(a, b, counts, {i: (a @ b)[index] for i, (_, index) in shards.items()})
             if got is None or right is None:
                 break
             found.append((got, right))
@@ -598,9 +603,9 @@ def explain_added_products(
         if any(not np.array_equal(got[i], other[i]) for other, _ in others for i in got):
             continue
         device = next((i for i in sorted(got) if not np.array_equal(got[i], right[i])), None)
-        if device is None or np.count_nonzero(got[device]) > MAX_TERMS:
+        if device is None or np.count_nonzero(got[device]) > MAX_LISTED_PRODUCTS:
             continue
-        rows, inner, columns = cuts
+        rows, inner, columns = counts
         axes = " × ".join(f"{name}={size}" for name, size in arguments[0].axes)
         return "other-products", (
             f"The values on device {device} (mesh {axes}) are {_describe_products(got[device])}; "
@@ -611,10 +616,10 @@ def explain_added_products(
 
 
 def _sums(
-    a: np.ndarray, b: np.ndarray, cuts: tuple[int, int, int], blocks: dict[int, np.ndarray]
+    a: np.ndarray, b: np.ndarray, counts: tuple[int, int, int], blocks: dict[int, np.ndarray]
 ) -> Sums | None:
-    """Count each product of blocks in each device's block; None where that is not certain."""
-    rows, inner, columns = cuts
+    """Count each product of blocks in each device's block; None if that is not certain."""
+    rows, inner, columns = counts
     of_a = [np.split(strip, inner, axis=1) for strip in np.split(a.astype(np.float64), rows)]
     of_b = [np.split(strip, columns, axis=1) for strip in np.split(b.astype(np.float64), inner)]
     shape = rows, inner, inner, columns
@@ -628,16 +633,16 @@ def _sums(
             return None
         wanted = np.ravel(block).astype(np.float64)
         solved, _, rank, _ = np.linalg.lstsq(terms, wanted, rcond=None)
-        counts = np.round(solved, 3)
-        off = np.max(np.abs(terms @ counts - wanted))
+        terms_count = np.round(solved, 3)
+        off = np.max(np.abs(terms @ terms_count - wanted))
         if rank < math.prod(shape) or off > PRODUCT_TOLERANCE * np.max(np.abs(terms)):
             return None
-        sums[device] = counts.reshape(shape)
+        sums[device] = terms_count.reshape(shape)
     return sums
 
 
 def _describe_products(counts: np.ndarray) -> str:
-    """`A[1, 0] B[0, 0] + 2 A[1, 1] B[1, 0]`."""
+    """Return `A[1, 0] B[0, 0] + 2 A[1, 1] B[1, 0]`."""
     terms = [
         f"{'' if counts[i, k, m, j] == 1 else f'{counts[i, k, m, j]:g} '}A[{i}, {k}] B[{m}, {j}]"
         for i, k, m, j in np.argwhere(counts)

@@ -1,4 +1,8 @@
-"""Recognise a mistake by making it: which one gives the values that the program gave?"""
+"""Recognise a mistake by making it, and comparing its values with the program's.
+
+There are the mistakes that an exercise knows, and general ones that any program can make. A mistake
+is reported only if it gives the program's values in every case, for every sample of the inputs.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,17 +28,17 @@ from autograder.judge.running_programs import Run
 from autograder.programs import Argument, Ran, placed
 
 TOLERANCE: Final = 10 * ROUNDING
-"""How many units in the last place, scaled, a mistake may be off from what it is recognised by."""
+"""The tolerance for a general mistake, in scaled units in the last place."""
 
 REFUSALS: Final = (ArithmeticError, LookupError, StopIteration, TypeError, ValueError)
-"""What a reference may raise for inputs of another shape than it was written for."""
+"""Errors that a reference may raise for inputs that it was not written for."""
 
 Made: TypeAlias = list[np.ndarray] | None
-"""What a mistake makes of inputs; None where it cannot be made with them."""
+"""The results of a mistake; None if it cannot be made with these inputs."""
 
 
-def tried(make: Callable[..., Any], *given: Any) -> Made:
-    """What a function gives as arrays; None where it refuses, or gives other than numbers."""
+def try_out(make: Callable[..., Any], *given: Any) -> Made:
+    """Call a function; return None if it raises, or returns anything but finite numbers."""
     try:
         with np.errstate(all="ignore"):
             made = [np.asarray(leaf) for leaf in jax.tree.leaves(make(*given))]
@@ -45,9 +49,9 @@ def tried(make: Callable[..., Any], *given: Any) -> Made:
 
 
 MAX_ELEMENTS: Final = 1 << 16
-"""The most elements of all arguments together with which mistakes are tried out."""
+"""The most elements, of all arguments together, with which mistakes are tried out."""
 ROUGH, EXACT = 1, 2
-"""Degrees to which a mistake explains a result; 0 is not at all."""
+"""How well a mistake explains a result; 0 is not at all."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,8 @@ class Mistake:
 
     Attributes:
         diagnosis: its short name.
-        sentence: what it is, for the learner.
-        make: what comes of it, from the arguments of a case and their values.
+        sentence: the explanation for the learner.
+        make: computes its results from the arguments of a case and their values.
     """
 
     diagnosis: str
@@ -67,47 +71,49 @@ class Mistake:
 
 def recognise_general_mistake(
     reference: Arrays,
-    asked: Sequence[Sequence[Argument]],
+    argument_lists: Sequence[Sequence[Argument]],
     names: Sequence[str],
     runs: Sequence[Run],
 ) -> Wrong | None:
-    """Return the mistake that explains what every program gave, if there is one.
+    """Find the general mistake that explains the results of all programs, if there is one.
 
     Args:
-        reference: what gives the right results.
-        asked: the arguments of each program.
-        names: what the arguments are called.
-        runs: what each program made of what it was given.
+        reference: computes the right results.
+        argument_lists: the arguments of each program.
+        names: the names of the arguments.
+        runs: the inputs and results of each program.
     """
     if any(sum(array.size for array in draws[0]) > MAX_ELEMENTS for draws, _ in runs):
         return None
     candidates = chain(
-        transformed_results(reference, names), other_inputs(reference, asked[0], names)
+        transformed_results(reference, names), other_inputs(reference, argument_lists[0], names)
     )
-    alone = (
-        explain_joined_blocks(reference, asked, runs)
+    explained = (
+        explain_joined_blocks(reference, argument_lists, runs)
         or explain_reshape(reference, runs)
-        or explain_own_results(reference, asked, runs)
+        or explain_own_results(reference, argument_lists, runs)
     )
-    return alone or next(
-        ((m.diagnosis, m.sentence) for m in candidates if _explains(m, asked, runs)), None
+    return explained or next(
+        ((m.diagnosis, m.sentence) for m in candidates if _explains(m, argument_lists, runs)), None
     )
 
 
-def _explains(mistake: Mistake, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]) -> bool:
-    """Whether a mistake gives what the programs gave, in every case and for every draw."""
-    for (draws, ran), arguments in zip(runs, asked, strict=True):
+def _explains(
+    mistake: Mistake, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
+) -> bool:
+    """Check whether a mistake gives the programs' results in every case."""
+    for (draws, ran), arguments in zip(runs, argument_lists, strict=True):
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
-            made = tried(mistake.make, arguments, inputs)
+            made = try_out(mistake.make, arguments, inputs)
             if made is None or len(made) != len(outputs):
                 return False
-            typed = [m.astype(o.dtype) for m, o in zip(made, outputs, strict=True)]
-            if compare_outputs(outputs, typed, TOLERANCE) is not None:
+            converted = [m.astype(o.dtype) for m, o in zip(made, outputs, strict=True)]
+            if compare_outputs(outputs, converted, TOLERANCE) is not None:
                 return False
     return True
 
 
-RESULTS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
+TRANSFORMATIONS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
     "The result is the transpose of what it should be.": lambda w: np.swapaxes(w, -1, -2),
     "Every value is the logarithm of what it should be.": np.log,
     "Every value is the exponential of what it should be.": np.exp,
@@ -120,17 +126,17 @@ RESULTS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
     "Every value is the sine of what it should be: is the sine taken twice?": np.sin,
     "Every value is tanh of what it should be: is tanh taken once too often?": np.tanh,
 }
-"""What a result can have been turned into, in a sentence, and how."""
+"""Transformations of the right result, by the sentence that explains them."""
 
 
 def transformed_results(reference: Arrays, names: Sequence[str]) -> Iterator[Mistake]:
-    """Yield the mistakes of doing something more to the right result.
+    """Yield the mistakes of transforming the right result.
 
     Args:
-        reference: what gives the right results.
-        names: what the arguments are called.
+        reference: computes the right results.
+        names: the names of the arguments.
     """
-    for sentence, transform in RESULTS.items():
+    for sentence, transform in TRANSFORMATIONS.items():
 
         def make(
             _: Sequence[Argument],
@@ -163,30 +169,30 @@ COMBINED_WITH_ARGUMENT: Final[dict[str, Callable[[np.ndarray, np.ndarray], Any]]
     "{} has been subtracted from it": np.subtract,
     "it has been multiplied by {}": np.multiply,
 }
-"""What an argument can have been used for besides."""
+"""Ways to combine the right result with an argument."""
 
 
 def other_inputs(
     reference: Arrays, first: Sequence[Argument], names: Sequence[str]
 ) -> Iterator[Mistake]:
-    """Yield the mistakes of doing the right thing with other arguments than the given ones.
+    """Yield the mistakes of computing the right result from changed arguments.
 
     Args:
-        reference: what gives the right results.
-        first: the arguments of the first case; those of the others have the same ranks.
-        names: what they are called.
+        reference: computes the right results.
+        first: the arguments of the first case; those of other cases have the same ranks.
+        names: the names of the arguments.
     """
 
-    def with_changed(
-        changed: Callable[[Sequence[Argument], list[np.ndarray]], list[np.ndarray]],
+    def apply_to(
+        change: Callable[[Sequence[Argument], list[np.ndarray]], list[np.ndarray]],
     ) -> Callable[[Sequence[Argument], Sequence[np.ndarray]], Made]:
         return lambda arguments, inputs: jax.tree.leaves(
-            reference(*changed(arguments, list(inputs)))
+            reference(*change(arguments, list(inputs)))
         )
 
     for i, j in combinations(range(len(first)), 2):
 
-        def exchanged(
+        def exchange(
             _: Sequence[Argument], inputs: list[np.ndarray], i: int = i, j: int = j
         ) -> list[np.ndarray]:
             inputs[i], inputs[j] = inputs[j], inputs[i]
@@ -195,27 +201,27 @@ def other_inputs(
         yield Mistake(
             "of-other-inputs",
             f"These are the right values with {names[i]} and {names[j]} exchanged.",
-            with_changed(exchanged),
+            apply_to(exchange),
         )
     for i, argument in enumerate(first):
         for words, change in _changes(argument):
 
-            def made_of(
+            def change_one(
                 arguments: Sequence[Argument],
                 inputs: list[np.ndarray],
                 i: int = i,
                 change: Callable[[np.ndarray, Argument], Any] = change,
             ) -> list[np.ndarray]:
-                made = np.asarray(change(inputs[i], arguments[i]))
-                inputs[i] = made.astype(inputs[i].dtype)
+                changed = np.asarray(change(inputs[i], arguments[i]))
+                inputs[i] = changed.astype(inputs[i].dtype)
                 return inputs
 
             sentence = f"These are the right values for {words.format(names[i])}."
-            yield Mistake("of-other-inputs", sentence, with_changed(made_of))
+            yield Mistake("of-other-inputs", sentence, apply_to(change_one))
 
 
 def _changes(argument: Argument) -> Iterator[tuple[str, Callable[[np.ndarray, Argument], Any]]]:
-    """What can have been done to an argument, in words and as a function."""
+    """Yield changes of an argument, in words and as a function."""
     if np.issubdtype(argument.dtype, np.integer):
         yield "{} + 1", lambda a, _: a + 1
         yield "{} - 1", lambda a, _: a - 1
@@ -226,56 +232,58 @@ def _changes(argument: Argument) -> Iterator[tuple[str, Callable[[np.ndarray, Ar
     if len(argument.shape) > 1:
         yield "{} transposed", lambda a, _: np.swapaxes(a, -1, -2)
     for d in range(len(argument.shape)):
-        yield f"{{}} in the opposite order along dimension {d}", partial(_flipped, d)
+        yield f"{{}} in the opposite order along dimension {d}", partial(_flip, d)
         for name, _ in argument.axes:
             for words, order in ORDERS.items():
                 many = f"(as many as there are devices along {name})"
-                yield f"{{}} with {words.format(d=d)} {many}", partial(_put, order, d, name)
+                yield f"{{}} with {words.format(d=d)} {many}", partial(_reorder, order, d, name)
 
 
-def _flipped(d: int, a: np.ndarray, _: Argument) -> np.ndarray:
+def _flip(d: int, a: np.ndarray, _: Argument) -> np.ndarray:
     return np.flip(a, d)
 
 
-def _put(
+def _reorder(
     order: Callable[[np.ndarray, int, int], np.ndarray],
     d: int,
     name: str,
     a: np.ndarray,
-    given: Argument,
+    argument: Argument,
 ) -> np.ndarray:
-    """An array whose blocks along a dimension are in an order, a block for each device."""
-    return order(a, d, dict(given.axes)[name])
+    """Reorder an array's blocks along a dimension; there are as many as devices along an axis."""
+    return order(a, d, dict(argument.axes)[name])
 
 
-def _in_blocks(order: Callable[[int, int], int]) -> Callable[[np.ndarray, int, int], np.ndarray]:
-    """Block number order(i, n) where block i of n should be."""
+def _reorder_blocks(
+    order: Callable[[int, int], int],
+) -> Callable[[np.ndarray, int, int], np.ndarray]:
+    """Return a function that puts block `order(i, n)` in the place of block i of n."""
 
-    def put(a: np.ndarray, d: int, n: int) -> np.ndarray:
+    def reorder(a: np.ndarray, d: int, n: int) -> np.ndarray:
         blocks = np.split(a, n, axis=d)
         return np.concatenate([blocks[order(i, n) % n] for i in range(n)], axis=d)
 
-    return put
+    return reorder
 
 
-def _dealt(a: np.ndarray, d: int, n: int) -> np.ndarray:
-    """Index i, i + n, i + 2n and so on side by side, where blocks should be."""
+def _deal_out(a: np.ndarray, d: int, n: int) -> np.ndarray:
+    """Put indices i, i + n, i + 2n and so on in the place of block i of n."""
     return np.concatenate([np.take(a, range(i, a.shape[d], n), axis=d) for i in range(n)], axis=d)
 
 
 ORDERS: Final[dict[str, Callable[[np.ndarray, int, int], np.ndarray]]] = {
-    "its blocks along dimension {d} in the opposite order": _in_blocks(lambda i, n: n - 1 - i),
-    "its blocks along dimension {d} one place further on": _in_blocks(lambda i, n: i - 1),
-    "its blocks along dimension {d} one place further back": _in_blocks(lambda i, n: i + 1),
-    "dimension {d} dealt out one by one, like cards, and not partitioned into blocks": _dealt,
+    "its blocks along dimension {d} in the opposite order": _reorder_blocks(lambda i, n: n - 1 - i),
+    "its blocks along dimension {d} one place further on": _reorder_blocks(lambda i, n: i - 1),
+    "its blocks along dimension {d} one place further back": _reorder_blocks(lambda i, n: i + 1),
+    "dimension {d} dealt out one by one, like cards, and not partitioned into blocks": _deal_out,
 }
-"""Orders in which blocks can have been put, in words."""
+"""Wrong orders of blocks, in words."""
 
 
 def recognise_known_mistake(
     reference: Arrays, mistakes: Mapping[str, Any], runs: Sequence[Run]
 ) -> Wrong | None:
-    """Find the known mistake that explains what every program gave, preferring an exact match."""
+    """Find the exercise's mistake that explains all results, preferring an exact match."""
     roughly = None
     for diagnosis, mistaken in mistakes.items():
         likeness = min(
@@ -294,10 +302,10 @@ def _likeness(
     draws: list[list[np.ndarray]],
     ran: Ran,
 ) -> int:
-    """Grade how well a mistake explains what a program gave for every draw of its inputs.
+    """Return how well a mistake explains a program's results: 0, `ROUGH` or `EXACT`.
 
-    A rough likeness counts only where it tells the mistake from what is right: of a matrix with a
-    large diagonal, the small numbers beside it are lost in that.
+    A rough match counts only if the mistake is clearly not the right result: beside a large
+    diagonal, small differences vanish in the tolerance.
     """
     likeness = EXACT
     for inputs, outputs in zip(draws, ran.outputs, strict=True):
@@ -322,40 +330,42 @@ def is_finite(output: Any) -> bool:
     return bool(np.isfinite(np.asarray(output, wide)).all())
 
 
-COMBINED: Final[dict[str, Callable[[np.ndarray], Any]]] = {
+REDUCTIONS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
     "added up": lambda parts: parts.sum(0),
     "averaged": lambda parts: parts.mean(0),
     "reduced to the largest": lambda parts: parts.max(0),
     "reduced to the smallest": lambda parts: parts.min(0),
     "multiplied": lambda parts: parts.prod(0),
 }
-"""What can become of the devices' own results."""
+"""Ways to combine the devices' own results."""
 
 
 def explain_own_results(
-    reference: Arrays, asked: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    reference: Arrays, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> Wrong | None:
-    """Say where each device worked on its own block alone, and what became of the results."""
+    """Recognise that each device used only its own block, and say how the results were combined."""
     cases = []
-    for arguments, (draws, ran) in zip(asked, runs, strict=True):
+    for arguments, (draws, ran) in zip(argument_lists, runs, strict=True):
         blocks = [placed(a).devices_indices_map(a.shape) for a in arguments]
         devices: list[Any] = sorted(blocks[0], key=lambda device: int(device.id))
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
-            own = {
-                device.id: tried(
+            by_device = {
+                device.id: try_out(
                     reference,
                     *(a[block[device]] for a, block in zip(inputs, blocks, strict=True)),
                 )
                 for device in devices
             }
-            if len(outputs) != 1 or not all(each and len(each) == 1 for each in own.values()):
+            if len(outputs) != 1 or not all(each and len(each) == 1 for each in by_device.values()):
                 return None
-            cases.append((arguments, outputs[0], {i: each[0] for i, each in own.items() if each}))
+            cases.append(
+                (arguments, outputs[0], {i: each[0] for i, each in by_device.items() if each})
+            )
     whole = jax.tree.leaves(reference(*runs[0][0][0]))[0].shape
     if cases[0][1].shape != whole:
-        return None  # each device's own result may be right, and put together wrongly
-    if not _is_made_of(cases, lambda own, device, groups: own[device]):
-        return _combined(cases, [ran for _, ran in runs])
+        return None  # each device's result may be right, but joined wrongly
+    if not _gives_blocks(cases, lambda own, device, groups: own[device]):
+        return _explain_combined(cases, [ran for _, ran in runs])
     return "own-results", (
         "Each device returns the result for its own block of the arguments: nothing from the "
         "other devices is in it."
@@ -365,14 +375,14 @@ def explain_own_results(
 Case = tuple[Sequence[Argument], jax.Array, dict[int, np.ndarray]]
 
 
-def _combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong | None:
-    """Say how the devices' own results were combined, if that is what came."""
+def _explain_combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong | None:
+    """Say how the devices' own results were combined, if that explains the program's result."""
     axes = [name for name, _ in cases[0][0][0].axes]
     for over in (s for size in range(1, len(axes) + 1) for s in combinations(axes, size)):
         if not all(_reduces_over(ran, over) for ran in programs):
-            continue  # where all results are the same, their mean is one of them
-        for words, combine in COMBINED.items():
-            if _is_made_of(
+            continue  # the mean of equal results would explain every one of them
+        for words, combine in REDUCTIONS.items():
+            if _gives_blocks(
                 cases,
                 lambda own, device, groups, over=over, combine=combine: combine(
                     np.stack([own[i] for i in groups(device, over)])
@@ -384,7 +394,7 @@ def _combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong | None:
                     f"array."
                 )
     for place, words in ((0, "first"), (-1, "last")):
-        if _is_made_of(cases, lambda own, _, __, place=place: own[sorted(own)[place]]):
+        if _gives_blocks(cases, lambda own, _, __, place=place: own[sorted(own)[place]]):
             return "own-results", (
                 f"This is the result for the block of the {words} device alone: nothing from the "
                 f"other devices is in it."
@@ -393,18 +403,18 @@ def _combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong | None:
 
 
 def _reduces_over(ran: Ran, axes: Sequence[str]) -> bool:
-    """Whether a program reduces something over axes, by hand or as the compiler does it."""
+    """Check whether a program has requested or compiled reductions over these axes."""
     collectives = (*ran.requested, *ran.report.collectives)
     over = {axis for c in collectives if c.traits.reduces for axis in c.axes}
     return over >= set(axes)
 
 
-def _is_made_of(cases: Sequence[Case], make: Callable[..., Any]) -> bool:
-    """Whether each device holds what `make` gives, from all devices' own results.
+def _gives_blocks(cases: Sequence[Case], make: Callable[..., Any]) -> bool:
+    """Check whether `make` gives each device's block from all devices' own results.
 
-    That is known only where it is not as good as nothing: all small numbers are alike.
+    False if all values are within the tolerance of zero, where anything would match.
     """
-    is_something = False
+    is_nonzero = False
     for arguments, output, own in cases:
         sizes = tuple(size for _, size in arguments[0].axes)
         places = np.arange(math.prod(sizes)).reshape(sizes)
@@ -432,5 +442,5 @@ def _is_made_of(cases: Sequence[Case], make: Callable[..., Any]) -> bool:
             near = TOLERANCE * np.finfo(np.float32).eps * scale
             if not far <= near:
                 return False
-            is_something |= bool(np.max(np.abs(made), initial=0) > near)
-    return is_something
+            is_nonzero |= bool(np.max(np.abs(made), initial=0) > near)
+    return is_nonzero

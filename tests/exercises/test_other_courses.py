@@ -58,9 +58,9 @@ def test_another_courses_exercises_are_found(course):
     ("name", "value", "text", "said"),
     [
         ("01_theirs", "their_course.asked:EXERCISES", EXERCISES.format(id="1.1"),
-         "Two courses that are installed here both have 1.1. A course gives its notebooks and"),
+         "Two installed courses both have 1.1. The names of notebooks and exercises must"),
         ("01_sharding_basics", "their_course.asked:EXERCISES", EXERCISES.format(id="their1.1"),
-         "Two courses that are installed here both have 01_sharding_basics."),
+         "Two installed courses both have 01_sharding_basics."),
         ("01_theirs", "their_course.asked:EXERCISES", "1 / 0", "cannot be loaded: division by"),
         ("01_theirs", "their_course.asked:EXERCISES", "EXERCISES = 3", "has to be a tuple of auto"),
         ("01_theirs", "their_course.asked:MORE", "EXERCISES = ()", "cannot be loaded: module"),
