@@ -115,16 +115,18 @@ def are_alike_where_finite(
         finite = np.isfinite(other)
         if not np.array_equal(np.isfinite(output), finite):
             return False
-        came, wanted = np.where(finite, output, 0), np.where(finite, other, 0)
-        if np.max(np.abs(came - wanted), initial=0) > rounding * _unit(wanted.astype(other.dtype)):
+        actual, wanted = np.where(finite, output, 0), np.where(finite, other, 0)
+        if np.max(np.abs(actual - wanted), initial=0) > rounding * _unit(
+            wanted.astype(other.dtype)
+        ):
             return False
     return True
 
 
-def is_near(came: Any, wanted: Any) -> bool:
+def is_near(actual: Any, wanted: Any) -> bool:
     """Check whether the values of two blocks are equal up to rounding."""
     with np.errstate(invalid="ignore"):
-        off = np.max(np.abs(np.asarray(came) - wanted), initial=0)
+        off = np.max(np.abs(np.asarray(actual) - wanted), initial=0)
     return bool(off <= ROUNDING * _unit(wanted))  # False for NaN
 
 
@@ -148,9 +150,9 @@ def worst_place(
         if output.shape != value.shape:
             return ""
         for shard in output.addressable_shards:
-            came, right = np.asarray(shard.data), np.asarray(value[shard.index])
+            actual, right = np.asarray(shard.data), np.asarray(value[shard.index])
             with np.errstate(invalid="ignore"):
-                off = np.abs(wide(came) - wide(right))
+                off = np.abs(wide(actual) - wide(right))
             off = np.where(np.isnan(off), np.inf, off)
             # of values that are about equally far off, the first: else rounding would decide
             if not off.size or off.max() <= furthest * CLEARLY_FURTHER:
@@ -161,17 +163,17 @@ def worst_place(
             where = f"at [{at}] " if at else ""
             where += f"of {names[number]} " if names else ""
             furthest = float(off.max())
-            got, expected = _format_pair(came[place], right[place])
+            got, expected = _format_pair(actual[place], right[place])
             description = f"{got} {where}on device {shard.device.id}; it should be {expected}"
     return description
 
 
-def _format_pair(came: Any, right: Any) -> tuple[str, str]:
+def _format_pair(actual: Any, right: Any) -> tuple[str, str]:
     """Format two numbers with four digits, or six if they are equal in four."""
-    if not np.issubdtype(np.result_type(came, right), np.inexact):
-        return str(came), str(right)
+    if not np.issubdtype(np.result_type(actual, right), np.inexact):
+        return str(actual), str(right)
     for digits in (4, 6):
-        pair = f"{came:.{digits}g}", f"{right:.{digits}g}"
+        pair = f"{actual:.{digits}g}", f"{right:.{digits}g}"
         if pair[0] != pair[1]:
             break
     return pair

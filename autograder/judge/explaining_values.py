@@ -252,11 +252,11 @@ EPS: Final = float(np.finfo(np.float32).eps)
 def find_factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
     """Find the factor that every value was multiplied by, if nothing else is wrong."""
     values = np.concatenate([np.ravel(wide(w)) for w in wanted] or [np.empty(0)])
-    came = np.concatenate([np.ravel(wide(o)) for o in outputs] or [np.empty(0)])
-    if values.shape != came.shape or not values.any() or not np.isfinite(came).all():
+    actual = np.concatenate([np.ravel(wide(o)) for o in outputs] or [np.empty(0)])
+    if values.shape != actual.shape or not values.any() or not np.isfinite(actual).all():
         return None
-    found = float((np.vdot(values, came) / np.vdot(values, values)).real)
-    rest = np.max(np.abs(came - found * values))
+    found = float((np.vdot(values, actual) / np.vdot(values, values)).real)
+    rest = np.max(np.abs(actual - found * values))
     near = LENIENT * np.finfo(np.float32).eps * abs(found) * np.max(np.abs(values))
     return found if rest <= near and not math.isclose(found, 1, rel_tol=1e-3) and found else None
 
@@ -512,10 +512,10 @@ def explain_reshape(reference: Arrays, runs: Sequence[Run]) -> Wrong | None:
             wanted = jax.tree.leaves(reference(*inputs))
             if len(outputs) != 1 or len(wanted) != 1:
                 return None
-            came, right = outputs[0], np.asarray(wanted[0])
-            if came.size != right.size or came.shape == right.shape:
+            actual, right = outputs[0], np.asarray(wanted[0])
+            if actual.size != right.size or actual.shape == right.shape:
                 return None
-            if not _is_right(np.asarray(came).reshape(right.shape), right):
+            if not _is_right(np.asarray(actual).reshape(right.shape), right):
                 return None
     draws, ran = runs[0]
     output, right = ran.outputs[0][0], np.asarray(reference(*draws[0]))
@@ -542,8 +542,8 @@ def explain_reshape(reference: Arrays, runs: Sequence[Run]) -> Wrong | None:
     )
 
 
-def _is_right(came: np.ndarray, right: np.ndarray) -> bool:
-    return compare_outputs([jax.numpy.asarray(came)], [right]) is None
+def _is_right(actual: np.ndarray, right: np.ndarray) -> bool:
+    return compare_outputs([jax.numpy.asarray(actual)], [right]) is None
 
 
 def _lie_along(output: jax.Array, argument: Argument, axis: int, d: int) -> bool:

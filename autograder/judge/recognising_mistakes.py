@@ -434,10 +434,10 @@ def _gives_blocks(cases: Sequence[Case], make: Callable[..., Any]) -> bool:
         for shard in output.addressable_shards:
             if len({each.shape for each in own.values()}) > 1 or shard.device.id not in own:
                 return False
-            made, came = make(own, shard.device.id, groups), np.asarray(shard.data)
-            if made.shape != came.shape or not np.issubdtype(came.dtype, np.number):
+            made, actual = make(own, shard.device.id, groups), np.asarray(shard.data)
+            if made.shape != actual.shape or not np.issubdtype(actual.dtype, np.number):
                 return False
-            far = np.max(np.abs(came - made), initial=0)
+            far = np.max(np.abs(actual - made), initial=0)
             scale = np.max(np.abs(made), initial=1) * math.sqrt(max(made.size, 1))
             near = TOLERANCE * np.finfo(np.float32).eps * scale
             if not far <= near:

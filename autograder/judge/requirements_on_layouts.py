@@ -100,22 +100,22 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) 
         return basis.problem("malformed", "The evidence lacks the array's values.")
     try:
         sharding = rebuild(piece)
-        made = Layout.of(sharding, contents.shape if contents else requirement.shapes[0])
+        layout = Layout.of(sharding, contents.shape if contents else requirement.shapes[0])
     except LayoutError as error:
         return basis.problem(
             "does-not-fit", str(error), came=f"a sharding with the spec {_spec(piece)}"
         )
-    basis = basis.but(came=made.describe(), made=made)
-    shapes = [made.shape, *(s for s in requirement.shapes if s != made.shape)]
+    basis = basis.but(came=layout.describe(), made=layout)
+    shapes = [layout.shape, *(s for s in requirement.shapes if s != layout.shape)]
     for shape in shapes:
         try:
-            made = Layout.of(sharding, shape)
+            layout = Layout.of(sharding, shape)
         except LayoutError as error:
             return basis.problem(
                 "does-not-fit",
                 f"The same sharding must work for an array of shape {shape} too. {error}",
             )
-        found = judge_layout(requirement, made, basis)
+        found = judge_layout(requirement, layout, basis)
         if not found.met:
             return found
     if contents is not None and requirement.values is not None:
@@ -125,26 +125,24 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) 
     return basis.but(met=True)
 
 
-def judge_layout(requirement: PlacedLike, made: Layout, basis: Finding, case: int = 0) -> Finding:
+def judge_layout(requirement: PlacedLike, layout: Layout, basis: Finding, case: int = 0) -> Finding:
     """Compare one layout with the required one, in one of the requirement's cases."""
-    came = basis.but(came=made.describe(), made=made)
-    if made.shape in requirement.shapes:
-        came = came.but(asked=requirement.target(made.shape).describe())
-    if made.shape not in requirement.shapes:
+    finding = basis.but(came=layout.describe(), made=layout)
+    if layout.shape not in requirement.shapes:
         shape = requirement.shapes[case if case < len(requirement.shapes) else 0]
         target = requirement.target(shape)
-        came = came.but(asked=target.describe())
-        return came.problem(
-            "shape", f"Got an array of shape {made.shape}; expected {shape}.", target=target
+        return finding.but(asked=target.describe()).problem(
+            "shape", f"Got an array of shape {layout.shape}; expected {shape}.", target=target
         )
-    target = requirement.target(made.shape)
-    found = difference(target, made)
+    target = requirement.target(layout.shape)
+    finding = finding.but(asked=target.describe())
+    found = difference(target, layout)
     if found is None:
-        return came.but(met=True)
+        return finding.but(met=True)
     for name, picture in requirement.mistakes.items():
-        if made == Layout.parse(picture, requirement.shapes[0]).on(made.shape):
-            return came.problem(name, found.sentence, target=target)
-    return came.problem(found.diagnosis, found.sentence, target=target)
+        if layout == Layout.parse(picture, requirement.shapes[0]).on(layout.shape):
+            return finding.problem(name, found.sentence, target=target)
+    return finding.problem(found.diagnosis, found.sentence, target=target)
 
 
 def _recognise_other_answer(found: Finding, exercise: Exercise) -> Finding:
@@ -228,32 +226,33 @@ def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str]
         )
     if len(contents.data) != wanted.nbytes:
         return "malformed", "The evidence's bytes do not fill the shape that it names."
-    came = np.frombuffer(contents.data, wanted.dtype).reshape(wanted.shape)
-    if np.array_equal(came, wanted):
+    actual = np.frombuffer(contents.data, wanted.dtype).reshape(wanted.shape)
+    if np.array_equal(actual, wanted):
         return None
-    place = tuple(int(i) for i in np.argwhere(came != wanted)[0])
+    place = tuple(int(i) for i in np.argwhere(actual != wanted)[0])
     return (
         "values",
-        f"Every block is in its place, but {_describe_change(came, wanted)}the value at {place} is "
-        f"{came[place]:.6g}; expected {wanted[place]:.6g}.",
+        f"Every block is in its place, but {_describe_change(actual, wanted)}the value at {place} "
+        f"is {actual[place]:.6g}; expected {wanted[place]:.6g}.",
     )
 
 
-def _describe_change(came: np.ndarray, wanted: np.ndarray) -> str:
+def _describe_change(actual: np.ndarray, wanted: np.ndarray) -> str:
     """Say how an array was changed before it was placed, if that is easily recognised."""
-    if not came.any():
+    if not actual.any():
         return "the array is all zeros: "
-    if wanted.ndim == 2 and came.shape == wanted.T.shape and np.array_equal(came, wanted.T):
+    if wanted.ndim == 2 and actual.shape == wanted.T.shape and np.array_equal(actual, wanted.T):
         return "the array is transposed: "
     for d in range(wanted.ndim):
-        if np.array_equal(came, np.flip(wanted, d)):
+        if np.array_equal(actual, np.flip(wanted, d)):
             return f"the array is in the opposite order along dimension {d}: "
-    factors, steps = np.unique(came[wanted != 0] / wanted[wanted != 0]), np.unique(came - wanted)
-    if factors.size == 1 and not came[wanted == 0].any():
+    factors = np.unique(actual[wanted != 0] / wanted[wanted != 0])
+    steps = np.unique(actual - wanted)
+    if factors.size == 1 and not actual[wanted == 0].any():
         return f"every value is {factors[0]:.6g} times what it should be: "
     if steps.size == 1:
         return f"every value is {abs(steps[0]):.6g} too {'large' if steps[0] > 0 else 'small'}: "
-    if np.array_equal(np.sort(came, axis=None), np.sort(wanted, axis=None)):
+    if np.array_equal(np.sort(actual, axis=None), np.sort(wanted, axis=None)):
         return "its values are in another order: "
     return ""
 
@@ -268,11 +267,11 @@ def _judge_output_layout(
     for number, ((_, ran), arguments) in enumerate(zip(runs, asked, strict=True)):
         if len(ran.outputs[0]) != 1:
             return basis.problem("shape", "The function has to return one array.")
-        made = Layout.of(ran.outputs[0][0])
+        layout = Layout.of(ran.outputs[0][0])
         wanted = requirement.of_program(number)
-        found = judge_layout(wanted, made, basis, number)
-        came = [Layout.of(programs.placed(a), a.shape) for a in arguments]
-        if not found.met and made in came and not ran.report.collectives:
+        found = judge_layout(wanted, layout, basis, number)
+        argument_layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
+        if not found.met and layout in argument_layouts and not ran.report.collectives:
             return found.problem(
                 "nothing-moved", "The result has the layout of the argument: nothing was moved."
             )

@@ -166,10 +166,11 @@ def _judge_part(
         if part == Value(None):
             return basis.problem("none", f"Process {number} returned None. Every process calls it.")
         if wanted.host and not isinstance(part, OwnArray):
-            came = "a jax.Array" if isinstance(part, Shards) else describe_part(part)
+            description = "a jax.Array" if isinstance(part, Shards) else describe_part(part)
             why = "on-devices" if isinstance(part, Shards) else "not-numpy"
             return basis.problem(
-                why, f"Process {number} returned {came}; expected a NumPy array, on the host."
+                why,
+                f"Process {number} returned {description}; expected a NumPy array, on the host.",
             )
         dtype = _dtype(part)
         if dtype and (wanted.host or wanted.spec is not None) and dtype != wanted.values.dtype:
@@ -180,11 +181,11 @@ def _judge_part(
         return _judge_whole_array(wanted.values, [whole_array(part) for part in parts], basis)
     for number, part in enumerate(parts):
         if not isinstance(part, Shards):
-            came = describe_part(part)
             return basis.problem(
                 "own-array",
-                f"Process {number} returned {came}, which no other process knows of; expected one "
-                f"jax.Array of shape {wanted.values.shape} over the devices of all processes.",
+                f"Process {number} returned {describe_part(part)}, which no other process knows "
+                f"of; expected one jax.Array of shape {wanted.values.shape} over the devices of "
+                f"all processes.",
             )
     shards = [part for part in parts if isinstance(part, Shards)]
     if any(part.shape != wanted.values.shape for part in shards):
@@ -208,7 +209,7 @@ def _judge_part(
         for part in shards
         for shard in part.shards
     ]
-    if any(describe_worst_value(came, right) for came, right in blocks):
+    if any(describe_worst_value(actual, right) for actual, right in blocks):
         differ = explain_all_values(*zip(*blocks, strict=True))
         if differ:
             return without_layout.problem(differ[0], f"The layout is right. {differ[1]}")
@@ -238,17 +239,17 @@ def _rows(start: int, count: int) -> str:
 
 
 def _judge_whole_array(
-    wanted: np.ndarray, came: Sequence[np.ndarray | str], basis: Finding
+    wanted: np.ndarray, actual: Sequence[np.ndarray | str], basis: Finding
 ) -> Finding:
     """Judge a result of which each process must have all values."""
-    for number, array in enumerate(came):
+    for number, array in enumerate(actual):
         if isinstance(array, str):
             return basis.problem("not-whole", f"Process {number} returned {array}.")
         if array.shape != wanted.shape:
             return basis.problem(
                 "shape", f"Process {number} has shape {array.shape}; expected {wanted.shape}."
             )
-    arrays = [array for array in came if not isinstance(array, str)]
+    arrays = [array for array in actual if not isinstance(array, str)]
     for number, array in enumerate(arrays[1:], 1):
         if not np.allclose(array, arrays[0], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
             return basis.problem(
@@ -271,7 +272,7 @@ def _recognise_mistake(
     requirement: OnProcesses, case: ProcessCase, results: Sequence[ProcessResult]
 ) -> str:
     """Return the diagnosis of the known mistake that explains all results; empty if none does."""
-    came = [
+    actual = [
         assembled_arrays([r.parts[place] for r in results])
         for place in range(len(results[0].parts))
     ]
@@ -281,9 +282,9 @@ def _recognise_mistake(
         expected = [np.asarray(array) for array in mistaken(case)]
         if not any(map(describe_worst_value, expected, right)):
             continue  # in this case, the mistake makes no difference
-        if len(expected) == len(came) and all(
+        if len(expected) == len(actual) and all(
             arrays and not any(describe_worst_value(array, other) for array in arrays)
-            for arrays, other in zip(came, expected, strict=True)
+            for arrays, other in zip(actual, expected, strict=True)
         ):
             return diagnosis
     return ""
@@ -332,8 +333,8 @@ def _compare_files(run: Run, wanted: Mapping[str, np.ndarray]) -> Wrong | None:
         if file.contents is None:
             return "unreadable", f"{file.name}: {file.sentence}"
         if file.contents.dtype != wanted[file.name].dtype:
-            came = file.contents.dtype
-            return "dtype", f"{file.name} has dtype {came}; expected {wanted[file.name].dtype}."
+            actual = file.contents.dtype
+            return "dtype", f"{file.name} has dtype {actual}; expected {wanted[file.name].dtype}."
         off = describe_worst_value(array_of(file.contents), wanted[file.name])
         if off:
             return "values", f"In {file.name}, {off}"
@@ -487,18 +488,18 @@ def describe_part(part: Shards | OwnArray | Value) -> str:
     return "an array"
 
 
-def explain_all_values(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Wrong | None:
+def explain_all_values(actual: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Wrong | None:
     """Say whether all values are zeros, or off by one factor.
 
     Args:
-        came: the blocks of all processes.
+        actual: the blocks of all processes.
         wanted: for each, the values that it should hold.
     """
-    if not any(block.any() for block in came):
+    if not any(block.any() for block in actual):
         return "nothing-but-zeros", "All values are zeros."
-    values = np.concatenate([np.ravel(block).astype(np.float64) for block in came])
+    values = np.concatenate([np.ravel(block).astype(np.float64) for block in actual])
     right = np.concatenate([np.ravel(block).astype(np.float64) for block in wanted])
-    if not right.any() or not np.isfinite(values).all() or np.iscomplexobj(came[0]):
+    if not right.any() or not np.isfinite(values).all() or np.iscomplexobj(actual[0]):
         return None
     found = float(values @ right / (right @ right))
     if not found or np.max(np.abs(values - found * right)) > TOLERANCE * np.max(np.abs(values)):
@@ -506,32 +507,32 @@ def explain_all_values(came: Sequence[np.ndarray], wanted: Sequence[np.ndarray])
     return "off-by-a-factor", f"Every value is {describe_factor(found)} what it should be."
 
 
-def diagnose_rows(came: np.ndarray, wanted: np.ndarray, place: Sequence[slice]) -> str:
+def diagnose_rows(actual: np.ndarray, wanted: np.ndarray, place: Sequence[slice]) -> str:
     """Return the diagnosis for a block that has its rows in another order, or other numbers.
 
     Args:
-        came: the block.
+        actual: the block.
         wanted: the global array.
         place: the block's place in it.
     """
-    if came.ndim != 2 or came.shape != wanted[tuple(place)].shape:
+    if actual.ndim != 2 or actual.shape != wanted[tuple(place)].shape:
         return ""
-    rows = sorted(map(tuple, came.tolist()))
+    rows = sorted(map(tuple, actual.tolist()))
     if rows == sorted(map(tuple, wanted[tuple(place)].tolist())):
         return "rows-exchanged"
     table = set(map(tuple, wanted[:, place[1]].tolist()))
     return "other-numbers" if not table & set(rows) else ""
 
 
-def describe_worst_value(came: np.ndarray, wanted: np.ndarray) -> str:
+def describe_worst_value(actual: np.ndarray, wanted: np.ndarray) -> str:
     """Describe the value that is furthest off; empty if all are close enough."""
-    if came.shape != wanted.shape:
-        return f"the block has shape {came.shape}; expected {wanted.shape}."
+    if actual.shape != wanted.shape:
+        return f"the block has shape {actual.shape}; expected {wanted.shape}."
     scale = max(1.0, float(np.abs(wanted).max(initial=0)))
     with np.errstate(invalid="ignore"):
-        off = np.abs(came.astype(np.complex128) - wanted)
+        off = np.abs(actual.astype(np.complex128) - wanted)
     if not off.size or bool((off <= TOLERANCE * scale).all()):
         return ""
     place = np.unravel_index(int(np.nanargmax(np.where(np.isnan(off), np.inf, off))), off.shape)
     at = f"the value at {tuple(map(int, place))}" if place else "the value"
-    return f"{at} is {came[place]:g}; expected {wanted[place]:g}."
+    return f"{at} is {actual[place]:g}; expected {wanted[place]:g}."

@@ -164,46 +164,46 @@ def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fi
     table = piece.value if isinstance(piece.value, dict) else {}
     if requirement.cell not in table:
         return basis.problem("malformed", f"The table has no cell {requirement.cell!r}.")
-    came = table[requirement.cell]
-    if came == plain(...):
+    actual = table[requirement.cell]
+    if actual == plain(...):
         return basis.problem(
             "unanswered", f"The cell {requirement.cell!r} has not been filled in yet."
         )
-    basis = basis.but(came=_show(came, requirement.right))
-    if is_predicted(requirement, came):
+    basis = basis.but(came=_show(actual, requirement.right))
+    if is_predicted(requirement, actual):
         return basis.but(met=True)
     for diagnosis, cells in requirement.tables.items():
         if all(_explains(cells[cell], table.get(cell), requirement.tolerance) for cell in cells):
             return basis.problem(diagnosis, "")
     for diagnosis, mistake in requirement.mistakes.items():
-        if _explains(mistake, came, requirement.tolerance):
+        if _explains(mistake, actual, requirement.tolerance):
             return basis.problem(diagnosis, "")
-    expected = _expected_form(requirement, came)
+    expected = _expected_form(requirement, actual)
     if expected:
-        words = isinstance(came, str) and isinstance(requirement.right, str)
-        got = repr(came[:40]) if words else _kind(came)
+        words = isinstance(actual, str) and isinstance(requirement.right, str)
+        got = repr(actual[:40]) if words else _kind(actual)
         return basis.problem("other-form", f"Expected {expected}; got {got}.")
     return basis.problem("other-prediction", "")
 
 
-def is_predicted(requirement: Predicts, came: Any) -> bool:
+def is_predicted(requirement: Predicts, actual: Any) -> bool:
     """Check whether a prediction, as plain data, is right."""
-    return _is_same_prediction(came, requirement.right, requirement.tolerance)
+    return _is_same_prediction(actual, requirement.right, requirement.tolerance)
 
 
-def _explains(mistake: Any, came: Any, tolerance: float) -> bool:
+def _explains(mistake: Any, actual: Any, tolerance: float) -> bool:
     """Check whether a mistake explains a prediction."""
-    return any(_is_same_prediction(came, each, tolerance) for each in ways_of(mistake))
+    return any(_is_same_prediction(actual, each, tolerance) for each in ways_of(mistake))
 
 
-def _is_same_prediction(came: Any, wanted: Any, tolerance: float) -> bool:
-    if _is_number(came) and _is_number(wanted):
-        return math.isclose(came, wanted, rel_tol=max(tolerance, 1e-9))
-    if isinstance(came, str) and isinstance(wanted, str):
-        return _letters(came) == _letters(wanted)
+def _is_same_prediction(actual: Any, wanted: Any, tolerance: float) -> bool:
+    if _is_number(actual) and _is_number(wanted):
+        return math.isclose(actual, wanted, rel_tol=max(tolerance, 1e-9))
+    if isinstance(actual, str) and isinstance(wanted, str):
+        return _letters(actual) == _letters(wanted)
     if isinstance(wanted, jax.P):
-        return _is_same(_without_trailing_nones(came), _without_trailing_nones(plain(wanted)))
-    return _is_same(came, plain(wanted))
+        return _is_same(_without_trailing_nones(actual), _without_trailing_nones(plain(wanted)))
+    return _is_same(actual, plain(wanted))
 
 
 def _without_trailing_nones(entries: Any) -> Any:
@@ -213,23 +213,23 @@ def _without_trailing_nones(entries: Any) -> Any:
     return entries
 
 
-def _expected_form(requirement: Predicts, came: Any) -> str:
+def _expected_form(requirement: Predicts, actual: Any) -> str:
     """Describe the expected kind of prediction, if this one is of another kind; else empty."""
     right = requirement.right
-    quotes = " without quotes" * isinstance(came, str)
+    quotes = " without quotes" * isinstance(actual, str)
     if isinstance(right, bool):
-        return "" if isinstance(came, bool) else f"True or False{quotes}"
-    if _is_number(right) and came in NOT_FINITE:
+        return "" if isinstance(actual, bool) else f"True or False{quotes}"
+    if _is_number(right) and actual in NOT_FINITE:
         return "a finite number"
     if _is_number(right):
-        return "" if _is_number(came) else f"a number{quotes}"
+        return "" if _is_number(actual) else f"a number{quotes}"
     if isinstance(right, str):
         mistakes = [word for each in requirement.mistakes.values() for word in ways_of(each)]
         named = [word for word in mistakes if isinstance(word, str)]
         words = dict.fromkeys([right, *named, *requirement.words])
-        known = isinstance(came, str) and _letters(came) in map(_letters, words)
+        known = isinstance(actual, str) and _letters(actual) in map(_letters, words)
         # a number is not of another kind if a known mistake is a number
-        numbers = _is_number(came) and any(map(_is_number, mistakes))
+        numbers = _is_number(actual) and any(map(_is_number, mistakes))
         if known or numbers:
             return ""
         if len(words) == 1:  # a list of one would give the answer away
@@ -237,10 +237,10 @@ def _expected_form(requirement: Predicts, came: Any) -> str:
             return f"{or_number}the word that the question asks for"
         return f"one of {', '.join(sorted(map(repr, words)))}"
     if isinstance(right, jax.P):
-        entries = came if isinstance(came, list) else [0]
+        entries = actual if isinstance(actual, list) else [0]
         names = all(e is None or isinstance(e, str | list) for e in entries)
         return "" if names else f"a spec such as P('x', None){quotes}"
-    return "" if isinstance(came, list) else "a tuple"
+    return "" if isinstance(actual, list) else "a tuple"
 
 
 def _is_number(value: Any) -> bool:
@@ -258,11 +258,11 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     Returns:
         A diagnosis, and a sentence to precede the lesson on it.
     """
-    came = [result.get("came") for result in results]
+    actual = [result.get("came") for result in results]
     right = [requirement.reference(*case) for case in cases]
-    as_integers = [_to_integers(each) for each in came]
+    as_integers = [_to_integers(each) for each in actual]
     is_right = all(_is_same(c, r) for c, r in zip(as_integers, right, strict=True))
-    for candidates in (came, as_integers):  # a mistake may come with floats for integers
+    for candidates in (actual, as_integers):  # a mistake may come with floats for integers
         for diagnosis, mistaken in requirement.mistakes.items():
             for way in ways_of(mistaken):
                 made = [way(*case) for case in cases]
@@ -273,44 +273,44 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
                     _is_same(_to_integers(m), r) for m, r in zip(made, right, strict=True)
                 ):
                     return diagnosis, ""
-    if all(c is None for c in came):
+    if all(c is None for c in actual):
         return "nothing-returned", "The function returns None. Does it end with a return? "
     if is_right:
         return "floats", "The numbers are right, but some are floats; expected integers. "
     if all(isinstance(r, tuple | list) for r in right) and all(
-        _is_same([c], r) for c, r in zip(came, right, strict=True)
+        _is_same([c], r) for c, r in zip(actual, right, strict=True)
     ):
         return "no-tuple", "The number is right, but it has to be in a tuple. "
-    if all(isinstance(r, int | float) and c == str(r) for c, r in zip(came, right, strict=True)):
+    if all(isinstance(r, int | float) and c == str(r) for c, r in zip(actual, right, strict=True)):
         kind = "True or False" if isinstance(right[0], bool) else "a number"
         return "in-quotes", f"The result is right, but it is a string; expected {kind}. "
-    if all(isinstance(r, str) for r in right) and not set(map(str, came)) & set(right):
+    if all(isinstance(r, str) for r in right) and not set(map(str, actual)) & set(right):
         words = " or ".join(sorted(map(repr, set(right))))
         return "other-word", f"The function returns something else than one of {words}. "
-    if not any(_is_of_one_kind(c, r) for c, r in zip(came, right, strict=True)):
-        got, expected = _kind(came[0]), _kind(right[0])
+    if not any(_is_of_one_kind(c, r) for c, r in zip(actual, right, strict=True)):
+        got, expected = _kind(actual[0]), _kind(right[0])
         return "other-kind", f"The function returns {got}; expected {expected}. "
-    if len(came) > 1 and all(_is_same(c, came[0]) for c in came):
+    if len(actual) > 1 and all(_is_same(c, actual[0]) for c in actual):
         return "ignores-inputs", (
             f"The function returns the same result in all {len(cases)} cases. Does it use what it "
             f"is given? "
         )
-    wrong = [(c, r) for c, r in zip(came, right, strict=True) if not _is_same(c, r)]
+    wrong = [(c, r) for c, r in zip(actual, right, strict=True) if not _is_same(c, r)]
     sentence = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
     counted = describe_wrong_counts(*wrong[0])
     how = "" if counted else how_results_differ([(c, plain(r)) for c, r in wrong])
-    how = how or ("" if counted else _how_some_differ(cases, came, right))
+    how = how or ("" if counted else _how_some_differ(cases, actual, right))
     return "other-result", f"{sentence}{f': {how}' * bool(how)}.{counted}"
 
 
 def _how_some_differ(
-    cases: Sequence[Sequence[Any]], came: Sequence[Any], right: Sequence[Any]
+    cases: Sequence[Sequence[Any]], actual: Sequence[Any], right: Sequence[Any]
 ) -> str:
     """Say how results differ in the wrong cases whose last argument is True, or is False."""
     for flag in (True, False):
         chosen = [
             (c, plain(r))
-            for case, c, r in zip(cases, came, right, strict=True)
+            for case, c, r in zip(cases, actual, right, strict=True)
             if case[-1] is flag and not _is_same(c, r)
         ]
         how = how_results_differ(chosen) if chosen else ""
@@ -319,11 +319,11 @@ def _how_some_differ(
     return ""
 
 
-def _is_of_one_kind(came: Any, right: Any) -> bool:
+def _is_of_one_kind(actual: Any, right: Any) -> bool:
     """Check whether two results are both numbers, or both lists, and so on."""
-    if isinstance(came, str) and len(came) > 18 and came.lstrip("-").isdigit():
+    if isinstance(actual, str) and len(actual) > 18 and actual.lstrip("-").isdigit():
         return _is_number(right)  # evidence has large integers as strings
-    return _kind(came).replace("tuple", "list") == _kind(right).replace("tuple", "list")
+    return _kind(actual).replace("tuple", "list") == _kind(right).replace("tuple", "list")
 
 
 def _to_integers(value: Any) -> Any:
@@ -333,19 +333,19 @@ def _to_integers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _is_same(came: Any, wanted: Any) -> bool:
+def _is_same(actual: Any, wanted: Any) -> bool:
     """Check whether plain data is equal; tuples equal lists, and floats may differ by rounding."""
     if isinstance(wanted, AnyOrder):
-        return isinstance(came, list) and sorted(map(repr, came)) == sorted(map(repr, wanted))
+        return isinstance(actual, list) and sorted(map(repr, actual)) == sorted(map(repr, wanted))
     if isinstance(wanted, tuple | list):
         return (
-            isinstance(came, tuple | list)
-            and len(came) == len(wanted)
-            and all(_is_same(c, w) for c, w in zip(came, wanted, strict=True))
+            isinstance(actual, tuple | list)
+            and len(actual) == len(wanted)
+            and all(_is_same(c, w) for c, w in zip(actual, wanted, strict=True))
         )
-    if isinstance(wanted, float) and isinstance(came, int | float):
-        return math.isclose(came, wanted, rel_tol=1e-6, abs_tol=1e-12)
-    return type(came) is type(wanted) and bool(came == wanted)
+    if isinstance(wanted, float) and isinstance(actual, int | float):
+        return math.isclose(actual, wanted, rel_tol=1e-6, abs_tol=1e-12)
+    return type(actual) is type(wanted) and bool(actual == wanted)
 
 
 def _with_containers_of(value: Any, right: Any, lists: bool = False) -> Any:
@@ -431,9 +431,9 @@ def _explain_kinds(pairs: Pairs) -> str:
         return ""
     if not any(c for c, _ in pairs):
         return "it is empty"
-    came, wanted = ({_depth(pair[i]) for pair in pairs} for i in (0, 1))
-    if len(wanted) == len(came) == 1 and came != wanted:
-        more = max(came) > max(wanted)
+    actual, wanted = ({_depth(pair[i]) for pair in pairs} for i in (0, 1))
+    if len(wanted) == len(actual) == 1 and actual != wanted:
+        more = max(actual) > max(wanted)
         return f"its lists are nested {'more' if more else 'less'} deeply than they should be"
     return ""
 
@@ -444,14 +444,14 @@ def _explain_lengths(pairs: Pairs) -> str:
         return ""
     if all(len(c) == len(r) for c, r in pairs):
         return ""
-    came, wanted = next((c, r) for c, r in pairs if len(c) != len(r))
-    entries = "entry" if len(came) == 1 else "entries"
+    actual, wanted = next((c, r) for c, r in pairs if len(c) != len(r))
+    entries = "entry" if len(actual) == 1 else "entries"
     if all(len(c) == 1 for c, _ in pairs):
         return "it has a single entry each time"
     if all(len(c) == len(r) - 1 for c, r in pairs):
-        return f"it has one entry too few, such as {len(came)} {entries} for {len(wanted)}"
+        return f"it has one entry too few, such as {len(actual)} {entries} for {len(wanted)}"
     if all(len(c) == len(r) + 1 for c, r in pairs):
-        return f"it has one entry too many, such as {len(came)} {entries} for {len(wanted)}"
+        return f"it has one entry too many, such as {len(actual)} {entries} for {len(wanted)}"
     if all(each in c for c, r in pairs for each in r):
         return "it has all the right entries, and others too"
     if all(each in r for c, r in pairs for each in c):
@@ -494,12 +494,12 @@ def _explain_inner_lengths(pairs: Pairs) -> str:
     if not all(_nested(c) and _nested(r) and len(c) == len(r) for c, r in pairs):
         return ""
     lengths = [(len(a), len(b)) for c, r in pairs for a, b in zip(c, r, strict=True)]
-    off = [(came, wanted) for came, wanted in lengths if came != wanted]
+    off = [(actual, wanted) for actual, wanted in lengths if actual != wanted]
     if not off:
         return ""
-    came, wanted = off[0]
-    numbers = "number" if came == 1 else "numbers"
-    return f"an entry has {came} {numbers}, for example, and should have {wanted}"
+    actual, wanted = off[0]
+    numbers = "number" if actual == 1 else "numbers"
+    return f"an entry has {actual} {numbers}, for example, and should have {wanted}"
 
 
 def _explain_numbers(pairs: Pairs) -> str:
@@ -560,16 +560,16 @@ def _shape(value: Any) -> Any:
     return [_shape(each) for each in value] if isinstance(value, list) else 0
 
 
-def quote_miscounted_lines(case: Sequence[Any], came: Any, right: Any) -> str:
+def quote_miscounted_lines(case: Sequence[Any], actual: Any, right: Any) -> str:
     """Quote the lines of a long text that mention a word counted too often or too rarely.
 
     A call with a long text is shortened, so the miscounted lines may not be visible in it.
     """
-    if not describe_wrong_counts(came, right):
+    if not describe_wrong_counts(actual, right):
         return ""
     texts = [each for each in case if isinstance(each, str) and each.count("\n") > 1]
-    counted, wanted = Counter(came), Counter(right)
-    word = next((w for w in dict.fromkeys([*right, *came]) if counted[w] != wanted[w]), "")
+    counted, wanted = Counter(actual), Counter(right)
+    word = next((w for w in dict.fromkeys([*right, *actual]) if counted[w] != wanted[w]), "")
     lines = [line.strip() for text in texts for line in text.splitlines() if word in line]
     if not word or not lines:
         return ""
@@ -578,13 +578,13 @@ def quote_miscounted_lines(case: Sequence[Any], came: Any, right: Any) -> str:
     return f" The lines that mention {word!r} are {shown}{more}."
 
 
-def describe_wrong_counts(came: Any, right: Any) -> str:
+def describe_wrong_counts(actual: Any, right: Any) -> str:
     """Say which words are in a list too often or too rarely; empty if none is."""
-    lists = isinstance(came, list) and isinstance(right, list)
-    if not lists or not all(isinstance(each, str) for each in [*came, *right]):
+    lists = isinstance(actual, list) and isinstance(right, list)
+    if not lists or not all(isinstance(each, str) for each in [*actual, *right]):
         return ""
-    counted, wanted = Counter(came), Counter(right)
-    differ = [word for word in dict.fromkeys([*right, *came]) if counted[word] != wanted[word]]
+    counted, wanted = Counter(actual), Counter(right)
+    differ = [word for word in dict.fromkeys([*right, *actual]) if counted[word] != wanted[word]]
     if not differ:
         return ""
     off = (f"{word!r} {counted[word]} times instead of {wanted[word]}" for word in differ[:3])

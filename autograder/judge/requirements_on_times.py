@@ -166,14 +166,14 @@ def _judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Findi
         return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
     report = _compiled(requirement.function, piece.parts, shapes, requirement.machine)
     held = sum(BFLOAT16 * math.prod(layout.block_shape) for layout in layouts)
-    came = (
+    summary = (
         f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
         f"{communicated(report)}"
     )
-    idle = find_idle_devices(piece, basis.but(came=came))
+    idle = find_idle_devices(piece, basis.but(came=summary))
     if idle is not None:
         return idle
-    return in_time(requirement, report, held, basis.but(came=came))
+    return in_time(requirement, report, held, basis.but(came=summary))
 
 
 def in_time(
@@ -192,7 +192,7 @@ def in_time(
         basis: the finding to start from; its `came` says what the program does.
         max_sent: the most bytes that a device may send; None for any number.
     """
-    came = basis.came
+    summary = basis.came
     if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
         return basis.problem(
             "unknown-times",
@@ -202,7 +202,7 @@ def in_time(
     took = round(1e6 * (report.computing + report.communicating))
     basis = basis.but(
         came=f"{held:,} bytes{in_mib(held)} held on each device; {in_ms(report.computing)} of "
-        f"computing and {in_ms(report.communicating)} of communicating ({came})",
+        f"computing and {in_ms(report.communicating)} of communicating ({summary})",
         trade=Trade(held, took, requirement.cap, requirement.frontier, "microseconds"),
     )
     if held > requirement.cap:
@@ -419,9 +419,9 @@ def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int
             f"At the real size, each device does {report.flops:,.0f} operations; its share of the "
             f"step is {requirement.work:,}. Is part of the step left out at that size?",
         )
-    came = f"{in_mb(report.sent)} sent{describe_most_sent(report)}; the values are right"
+    summary = f"{in_mb(report.sent)} sent{describe_most_sent(report)}; the values are right"
     total = sum(held[name] for name in plan.arguments)
-    basis = basis.but(came=came)
+    basis = basis.but(came=summary)
     found = in_time(requirement, report, total, basis, requirement.sends)
     if (
         found.diagnosis == "works-too-much"
@@ -451,12 +451,14 @@ def _factor_of_updates(requirement: Designs, runs: Sequence[Run]) -> float | Non
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
             wanted = requirement.reference(*inputs)
             right = _concatenate([w - given for w, given in zip(wanted, inputs, strict=False)])
-            came = _concatenate([np.asarray(o) - i for o, i in zip(outputs, inputs, strict=False)])
-            if came.shape != right.shape or not np.isfinite(came).all():
+            actual = _concatenate(
+                [np.asarray(o) - i for o, i in zip(outputs, inputs, strict=False)]
+            )
+            if actual.shape != right.shape or not np.isfinite(actual).all():
                 return None
-            factors.append(float(came @ right / (right @ right)))
-            largest = max(float(np.max(np.abs(each))) for each in (*inputs[: len(wanted)], came))
-            if np.max(np.abs(came - factors[-1] * right)) > CHANGE_TOLERANCE * largest:
+            factors.append(float(actual @ right / (right @ right)))
+            largest = max(float(np.max(np.abs(each))) for each in (*inputs[: len(wanted)], actual))
+            if np.max(np.abs(actual - factors[-1] * right)) > CHANGE_TOLERANCE * largest:
                 return None
     alike = all(math.isclose(each, factors[0], rel_tol=1e-3) for each in factors)
     return factors[0] if alike else None
