@@ -28,7 +28,6 @@ from autograder.judge import (
     Timed,
     Trades,
     WorksAtMost,
-    allowed,
     ways_of,
 )
 
@@ -72,7 +71,6 @@ __all__ = [
     "Trades",
     "UnknownExerciseError",
     "WorksAtMost",
-    "allowed",
     "find",
     "folders_of_courses",
     "module_of",

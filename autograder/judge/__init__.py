@@ -29,7 +29,6 @@ from autograder.judge.requirements_on_costs import (
     CommunicatesAtMost,
     FitsIn,
     WorksAtMost,
-    allowed,
 )
 from autograder.judge.requirements_on_given_functions import Feeds, Trades
 from autograder.judge.requirements_on_layouts import PlacedLike
@@ -73,7 +72,6 @@ __all__ = [
     "Trades",
     "Verdict",
     "WorksAtMost",
-    "allowed",
     "failed",
     "headline",
     "judge",

@@ -152,7 +152,7 @@ def worst_place(
         for shard in output.addressable_shards:
             actual, right = np.asarray(shard.data), np.asarray(value[shard.index])
             with np.errstate(invalid="ignore"):
-                off = np.abs(wide(actual) - wide(right))
+                off = np.abs(widen(actual) - widen(right))
             off = np.where(np.isnan(off), np.inf, off)
             # of values that are about equally far off, the first: else rounding would decide
             if not off.size or off.max() <= furthest * CLEARLY_FURTHER:
@@ -208,14 +208,14 @@ def is_close_throughout(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> 
     """
     for output, value in zip(outputs, wanted, strict=True):
         most = float(np.max(np.abs(value), initial=0))
-        far = np.max(np.abs(wide(output) - wide(value)), initial=0)
+        far = np.max(np.abs(widen(output) - widen(value)), initial=0)
         allowed = most * ROUNDING * _last_place(jnp.float32) * math.sqrt(value.size)
         if most < 1 and far > allowed:
             return False
     return True
 
 
-def wide(array: Any) -> np.ndarray:
+def widen(array: Any) -> np.ndarray:
     """Convert to float64 or complex128, so that differences are exact enough."""
     values = np.asarray(array)
     return values.astype(np.complex128 if np.iscomplexobj(values) else np.float64)

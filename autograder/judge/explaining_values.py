@@ -18,7 +18,7 @@ from autograder.judge.comparing_values import (
     Wrong,
     compare_outputs,
     describe_type,
-    wide,
+    widen,
 )
 from autograder.judge.running_programs import Run
 from autograder.programs import Argument, placed
@@ -251,8 +251,8 @@ EPS: Final = float(np.finfo(np.float32).eps)
 
 def find_factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
     """Find the factor that every value was multiplied by, if nothing else is wrong."""
-    values = np.concatenate([np.ravel(wide(w)) for w in wanted] or [np.empty(0)])
-    actual = np.concatenate([np.ravel(wide(o)) for o in outputs] or [np.empty(0)])
+    values = np.concatenate([np.ravel(widen(w)) for w in wanted] or [np.empty(0)])
+    actual = np.concatenate([np.ravel(widen(o)) for o in outputs] or [np.empty(0)])
     if values.shape != actual.shape or not values.any() or not np.isfinite(actual).all():
         return None
     found = float((np.vdot(values, actual) / np.vdot(values, values)).real)
@@ -396,7 +396,7 @@ def explain_constant(
             is_single = len(outputs) == len(wanted) == 1 and outputs[0].shape == wanted[0].shape
             if not is_single or np.iscomplexobj(wanted[0]) or not wanted[0].size:
                 return None
-            off = wide(outputs[0]) - wide(wanted[0])
+            off = widen(outputs[0]) - widen(wanted[0])
             if not np.isfinite(off).all():
                 return None
             near = 10 * ROUNDING * EPS * max(1.0, float(np.max(np.abs(wanted[0]), initial=1)))

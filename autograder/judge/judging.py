@@ -14,7 +14,7 @@ from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
 from autograder.judge.report import NOT_BY_HAND, NOT_COUNTED
 from autograder.judge.requirements_on_requests import Requests
-from autograder.judge.scoring import earned, notes
+from autograder.judge.scoring import compute_share, explain_shares
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 from autograder.programs import ProgramError
 
@@ -62,13 +62,13 @@ def _judge_all(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | N
         for requirement in exercise.requirements
     ]
     found = tuple(_apply_order(exercise, findings))
-    share = earned(exercise, found)
+    share = compute_share(exercise, found)
     return Verdict(
         exercise.id,
         exercise.title,
         found,
         earned=share,
-        notes=notes(exercise, found),
+        notes=explain_shares(exercise, found),
         afterwards=exercise.afterwards if share == 1 else "",
     )
 

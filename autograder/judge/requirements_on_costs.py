@@ -12,10 +12,10 @@ from typing import ClassVar
 from autograder import programs
 from autograder.evidence import Program
 from autograder.judge.exercise import Exercise, Order, Requirement
-from autograder.judge.requirements_on_values import parameters
+from autograder.judge.requirements_on_values import argument_names_of
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
-from autograder.judge.wording import between, given, of_unknown_length, with_article
+from autograder.judge.wording import between, explain_unknown_length, with_arguments, with_article
 from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, Ran, Report
 
@@ -41,7 +41,7 @@ class Budget:
     bytes: int | None = None
 
 
-def allowed(budgets: Sequence[Budget]) -> str:
+def describe_budgets(budgets: Sequence[Budget]) -> str:
     """Describe budgets: `at most 64 bytes by all-reduce over x`, or `nothing`."""
     return (
         "at most " * bool(budgets)
@@ -78,7 +78,9 @@ class CommunicatesAtMost(Requirement):
     def asks(self) -> str:
         """The budgets for the first list of arguments, in words."""
         first = self.budgets[0]
-        return f"a program that communicates {allowed(first)}" if first else "no collectives"
+        return (
+            f"a program that communicates {describe_budgets(first)}" if first else "no collectives"
+        )
 
     def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the compiled collectives with the budgets."""
@@ -153,20 +155,20 @@ def _judge_communication(
     requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     first: Finding | None = None
-    names = parameters(exercise, requirement.answer)
+    names = argument_names_of(exercise, requirement.answer)
     runs = run_all(exercise, requirement.answer, piece, seed)
     lists = argument_lists_of(exercise, requirement.answer)
     for (_, ran), budgets, arguments in zip(runs, requirement.budgets, lists, strict=True):
         layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
-        found = within_budgets(ran.report, budgets, basis, names, layouts)
+        found = compare_with_budgets(ran.report, budgets, basis, names, layouts)
         if not found.met:
-            difference = given(arguments, found.difference)
+            difference = with_arguments(arguments, found.difference)
             return found.but(difference=difference) if first else found
         first = first or found
     return first or basis
 
 
-def within_budgets(
+def compare_with_budgets(
     report: Report,
     budgets: Sequence[Budget],
     basis: Finding,
@@ -182,7 +184,7 @@ def within_budgets(
         names: the names of the program's arguments.
         layouts: the layouts of the arguments.
     """
-    moves = f"a program that communicates {communicated(report)}"
+    moves = f"a program that communicates {describe_communication(report)}"
     basis = basis.but(came=moves if report.collectives else "no collectives")
     spent = _bytes_by_kind(report)
     left_over = _join_all_reduces(spent, budgets)
@@ -199,7 +201,7 @@ def within_budgets(
         if budget.bytes is not None and unknown:
             return basis.problem(
                 "unknown-times",
-                of_unknown_length(budget.kind),
+                explain_unknown_length(budget.kind),
             )
         if budget.bytes is not None and total > budget.bytes and too_much is None:
             name = _describe_kind(report, matching[0]) if len(matching) == 1 else budget.kind
@@ -236,7 +238,7 @@ def _judge_memory(
     requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     programs = [ran for _, ran in run_all(exercise, requirement.answer, piece, seed)]
-    found = _at_most(
+    found = _compare_with_limits(
         requirement.bytes,
         [ran.report.peak_bytes for ran in programs],
         argument_lists_of(exercise, requirement.answer),
@@ -287,7 +289,7 @@ def _judge_work(
             "device cannot be computed.",
             came="a loop of unknown length",
         )
-    return _at_most(
+    return _compare_with_limits(
         requirement.flops,
         [report.flops for report in reports],
         argument_lists_of(exercise, requirement.answer),
@@ -301,7 +303,7 @@ def _judge_work(
     )
 
 
-def _at_most(
+def _compare_with_limits(
     limits: Sequence[int],
     amounts: Sequence[float],
     lists: Sequence[Sequence[Argument]],
@@ -318,12 +320,12 @@ def _at_most(
                 sentence.format(amounts[number], limit),
                 came=came.format(amounts[number]),
             )
-            difference = given(lists[number], found.difference)
+            difference = with_arguments(lists[number], found.difference)
             return found.but(difference=difference) if number else found
     return basis.but(met=True, came=came.format(amounts[0]))
 
 
-def communicated(report: Report) -> str:
+def describe_communication(report: Report) -> str:
     """Describe what a program communicates: `64 bytes by all-reduce over x`, or `nothing`."""
     items = []
     for pair, moved in _bytes_by_kind(report).items():

@@ -25,7 +25,11 @@ from autograder.evidence import (
 )
 from autograder.judge.comparing_values import Arrays
 from autograder.judge.exercise import Exercise, Requirement
-from autograder.judge.requirements_on_costs import Budget, communicated, within_budgets
+from autograder.judge.requirements_on_costs import (
+    Budget,
+    compare_with_budgets,
+    describe_communication,
+)
 from autograder.judge.requirements_on_layouts import PlacedLike, judge_layout, mesh_of, rebuild
 from autograder.judge.verdict import Finding, Trade
 from autograder.judge.wording import in_mib
@@ -240,7 +244,7 @@ def run_with_layouts(
     ran = _run(function, piece.parts, shapes, seed)
     came = (
         f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
-        f"{communicated(ran.report)}"
+        f"{describe_communication(ran.report)}"
     )
     return find_idle_devices(piece, basis.but(came=came)) or RunWithLayouts(layouts, came, ran)
 
@@ -313,7 +317,7 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
             counts = tuple(layout.counts for layout in run.layouts)
             known = (name for name, blocks in requirement.mistakes.items() if blocks == counts)
             return exceeded.problem(next(known, exceeded.diagnosis), exceeded.difference)
-        found = within_budgets(run.ran.report, budgets, basis, names, run.layouts)
+        found = compare_with_budgets(run.ran.report, budgets, basis, names, run.layouts)
         found = found.but(came=run.came)
         if not found.met:
             return found

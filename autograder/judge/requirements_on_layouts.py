@@ -19,7 +19,7 @@ from autograder.evidence import (
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
-from autograder.judge.wording import given
+from autograder.judge.wording import with_arguments
 from autograder.layouts import Layout, LayoutError, Shape, difference
 
 
@@ -279,7 +279,7 @@ def _judge_output_layout(
             return found.problem(
                 "only-the-first",
                 f"The layout is right in the case that the notebook shows. "
-                f"{given(arguments, found.difference)}",
+                f"{with_arguments(arguments, found.difference)}",
             )
         if not found.met:
             return found

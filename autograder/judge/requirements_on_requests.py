@@ -15,7 +15,7 @@ import numpy as np
 from autograder.evidence import Program
 from autograder.judge.comparing_values import compare
 from autograder.judge.exercise import Exercise, Order, Requirement
-from autograder.judge.requirements_on_values import Computes, parameters
+from autograder.judge.requirements_on_values import Computes, argument_names_of
 from autograder.judge.running_programs import (
     added_by_compiler,
     argument_lists_of,
@@ -23,12 +23,11 @@ from autograder.judge.running_programs import (
     run_with_scaled_collective,
 )
 from autograder.judge.verdict import Finding
-from autograder.judge.wording import between, given, of_unknown_length, with_article
+from autograder.judge.wording import between, explain_unknown_length, with_arguments, with_article
 from autograder.programs import Argument, Collective, ProgramError, Ran
 
-FAMILY = {"reduce-scatter": "all-reduce"}
-"""Kinds that are counted together: the compiler may replace a reduce-scatter by an all-reduce
-and a slice."""
+COUNTED_AS = {"reduce-scatter": "all-reduce"}
+"""Compilers may replace a reduce-scatter by an all-reduce and a slice."""
 
 MAX_WIDENING = 4
 """How many times as many bytes XLA may move: it widens types of one byte to four."""
@@ -159,7 +158,7 @@ def _judge_requests(
         if requirement.constrained and not any(
             made_of.issuperset(requirement.made_of) for made_of in ran.replicated
         ):
-            names = parameters(exercise, requirement.answer)
+            names = argument_names_of(exercise, requirement.answer)
             needed = " and ".join(names[number] for number in requirement.made_of)
             return basis.problem(
                 "constraint-elsewhere",
@@ -172,7 +171,7 @@ def _judge_requests(
         if requirement.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(
             ran, arguments
         ):
-            return _given(i, arguments, _outside(ran, basis))
+            return _add_arguments(i, arguments, _outside(ran, basis))
         if requirement.never:
             found = check_excluded_kinds(ran.requested, requirement, basis)
         else:
@@ -180,7 +179,7 @@ def _judge_requests(
             if found.met:
                 found = check_neighbours(ran.requested, requirement.wanted[i], arguments, found)
         if not found.met:
-            return _given(i, arguments, found)
+            return _add_arguments(i, arguments, found)
         judged.append((ran, found))
     if not requirement.mapped or not judged:
         return judged[0][1] if judged else basis
@@ -196,7 +195,7 @@ def _judge_requests(
             ran, added_by_compiler(exercise, requirement.answer, piece, i, seed), found
         )
         if not added.met:
-            return _given(i, arguments, added)
+            return _add_arguments(i, arguments, added)
     return first
 
 
@@ -214,7 +213,7 @@ def _never_ending(requested: Sequence[Collective]) -> str:
     """Return the sentence for a program with a loop that might never end."""
     unknown = next((c for c in requested if c.times is None), None)
     if unknown is not None:
-        return of_unknown_length(unknown.kind)
+        return explain_unknown_length(unknown.kind)
     return (
         "The program has a loop whose length is known only when it runs. The check tries the "
         "program with other numbers in its collectives, too, and with these such a loop might "
@@ -239,9 +238,9 @@ def _outside(ran: Ran, basis: Finding) -> Finding:
     )
 
 
-def _given(number: int, arguments: Sequence[Argument], found: Finding) -> Finding:
+def _add_arguments(number: int, arguments: Sequence[Argument], found: Finding) -> Finding:
     """Add the arguments to a finding, unless they are the first ones, which the notebook shows."""
-    return found.but(difference=given(arguments, found.difference)) if number else found
+    return found.but(difference=with_arguments(arguments, found.difference)) if number else found
 
 
 def _makes_a_difference(
@@ -278,11 +277,11 @@ def _nothing_added(ran: Ran, added: Sequence[Collective], found: Finding) -> Fin
     """
     requested, moved = Counter[str](), Counter[str]()
     for c in ran.requested:
-        requested[FAMILY.get(c.kind, c.kind)] += MAX_WIDENING * c.total_bytes
+        requested[COUNTED_AS.get(c.kind, c.kind)] += MAX_WIDENING * c.total_bytes
     for c in ran.report.collectives:
-        moved[FAMILY.get(c.kind, c.kind)] += c.total_bytes
+        moved[COUNTED_AS.get(c.kind, c.kind)] += c.total_bytes
     more = {kind for kind, count in moved.items() if count > requested[kind]}
-    added = added or [c for c in ran.report.collectives if FAMILY.get(c.kind, c.kind) in more]
+    added = added or [c for c in ran.report.collectives if COUNTED_AS.get(c.kind, c.kind) in more]
     if not added:
         return found
     return found.but(met=False).problem(

@@ -27,7 +27,7 @@ from autograder.evidence import (
 from autograder.judge.comparing_values import Arrays, is_near
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import describe_factor
-from autograder.judge.requirements_on_costs import communicated
+from autograder.judge.requirements_on_costs import describe_communication
 from autograder.judge.requirements_on_given_functions import (
     describe_layouts,
     find_idle_devices,
@@ -164,19 +164,19 @@ def _judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Findi
         return layouts
     if len({(part.mesh.shape, part.mesh.names) for part in piece.parts}) > 1:
         return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
-    report = _compiled(requirement.function, piece.parts, shapes, requirement.machine)
+    report = _compile(requirement.function, piece.parts, shapes, requirement.machine)
     held = sum(BFLOAT16 * math.prod(layout.block_shape) for layout in layouts)
     summary = (
         f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
-        f"{communicated(report)}"
+        f"{describe_communication(report)}"
     )
     idle = find_idle_devices(piece, basis.but(came=summary))
     if idle is not None:
         return idle
-    return in_time(requirement, report, held, basis.but(came=summary))
+    return compare_time(requirement, report, held, basis.but(came=summary))
 
 
-def in_time(
+def compare_time(
     requirement: HasBestTime,
     report: Report,
     held: int,
@@ -275,7 +275,7 @@ def _with_auto_axes(part: Placement) -> Placement:
 
 
 @lru_cache(maxsize=16)
-def _compiled(
+def _compile(
     function: Arrays, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], machine: str
 ) -> Report:
     """Compile the function for these layouts, without running it."""
@@ -422,7 +422,7 @@ def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int
     summary = f"{in_mb(report.sent)} sent{describe_most_sent(report)}; the values are right"
     total = sum(held[name] for name in plan.arguments)
     basis = basis.but(came=summary)
-    found = in_time(requirement, report, total, basis, requirement.sends)
+    found = compare_time(requirement, report, total, basis, requirement.sends)
     if (
         found.diagnosis == "works-too-much"
         and report.flops < MAX_WORK_WITHOUT_REPETITION * requirement.work

@@ -41,7 +41,7 @@ from autograder.judge.recognising_mistakes import (
 )
 from autograder.judge.running_programs import Run, argument_lists_of, run_all
 from autograder.judge.verdict import Finding
-from autograder.judge.wording import given
+from autograder.judge.wording import with_arguments
 from autograder.programs import Argument, Ran, described
 
 
@@ -105,7 +105,7 @@ class Computes(Requirement):
         """Run the programs on sampled inputs, and compare their results with the reference."""
         runs = run_all(exercise, self.answer, piece, seed)
         arguments = [described(each) for each in self.arguments]
-        names = parameters(exercise, self.answer)
+        names = argument_names_of(exercise, self.answer)
         return judge_runs(
             self, runs, arguments, basis, argument_lists=self.arguments, argument_names=names
         )
@@ -159,7 +159,7 @@ def judge_runs(
     if wrong[0] == "values":
         wrong = _explain_degenerate_values(ran) or wrong
         if number and wrong[0] != "values":
-            wrong = wrong[0], given(inputs_in_words[number], wrong[1])
+            wrong = wrong[0], with_arguments(inputs_in_words[number], wrong[1])
     if wrong[0] == "values":
         wrong = (
             explain_factor(
@@ -200,7 +200,7 @@ def _after_right_cases(
     basis: Finding,
 ) -> Finding:
     """Return the finding for program `number`, if the programs before it are right."""
-    sentence = given(inputs_in_words[number], wrong[1])
+    sentence = with_arguments(inputs_in_words[number], wrong[1])
     if not all(
         is_close_throughout(outputs, jax.tree.leaves(requirement.reference(*inputs)))
         for inputs, outputs in zip(runs[0][0], runs[0][1].outputs, strict=True)
@@ -313,7 +313,7 @@ def _explain_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | No
     )
 
 
-def parameters(exercise: Exercise, answer: str) -> list[str]:
+def argument_names_of(exercise: Exercise, answer: str) -> list[str]:
     """Return the names of a function's arguments, from its reference; else `argument 1`, …."""
     computes = (r for r in exercise.requirements if isinstance(r, Computes) and r.answer == answer)
     arguments = argument_lists_of(exercise, answer)[0]

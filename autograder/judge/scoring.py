@@ -20,7 +20,7 @@ SHARE_OF_THE_REST: Final = 1 / 4
 Judged = tuple[Requirement, Finding]
 
 
-def earned(exercise: Exercise, findings: Sequence[Finding]) -> float:
+def compute_share(exercise: Exercise, findings: Sequence[Finding]) -> float:
     """Return the share of an exercise's points that findings earn, from 0 to 1.
 
     Answers count equally, unless the exercise's `weights` says otherwise.
@@ -35,7 +35,7 @@ def earned(exercise: Exercise, findings: Sequence[Finding]) -> float:
     return total / sum(exercise.weights.get(answer, 1) for answer in exercise.answers)
 
 
-def notes(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str, ...]:
+def explain_shares(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str, ...]:
     """Explain, with its numbers, the share that each table earns which is right in part."""
     judged = list(zip(exercise.requirements, findings, strict=True))
     explained = []

@@ -18,7 +18,7 @@ def between(collective: Collective) -> str:
     return f"between groups of {NUMBERS[size] if size < len(NUMBERS) else size} devices"
 
 
-def of_unknown_length(kind: str) -> str:
+def explain_unknown_length(kind: str) -> str:
     """Return the sentence for a collective in a loop of unknown length."""
     return (
         f"The {kind} is in a loop whose length is known only when it runs, so its cost cannot be "
@@ -26,7 +26,7 @@ def of_unknown_length(kind: str) -> str:
     )
 
 
-def given(arguments: Sequence[Argument] | str, sentence: str) -> str:
+def with_arguments(arguments: Sequence[Argument] | str, sentence: str) -> str:
     """Prepend to a sentence the arguments for which it holds: `For float32[8] on …, the …`."""
     words = arguments if isinstance(arguments, str) else described(arguments)
     first = (

@@ -294,7 +294,7 @@ PLANTINGS = [
     Planting("judge.prose", "prose", "1.1", rows),
     Planting("judge.report", "badge", "1.1", rows),
     Planting("judge.report", "_other_lines", "1.1", strips),
-    Planting("judge.scoring", "earned", "3.1", turned),
+    Planting("judge.scoring", "compute_share", "3.1", turned),
     Planting("judge.feedback", "pictures_of", "1.1", rows),
     Planting("judge.feedback", "verdict_document", "1.1", strips),
     Planting("judge.feedback", "_exercise_and_state", "1.1", rows),

@@ -8,7 +8,7 @@ from autograder import evidence, programs
 from autograder.exercises import Computes, Exercise, PlacedLike, Requests
 from autograder.judge import Finding, judge, running_programs
 from autograder.judge.report import problems_of
-from autograder.judge.requirements_on_costs import communicated
+from autograder.judge.requirements_on_costs import describe_communication
 from autograder.programs import Argument, Collective, ProgramError, Report
 from tests.helpers import capture, mesh
 
@@ -41,7 +41,7 @@ def gathered(groups, times=1):
 def test_collectives_between_groups_of_two_sizes_are_not_told_as_of_one():
     pairs, fours = ((0, 1), (2, 3)), ((0, 1, 2, 3), (4, 5, 6, 7))
     report = Report((gathered(pairs), gathered(fours)), mesh(x=8), 0.0, 0)
-    assert communicated(report) == (
+    assert describe_communication(report) == (
         "2,048 bytes by 2 all-gathers between groups of two devices and between groups of four "
         "devices"
     )
@@ -49,7 +49,7 @@ def test_collectives_between_groups_of_two_sizes_are_not_told_as_of_one():
 
 def test_of_a_loop_of_unknown_length_one_turn_is_counted_and_that_is_said():
     report = Report((gathered(((0, 1),), None),), mesh(x=8), 0.0, 0)
-    assert communicated(report).endswith("devices (with one turn of the loop)")
+    assert describe_communication(report).endswith("devices (with one turn of the loop)")
 
 
 ARGUMENTS = tuple((Argument((n,), (("x", 8),), ("x",), mode="auto"),) for n in (16, 32))

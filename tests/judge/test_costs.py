@@ -11,7 +11,7 @@ import pytest
 
 from autograder.exercises import NOTEBOOKS, CommunicatesAtMost, Computes, Feeds
 from autograder.judge import Finding
-from autograder.judge.requirements_on_costs import within_budgets
+from autograder.judge.requirements_on_costs import compare_with_budgets
 from autograder.layouts import Layout
 from autograder.programs import Report
 from autograder.programs.compiled import read as collectives_of
@@ -53,7 +53,7 @@ def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(compiler, su
             report = Report(tuple(collectives_of(read_module(module), mesh)), mesh, 0.0, 0)
             layouts = [Layout.of(jax.NamedSharding(mesh, jax.P()), (8,))] * 4
             basis = Finding(requirement.answer, False, "", "")
-            found = within_budgets(report, requirement.budgets[0], basis, "ABCD", layouts)
+            found = compare_with_budgets(report, requirement.budgets[0], basis, "ABCD", layouts)
             assert found.met, f"{found.came}. {found.difference}"
 
 
