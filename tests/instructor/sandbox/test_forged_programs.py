@@ -37,7 +37,7 @@ ARTIFACTS = {
         "[a[: len(a) // 2] for a in exported(jnp.sin)]",
         "The exported program cannot be read.",
     ),
-    "one_for_two": ("exported(jnp.sin)[:1]", "is not a program for each list of arguments"),
+    "one_for_two": ("exported(jnp.sin)[:1]", "does not have a program for each list of arguments"),
     "oversized": ("[bytes(4_000_000)] * 2", "turned has not been filled in yet."),
     "too_large_to_hear": ("[bytes(9_000_000)] * 2", "turned has not been filled in yet."),
     "a_custom_call": (
