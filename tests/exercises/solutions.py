@@ -1,4 +1,4 @@
-"""The solutions as their notebooks have them, and learners to try answers as."""
+"""The solutions in the notebooks, and learners that try answers."""
 
 from functools import cache
 
@@ -11,12 +11,12 @@ from tests.conftest import ROOT
 
 
 def notebook_of(exercise_id):
-    """The name of the notebook that an exercise is in."""
+    """Return the name of an exercise's notebook."""
     return next(name for name, asked in NOTEBOOKS.items() if exercise_id in {e.id for e in asked})
 
 
 def solution_of(exercise_id):
-    """The code between the marks of an exercise's cell."""
+    """Return the solution in an exercise's cell."""
     name = notebook_of(exercise_id)
     notebook = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", 4)
     return solution(cell_of(notebook, exercise_id).source)

@@ -27,18 +27,18 @@ pytestmark = pytest.mark.timeout(2400)
 
 
 GRADES = importlib.util.find_spec("nbgrader") is not None
-"""Whether classes are graded here, and not only answers."""
+"""Whether classes can be graded here."""
 
 EVERY = 1 if GRADES and SHARE == 1 else 4
 """One of so many known answers that are tried is judged by the clean judge too."""
 
 
 DISAGREEMENTS: list[str] = []
-"""Compiled programs in which the serialised module and the text do not say the same."""
+"""Compiled programs whose serialised module and text differ."""
 
 
 def read_in_both_ways(executable):
-    """What stands in for `program_of`, and looks at the text too."""
+    """Replace `program_of`, and read the program's text, too."""
     program = program_of(executable)
     (module,) = executable.hlo_modules()
     written = program_of_text(module.to_string())
@@ -184,7 +184,7 @@ def test_every_lesson_of_an_exercise_is_taught_to_some_known_answer():
 
 
 def judged_by_more_than_values(exercise):
-    """Whether an exercise is about how a program does what it does."""
+    """Check whether an exercise judges how a program computes its result."""
     by_answer = [[r for r in exercise.requirements if r.answer == a] for a in exercise.answers]
     return any(isinstance(r, Computes) for mine in by_answer if len(mine) > 1 for r in mine)
 
@@ -199,7 +199,7 @@ def test_right_values_alone_earn_a_third_at_most(subtests):
 
 
 NOTHING_IS_SAID_BY = ("unanswered", "not-counted-yet")
-"""The diagnoses that stand for no sentence about what was written."""
+"""The diagnoses that have no sentence of their own."""
 
 
 def test_for_each_diagnosis_there_is_a_near_miss():

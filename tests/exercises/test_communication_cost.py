@@ -1,4 +1,4 @@
-"""What notebook 04 says is right follows from formulas, machines, and the compiler that runs."""
+"""Notebook 04's right answers follow from formulas, machines and the installed compiler."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The frontier of exercise 6.8 is where it is said to be, on the JAX that runs."""
+"""The frontier of exercise 6.8 is right for the installed JAX."""
 
 import math
 from typing import Any

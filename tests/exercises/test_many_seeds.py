@@ -1,4 +1,4 @@
-"""Right answers are right whatever is drawn: each on a thousand seeds.
+"""Right answers are right for any inputs: each is judged on a thousand seeds.
 
 Rounding is a matter of the reference and of XLA's arithmetic, which differ little between versions
 of JAX: on the oldest and on the newest, fifty will do, for the solutions. Where time is short,

@@ -1,4 +1,4 @@
-"""What a TPU's compiler makes of the course's solutions can be read, all of it; it needs libtpu."""
+"""The programs that a TPU's compiler makes of the course's solutions can be read; needs libtpu."""
 
 from importlib.util import find_spec
 
@@ -32,7 +32,7 @@ ASKED = [
 
 
 def answer_to(exercise_id, name):
-    """The function that an exercise's solution defines."""
+    """Return the function that an exercise's solution defines."""
     sitting = sitting_for(exercise_id)
     names = dict(sitting.names)
     code = f"{cell_of(sitting.notebook, exercise_id).source}\n{solution_of(exercise_id)}"

@@ -1,4 +1,4 @@
-"""Exercises of other courses, as entry points say where they are."""
+"""Exercises of other courses are found through entry points."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ def course(tmp_path, monkeypatch):
 
 
 def python(code, *paths):
-    """What a new Python says, or the last line of its error."""
+    """Return the output of a new Python process, or the last line of its error."""
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {list(map(str, paths))}\n{code}"],
         capture_output=True, text=True, check=False, cwd=ROOT,

@@ -180,7 +180,7 @@ def test_a_prediction_that_shows_a_misconception_is_told_so():
 
 
 def test_a_loop_of_unknown_length_has_no_price():
-    """Else whatever is put into a `while_loop` would count as once."""
+    """Otherwise a collective in a `while_loop` would count only once."""
 
     def often(x):
         def step(state):

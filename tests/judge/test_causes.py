@@ -1,4 +1,4 @@
-"""Of several things that are wrong with one answer, the cause comes first, and each once."""
+"""If several things are wrong with one answer, the verdict gives the cause first, and each once."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Values that are near enough, and in which way the others are off."""
+"""The tolerance for rounding, and the explanations of wrong values."""
 
 import jax
 import jax.numpy as jnp

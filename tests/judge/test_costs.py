@@ -1,4 +1,4 @@
-"""Budgets allow for every compiler: those of all supported ends of JAX, and a TPU's.
+"""Right answers stay within their budgets on every supported JAX, and on a TPU.
 
 Right answers to the exercises, compiled by each; `record.py` wrote them down.
 """
@@ -58,7 +58,7 @@ def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(compiler, su
 
 
 def test_the_compilers_do_differ():
-    """Else one recording would do, and the budgets' allowances would be there for nothing."""
+    """Otherwise one recording would be enough, and the budgets could be tighter."""
     modules = [
         (
             ROOT / "tests" / "programs" / "recorded" / c / "answers" / "3.2-copied_auto.pb"

@@ -1,4 +1,4 @@
-"""Designs: values come first, then budgets, then time; and the large program is the small one."""
+"""`Designs`: values count first, then budgets, then time; the large program is the small one."""
 
 import re
 from dataclasses import replace
@@ -32,7 +32,7 @@ def reference(a: Any, b: Any, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plain(params: Any, x: Any, y: Any) -> Any:
-    """The same, as a learner would begin."""
+    """The same step in JAX, as a learner would begin."""
 
     def loss(params: Any) -> Any:
         return ((x @ params[0]["w"] @ params[1]["w"] - y) ** 2).sum(-1).mean()
@@ -41,7 +41,7 @@ def plain(params: Any, x: Any, y: Any) -> Any:
 
 
 def asked(**changes: Any) -> Exercise:
-    """An exercise that asks for a design."""
+    """An exercise with a `Designs` requirement."""
     requirement = Designs(
         "design", "a step", PLAN, reference,
         lambda rng, shapes: [

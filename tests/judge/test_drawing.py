@@ -1,4 +1,4 @@
-"""Which pictures a verdict has."""
+"""The pictures of a verdict."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def finding(answer, made, target=COLUMNS):
 
 
 def verdict(*findings):
-    """A verdict that says so."""
+    """A verdict with these findings."""
     return Verdict("1.1", "A title", findings, earned=float(all(f.met for f in findings)))
 
 

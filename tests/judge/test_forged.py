@@ -1,4 +1,4 @@
-"""Whatever evidence can say, the judge's answer to it is about the evidence, and no error."""
+"""Forged evidence of any form gets a verdict, and never raises an error in the judge."""
 
 import math
 
@@ -57,7 +57,7 @@ ANYTHING = st.recursive(
 
 @st.composite
 def meshes(draw: st.DrawFn) -> MeshGrid:
-    """Mostly meshes that there can be on eight devices; now and then anything else."""
+    """Mostly valid meshes of eight devices, and sometimes anything else."""
     if draw(st.integers(0, 3)) == 0:
         names, modes = draw(st.lists(NAMES)), draw(st.lists(MODES))
         return MeshGrid(draw(SHAPES), draw(SHAPES), tuple(names), tuple(modes))
@@ -87,7 +87,7 @@ KINDS = st.one_of(
 
 
 def pieces(exercise: Exercise, answer: str) -> st.SearchStrategy[Piece]:
-    """Evidence for an answer: half of it of the kind that its judge looks into, and all others."""
+    """Evidence for an answer; half of it is of the type that the requirement accepts."""
     for requirement in exercise.requirements:
         if requirement.answer != answer:
             continue

@@ -1,4 +1,4 @@
-"""Mistakes that any program can make are named, and nothing that only looks like one of them."""
+"""General mistakes are recognised, and nothing that only looks like one of them."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ LINES = (("x", 8),), (("x", 4),)
 
 
 def asking(reference, *shapes, mistakes=None, dtypes=("float32",)):
-    """An exercise on arrays cut along x, on a mesh of eight and one of four devices."""
+    """An exercise on arrays sharded over x, on a mesh of eight and one of four devices."""
     arguments = tuple(
         tuple(
             Argument(
@@ -53,7 +53,7 @@ ROWS = asking(lambda x: np.tile(x, (len(x) // 3, 1)), (3,))
 
 
 def rows_with_zeros(where):
-    """All of x in each device's row, with zeros for the blocks that `where` says."""
+    """Return all of x in each device's row, with zeros in the blocks that `where` selects."""
 
     def body(mine):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -80,7 +80,7 @@ BOTH, BLOCKS = on_grids(("x", None), ()), on_grids((), (None, "y"))
 
 
 def joined(out, change=lambda a: a, B=WHOLE):  # noqa: N803
-    """A product in a shard_map, with these out_specs."""
+    """A matmul in a shard_map, with these out_specs."""
     a = CUT if B == WHOLE else WHOLE
     return lambda A, V: jax.shard_map(  # noqa: N803
         lambda a, b: change(a @ b), in_specs=(a, B), out_specs=out
@@ -88,7 +88,7 @@ def joined(out, change=lambda a: a, B=WHOLE):  # noqa: N803
 
 
 def placed_at(place):
-    """X made whole, each device's block put where `place` says."""
+    """Gather x, with each device's block in the place that `place` computes."""
 
     def body(mine):
         n, i = lax.axis_size("x"), lax.axis_index("x")

@@ -1,4 +1,4 @@
-"""A mistake is named where it explains what came, and not where nearly anything would."""
+"""A known mistake is recognised if it explains the result, unless nearly anything would."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ SMALL = np.triu(np.full((4, 4), 0.5, np.float32), 1)
 
 
 def named(came, mistakes, right=lambda x: 2 * x, given=None):
-    """The diagnosis of what came for an array."""
+    """Return the diagnosis of a result."""
     given = np.ones((2, 2), np.float32) if given is None else given
     ran: Any = SimpleNamespace(outputs=([jnp.asarray(came)],))
     found = recognise_known_mistake(right, mistakes, [([[given]], ran)])

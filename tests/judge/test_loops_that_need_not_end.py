@@ -1,4 +1,4 @@
-"""A loop that waits for something is never run with other numbers, which may never come to that."""
+"""A while loop never runs with changed numbers, with which it might never end."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ X = (("x", 8),)
 
 
 def exercise(reference, kind):
-    """One that asks for one of these collectives or more, and is judged on both lengths."""
+    """An exercise that requires at least one of these collectives, with two lengths."""
     arguments = tuple((Argument((n,), X, ("x",), mode="auto", shift=3.0),) for n in (16, 32))
     return Exercise(
         "10.9",
@@ -33,7 +33,7 @@ BEFORE = exercise(lambda x: sums_before(x.reshape(8, -1).sum(1)), "all-gather")
 
 
 def sums_before(sums):
-    """For each device, the sums of those before it, added up."""
+    """Return, on each device, the sum of the blocks before it."""
     return np.cumsum(sums) - sums
 
 
@@ -42,18 +42,18 @@ def total(a):
 
 
 def gap(a):
-    """Nothing, as long as nobody makes one of the sums larger and not the other alike."""
+    """Return zero, unless one of the two sums is scaled and the other is not."""
     return jnp.abs(total(a) / total(2 * a) - 0.5)
 
 
 def until_it_is_small(a):
-    """With other numbers in its all-reduces it would run for ever."""
+    """Run forever if the inputs of the all-reduces are scaled."""
     start = total(a), jnp.float32(1)
     return lax.while_loop(lambda c: c[1] > 1e-3, lambda _: (total(a), gap(a)), start)[0]
 
 
 def waits_beside(a):
-    """So would this one, though no collective is in the loop."""
+    """Run forever, too, although no collective is in the loop."""
     whole, far = total(a), gap(a)
     return lax.while_loop(lambda c: c[1] > 1e-3, lambda _: (whole, far), (0 * whole, 1 + far))[0]
 

@@ -1,4 +1,4 @@
-"""What a program earns that knows of an exercise only what a grading kernel is told: little.
+"""A program that knows of an exercise only its plan earns little.
 
 These answer the same to everything, without a thought. A person's program that was written for one
 exercise can still do better; see the threat model.
@@ -33,7 +33,7 @@ def points(notebook):
 
 
 def strips(shape):
-    """The layout that comes to mind first: the first dimension that can be, cut in eight."""
+    """The obvious layout: the first dimension that is divisible, in eight blocks."""
     mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
     cut = next((d for d, size in enumerate(shape) if size % 8 == 0), None)
     spec = [] if cut is None else [None] * cut + ["x"]
@@ -41,7 +41,7 @@ def strips(shape):
 
 
 def answers(exercise, function, constant):
-    """The same to whatever is asked."""
+    """Return the same for any exercise."""
     made = {}
     for name, plan in exercise.plan(1).answers.items():
         match plan:

@@ -1,4 +1,4 @@
-"""Runs of several processes: what is believed of evidence, and what is not."""
+"""Runs of several processes: verdicts on right, wrong and forged evidence."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def contents(array):
 
 
 def shards(process, values=None, processes=2, **changes):
-    """What a process holds of an array that is cut into rows, with something changed."""
+    """The evidence of a process for an array sharded by rows, with some changes."""
     values = TABLE.values() if values is None else values
     share, rows = 8 // processes, len(values) // 8
     made = [

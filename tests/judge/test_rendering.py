@@ -1,4 +1,4 @@
-"""A verdict as HTML: code is whole, what JAX says comes last, and values stand on one line."""
+"""A verdict as HTML: code is not split, JAX's error comes last, and values are on one line."""
 
 import html
 

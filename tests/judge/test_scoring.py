@@ -1,4 +1,4 @@
-"""What counts how much."""
+"""The share of an exercise's points that findings earn."""
 
 import pytest
 

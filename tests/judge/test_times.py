@@ -1,4 +1,4 @@
-"""Modelled seconds: credit by distance from the best that is known, and what is refused."""
+"""`RunsIn`: credit by the distance from the best known time, and answers that are rejected."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Credit by distance from the best that is known, and the picture of it."""
+"""`Trades`: credit by the distance from the best known bytes, and the picture of it."""
 
 import jax
 import pytest
