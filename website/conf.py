@@ -20,7 +20,7 @@ from autograder.devices import environment  # noqa: E402
 from website.notebooks import ADDRESS, LAUNCHERS  # noqa: E402
 
 
-def content(*folders: str) -> str:
+def digest_code(*folders: str) -> str:
     """A digest of the code in folders, and of what it runs on."""
     digest = hashlib.sha256(f"{jax.__version__} {platform.python_version()}".encode())
     for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
@@ -31,7 +31,7 @@ def content(*folders: str) -> str:
 
 def setup(app: Sphinx) -> None:
     """Have pages read anew where the code has changed that makes them."""
-    app.add_config_value("made_by", content("autograder", "website"), "env")
+    app.add_config_value("made_by", digest_code("autograder", "website"), "env")
 
 
 # The kernels that run the notebooks: eight devices, and nothing of whoever builds the site, neither
@@ -67,7 +67,7 @@ highlight_language = "text"
 # The notebooks, as they run. A run is kept for as long as nothing changes that it rests on.
 nb_custom_formats = {".ipynb": "website.notebooks.read"}
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(ROOT / "build" / "site" / "runs" / content("autograder"))
+nb_execution_cache_path = str(ROOT / "build" / "site" / "runs" / digest_code("autograder"))
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600

@@ -67,13 +67,13 @@ def _shown(cell: Any) -> list[Any]:
     """A cell as the page has it, and what comes after it."""
     if cell.cell_type == "markdown":
         linked = BADGE.sub(_launchers, cell.source).replace(ON_THE_WEB, "../../")
-        cell.source = HEADING.sub(lambda m: f"({anchor(m['id'])})=\n{m[0]}", linked)
+        cell.source = HEADING.sub(lambda m: f"({make_anchor(m['id'])})=\n{m[0]}", linked)
     elif (found := CHECK.match(cell.source)) and found["id"] in EXERCISES:
-        return [cell, nbformat.v4.new_markdown_cell(hints_as_html(EXERCISES[found["id"]]))]
+        return [cell, nbformat.v4.new_markdown_cell(render_hints(EXERCISES[found["id"]]))]
     return [cell]
 
 
-def anchor(exercise: str) -> str:
+def make_anchor(exercise: str) -> str:
     """What a link to an exercise ends with: `exercise-1-1` for 1.1."""
     return f"exercise-{exercise.replace('.', '-')}"
 
@@ -87,7 +87,7 @@ def _launchers(badge: re.Match[str]) -> str:
     )
 
 
-def hints_as_html(exercise: Exercise) -> str:
+def render_hints(exercise: Exercise) -> str:
     """An exercise's hints, folded: within each is the next."""
     page = ""
     for number, hint in reversed(list(enumerate(exercise.hints, 1))):

@@ -23,8 +23,8 @@ from autograder.instructor.classroom import (
     Person,
     StateRow,
     SubmissionState,
-    class_as_it_stands,
-    kept_answers,
+    read_class,
+    read_kept_answers,
     write_csv,
 )
 from autograder.instructor.course import Course, WrittenTableError, near, printable
@@ -47,7 +47,7 @@ class ClassExporter(ExportPlugin):
         course = Course(Path(self.parent.coursedir.root))
         to = Path(self.to) if self.to else course.root / self.default
         try:
-            rows, people = class_as_it_stands(course)
+            rows, people = read_class(course)
         except WrittenTableError as error:
             self.parent.fail(printable(str(error)))
         students, assignments = _chosen(self.student), _chosen(self.assignment)
@@ -71,9 +71,9 @@ class ClassExporter(ExportPlugin):
                 f"{near(strangers[0], known)}"
             )
         ungraded = [f"{r.student} ({r.assignment})" for r in rows if not r.graded]
-        self.say_of("no grade, so nothing of that is exported", ungraded)
+        self.warn_about("no grade, so nothing of that is exported", ungraded)
         waiting = [f"{r.student} ({r.assignment})" for r in rows if r.needs_a_look]
-        self.say_of("a score that waits for somebody's look, and is exported as it is", waiting)
+        self.warn_about("a score that waits for somebody's look, and is exported as it is", waiting)
         to.parent.mkdir(parents=True, exist_ok=True)
         people = [person for person in people if not students or person.id in students]
         self.write(course, [row for row in rows if row.graded], people, to)
@@ -92,7 +92,7 @@ class ClassExporter(ExportPlugin):
         """
         raise NotImplementedError
 
-    def say_of(self, what: str, whom: Sequence[str]) -> None:
+    def warn_about(self, what: str, whom: Sequence[str]) -> None:
         """Say something of some, where there are any."""
         if whom:
             named = ", ".join(map(printable, whom[:MAX_NAMED_STUDENTS]))
@@ -104,7 +104,7 @@ class ClassExporter(ExportPlugin):
             have = "1 has" if len(whom) == 1 else f"{len(whom)} have"
             self.log.warning("%s %s: %s%s.", have, what, named, more)
 
-    def ids(self, people: Sequence[Person], column: str) -> dict[str, str]:
+    def find_ids(self, people: Sequence[Person], column: str) -> dict[str, str]:
         """The platform's ids of people, by the names of their folders; those that have one.
 
         It ends here where an id cannot be one, or where two people have the same.
@@ -154,13 +154,13 @@ class Canvas(ClassExporter):
         self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
         """Write the CSV."""
-        known, ids = {person.id: person for person in people}, self.ids(people, "canvas_id")
+        known, ids = {person.id: person for person in people}, self.find_ids(people, "canvas_id")
         points: dict[str, float] = {}
         scores: dict[str, dict[str, float]] = {}
         for row in rows:
             points[row.assignment] = max(row.points, points.get(row.assignment, 0.0))
             scores.setdefault(row.student, {})[row.assignment] = row.total
-        self.say_of("no canvas_id in grading/roster.csv", [s for s in scores if s not in ids])
+        self.warn_about("no canvas_id in grading/roster.csv", [s for s in scores if s not in ids])
         heading = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *points]
         lines: list[list[object]] = [["    Points Possible", "", "", "", "", *points.values()]]
         for student, theirs in scores.items():
@@ -172,7 +172,7 @@ class Canvas(ClassExporter):
         write_csv(to, heading, lines)
 
 
-RESULTS: Final = "results.json"
+RESULTS_FILE: Final = "results.json"
 
 
 class Gradescope(ClassExporter):
@@ -184,12 +184,12 @@ class Gradescope(ClassExporter):
         self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
         """Write them."""
-        for submission in kept_answers(course, rows):
+        for submission in read_kept_answers(course, rows):
             row = submission.row
             folder = to / row.student / row.assignment
             folder.mkdir(parents=True, exist_ok=True)
             written = json.dumps(_results(submission), indent=1)  # which escapes what is not ASCII
-            (folder / RESULTS).write_text(written, encoding="utf-8")
+            (folder / RESULTS_FILE).write_text(written, encoding="utf-8")
 
 
 def _results(submission: SubmissionState) -> dict[str, Any]:
@@ -224,13 +224,13 @@ def _tests(submission: SubmissionState) -> Iterator[dict[str, Any]]:
         }
 
 
-HEADING: Final = (
+WORKSHEET_HEADING: Final = (
     "Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade",
     "Grade can be changed", "Last modified (grade)", "Feedback comments",
 )  # fmt: skip
 """What Moodle writes above a worksheet; it finds its columns by these words."""
 
-IN_NAMES: Final = re.compile(r"""[_/\\:*?"<>|\s]+""")
+NOT_IN_NAMES: Final = re.compile(r"""[_/\\:*?"<>|\s]+""")
 """What is a blank in a folder's name: Moodle takes it apart at underscores."""
 
 MAX_NAME_CHARACTERS: Final = 60
@@ -252,7 +252,9 @@ class Moodle(ClassExporter):
     ) -> None:
         """Write the files of each assignment."""
         assignments = dict.fromkeys(row.assignment for row in rows)
-        ids_of = {assignment: self._ids(people, assignment) for assignment in assignments}
+        ids_of = {
+            assignment: self._participant_numbers(people, assignment) for assignment in assignments
+        }
         if not any(ids_of.values()):
             self.parent.fail(
                 "Moodle knows students by their participant numbers, and grading/roster.csv has no "
@@ -263,20 +265,22 @@ class Moodle(ClassExporter):
         to.mkdir(parents=True, exist_ok=True)
         for assignment, ids in ids_of.items():
             theirs = [row for row in rows if row.assignment == assignment]
-            self.say_of(
+            self.warn_about(
                 f"no moodle_id in grading/roster.csv, so nothing of {assignment} is exported",
                 [row.student for row in theirs if row.student not in ids],
             )
             mine = [row for row in theirs if row.student in ids]
             if not mine:
                 continue
-            write_csv(to / f"{assignment}.csv", HEADING, _worksheet(mine, known, ids))
+            write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, _worksheet(mine, known, ids))
             pages = self._write_pages(course, mine, known, ids, to / f"{assignment}-feedback.zip")
-            self.say_of(f"no feedback page of {assignment} yet", pages)
+            self.warn_about(f"no feedback page of {assignment} yet", pages)
 
-    def _ids(self, people: Sequence[Person], assignment: str) -> Mapping[str, str]:
+    def _participant_numbers(self, people: Sequence[Person], assignment: str) -> Mapping[str, str]:
         """The participant numbers that people have in an assignment."""
-        return self.ids(people, f"{MOODLE_ID_PREFIX}{assignment}") or self.ids(people, "moodle_id")
+        return self.find_ids(people, f"{MOODLE_ID_PREFIX}{assignment}") or self.find_ids(
+            people, "moodle_id"
+        )
 
     def _write_pages(
         self,
@@ -295,7 +299,9 @@ class Moodle(ClassExporter):
                 if page.is_symlink() or not page.is_file():
                     missing.append(row.student)
                     continue
-                folder = f"{_named(known[row.student])}_{ids[row.student]}_assignfeedback_file_"
+                folder = (
+                    f"{_folder_name(known[row.student])}_{ids[row.student]}_assignfeedback_file_"
+                )
                 zipped.write(page, f"{folder}/{name}")
         return missing
 
@@ -311,9 +317,9 @@ def _worksheet(
         )  # fmt: skip
 
 
-def _named(person: Person) -> str:
+def _folder_name(person: Person) -> str:
     """What a folder is called after somebody: Moodle shows it, and does not look at it."""
     return (
-        IN_NAMES.sub(" ", printable(person.name or person.id))[:MAX_NAME_CHARACTERS].strip(" .")
+        NOT_IN_NAMES.sub(" ", printable(person.name or person.id))[:MAX_NAME_CHARACTERS].strip(" .")
         or "student"
     )

@@ -17,10 +17,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, module_of
 
-BEGIN: Final = "### BEGIN SOLUTION\n"
-END: Final = "### END SOLUTION"
+SOLUTION_BEGIN: Final = "### BEGIN SOLUTION\n"
+SOLUTION_END: Final = "### END SOLUTION"
 
-TO_WRITE: Final = "(to be written)"
+PLACEHOLDER: Final = "(to be written)"
 """Stands wherever somebody still has to write something; a test of the course looks for it."""
 
 
@@ -28,7 +28,7 @@ class NoSolutionError(LookupError):
     """A notebook lacks a solution; the message says of which exercise."""
 
 
-def grade_id(cell: Any) -> str:
+def get_grade_id(cell: Any) -> str:
     """Return nbgrader's name for a cell; empty if it has none."""
     name: str = cell.metadata.get("nbgrader", {}).get("grade_id", "")
     return name
@@ -42,23 +42,23 @@ def cell_of(notebook: Any, exercise_id: str) -> Any:
     """
     name = f"ex-{exercise_id.replace('.', '-')}"
     for cell in notebook.cells:
-        if grade_id(cell) == name:
+        if get_grade_id(cell) == name:
             return cell
     raise NoSolutionError(f"The notebook has no cell {name!r}.")
 
 
 def solution(source: str) -> str:
     """Return the code between a cell's solution marks."""
-    return source.partition(BEGIN)[2].partition(END)[0].rstrip()
+    return source.partition(SOLUTION_BEGIN)[2].partition(SOLUTION_END)[0].rstrip()
 
 
-def unsolved(source: str) -> str:
+def remove_solution(source: str) -> str:
     """A cell without its solution, as learners get it, but for the comment in its place."""
-    before, _, rest = source.partition(BEGIN)
-    return f"{before}{rest.partition(END)[2].lstrip()}".rstrip()
+    before, _, rest = source.partition(SOLUTION_BEGIN)
+    return f"{before}{rest.partition(SOLUTION_END)[2].lstrip()}".rstrip()
 
 
-def new_cells(exercise_id: str) -> list[Any]:
+def make_exercise_cells(exercise_id: str) -> list[Any]:
     """The cells of a new exercise: a prompt, its target, a cell to fill in, and a check."""
     name = f"ex-{exercise_id.replace('.', '-')}"
     common = {"schema_version": 3, "task": False}
@@ -69,13 +69,13 @@ def new_cells(exercise_id: str) -> list[Any]:
     }  # fmt: skip
     return [
         new_markdown_cell(
-            f"### Exercise {exercise_id}: a few words {TO_WRITE}\n\n"
-            f"Say what is to be made, and why somebody would want it. {TO_WRITE}",
+            f"### Exercise {exercise_id}: a few words {PLACEHOLDER}\n\n"
+            f"Say what is to be made, and why somebody would want it. {PLACEHOLDER}",
             id=f"{name}-prompt",
         ),
         new_code_cell(f'target("{exercise_id}")', id=f"{name}-target"),
         new_code_cell(
-            f"answer = ...  # a NamedSharding\n{BEGIN}answer = ...\n{END}",
+            f"answer = ...  # a NamedSharding\n{SOLUTION_BEGIN}answer = ...\n{SOLUTION_END}",
             id=name,
             metadata={"nbgrader": to_fill_in},
         ),
@@ -85,37 +85,37 @@ def new_cells(exercise_id: str) -> list[Any]:
     ]
 
 
-ID: Final = re.compile(r"([a-z]*\d+)\.(\d+)")
+EXERCISE_ID: Final = re.compile(r"([a-z]*\d+)\.(\d+)")
 """What an exercise is called: `1.9`, or, in a course with ids of its own, `heat1.9`."""
 
-EXERCISE: Final = f"""\
+EXERCISE_STUB: Final = f"""\
 {{name}}: Final = Exercise(
     id="{{id}}",
-    title="{{id}} {TO_WRITE}",
-    afterwards="What is worth knowing once one has it right. {TO_WRITE}.",
+    title="{{id}} {PLACEHOLDER}",
+    afterwards="What is worth knowing once one has it right. {PLACEHOLDER}.",
     requirements=(PlacedLike("answer", "0 1 2 3 4 5 6 7", ((16, 16), (8, 64))),),
     hints=(
-        "A gentle hint. {TO_WRITE}.",
-        "One that says more. {TO_WRITE}.",
-        "One that is nearly the answer. {TO_WRITE}.",
+        "A gentle hint. {PLACEHOLDER}.",
+        "One that says more. {PLACEHOLDER}.",
+        "One that is nearly the answer. {PLACEHOLDER}.",
     ),
     diagnoses={{{{}}}},
 )
 
 """
 
-KNOWN: Final = f"""\
+BANK_STUB: Final = f"""\
 
-# %% {{id}}: right, and unlike the solution {TO_WRITE} exercise="{{id}}" score=1
+# %% {{id}}: right, and unlike the solution {PLACEHOLDER} exercise="{{id}}" score=1
 answer = ...
 
-# %% {{id}}: wrong in one way {TO_WRITE} exercise="{{id}}" score=0 diagnoses=["one-device"]
+# %% {{id}}: wrong in one way {PLACEHOLDER} exercise="{{id}}" score=0 diagnoses=["one-device"]
 answer = ...
 
-# %% {{id}}: wrong in another {TO_WRITE} exercise="{{id}}" score=0 diagnoses=["transposed"]
+# %% {{id}}: wrong in another {PLACEHOLDER} exercise="{{id}}" score=0 diagnoses=["transposed"]
 answer = ...
 
-# %% {{id}}: wrong in a third {TO_WRITE} exercise="{{id}}" score=0 diagnoses=["replicated"]
+# %% {{id}}: wrong in a third {PLACEHOLDER} exercise="{{id}}" score=0 diagnoses=["replicated"]
 answer = ...
 """
 
@@ -125,7 +125,7 @@ class StubError(ValueError):
 
 
 @dataclass(frozen=True)
-class Places:
+class StubFiles:
     """The files that an exercise has a part in."""
 
     module: Path
@@ -133,7 +133,7 @@ class Places:
     bank: Path
 
 
-def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> Places:
+def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
     """Write the stubs of a new exercise.
 
     Args:
@@ -148,7 +148,7 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> Places:
     Raises:
         StubError: there is such an exercise, or there is no place for one.
     """
-    match = ID.fullmatch(exercise_id)
+    match = EXERCISE_ID.fullmatch(exercise_id)
     if match is None:
         raise StubError(
             f"An exercise is called by two numbers, as 1.9 is, with letters before them where a "
@@ -166,7 +166,7 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> Places:
             f"autograder/exercises/catalogue.py. docs/authoring.md says how."
         )
     folder = root / "solutions" / notebook
-    places = Places(_file_of(notebook, root), folder / f"{notebook}.ipynb", folder / "bank.py")
+    places = StubFiles(_file_of(notebook, root), folder / f"{notebook}.ipynb", folder / "bank.py")
     module = _with_exercise(places.module.read_text(), exercise_id, places.module)
     cells = _with_cells(places.notebook, exercise_id, notebook)
     folder.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> Places:
     with places.bank.open("a") as file:
         if not file.tell():
             file.write(f"# %% [markdown]\n# Known answers to the exercises of {notebook}.\n")
-        file.write(KNOWN.format(id=exercise_id))
+        file.write(BANK_STUB.format(id=exercise_id))
     return places
 
 
@@ -220,7 +220,7 @@ def _with_exercise(source: str, exercise_id: str, path: Path) -> str:
             head = lines[node.lineno - 1].partition("=")[0].rstrip()
             return "".join([
                 *_importing(source, lines[: node.lineno - 1]),
-                EXERCISE.format(name=name, id=exercise_id),
+                EXERCISE_STUB.format(name=name, id=exercise_id),
                 f"{head} = (\n{listed})\n",
                 *lines[node.end_lineno :],
             ])  # fmt: skip
@@ -242,11 +242,11 @@ def _importing(source: str, lines: list[str]) -> list[str]:
 def _with_cells(path: Path, exercise_id: str, name: str) -> Any:
     """A notebook with the cells of one more exercise, after the last one of those before."""
     notebook = nbformat.read(path, 4) if path.exists() else _new_notebook(name)
-    names = [grade_id(cell) for cell in notebook.cells]
+    names = [get_grade_id(cell) for cell in notebook.cells]
     checks = [i for i, each in enumerate(names) if each.endswith("-check")]
     ends = (i for i, c in enumerate(notebook.cells) if c.source.startswith("## Remember"))
     at = max(checks) + 1 if checks else next(ends, len(notebook.cells))
-    notebook.cells[at:at] = new_cells(exercise_id)
+    notebook.cells[at:at] = make_exercise_cells(exercise_id)
     return notebook
 
 
@@ -254,7 +254,7 @@ def _new_notebook(name: str) -> Any:
     """A notebook that has what every notebook of a course has."""
     notebook = new_notebook(
         cells=[
-            new_markdown_cell(f"# {name}: a few words {TO_WRITE}", id="title"),
+            new_markdown_cell(f"# {name}: a few words {PLACEHOLDER}", id="title"),
             new_code_cell(
                 "import jax\nimport jax.numpy as jnp\nfrom jax import NamedSharding, P\n"
                 "from jax.sharding import AxisType\n\n"
@@ -262,7 +262,7 @@ def _new_notebook(name: str) -> Any:
                 "devices = emulate_devices(8)",
                 id="setup",
             ),
-            new_markdown_cell(f"## Remember\n\n- {TO_WRITE}", id="remember"),
+            new_markdown_cell(f"## Remember\n\n- {PLACEHOLDER}", id="remember"),
         ]
     )
     notebook.metadata = {

@@ -19,7 +19,7 @@ from rich.console import Console
 from autograder.devices import emulate_devices
 from autograder.evidence import Evidence, capture
 from autograder.exercises import NOTEBOOKS, find
-from autograder.instructor.authoring.exercise_stubs import cell_of, grade_id, unsolved
+from autograder.instructor.authoring.exercise_stubs import cell_of, get_grade_id, remove_solution
 from autograder.judge import Verdict, judge, verdict_for_terminal
 
 
@@ -28,7 +28,7 @@ class CellError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Tried:
+class Trial:
     """The outcome of trying an answer.
 
     Attributes:
@@ -64,8 +64,8 @@ class Sitting:
         notebook = nbformat.read(path, 4)
         names: dict[str, Any] = {"__name__": "__main__"}
         for cell in notebook.cells:
-            cell.source = unsolved(cell.source)
-            if cell.cell_type == "code" and not grade_id(cell) and "%pip" not in cell.source:
+            cell.source = remove_solution(cell.source)
+            if cell.cell_type == "code" and not get_grade_id(cell) and "%pip" not in cell.source:
                 try:
                     exec(compile(cell.source, f"<{cell.id}>", "exec"), names)
                 except Exception as error:
@@ -75,7 +75,7 @@ class Sitting:
                     ) from error
         return cls(notebook, names)
 
-    def answer(self, exercise_id: str, code: str, seed: int) -> Tried:
+    def answer(self, exercise_id: str, code: str, seed: int) -> Trial:
         """Try code placed below the code that the exercise's cell was released with.
 
         Args:
@@ -88,7 +88,7 @@ class Sitting:
         """
         exercise, names = find(exercise_id), dict(self.names)
         source = f"{cell_of(self.notebook, exercise_id).source}\n{code}"
-        checked = next(c for c in self.notebook.cells if grade_id(c) == exercise.grade_id)
+        checked = next(c for c in self.notebook.cells if get_grade_id(c) == exercise.grade_id)
         handed_in: list[Evidence] = []
 
         def check(_: str, *answer: object, **answers: object) -> None:
@@ -101,7 +101,7 @@ class Sitting:
         except Exception as error:  # as in a notebook: the next cell runs all the same
             raised = error
         exec(checked.source, {**names, "check": check})
-        return Tried(judge(exercise, handed_in[0], seed), handed_in[0], raised)
+        return Trial(judge(exercise, handed_in[0], seed), handed_in[0], raised)
 
 
 def answered(notebook: Any, answers: dict[str, str]) -> Any:
@@ -114,15 +114,15 @@ def answered(notebook: Any, answers: dict[str, str]) -> Any:
     filled = copy.deepcopy(notebook)
     names = {f"ex-{i.replace('.', '-')}": code for i, code in answers.items()}
     for cell in filled.cells:
-        if grade_id(cell) in names:
-            cell.source = f"{cell.source}\n{names[grade_id(cell)]}"
+        if get_grade_id(cell) in names:
+            cell.source = f"{cell.source}\n{names[get_grade_id(cell)]}"
     return filled
 
 
 SEED: Final = 20260101
 """What cases are drawn from, so that to try twice is to see the same."""
 
-ALMOST: Final = 1e-3
+SCORE_TOLERANCE: Final = 1e-3
 """How far a score may be from what a bank says: it writes thirds with a few digits."""
 
 
@@ -182,7 +182,7 @@ def _answers(path: Path) -> list[tuple[dict[str, Any], str]]:
     return [(dict(cell.metadata), cell.source) for cell in cells]
 
 
-def _tell(console: Console, title: str, exercise_id: str, tried: Tried) -> None:
+def _tell(console: Console, title: str, exercise_id: str, tried: Trial) -> None:
     """Show one verdict."""
     console.rule(title, align="left")
     if tried.raised is not None:
@@ -206,7 +206,7 @@ def _compare(console: Console, claims: list[tuple[dict[str, Any], Verdict]]) -> 
         (about, verdict)
         for about, verdict in claims
         if verdict.fault is not None
-        or abs(verdict.score - float(about["score"])) > ALMOST
+        or abs(verdict.score - float(about["score"])) > SCORE_TOLERANCE
         or verdict.diagnoses != tuple(about.get("diagnoses", ()))
     ]
     for about, verdict in wrong:

@@ -7,7 +7,7 @@ grade.
 
 from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate
 from autograder.instructor.classroom.grade_tables import write_csv
-from autograder.instructor.classroom.grading import class_as_it_stands, grade_class
+from autograder.instructor.classroom.grading import grade_class, read_class
 from autograder.instructor.classroom.handing_back import hand_back, report_class
 from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
@@ -24,7 +24,7 @@ from autograder.instructor.classroom.roster import (
 from autograder.instructor.classroom.submission_states import (
     StateRow,
     SubmissionState,
-    kept_answers,
+    read_kept_answers,
 )
 from autograder.instructor.classroom.workers import SchedulerError, Workers
 
@@ -41,12 +41,12 @@ __all__ = [
     "UnknownNameError",
     "Workers",
     "choose",
-    "class_as_it_stands",
     "demonstrate",
     "grade_class",
     "hand_back",
-    "kept_answers",
     "list_backups",
+    "read_class",
+    "read_kept_answers",
     "read_roster",
     "regrade_class",
     "report_class",

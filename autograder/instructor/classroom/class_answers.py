@@ -18,15 +18,15 @@ from autograder.instructor.classroom.grade_tables import number
 from autograder.instructor.classroom.submission_states import (
     Mark,
     SubmissionState,
-    lesson_of,
-    problems,
+    find_lesson,
+    find_problems,
 )
 from autograder.instructor.course import printable
 from autograder.instructor.pages import clean
 from autograder.judge import Trade, Verdict, headline, sentences, verdict_in_parts
 from autograder.pictures import class_tradeoff_as_html
 
-NO_ANSWER: Final = (
+NO_ANSWER_DIAGNOSES: Final = (
     "no-evidence", "kernel-died", "timeout", "check-failed", "too-large", "malformed",
     "other-exercise", "kills-the-judge", "no-time-left", "did-not-finish",
 )  # fmt: skip
@@ -61,10 +61,10 @@ def diagnoses(name: str, submissions: Sequence[SubmissionState]) -> list[Diagnos
     said: dict[str, tuple[str, bool]] = {}
     for submission in submissions:
         verdict = submission.verdicts.get(name)
-        found = {p.diagnosis: p for p in reversed([*problems(verdict)])} if verdict else {}
+        found = {p.diagnosis: p for p in reversed([*find_problems(verdict)])} if verdict else {}
         counts.update(found.keys())
         for diagnosis, finding in found.items():
-            lesson = lesson_of(verdict, finding) if verdict else ""
+            lesson = find_lesson(verdict, finding) if verdict else ""
             if lesson or diagnosis not in said:
                 said[diagnosis] = (printable(lesson or finding.difference), bool(lesson))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -78,8 +78,10 @@ def unexplained(name: str, submissions: Sequence[SubmissionState]) -> list[Submi
         verdict = submission.verdicts.get(name)
         if verdict is None or verdict.state not in ("wrong", "partly"):
             continue
-        wrong = [*problems(verdict)]
-        if wrong and not any(f.diagnosis in NO_ANSWER or lesson_of(verdict, f) for f in wrong):
+        wrong = [*find_problems(verdict)]
+        if wrong and not any(
+            f.diagnosis in NO_ANSWER_DIAGNOSES or find_lesson(verdict, f) for f in wrong
+        ):
             found.append(submission)
     return found
 
@@ -90,7 +92,7 @@ MIN_FOR_CORRELATION: Final = 10
 LOW_CORRELATION: Final = 0.2
 
 
-def item_rest(name: str, submissions: Sequence[SubmissionState]) -> float | None:
+def item_rest_correlation(name: str, submissions: Sequence[SubmissionState]) -> float | None:
     """The correlation of an exercise's score with the sum of all other scores, without penalties.
 
     Returns:
@@ -126,7 +128,7 @@ def item_rest_in_words(name: str, submissions: Sequence[SubmissionState]) -> str
     """That correlation with what it means, in a sentence; nothing, where there are too few."""
     if _count(name, submissions) < MIN_FOR_CORRELATION:
         return ""
-    found = item_rest(name, submissions)
+    found = item_rest_correlation(name, submissions)
     if found is None:
         return "How it goes with the rest of the score cannot be said: all have the same score."
     meaning = "who has it right tends to do well in the rest, too"
@@ -145,10 +147,10 @@ def _count(name: str, submissions: Sequence[SubmissionState]) -> int:
     return sum(name in submission.row.marks for submission in submissions)
 
 
-OVER_BUDGET: Final = ("over-the-cap", "sends-too-much")
+OVER_BUDGET_DIAGNOSES: Final = ("over-the-cap", "sends-too-much")
 """Diagnoses of designs that compute what is asked, and exceed a budget."""
 
-DISCOVERY: Final = 0.99
+NEW_DESIGN_SHARE: Final = 0.99
 """A design is called faster than the best known one if it takes at most this share of its time."""
 
 
@@ -195,7 +197,7 @@ def designs_of(name: str, submissions: Sequence[SubmissionState]) -> ClassDesign
         trade = _trade(verdict)
         if verdict is None or trade is None or trade.unit != "microseconds":
             continue
-        is_beyond = any(d in OVER_BUDGET for d in verdict.diagnoses)
+        is_beyond = any(d in OVER_BUDGET_DIAGNOSES for d in verdict.diagnoses)
         found[is_beyond, trade.costs, trade.held, verdict.score] += 1
         known = trade
     if known is None:
@@ -224,7 +226,9 @@ def _trade(verdict: Verdict | None) -> Trade | None:
 
 
 def _is_new(known: Trade, time: int) -> bool:
-    return time < DISCOVERY * min(costs for held, costs in known.frontier if held <= known.cap)
+    return time < NEW_DESIGN_SHARE * min(
+        costs for held, costs in known.frontier if held <= known.cap
+    )
 
 
 RARE_SHARE: Final = 0.05
@@ -281,8 +285,8 @@ def _mistake(verdict: Verdict | None) -> Mistake:
     """All that was found wrong with an answer, to the letter; empty where nothing was."""
     if verdict is None or verdict.state not in ("wrong", "partly"):
         return ()
-    wrong = [*problems(verdict)]
-    if any(finding.diagnosis in NO_ANSWER for finding in wrong):
+    wrong = [*find_problems(verdict)]
+    if any(finding.diagnosis in NO_ANSWER_DIAGNOSES for finding in wrong):
         return ()
     return tuple((f.answer, f.cell, f.about, f.diagnosis, f.came, f.difference) for f in wrong)
 
@@ -290,7 +294,7 @@ def _mistake(verdict: Verdict | None) -> Mistake:
 MAX_SHOWN_LINES: Final = 40
 MAX_LINE_CHARACTERS: Final = 200
 
-BIDIRECTIONAL: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+DIRECTION_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Control characters that reverse the direction of the text after them."""
 
 MAX_DIAGNOSES_TRIED: Final = 5
@@ -368,7 +372,7 @@ def candidate(name: str, submission: SubmissionState) -> Answer:
     return _answer(submission, name, "", drawn=False)
 
 
-def shown_code(code: str) -> str:
+def format_code(code: str) -> str:
     """Code as it is shown: what cannot be seen in it is a symbol, and what is very long is cut."""
     lines = code.expandtabs(4).split("\n")
     kept = [
@@ -386,8 +390,10 @@ def _answer(submission: SubmissionState, name: str, label: str, drawn: bool = Tr
     picture = ""
     if drawn:
         parts = verdict_in_parts(verdict, made="Made")
-        picture = BIDIRECTIONAL.sub("�", clean(f"{parts.first}{parts.pictures}"))
-    return Answer(label, shown_code(submission.code(name)), printable(said), verdict.state, picture)
+        picture = DIRECTION_CONTROLS.sub("�", clean(f"{parts.first}{parts.pictures}"))
+    return Answer(
+        label, format_code(submission.code(name)), printable(said), verdict.state, picture
+    )
 
 
 def _hides(names: Iterable[str]) -> Callable[[str], bool]:

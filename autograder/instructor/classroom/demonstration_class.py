@@ -28,7 +28,7 @@ STUDENTS: Final = (
     "ada-all-right", "ben-typical-mistakes", "cleo-other-mistakes", "dana-untouched", "emil-broken",
 )  # fmt: skip
 
-COPIED: Final = ("nbgrader_config.py", "pyproject.toml")
+COPIED_FILES: Final = ("nbgrader_config.py", "pyproject.toml")
 """What a course needs besides its notebooks."""
 
 
@@ -53,16 +53,16 @@ def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
     os.environ.pop(VARIABLE, None)  # a class's gradebook on a server is not for made-up students
     apart = Course(course.root / DEMO_FOLDER)
     _look_around(apart)
-    for name in COPIED:
+    for name in COPIED_FILES:
         if (course.root / name).exists():
             apart.root.mkdir(exist_ok=True)
             shutil.copy(course.root / name, apart.root / name)
     shutil.rmtree(apart.solutions, ignore_errors=True)
     shutil.copytree(course.solutions, apart.solutions)
-    chosen = assignments(apart, whole)
+    chosen = choose_assignments(apart, whole)
     for assignment in chosen:
         apart.release(assignment)
-    fill(apart, chosen)
+    hand_in_notebooks(apart, chosen)
     console.print(
         f"Five made-up students hand in: {', '.join(chosen)}. Their class is a course of its own, "
         f"in {DEMO_FOLDER}/, and has nothing to do with yours.",
@@ -81,7 +81,7 @@ def _look_around(apart: Course) -> None:
     """
     if not apart.root.is_dir():
         return
-    own = {*COPIED, apart.solutions.name, apart.released.name, apart.grading.name}
+    own = {*COPIED_FILES, apart.solutions.name, apart.released.name, apart.grading.name}
     others = [path.name for path in apart.root.iterdir() if path.name not in own]
     others += [f"grading/submitted/{path.name}" for path in apart.submitted.glob("*")
                if path.name not in STUDENTS]  # fmt: skip
@@ -94,13 +94,13 @@ def _look_around(apart: Course) -> None:
         )
 
 
-def assignments(course: Course, whole: bool) -> list[str]:
+def choose_assignments(course: Course, whole: bool) -> list[str]:
     """What the class hands in: two notebooks, or all that are graded."""
     graded = [assignment for assignment in course.assignments() if NOTEBOOKS.get(assignment)]
     return graded if whole else [a for a in graded if a in QUICK_ASSIGNMENTS] or graded
 
 
-def fill(course: Course, assignments: Sequence[str]) -> None:
+def hand_in_notebooks(course: Course, assignments: Sequence[str]) -> None:
     """Hand in five notebooks for each assignment, as five students would."""
     for assignment in assignments:
         exercises = NOTEBOOKS[assignment]

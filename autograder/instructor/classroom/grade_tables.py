@@ -29,7 +29,7 @@ from autograder.instructor.classroom.submission_states import (
     Mark,
     StateRow,
     SubmissionState,
-    problems,
+    find_problems,
 )
 from autograder.instructor.course import printable, without_controls
 
@@ -38,7 +38,7 @@ MIN_NAME_WIDTH: Final = 12
 
 GAP_WIDTH: Final = 2
 
-SCREENFUL: Final = 20
+MIN_ROWS_FOR_FOOTER: Final = 20
 """From how many students on the headings stand below the table, too."""
 
 LOOK_SIGN: Final = "?"
@@ -100,7 +100,7 @@ def show_table(
             break
         shown.append(column)
     left = console.width - sum(column.width for column in (total, *shown))
-    names = told_apart(names, max(left, MIN_NAME_WIDTH))
+    names = shorten_names(names, max(left, MIN_NAME_WIDTH))
     console.print(Text(assignment, "bold"))
     console.print(_table(names, [total, *shown], len(averaged)))
     if dropped := [column.heading.split("\n")[0].strip() for column in exercises[len(shown) :]]:
@@ -111,7 +111,7 @@ def show_table(
         )
 
 
-def shortened(name: str, width: int) -> str:
+def shorten_name(name: str, width: int) -> str:
     """A name in so many cells of the terminal: what is too much goes out of its middle."""
     if cell_len(name) <= width:
         return name
@@ -120,13 +120,13 @@ def shortened(name: str, width: int) -> str:
     return f"{head}…{set_cell_size(name[::-1], end).rstrip()[::-1]}"
 
 
-def told_apart(names: Sequence[str], width: int) -> list[str]:
+def shorten_names(names: Sequence[str], width: int) -> list[str]:
     """Names in so many cells, each, shortened where most of them are still told apart.
 
     Where they end alike, as addresses do, that end is left out; and where they begin alike besides,
     their beginning too. Others are shortened in their middle.
     """
-    middle = [shortened(name, width) for name in names]
+    middle = [shorten_name(name, width) for name in names]
     long = [name for name in names if cell_len(name) > width]
     domains = Counter(name[name.index("@") :] for name in long if "@" in name).most_common(1)
     alike = domains[0][0] if domains and domains[0][1] > 1 else ""
@@ -215,7 +215,7 @@ def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Ta
     """The table; so many rows at its end are averages, and stand apart."""
     table = Table(
         box=SIMPLE_HEAD, padding=(0, GAP_WIDTH - 1, 0, 0), pad_edge=False, show_edge=False,
-        show_footer=len(names) > SCREENFUL,
+        show_footer=len(names) > MIN_ROWS_FOR_FOOTER,
     )  # fmt: skip
     table.add_column("student\npoints", "student", no_wrap=True)
     for column in columns:
@@ -228,17 +228,17 @@ def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Ta
     return table
 
 
-FORMULAS: Final = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20"
+FORMULA_SIGNS: Final = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20"
 """The signs that a spreadsheet takes for the beginning of a formula, as a regular expression has
 them within brackets; the last four are the first four, as wide as a Chinese character."""
 
-FORMULA_START: Final = re.compile(rf"\A(?=\s*[{FORMULAS}])|(?<=;)(?=[\s\"]*[{FORMULAS}])")
+FORMULA_START: Final = re.compile(rf"\A(?=\s*[{FORMULA_SIGNS}])|(?<=;)(?=[\s\"]*[{FORMULA_SIGNS}])")
 """The places in a text where a formula would begin, also in a spreadsheet that takes semicolons for
 what separates cells; to quote a text does not help there, where a comma is before it."""
 
 NEEDS_A_LOOK: Final = "needs_a_look"
 
-FOR_EXCEL: Final = "utf-8-sig"
+EXCEL_ENCODING: Final = "utf-8-sig"
 """UTF-8 with a byte-order mark, without which Excel reads letters as another encoding's."""
 
 DAY_SECONDS: Final = 24 * 60 * 60
@@ -274,23 +274,23 @@ def write_csvs(
         for name, mark in row.marks.items()
     ]
     tables = (
-        ("Grades", "grades.csv", *fill(submission_columns(zone), rows)),
-        ("Grades by exercise", "exercises.csv", *fill(EXERCISE_COLUMNS, exercises)),
-        ("Grades by student", "students.csv", *by_student(rows, people)),
+        ("Grades", "grades.csv", *tabulate(make_submission_columns(zone), rows)),
+        ("Grades by exercise", "exercises.csv", *tabulate(EXERCISE_COLUMNS, exercises)),
+        ("Grades by student", "students.csv", *tabulate_students(rows, people)),
     )
     for _, name, heading, lines in tables:
-        write_csv(folder / name, heading, lines, FOR_EXCEL)
+        write_csv(folder / name, heading, lines, EXCEL_ENCODING)
     return [(title, folder / name) for title, name, _, _ in tables]
 
 
-def fill(
+def tabulate(
     columns: CsvColumns[Row], rows: Iterable[Row]
 ) -> tuple[list[str], list[tuple[object, ...]]]:
     """Return the heading and the lines of a table."""
     return list(columns), [tuple(value(row) for value in columns.values()) for row in rows]
 
 
-def submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
+def make_submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
     """The columns of `grades.csv`; without a grade, the scores are blank."""
     return {
         "student": lambda row: row.student,
@@ -331,7 +331,7 @@ class ExerciseRow:
     def diagnoses(self) -> str:
         """Everything that is wrong with the answer, separated by semicolons."""
         verdict = self.submission.verdicts.get(self.name) if self.submission else None
-        wrong = [finding.diagnosis for finding in problems(verdict)] if verdict else []
+        wrong = [finding.diagnosis for finding in find_problems(verdict)] if verdict else []
         return "; ".join(dict.fromkeys(wrong))
 
 
@@ -368,7 +368,7 @@ class StudentRow:
         return row if row is not None and row.graded else None
 
 
-def by_student(
+def tabulate_students(
     rows: Sequence[StateRow], people: Sequence[Person]
 ) -> tuple[list[str], list[tuple[object, ...]]]:
     """Return the heading and the lines of `students.csv`: a line for each student.
@@ -381,10 +381,10 @@ def by_student(
     for row in sorted(rows, key=lambda row: row.student.casefold()):
         submissions.setdefault(row.student, {})[row.assignment] = row
     students = [StudentRow(known.get(id) or Person(id), own) for id, own in submissions.items()]
-    return fill(student_columns(rows), students)
+    return tabulate(make_student_columns(rows), students)
 
 
-def student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
+def make_student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
     """The columns of `students.csv`.
 
     For each assignment there is its total, the late penalty if anybody has one, and each exercise.

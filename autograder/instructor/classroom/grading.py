@@ -18,11 +18,11 @@ from nbgrader.api import Gradebook, MissingEntry
 from rich.console import Console
 
 from autograder.instructor.calibration import CalibrationError, calibrate
-from autograder.instructor.classroom.grading_progress import HowFar, following
+from autograder.instructor.classroom.grading_progress import GradingProgress, show_progress
 from autograder.instructor.classroom.rebuilding import (
-    begin_to_rebuild,
-    enter_what_is_missing,
-    take_over,
+    convert_earlier_records,
+    enter_missing_grades,
+    start_rebuilding,
 )
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import (
@@ -33,9 +33,20 @@ from autograder.instructor.classroom.roster import (
     enter_people,
     read_roster,
 )
-from autograder.instructor.classroom.stale_grades import Bases, judge_stale, say_why, stale_grades
-from autograder.instructor.classroom.submission_states import Failure, StateRow, standing
-from autograder.instructor.classroom.workers import Pair, Workers, check_address, graded, warning_of
+from autograder.instructor.classroom.stale_grades import (
+    Bases,
+    find_stale_grades,
+    judge_stale_grades,
+    print_reasons,
+)
+from autograder.instructor.classroom.submission_states import Failure, StateRow, read_states
+from autograder.instructor.classroom.workers import (
+    Pair,
+    Workers,
+    check_address,
+    describe_risk,
+    grade_in_pool,
+)
 from autograder.instructor.course import (
     Course,
     cannot_be_read,
@@ -63,7 +74,7 @@ LOCAL_WORKERS: Final = Workers()
 """Workers on this machine, one for each core."""
 
 
-UNRELEASED: Final = "nothing of it is graded until its notebook can be released; see below."
+NOT_RELEASED: Final = "nothing of it is graded until its notebook can be released; see below."
 
 
 NOT_RETRIED: Final = (
@@ -108,15 +119,15 @@ def grade_class(
         check_address(workers.scheduler)
     with course.alone(rebuilds=True):
         check_class_files(course)
-        take_over(course, console)
-        rebuilt = begin_to_rebuild(course, console)
+        convert_earlier_records(course, console)
+        rebuilt = start_rebuilding(course, console)
         if not rebuilt and not any(course.submitted.glob("[!.]*")):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
         Sandbox(config=course.api.config).check()
         unreleased = _make_ready(course, console, EVERYTHING if rebuilt else choice)
         enter_people(course)
-        enter_what_is_missing(course, console)
+        enter_missing_grades(course, console)
         found = _grade_all(course, console, again, unreleased, choice, workers)
         failures = sorted(found, key=lambda f: (f.student, f.assignment))  # not as they came up
         bases = Bases(course, unreleased)
@@ -149,7 +160,7 @@ def _make_ready(course: Course, console: Console, choice: Choice) -> dict[str, s
 
 
 def _release(course: Course, console: Console, assignments: Sequence[str]) -> dict[str, str]:
-    with closing(following(console, "Making", assignments, str)) as each:
+    with closing(show_progress(console, "Making", assignments, str)) as each:
         whys = {assignment: course.cannot_release(assignment) for assignment in each}
     return {assignment: why for assignment, why in whys.items() if why}
 
@@ -167,11 +178,13 @@ def _grade_all(
 
     @functools.cache  # what fails is tried again the next time, and not for each student
     def refusal(assignment: str) -> str:
-        return UNRELEASED if assignment in unreleased else _refusal(course, console, assignment)
+        return NOT_RELEASED if assignment in unreleased else _refusal(course, console, assignment)
 
-    stale = [] if again else list(stale_grades(course, bases, choice))
-    say_why(console, stale)
-    not_judged = {(f.student, f.assignment): f for f in judge_stale(course, bases, stale, refusal)}
+    stale = [] if again else list(find_stale_grades(course, bases, choice))
+    print_reasons(console, stale)
+    not_judged = {
+        (f.student, f.assignment): f for f in judge_stale_grades(course, bases, stale, refusal)
+    }
 
     to_grade: list[tuple[str, str]] = []
 
@@ -200,7 +213,9 @@ def _grade_all(
         for pair in to_grade:
             bases.records.mark(*pair)
     yield from grade_submissions(course, console, bases, to_grade, workers)
-    yield from broken(course, [pair for pair in course.submissions() if not choice.has(*pair)])
+    yield from find_broken_submissions(
+        course, [pair for pair in course.submissions() if not choice.has(*pair)]
+    )
 
 
 def _failures(
@@ -241,7 +256,9 @@ def _misnamed(student: str, assignment: str) -> Failure | None:
     return None
 
 
-def broken(course: Course, pairs: Iterable[tuple[str, str]] | None = None) -> list[Failure]:
+def find_broken_submissions(
+    course: Course, pairs: Iterable[tuple[str, str]] | None = None
+) -> list[Failure]:
     """The submissions whose files cannot be graded; of all, where none are named."""
     among = course.submissions() if pairs is None else pairs
     return list(_failures(among, functools.partial(_broken, course, Bases(course))))
@@ -284,13 +301,13 @@ def _name(course: Course, student: str) -> str:
         return " ".join(filter(None, (known.first_name, known.last_name)))
 
 
-def class_as_it_stands(course: Course) -> tuple[list[StateRow], list[Person]]:
+def read_class(course: Course) -> tuple[list[StateRow], list[Person]]:
     """How all submissions stand, and the roster; nothing is graded, and nothing is written.
 
     Raises:
         RosterError: the roster cannot be understood.
     """
-    return standing(course, broken(course)), read_roster(course)
+    return read_states(course, find_broken_submissions(course)), read_roster(course)
 
 
 def grade_submissions(
@@ -310,39 +327,45 @@ def grade_submissions(
     """
     if not pairs:
         return
-    if warning := warning_of(workers.scheduler):
+    if warning := describe_risk(workers.scheduler):
         console.print(printable(warning), style="bold yellow", markup=False, highlight=False)
     usual = {assignment: usual_seconds(course.root, assignment) for _, assignment in pairs}
     ordered = sorted(pairs, key=lambda pair: -usual[pair[1]])
-    post = _Post(course, bases)
+    dispatcher = _Dispatcher(course, bases)
     log = course.grading / "logs" / f"{datetime.now():%Y-%m-%dT%H-%M-%S}.jsonl"
-    how_far = HowFar(console, {pair: usual[pair[1]] for pair in ordered}, log)
-    with how_far:
+    progress = GradingProgress(console, {pair: usual[pair[1]] for pair in ordered}, log)
+    with progress:
         while ordered:
-            same = alike(ordered, post.handed_in)
+            same = group_identical_submissions(ordered, dispatcher.handed_in)
             ordered = []  # but for those who hand in something else while this goes on
-            with closing(graded([*same], post.handed_in, workers, how_far.begun)) as outcomes:
+            with closing(
+                grade_in_pool([*same], dispatcher.handed_in, workers, progress.begin)
+            ) as outcomes:
                 for pair, found in outcomes:
-                    failures = [_entered(post, how_far, pair, found)]
+                    failures = [_entered(dispatcher, progress, pair, found)]
                     for other in same[pair]:
-                        if post.is_as(other, pair):
-                            how_far.begun(other)
-                            failures.append(_entered(post, how_far, other, found, pair[0]))
+                        if dispatcher.is_as(other, pair):
+                            progress.begin(other)
+                            failures.append(_entered(dispatcher, progress, other, found, pair[0]))
                         else:
                             ordered.append(other)
                     yield from filter(None, failures)
 
 
 def _entered(
-    post: "_Post", how_far: HowFar, pair: Pair, found: Outcome, same_as: str = ""
+    dispatcher: "_Dispatcher",
+    progress: GradingProgress,
+    pair: Pair,
+    found: Outcome,
+    same_as: str = "",
 ) -> Failure | None:
     """Enter what became of a submission, or of another student's that is the same; and say so."""
-    failure = post.entered(pair, found)
-    how_far.ended(pair, **_about(found, failure, same_as))
+    failure = dispatcher.entered(pair, found)
+    progress.end(pair, **_about(found, failure, same_as))
     return failure
 
 
-class _Post:
+class _Dispatcher:
     """What goes out to workers, and what comes in."""
 
     def __init__(self, course: Course, bases: Bases) -> None:
@@ -415,7 +438,7 @@ def _about(found: Outcome, failure: Failure | None, same_as: str) -> dict[str, A
     return about
 
 
-def alike(
+def group_identical_submissions(
     pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, Facts]]
 ) -> dict[Pair, list[Pair]]:
     """Students and assignments, each with those after it who handed in the same.

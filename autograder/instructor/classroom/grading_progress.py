@@ -21,7 +21,7 @@ from autograder.instructor.course import printable
 T = TypeVar("T")
 
 
-def following(
+def show_progress(
     console: Console, doing: str, items: Sequence[T], name: Callable[[T], str]
 ) -> Generator[T]:
     """Go through items, and show which one it is at; to be closed, so that a bar goes in time.
@@ -57,7 +57,7 @@ Pair = tuple[str, str]
 MAX_NAMED_SUBMISSIONS: Final = 3
 
 
-class HowFar:
+class GradingProgress:
     """Shows how far it is, on a terminal as a bar, else in lines; and writes each step down.
 
     Args:
@@ -77,7 +77,7 @@ class HowFar:
         self.task = self.bar.add_task("", total=len(usual), left="")
         self.live = Live(console=console, transient=True, refresh_per_second=4)
 
-    def __enter__(self) -> "HowFar":
+    def __enter__(self) -> "GradingProgress":
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._write("began", submissions=len(self.waiting))
         if self.console.is_terminal and self.waiting:
@@ -91,7 +91,7 @@ class HowFar:
         seconds = round(time.monotonic() - self.began, 3)
         self._write("ended", graded=len(self.done), left=len(left), seconds=seconds)
 
-    def begun(self, pair: Pair) -> None:
+    def begin(self, pair: Pair) -> None:
         """Say that a submission has been given to a worker."""
         if pair in self.waiting:  # else it is tried again
             self.waiting.remove(pair)
@@ -103,7 +103,7 @@ class HowFar:
             self.console.print(printable(said), markup=False, highlight=False)
         self._show()
 
-    def ended(self, pair: Pair, **about: Any) -> None:
+    def end(self, pair: Pair, **about: Any) -> None:
         """Say what has become of a submission, once that is entered."""
         if pair in self.waiting:  # it was given up before its turn came
             self.waiting.remove(pair)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from autograder.instructor.classroom.grading import NOTHING_HANDED_IN, broken
-from autograder.instructor.classroom.rebuilding import take_over
+from autograder.instructor.classroom.grading import NOTHING_HANDED_IN, find_broken_submissions
+from autograder.instructor.classroom.rebuilding import convert_earlier_records
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import EVERYTHING, Choice, enter_people, read_roster
 from autograder.instructor.course import Course, printable, reason
@@ -34,8 +34,8 @@ def report_class(
         if not any(course.submitted.glob("[!.]*")) and not read_roster(course):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
-        take_over(course, console)
-        failures = report(course, console, broken(course), choice, best_first)
+        convert_earlier_records(course, console)
+        failures = report(course, console, find_broken_submissions(course), choice, best_first)
     return 0 if all(failure.theirs for failure in failures) else 1
 
 
@@ -57,9 +57,11 @@ def hand_back(
         RosterError: the roster cannot be understood.
     """
     with course.alone():
-        take_over(course, console)
+        convert_earlier_records(course, console)
         enter_people(course)
-        unusable = {(failure.student, failure.assignment) for failure in broken(course)}
+        unusable = {
+            (failure.student, failure.assignment) for failure in find_broken_submissions(course)
+        }
         graded = [pair for pair in _graded(course) if choice.has(*pair) and pair not in unusable]
         wrong = [why for pair in graded if (why := _not_made(course, *pair))]
         released = 0

@@ -48,20 +48,20 @@ from autograder.instructor.pipeline import (
 
 T = TypeVar("T")
 
-BASIS: Final = ".graded"
+BASIS_ENDING: Final = ".graded"
 """How the name of the file ended that said what a grade rests on; no student's may end so."""
 
-AGAIN: Final = "to be graded anew: "
+REGRADE_PREFIX: Final = "to be graded anew: "
 """What stood before that where a submission was to be graded again."""
 
-OTHERS: Final = (BASIS, ".evidence.json", ".verdicts.json", ".note")
+EARLIER_ENDINGS: Final = (BASIS_ENDING, ".evidence.json", ".verdicts.json", ".note")
 """How the names of the files ended, after a notebook's or the assignment's."""
 
-SHOWN: Final = "grades.shown"
+SHOWN_FILE: Final = "grades.shown"
 """The file that said what of the gradebook a page showed."""
 
 
-def take_over(course: Course, console: Console) -> None:
+def convert_earlier_records(course: Course, console: Console) -> None:
     """Make records of what an earlier version has kept, once."""
     kept = list(_kept(course))
     for pair in kept:
@@ -77,28 +77,28 @@ def take_over(course: Course, console: Console) -> None:
 
 def _kept(course: Course) -> Iterator[tuple[str, str]]:
     records = Records(course.records)
-    for path in sorted(course.autograded.glob(f"*/*/*{BASIS}")):
+    for path in sorted(course.autograded.glob(f"*/*/*{BASIS_ENDING}")):
         student, assignment = path.parent.parent.name, path.parent.name
-        if path.name == f"{assignment}{BASIS}" and records.get(student, assignment) is None:
+        if path.name == f"{assignment}{BASIS_ENDING}" and records.get(student, assignment) is None:
             yield student, assignment
 
 
 def _take_over(course: Course, student: str, assignment: str) -> None:
     folder = course.autograded / student / assignment
-    path = folder / f"{assignment}{BASIS}"
+    path = folder / f"{assignment}{BASIS_ENDING}"
     own = {assignment, *(path.stem for path in (course.solutions / assignment).glob("*.ipynb"))}
     names = sorted(name for name in own if (folder / f"{name}.ipynb").is_file())
     written = path.read_text(encoding="utf-8", errors="replace")
-    basis = _decoded(written.removeprefix(AGAIN).encode(), Basis)
+    basis = _decoded(written.removeprefix(REGRADE_PREFIX).encode(), Basis)
     record = Record(
         State.GRADED,
         basis=basis,
         notebooks={name: _graded(folder, name) for name in names},
         since=datetime.fromtimestamp(path.stat().st_mtime, UTC),
-        again=written.startswith(AGAIN) or basis is None,
+        again=written.startswith(REGRADE_PREFIX) or basis is None,
     )
     Records(course.records).write(student, assignment, record)
-    for name in (*(f"{name}{ending}" for name in own for ending in OTHERS), SHOWN):
+    for name in (*(f"{name}{ending}" for name in own for ending in EARLIER_ENDINGS), SHOWN_FILE):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -130,11 +130,11 @@ def _decoded(written: bytes, kind: type[T]) -> T | None:
 Scores = Mapping[str, Mapping[tuple[str, str], float | None]]
 """By student, what each cell has earned, by notebook and name."""
 
-UNDER_WAY: Final = "gradebook.rebuilding"
+REBUILDING_FILE: Final = "gradebook.rebuilding"
 """The file that says of when the copy is that a gradebook is being made of again."""
 
 
-def begin_to_rebuild(course: Course, console: Console) -> bool:
+def start_rebuilding(course: Course, console: Console) -> bool:
     """Put the newest sound copy in the place of a gradebook that is lost or damaged.
 
     What is damaged is kept beside it.
@@ -142,7 +142,7 @@ def begin_to_rebuild(course: Course, console: Console) -> bool:
     Returns:
         Whether the gradebook is being made again, now or since an earlier command was stopped.
     """
-    trouble, marker = course.trouble(), course.grading / UNDER_WAY
+    trouble, marker = course.trouble(), course.grading / REBUILDING_FILE
     if not trouble:
         return marker.exists()
     url = course.api.coursedir.db_url
@@ -171,9 +171,9 @@ def begin_to_rebuild(course: Course, console: Console) -> bool:
     return True
 
 
-def enter_what_is_missing(course: Course, console: Console) -> None:
+def enter_missing_grades(course: Course, console: Console) -> None:
     """Enter all records whose scores the gradebook does not have, in one transaction."""
-    marker = course.grading / UNDER_WAY
+    marker = course.grading / REBUILDING_FILE
     made_again = _time(marker)
     records, times = Records(course.records), times_of(course)
     entered = 0

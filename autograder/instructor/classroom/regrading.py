@@ -5,15 +5,15 @@ from typing import Final
 
 from rich.console import Console
 
-from autograder.instructor.classroom.grading import broken
-from autograder.instructor.classroom.rebuilding import take_over
+from autograder.instructor.classroom.grading import find_broken_submissions
+from autograder.instructor.classroom.rebuilding import convert_earlier_records
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import EVERYTHING, Choice, check_class_files
 from autograder.instructor.classroom.stale_grades import (
     Bases,
     GradedSubmission,
-    evidence_of,
     judge_again,
+    read_evidence,
 )
 from autograder.instructor.course import Course, printable
 from autograder.instructor.pipeline import Records, UnreadableRecordError
@@ -35,7 +35,7 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
     """
     with course.alone():
         check_class_files(course)
-        take_over(course, console)
+        convert_earlier_records(course, console)
         if not any(Records(course.records).all()):
             console.print(NOTHING_GRADED, highlight=False)
             return 0
@@ -44,7 +44,11 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
 
 def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
     bases = Bases(course)
-    found = [one for one in kept(course, console) if choice.has(one.student, one.assignment)]
+    found = [
+        one
+        for one in read_kept_evidence(course, console)
+        if choice.has(one.student, one.assignment)
+    ]
     graded = [one for one in found if not bases.asked_otherwise(one.student, one.assignment)]
     changed, failed = 0, 0
     for again in judge_again(course, bases, graded):
@@ -53,7 +57,7 @@ def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
             one = again.graded
             failed += not again.is_new
             console.print(printable(f"{one.student}, {one.assignment}: {again.why}"), markup=False)
-    unusable = broken(course)
+    unusable = find_broken_submissions(course)
     unusable = report(course, console, unusable, choice)
     many = "1 submission was" if len(graded) == 1 else f"{len(graded)} submissions were"
     console.print(f"{many} judged again; {changed} {'has' if changed == 1 else 'have'} changed.")
@@ -67,11 +71,11 @@ def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
     return 1 if failed or not all(failure.theirs for failure in unusable) else 0
 
 
-def kept(course: Course, console: Console) -> Iterator[GradedSubmission]:
+def read_kept_evidence(course: Course, console: Console) -> Iterator[GradedSubmission]:
     """Every graded submission whose evidence can be read."""
     for student, assignment in Records(course.records).all():
         try:
-            found = evidence_of(course, student, assignment)
+            found = read_evidence(course, student, assignment)
             if found is not None:
                 yield found
         except UnreadableRecordError as error:

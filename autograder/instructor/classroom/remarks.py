@@ -20,7 +20,7 @@ from autograder.instructor.classroom.roster import (
     Choice,
     ClassFacts,
 )
-from autograder.instructor.classroom.stale_grades import Bases, told
+from autograder.instructor.classroom.stale_grades import Bases, describe_changes
 from autograder.instructor.classroom.submission_states import Failure, StateRow
 from autograder.instructor.course import (
     TIMES_FILE,
@@ -84,7 +84,9 @@ def keep_attempts(course: Course, rows: Sequence[StateRow]) -> Attempts:
     return attempts
 
 
-def scored_otherwise(course: Course, rows: Sequence[StateRow]) -> Iterator[tuple[StateRow, float]]:
+def find_changed_scores(
+    course: Course, rows: Sequence[StateRow]
+) -> Iterator[tuple[StateRow, float]]:
     """Those of which the same submission has another score than what is kept, and that score.
 
     Args:
@@ -107,7 +109,7 @@ def _read(course: Course) -> Attempts:
         return {}
 
 
-def has_the_time_of_before(attempts: Sequence[Attempt]) -> bool:
+def has_time_of_previous(attempts: Sequence[Attempt]) -> bool:
     """Whether the time that is known of the last attempt is that of the one before it."""
     times = [attempt.handed_in for attempt in attempts[-2:]]
     return len(times) == 2 and times[0] is not None and times[0] == times[1]
@@ -116,7 +118,7 @@ def has_the_time_of_before(attempts: Sequence[Attempt]) -> bool:
 MAX_NAMED_PAGES: Final = 20
 
 
-def outdated_pages(
+def find_outdated_pages(
     course: Course, submissions: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
     """Those submissions whose page shows other scores, comments or times than the gradebook has.
@@ -150,7 +152,7 @@ def renew_pages(
     """
     renewed, failures = [], []
     submissions = [pair for pair in choice.of(course.submissions()) if pair not in without]
-    for student, assignment in list(outdated_pages(course, submissions)):
+    for student, assignment in list(find_outdated_pages(course, submissions)):
         if not (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
             continue
         done = course.api.generate_feedback(assignment, student, force=True)
@@ -176,7 +178,7 @@ MAX_LISTED_SUBMISSIONS: Final = 20
 """The CSVs have all of them."""
 
 
-def remarks(
+def list_remarks(
     course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice = EVERYTHING
 ) -> Iterator[str]:
     """A sentence for each thing that is to be known."""
@@ -193,7 +195,7 @@ def remarks(
         )
     if late := [row for row in handed_in if row.seconds_late > 0]:
         yield f"Late: {_listed(late, [_how_late(facts, row) for row in late])}."
-    if changed := list(scored_otherwise(course, handed_in)):
+    if changed := list(find_changed_scores(course, handed_in)):
         moved = [f"{row.total:g} points, {before:g} before" for row, before in changed]
         yield (
             f"These have another score than the last time, though nothing else was handed in: "
@@ -241,7 +243,7 @@ def _again(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow]) -> 
             several.append(row)
             earned = f", {before[-1].score:g} points before" if before else ""
             said.append(f"{max(len(theirs), len(written))} times{earned}")
-        if written and has_the_last and has_the_time_of_before(theirs):
+        if written and has_the_last and has_time_of_previous(theirs):
             untimed.append(row)
     if said:
         yield f"Handed in again, and the last one counts: {_listed(several, said)}."
@@ -357,7 +359,9 @@ def _outdated(course: Course, rows: Sequence[StateRow]) -> dict[str, list[StateR
         if bases.records.is_marked(*pair):
             found.setdefault("Grading these anew was stopped, or failed", []).append(row)
         elif bases.is_graded(*pair) and (changed := bases.changed(*pair)):
-            found.setdefault(f"Since these were graded, {told(changed)}", []).append(row)
+            found.setdefault(f"Since these were graded, {describe_changes(changed)}", []).append(
+                row
+            )
     return found
 
 

@@ -10,22 +10,22 @@ from rich.text import Text
 
 from autograder.instructor.classroom.class_report import write_report
 from autograder.instructor.classroom.grade_tables import LOOK_SIGN, show_table, write_csvs
-from autograder.instructor.classroom.remarks import remarks, renew_pages
+from autograder.instructor.classroom.remarks import list_remarks, renew_pages
 from autograder.instructor.classroom.roster import (
     EVERYTHING,
     Choice,
-    missing,
+    add_times,
+    enter_roster_and_times,
+    find_missing_submissions,
     read_roster,
-    settle,
-    timed,
 )
 from autograder.instructor.classroom.submission_states import (
     Failure,
     Mark,
     StateRow,
-    kept_answers,
-    standing,
-    told,
+    describe_failures,
+    read_kept_answers,
+    read_states,
 )
 from autograder.instructor.course import Course, printable
 from autograder.instructor.nbgrader_plugins import times_of
@@ -46,7 +46,7 @@ def write_class_files(
     Raises:
         ClassError: what is written of the class cannot be understood.
     """
-    people, submissions = read_roster(course), kept_answers(course, rows)
+    people, submissions = read_roster(course), read_kept_answers(course, rows)
     zone = times_of(course).rules.zone or UTC
     written = write_csvs(course.grading, rows, people, submissions, zone)
     page = write_report(course, rows, failures, people, submissions)
@@ -77,11 +77,11 @@ def report(
     """
     if not has_bubblewrap():
         console.print(UNPROTECTED, style="bold yellow")
-    facts = settle(course)
+    facts = enter_roster_and_times(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
-    everybody = list(timed(facts, standing(course, failures)))
-    everybody += missing(facts, everybody, datetime.now(UTC))
+    everybody = list(add_times(facts, read_states(course, failures)))
+    everybody += find_missing_submissions(facts, everybody, datetime.now(UTC))
     everybody.sort(key=lambda row: (row.assignment, row.student))
     # before anything is shown: the reader of the output may stop reading, as `head` does
     written = write_class_files(course, everybody, failures)
@@ -93,9 +93,11 @@ def report(
     console.print()
     if any(row.needs_a_look for row in rows):
         console.print(f"{LOOK_SIGN} is where somebody has to look: Formgrader shows where.")
-    for remark in remarks(course, facts, rows, choice):
+    for remark in list_remarks(course, facts, rows, choice):
         console.print(Text(printable(remark)))
-    for sentence, about in told([f for f in failures if choice.has(f.student, f.assignment)]):
+    for sentence, about in describe_failures(
+        [f for f in failures if choice.has(f.student, f.assignment)]
+    ):
         console.print(Text(sentence))
         if about:
             console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))

@@ -291,7 +291,7 @@ def enter_people(course: Course) -> list[Person]:
     return people
 
 
-def settle(course: Course) -> ClassFacts:
+def enter_roster_and_times(course: Course) -> ClassFacts:
     """Enter the roster and all times into the gradebook, and find penalties for being late anew.
 
     Raises:
@@ -307,7 +307,7 @@ def settle(course: Course) -> ClassFacts:
     return ClassFacts(people, times, {**due, **(times.rules.due or {})}, points)
 
 
-def timed(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]:
+def add_times(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]:
     """The same rows, those also with their times that nbgrader has no submission of."""
     for row in rows:
         naive = facts.times.handed_in(row.student, row.assignment)
@@ -319,7 +319,9 @@ def timed(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]:
         yield replace(row, handed_in=came, due=due, seconds_late=late)
 
 
-def missing(facts: ClassFacts, rows: Sequence[StateRow], now: datetime) -> Iterator[StateRow]:
+def find_missing_submissions(
+    facts: ClassFacts, rows: Sequence[StateRow], now: datetime
+) -> Iterator[StateRow]:
     """A row for each of the roster who has not handed in what others have, or what was due.
 
     Args:

@@ -129,17 +129,17 @@ class Bases:
         return fingerprint_submission(self.course.submitted / student / assignment)
 
 
-def only_judging(changed: frozenset[str]) -> bool:
+def is_judging_enough(changed: frozenset[str]) -> bool:
     """Whether it is enough to judge the evidence again."""
     return bool(changed) and changed <= JUDGED
 
 
-def told(changed: frozenset[str]) -> str:
+def describe_changes(changed: frozenset[str]) -> str:
     """What has changed, in words."""
     return natural_list([words for name, words in CHANGED_IN_WORDS.items() if name in changed])
 
 
-JUDGES: Final = os.cpu_count() or 1
+MAX_JUDGES: Final = os.cpu_count() or 1
 """How many judges run at once."""
 
 
@@ -161,7 +161,7 @@ class GradedSubmission:
 
 
 @dataclass(frozen=True)
-class Again:
+class JudgedAgain:
     """What became of judging a submission again.
 
     Attributes:
@@ -175,7 +175,7 @@ class Again:
     why: str = ""
 
 
-def evidence_of(
+def read_evidence(
     course: Course, student: str, assignment: str, is_judged: bool = True
 ) -> GradedSubmission | None:
     """What was kept of a graded submission: all is judged again, or nothing.
@@ -218,7 +218,7 @@ def _is_of_a_kernels_processes(case: Case) -> bool:
 
 def judge_again(
     course: Course, bases: Bases, graded: Sequence[GradedSubmission], all_pages: bool = False
-) -> Iterator[Again]:
+) -> Iterator[JudgedAgain]:
     """Judge each submission's evidence, and enter verdicts where they, or points, are others.
 
     Exercises that handed in no evidence keep what they have. The inputs are the same as before, so
@@ -235,7 +235,7 @@ def judge_again(
     Raises:
         NoSandboxError: nothing is to be judged here.
     """
-    with closing(judged(graded, course.api.config)) as each:
+    with closing(judge_in_processes(graded, course.api.config)) as each:
         for one, verdicts in zip(graded, each, strict=True):
             pair = one.student, one.assignment
             try:
@@ -249,12 +249,14 @@ def judge_again(
             except Exception as error:  # one submission's failure is its own
                 is_begun = bases.records.is_marked(*pair)
                 what = "it is to be graded anew" if is_begun else "the old grade stays"
-                yield Again(one, False, f"{what}. {type(error).__name__}: {error}")
+                yield JudgedAgain(one, False, f"{what}. {type(error).__name__}: {error}")
                 continue
-            yield Again(one, is_new, _page(course, *pair) if is_new or all_pages else "")
+            yield JudgedAgain(one, is_new, _page(course, *pair) if is_new or all_pages else "")
 
 
-def judged(graded: Sequence[GradedSubmission], config: Any) -> Generator[Future[list[Verdict]]]:
+def judge_in_processes(
+    graded: Sequence[GradedSubmission], config: Any
+) -> Generator[Future[list[Verdict]]]:
     """The verdicts on each submission, or why there are none.
 
     A process of its own for each: what a submission does to its judge is done to nobody else's.
@@ -264,7 +266,7 @@ def judged(graded: Sequence[GradedSubmission], config: Any) -> Generator[Future[
         assignment: Sandbox(config=config, compiled=compiled_before(config, assignment))
         for assignment in {one.assignment for one in graded}
     }
-    pool = ThreadPoolExecutor(JUDGES)
+    pool = ThreadPoolExecutor(MAX_JUDGES)
     try:
         yield from [
             pool.submit(_verdicts, one.cases, seconds, rooms[one.assignment]) for one in graded
@@ -308,12 +310,12 @@ def _page(course: Course, student: str, assignment: str) -> str:
     return "" if done["success"] else f"no feedback page. {reason(done)}"
 
 
-POINTS_ALONE: Final = frozenset({"points"})
+ONLY_POINTS: Final = frozenset({"points"})
 """If nothing else changed, the kept verdicts are rescored."""
 
 
 @dataclass(frozen=True)
-class Stale:
+class StaleGrade:
     """A grade that is to be made anew.
 
     Attributes:
@@ -328,7 +330,9 @@ class Stale:
     evidence: GradedSubmission | None
 
 
-def stale_grades(course: Course, bases: Bases, choice: Choice = EVERYTHING) -> Iterator[Stale]:
+def find_stale_grades(
+    course: Course, bases: Bases, choice: Choice = EVERYTHING
+) -> Iterator[StaleGrade]:
     """Those of submissions that have stayed the same."""
     for student, assignment in choice.of(course.submissions()):
         if cannot_be_taken(course.submitted / student / assignment, assignment):
@@ -336,13 +340,13 @@ def stale_grades(course: Course, bases: Bases, choice: Choice = EVERYTHING) -> I
         changed = bases.changed(student, assignment)
         if changed and "submission" not in changed:
             evidence = None
-            if only_judging(changed):
+            if is_judging_enough(changed):
                 with suppress(UnreadableRecordError):
-                    evidence = evidence_of(course, student, assignment, changed != POINTS_ALONE)
-            yield Stale(student, assignment, changed, evidence)
+                    evidence = read_evidence(course, student, assignment, changed != ONLY_POINTS)
+            yield StaleGrade(student, assignment, changed, evidence)
 
 
-def say_why(console: Console, stale: Sequence[Stale]) -> None:
+def print_reasons(console: Console, stale: Sequence[StaleGrade]) -> None:
     """Say what becomes of grades that somebody may have seen already, and why."""
     alike: dict[tuple[str, bool, frozenset[str]], int] = {}
     for one in stale:
@@ -350,17 +354,17 @@ def say_why(console: Console, stale: Sequence[Stale]) -> None:
         alike[key] = alike.get(key, 0) + 1
     for (assignment, is_judged, changed), count in alike.items():
         again = "judged again from the evidence that was kept" if is_judged else "run again"
-        if changed == POINTS_ALONE:
+        if changed == ONLY_POINTS:
             again = "given the new points, by the verdicts that were kept"
         console.print(
-            f"Since {assignment} was graded, {told(changed)}. {count} of its submissions "
-            f"{'is' if count == 1 else 'are'} {again}.",
+            f"Since {assignment} was graded, {describe_changes(changed)}. "
+            f"{count} of its submissions {'is' if count == 1 else 'are'} {again}.",
             highlight=False,
         )
 
 
-def judge_stale(
-    course: Course, bases: Bases, stale: Sequence[Stale], refusal: Callable[[str], str]
+def judge_stale_grades(
+    course: Course, bases: Bases, stale: Sequence[StaleGrade], refusal: Callable[[str], str]
 ) -> Iterator[Failure]:
     """Judge those again for which it is enough; whatever could not be.
 

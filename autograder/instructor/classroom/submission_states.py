@@ -37,7 +37,7 @@ class Failure:
     was_graded: bool = False
 
 
-def told(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:
+def describe_failures(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:
     """What to say of some failures: pairs of a sentence, and the submissions it is about.
 
     A failure that is like no other is one sentence that says all that is known of it. What is true
@@ -152,7 +152,7 @@ class StateRow:
         return any(mark.needs_a_look for mark in self.marks.values())
 
 
-def standing(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
+def read_states(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
     """Every submission that was looked at, by assignment and student."""
     with Gradebook(course.api.coursedir.db_url, course.api.coursedir.course_id) as gradebook:
         return list(_rows(course, gradebook, failures))
@@ -227,7 +227,7 @@ def _marks(submission: Any) -> Iterator[tuple[str, Mark]]:
 STATES: Final = ("right", "partly", "wrong", "unanswered", "waiting")
 """How an answer stands; it waits for somebody where it is to be graded by hand and was not."""
 
-SAYS_NOTHING: Final = ("", "unanswered", "not-counted-yet")
+UNINFORMATIVE_DIAGNOSES: Final = ("", "unanswered", "not-counted-yet")
 """Diagnoses that say nothing of what was written."""
 
 
@@ -282,7 +282,7 @@ class SubmissionState:
         return "right" if mark.score >= mark.points else "partly" if mark.score else "wrong"
 
 
-def kept_answers(course: Course, rows: Sequence[StateRow]) -> list[SubmissionState]:
+def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[SubmissionState]:
     """The graded submissions among some rows, with what is kept of them."""
     found, records = [], Records(course.records)
     for row in rows:
@@ -295,12 +295,14 @@ def kept_answers(course: Course, rows: Sequence[StateRow]) -> list[SubmissionSta
     return found
 
 
-def problems(verdict: Verdict) -> Iterator[Finding]:
+def find_problems(verdict: Verdict) -> Iterator[Finding]:
     """The findings that say what is wrong with what was written."""
-    yield from (f for f in verdict.findings if not f.met and f.diagnosis not in SAYS_NOTHING)
+    yield from (
+        f for f in verdict.findings if not f.met and f.diagnosis not in UNINFORMATIVE_DIAGNOSES
+    )
 
 
-def lesson_of(verdict: Verdict, finding: Finding) -> str:
+def find_lesson(verdict: Verdict, finding: Finding) -> str:
     """What its exercise has to say of what is wrong; empty where it says nothing of that."""
     exercise = EXERCISES.get(verdict.exercise)
     return lesson_on(exercise, finding.answer, finding.diagnosis) if exercise else ""

@@ -43,7 +43,7 @@ HOW_TO_CONNECT: Final = (
 """How a scheduler on another machine is reached."""
 
 
-WITHOUT_TLS: Final = (
+TLS_WARNING: Final = (
     "The scheduler at {address} is without TLS, so whoever has an account on this machine can "
     "reach it, read what is handed in, and send any grade. Where somebody else has one, use TLS. "
 )
@@ -69,7 +69,7 @@ class Pool:
     ahead: int = 2
 
 
-class _AtOnce(Executor):
+class _CallingThreadExecutor(Executor):
     """Does what it is given before it goes on, so that Ctrl-C comes where the work is."""
 
     def submit(  # type: ignore[override]  # nobody here names arguments
@@ -82,10 +82,10 @@ class _AtOnce(Executor):
 
 
 @contextmanager
-def on_this_machine(number: int) -> Iterator[Pool]:
+def open_local_pool(number: int) -> Iterator[Pool]:
     """Make a pool of so many threads; a pool of one runs in the caller's thread."""
     if number == 1:
-        yield Pool(_AtOnce(), lambda: 1, ahead=1)
+        yield Pool(_CallingThreadExecutor(), lambda: 1, ahead=1)
         return
     executor = ThreadPoolExecutor(number)
     try:
@@ -95,7 +95,7 @@ def on_this_machine(number: int) -> Iterator[Pool]:
 
 
 @contextmanager
-def standing(address: str) -> Iterator[Pool]:
+def connect_to_scheduler(address: str) -> Iterator[Pool]:
     """Make a pool of the workers of a scheduler that runs already.
 
     Raises:
@@ -120,10 +120,10 @@ def standing(address: str) -> Iterator[Pool]:
                 f"The scheduler at {address} has no workers. Start one: dask worker {address} "
                 f"--nworkers auto --nthreads 1"
             ) from None
-        yield Pool(_Packing(client.get_executor(pure=False)), lambda: _number(client))
+        yield Pool(_PicklingExecutor(client.get_executor(pure=False)), lambda: _number(client))
 
 
-class _Packing(Executor):
+class _PicklingExecutor(Executor):
     """A scheduler's executor, which is given bytes.
 
     A scheduler unpacks what it passes on, and would have to import all of this package meanwhile.
@@ -139,10 +139,10 @@ class _Packing(Executor):
         import cloudpickle
 
         packed = cloudpickle.dumps((function, *arguments))
-        return self.executor.submit(graded_there, packed)
+        return self.executor.submit(grade_on_worker, packed)
 
 
-def graded_there(packed: bytes) -> Any:
+def grade_on_worker(packed: bytes) -> Any:
     """Call a function that grades, which was sent with its arguments as bytes; and say where."""
     import dataclasses
     import pickle
@@ -153,7 +153,7 @@ def graded_there(packed: bytes) -> Any:
     return dataclasses.replace(grade(*arguments), where=get_worker().address)
 
 
-graded_there.__module__ = "__main__"
+grade_on_worker.__module__ = "__main__"
 """It is sent by its code then: what is of `__main__` is not sent by its name."""
 
 
@@ -162,18 +162,18 @@ def _number(client: "Client") -> int | None:
     return sum(client.nthreads().values()) if client.status == "running" else None
 
 
-def was_deadly(error: Exception) -> bool:
+def has_killed_workers(error: Exception) -> bool:
     """Check whether an error says that a task killed several workers in turn."""
     from distributed import KilledWorker
 
     return isinstance(error, KilledWorker)
 
 
-def warning_of(address: str) -> str:
+def describe_risk(address: str) -> str:
     """What is to be said before a scheduler is used; empty where it has TLS, or there is none."""
     parts = urlsplit(address)
     is_open = parts.scheme == "tcp" and _is_loopback(parts.hostname or "")
-    return f"{WITHOUT_TLS.format(address=address)}{HOW_TO_CONNECT}." if is_open else ""
+    return f"{TLS_WARNING.format(address=address)}{HOW_TO_CONNECT}." if is_open else ""
 
 
 def check_address(address: str) -> None:
@@ -214,7 +214,7 @@ def _said(error: Any) -> str:
     return f"{type(first).__name__}: {first}".splitlines()[0]
 
 
-LOOK_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 2.0
 """How often it is checked whether there still are workers."""
 
 NO_WORKER_SECONDS: Final = 300
@@ -223,12 +223,12 @@ NO_WORKER_SECONDS: Final = 300
 WORKERS_VARIABLE: Final = "SHARDLINGS_WORKERS"
 """The variable that says how many workers there are to be on this machine, if nobody else does."""
 
-LOST: Final = (
+WORKERS_LOST: Final = (
     "grading failed. The scheduler, or the last of its workers, was lost before this was done. "
     "What was graded is kept; grade again when they are back, or without them."
 )
 
-DEADLY: Final = "grading failed. Workers died while they did."
+WORKERS_DIED: Final = "grading failed. Workers died while they did."
 
 Pair = tuple[str, str]
 """A student, and an assignment that they handed in."""
@@ -246,7 +246,7 @@ class Workers:
     scheduler: str = ""
     number: int = 0
 
-    def on_this_machine(self, submissions: int) -> int:
+    def count_local_workers(self, submissions: int) -> int:
         """How many there are to be for so many submissions."""
         from dask.system import CPU_COUNT  # the cores that a container may use, and no others
 
@@ -254,7 +254,7 @@ class Workers:
         return min(wanted, submissions)
 
 
-def graded(
+def grade_in_pool(
     pairs: Sequence[Pair],
     handed_in: Callable[[str, str], tuple[Submission, Facts]],
     workers: Workers,
@@ -273,8 +273,10 @@ def graded(
     """
     if not pairs:
         return
-    number = workers.on_this_machine(len(pairs))
-    place = standing(workers.scheduler) if workers.scheduler else on_this_machine(number)
+    number = workers.count_local_workers(len(pairs))
+    place = (
+        connect_to_scheduler(workers.scheduler) if workers.scheduler else open_local_pool(number)
+    )
     with place as pool:
         yield from _Grading(pool, handed_in, sent).of(pairs)
 
@@ -301,14 +303,14 @@ class _Grading:
                 yield pair, found
         for pair in deadly:
             for _, found in self._all(deque([pair]), 1):
-                yield pair, found or _not_graded(DEADLY)
+                yield pair, found or _not_graded(WORKERS_DIED)
 
     def _all(self, waiting: deque[Pair], ahead: int) -> Iterator[tuple[Pair, Outcome | None]]:
         """Grade these, and say of each what became of it; nothing where its workers died of it."""
         alone = 0.0
         while waiting or self.running:
             there = self.pool.number()
-            alone = 0.0 if there else alone + LOOK_SECONDS
+            alone = 0.0 if there else alone + POLL_SECONDS
             if there is None or alone > NO_WORKER_SECONDS:
                 yield from self._lost([*self.running.values(), *waiting])
                 return
@@ -317,7 +319,7 @@ class _Grading:
                 failed = self._send(pair)
                 if failed is not None:
                     yield pair, failed
-            for future in wait(self.running, LOOK_SECONDS, FIRST_COMPLETED).done:
+            for future in wait(self.running, POLL_SECONDS, FIRST_COMPLETED).done:
                 yield self.running.pop(future), _result(future)
 
     def _send(self, pair: Pair) -> Outcome | None:
@@ -333,7 +335,7 @@ class _Grading:
 
     def _lost(self, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Outcome]]:
         self.running.clear()
-        yield from ((pair, _not_graded(LOST)) for pair in pairs)
+        yield from ((pair, _not_graded(WORKERS_LOST)) for pair in pairs)
 
 
 def _result(future: "Future[Outcome]") -> Outcome | None:
@@ -341,9 +343,9 @@ def _result(future: "Future[Outcome]") -> Outcome | None:
     try:
         return future.result()
     except CancelledError:  # as all are when a scheduler has gone
-        return _not_graded(LOST)
+        return _not_graded(WORKERS_LOST)
     except Exception as error:
-        return None if was_deadly(error) else failed(error)
+        return None if has_killed_workers(error) else failed(error)
 
 
 def _not_graded(why: str) -> Outcome:

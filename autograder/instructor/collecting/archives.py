@@ -44,7 +44,7 @@ NUMBERED_NAME: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Owned:
+class OwnedFile:
     """A file, and what the platform says of it.
 
     Attributes:
@@ -66,7 +66,7 @@ class Owned:
     participant: str = ""
 
 
-def owned(name: PurePosixPath) -> Owned | None:
+def parse_owner(name: PurePosixPath) -> OwnedFile | None:
     """Whose a file is, by its name in an archive; None where that cannot be seen.
 
     Only the beginning is the platform's word. What comes after it, a student may have written.
@@ -74,27 +74,31 @@ def owned(name: PurePosixPath) -> Owned | None:
     canvas = CANVAS.fullmatch(name.parts[0])
     if canvas is not None:
         file = PurePosixPath(*(name.parts[1:] or (canvas["file"],)))  # an archive is a folder
-        number = int(canvas["number"][:18]), again(file.stem)[1]
+        number = int(canvas["number"][:18]), split_copy_number(file.stem)[1]
         late = canvas["late"] is not None
-        return Owned("Canvas", canvas["name"], canvas["user"], file, number, late)
+        return OwnedFile("Canvas", canvas["name"], canvas["user"], file, number, late)
     moodle = MOODLE.fullmatch(str(name))
     if moodle is not None:
         file = PurePosixPath(moodle["file"])
-        number, participant = (0, again(file.stem)[1]), moodle["user"]
-        return Owned("Moodle", moodle["name"].strip(), "", file, number, participant=participant)
+        number, participant = (0, split_copy_number(file.stem)[1]), moodle["user"]
+        return OwnedFile(
+            "Moodle", moodle["name"].strip(), "", file, number, participant=participant
+        )
     if len(name.parts) > 1:
         file = PurePosixPath(*name.parts[1:])
-        return Owned("folders", name.parts[0].strip(), "", file, (0, again(file.stem)[1]))
+        return OwnedFile(
+            "folders", name.parts[0].strip(), "", file, (0, split_copy_number(file.stem)[1])
+        )
     return None
 
 
-def folder_around(names: Iterable[PurePosixPath]) -> int:
+def count_outer_folders(names: Iterable[PurePosixPath]) -> int:
     """Count the folders around all that is in an archive: none, or one."""
     first = {name.parts[0] if len(name.parts) > 2 else "" for name in names}
     return int(len(first) == 1 and first != {""})
 
 
-def uploader(name: PurePosixPath, around: int) -> str:
+def find_uploader(name: PurePosixPath, around: int) -> str:
     """Who has uploaded a file of an archive, as far as its name alone can say it.
 
     All that one student hands in has one such name, whatever folders they put it in.
@@ -104,13 +108,13 @@ def uploader(name: PurePosixPath, around: int) -> str:
         around: how many of its folders are around all that is in the archive.
     """
     for outer in (0, 1):
-        who = owned(PurePosixPath(*name.parts[outer:])) if len(name.parts) > outer else None
+        who = parse_owner(PurePosixPath(*name.parts[outer:])) if len(name.parts) > outer else None
         if who is not None and who.platform != "folders":
             return "/".join((*name.parts[:outer], f"{who.name}_{who.user or who.participant}"))
     return "/".join(name.parts[:-1][: around + 1])
 
 
-def again(stem: str) -> tuple[str, int]:
+def split_copy_number(stem: str) -> tuple[str, int]:
     """A file's name without what was put after it because there was one, and which it was."""
     found = NUMBERED_NAME.fullmatch(stem)
     if found is None:
@@ -134,26 +138,26 @@ MAX_STUDENT_BYTES: Final = 4 * MAX_SUBMISSION_BYTES
 MAX_LIST_BYTES: Final = 2**25
 """Size limit for an archive's list of files."""
 
-CHUNK: Final = 2**20
+CHUNK_BYTES: Final = 2**20
 """How much is read at once; the list of files in an archive within may have as much."""
 
 MAX_NAME_CHARACTERS: Final = 500
 
-LONGEST_PART: Final = 255
+MAX_PATH_PART_BYTES: Final = 255
 """The most bytes of a file's or folder's name, on all usual systems."""
 
-ENCRYPTED: Final = 0x1
+ENCRYPTED_FLAG: Final = 0x1
 """The flag of a file in an archive that a password is needed for."""
 
-METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+COMPRESSION_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """How a file may be packed: of other methods `zipfile` unpacks gigabytes at once, in memory."""
 
 DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
-LITTER: Final = frozenset({"__MACOSX", ".ipynb_checkpoints", "__pycache__"})
+SYSTEM_FOLDERS: Final = frozenset({"__MACOSX", ".ipynb_checkpoints", "__pycache__"})
 """Folders that systems make, and nobody hands in."""
 
-NOT_THEIRS: Final = "only whoever grades writes a file of this name."
+RESERVED_NAME: Final = "only whoever grades writes a file of this name."
 
 
 class ArchiveError(RuntimeError):
@@ -165,7 +169,7 @@ class _TooMuchError(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class ExtractedFile:
     """A file of an archive.
 
     Attributes:
@@ -180,7 +184,7 @@ class Found:
     packed: int = 0
 
 
-class _Narrow(io.BufferedReader):
+class _LimitedReader(io.BufferedReader):
     """A file of which nobody reads more than so much at once, such as a list of a million files."""
 
     def __init__(self, path: Path, most: int) -> None:
@@ -209,7 +213,7 @@ class Archive:
         self.of_each: Counter[str] = Counter()
         self.around = 0
 
-    def take(self, path: Path) -> list[Found]:
+    def take(self, path: Path) -> list[ExtractedFile]:
         """Take the files of an archive, and of the archives in it.
 
         Raises:
@@ -217,7 +221,7 @@ class Archive:
             OSError: it cannot be opened, or there is no space for what is packed in it.
         """
         try:
-            with _Narrow(path, MAX_LIST_BYTES) as file, zipfile.ZipFile(file) as archive:
+            with _LimitedReader(path, MAX_LIST_BYTES) as file, zipfile.ZipFile(file) as archive:
                 if len(archive.infolist()) > MAX_FILES:
                     raise ArchiveError(f"There are more than {MAX_FILES:,} files in it.")
                 return list(self._outer(archive))
@@ -231,12 +235,12 @@ class Archive:
 
     def uploader(self, name: PurePosixPath) -> str:
         """Name whoever uploaded a file of the archive, as far as the file's name says it."""
-        return uploader(name, self.around)
+        return find_uploader(name, self.around)
 
-    def _outer(self, archive: zipfile.ZipFile) -> Iterator[Found]:
+    def _outer(self, archive: zipfile.ZipFile) -> Iterator[ExtractedFile]:
         names = [about.filename for about in archive.infolist()]
         kept = [name for name in names if not name.endswith("/") and not _is_litter(name)]
-        self.around = folder_around(map(PurePosixPath, kept))
+        self.around = count_outer_folders(map(PurePosixPath, kept))
         for about, name in _wanted(archive, PurePosixPath(), self.refuse, nested=False):
             whose, before = self.uploader(name), self.read
             if self.of_each[whose] > MAX_STUDENT_BYTES:
@@ -247,7 +251,7 @@ class Archive:
                 )
                 continue
             copy = self._copied(archive, about, name, self.refuse)
-            files = [Found(name, copy)] if copy else []
+            files = [ExtractedFile(name, copy)] if copy else []
             if copy and name.suffix.lower() == ".zip":
                 files = self._inner(copy, name)
                 copy.unlink()
@@ -262,23 +266,23 @@ class Archive:
                 )
             yield from files
 
-    def _inner(self, path: Path, name: PurePosixPath) -> list[Found]:
+    def _inner(self, path: Path, name: PurePosixPath) -> list[ExtractedFile]:
         """The files of an archive in the archive; none where anything is wrong with all of it."""
         refused: list[tuple[str, str]] = []
-        found: list[Found] = []
+        found: list[ExtractedFile] = []
         within, before = name.with_suffix(""), self.read
 
         def refuse(name: str, why: str) -> None:
             refused.append((name, why))
 
         try:
-            with _Narrow(path, CHUNK) as file, zipfile.ZipFile(file) as archive:
+            with _LimitedReader(path, CHUNK_BYTES) as file, zipfile.ZipFile(file) as archive:
                 if len(archive.infolist()) > MAX_NESTED_FILES:
                     raise _TooMuchError(f"there are more than {MAX_NESTED_FILES:,} files in it.")
                 for about, inside in _wanted(archive, within, refuse, nested=True):
                     copy = self._copied(archive, about, inside, refuse)
                     if copy:
-                        found.append(Found(inside, copy, len(within.parts)))
+                        found.append(ExtractedFile(inside, copy, len(within.parts)))
                     if self.read - before > MAX_SUBMISSION_BYTES:
                         raise _TooMuchError(
                             f"what is packed in it has more than "
@@ -305,7 +309,7 @@ class Archive:
         size = 0
         try:
             with archive.open(about) as packed, copy.open("wb") as file:
-                while size <= most and (chunk := packed.read(CHUNK)):
+                while size <= most and (chunk := packed.read(CHUNK_BYTES)):
                     size += len(chunk)
                     self.read += len(chunk)
                     file.write(chunk)
@@ -342,7 +346,7 @@ def _wanted(
 
 def _is_litter(name: str) -> bool:
     parts = PurePosixPath(name).parts
-    return bool(LITTER & set(parts)) or (bool(parts) and parts[-1].startswith("."))
+    return bool(SYSTEM_FOLDERS & set(parts)) or (bool(parts) and parts[-1].startswith("."))
 
 
 def _unsafe(about: zipfile.ZipInfo) -> str:
@@ -356,14 +360,14 @@ def _unsafe(about: zipfile.ZipInfo) -> str:
         return "its name leads out of the archive."
     if len(name) > MAX_NAME_CHARACTERS or not parts:
         return "its name is too long, or there is none."
-    if any(len(part.encode(errors="replace")) > LONGEST_PART for part in parts):
+    if any(len(part.encode(errors="replace")) > MAX_PATH_PART_BYTES for part in parts):
         return "its name is too long for a file or folder."
     mode = about.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         return "it is a link, or no file."
-    if about.flag_bits & ENCRYPTED:
+    if about.flag_bits & ENCRYPTED_FLAG:
         return "a password is needed to read it."
-    if about.compress_type not in METHODS:
+    if about.compress_type not in COMPRESSION_METHODS:
         return "it is packed in an unusual way. Deflate is the usual one."
     return ""
 
@@ -388,7 +392,7 @@ def _not_wanted(name: str, nested: bool) -> str:
     if path.suffix.lower() == ".zip":
         return "it is an archive in an archive in an archive." if nested else ""
     if path.name.casefold() in EXCHANGE_FILES:
-        return NOT_THEIRS
+        return RESERVED_NAME
     if path.suffix == ".ipynb" or is_taken(Path(path.name)):
         return ""
     return "it is no notebook, and no data that one may need."

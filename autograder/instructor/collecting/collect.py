@@ -15,11 +15,11 @@ from rich.text import Text
 
 from autograder.instructor.classroom import read_roster
 from autograder.instructor.collecting.archives import Archive, ArchiveError
-from autograder.instructor.collecting.sorting import CollectedSubmission, Owners, sort
+from autograder.instructor.collecting.sorting import CollectedSubmission, Owners, sort_files
 from autograder.instructor.course import Course, printable
 
 
-def put(one: CollectedSubmission, place: Path, aside: Path) -> None:
+def move_into_place(one: CollectedSubmission, place: Path, aside: Path) -> None:
     """Put a submission in its place.
 
     It is put together elsewhere first, so that what there was is there still where that fails.
@@ -49,7 +49,7 @@ def put(one: CollectedSubmission, place: Path, aside: Path) -> None:
 
 MAX_NAMED_FILES = 20
 
-NAMED_OF_ONE = 4
+MAX_NAMED_FILES_PER_STUDENT = 4
 """How many of them may be of one student, whose thousand files are not to hide everybody else's."""
 
 
@@ -104,12 +104,12 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
                 files = archive.take(file)
             except (ArchiveError, OSError) as error:
                 raise CollectError(f"Nothing was taken. {printable(str(error))}") from None
-            found = sort(files, Owners(people), course.assignments(), assignment, refuse)
+            found = sort_files(files, Owners(people), course.assignments(), assignment, refuse)
             news = [one for one in found if not _is_there(course, one)]
             again = {_place(course, one) for one in news if _place(course, one).exists()}
             for number, one in enumerate(list(news)):
                 try:
-                    put(one, _place(course, one), Path(folder, str(number)))
+                    move_into_place(one, _place(course, one), Path(folder, str(number)))
                 except OSError as error:
                     found.remove(one)
                     news.remove(one)
@@ -177,7 +177,7 @@ def _say_refused(console: Console, refused: Sequence[tuple[str, str]], archive: 
     for name, why in refused:
         whose = archive.uploader(PurePosixPath(name))
         of_each[whose] += 1
-        if of_each[whose] <= NAMED_OF_ONE and shown < MAX_NAMED_FILES:
+        if of_each[whose] <= MAX_NAMED_FILES_PER_STUDENT and shown < MAX_NAMED_FILES:
             shown += 1
             _print(console, f"  {name}: {why}")
     if len(refused) > shown:

@@ -7,16 +7,26 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from autograder.instructor.classroom import MOODLE_ID_PREFIX, Person
-from autograder.instructor.collecting.archives import NOT_THEIRS, Found, Owned, Refuse, again, owned
+from autograder.instructor.collecting.archives import (
+    RESERVED_NAME,
+    ExtractedFile,
+    OwnedFile,
+    Refuse,
+    parse_owner,
+    split_copy_number,
+)
 from autograder.instructor.course import EXCHANGE_FILES, printable
 
-UNWANTED: Final = set('/\\*?[]:"<>|')
+FORBIDDEN_CHARACTERS: Final = set('/\\*?[]:"<>|')
 """What the name of a student's folder may not have in it."""
 
 MAX_ID_CHARACTERS: Final = 128
 """nbgrader's limit."""
 
-NUMBERS: Final = {"Canvas": ("canvas_id", "lms_user_id"), "Moodle": ("moodle_id", "lms_user_id")}
+NUMBER_COLUMNS: Final = {
+    "Canvas": ("canvas_id", "lms_user_id"),
+    "Moodle": ("moodle_id", "lms_user_id"),
+}
 """The columns of a roster that have a platform's number of somebody."""
 
 
@@ -38,14 +48,14 @@ class Owners:
         self.numbers: dict[tuple[str, str], set[str]] = {}
         self.by_name: dict[str, set[str]] = {}
         for person in people:
-            for platform in NUMBERS:
+            for platform in NUMBER_COLUMNS:
                 for number in _numbers(person, platform):
                     self.by_number.setdefault((platform, number), set()).add(person.id)
                     self.numbers.setdefault((platform, person.id), set()).add(number)
             for name in _names(person):
                 self.by_name.setdefault(name, set()).add(person.id)
 
-    def knows(self, owned: Owned) -> bool:
+    def knows(self, owned: OwnedFile) -> bool:
         """Whether somebody in the roster is called so."""
         return _key(owned.name) in self.by_name
 
@@ -53,7 +63,7 @@ class Owners:
         """Whether the roster says that a student has this number on a platform."""
         return number in self.numbers.get((platform, student), ())
 
-    def id_of(self, owned: Owned) -> str:
+    def id_of(self, owned: OwnedFile) -> str:
         """The id of the student whose a file is.
 
         Raises:
@@ -95,14 +105,14 @@ class Owners:
 def _numbers(person: Person, platform: str) -> Iterator[str]:
     """A platform's numbers of somebody; Moodle has one for each assignment."""
     for column, said in person.others.items():
-        is_one = column in NUMBERS[platform] or (
+        is_one = column in NUMBER_COLUMNS[platform] or (
             platform == "Moodle" and column.startswith(MOODLE_ID_PREFIX)
         )
         if is_one and said.strip():
             yield said.strip()
 
 
-def _own_name(owned: Owned) -> str:
+def _own_name(owned: OwnedFile) -> str:
     """What somebody's folder is called where there is no roster: as on the platform.
 
     Raises:
@@ -113,7 +123,7 @@ def _own_name(owned: Owned) -> str:
     if (
         not name.isprintable()
         or name.startswith(".")
-        or set(name) & UNWANTED
+        or set(name) & FORBIDDEN_CHARACTERS
         or not 0 < len(name) <= MAX_ID_CHARACTERS
     ):
         raise UnknownOwnerError(
@@ -164,8 +174,8 @@ class CollectedSubmission:
 
 @dataclass(frozen=True)
 class _File:
-    found: Found
-    owned: Owned
+    found: ExtractedFile
+    owned: OwnedFile
 
     @property
     def is_notebook(self) -> bool:
@@ -177,8 +187,8 @@ class _File:
         return self.owned.user or self.owned.participant
 
 
-def sort(
-    files: Iterable[Found],
+def sort_files(
+    files: Iterable[ExtractedFile],
     owners: Owners,
     assignments: Sequence[str],
     wanted: str,
@@ -196,7 +206,7 @@ def sort(
     theirs: dict[str, list[_File]] = {}
     names: dict[str, set[str]] = {}
     for found, name in _without_outer(list(files), owners, assignments):
-        who = owned(name)
+        who = parse_owner(name)
         cut = len(found.name.parts) - len(name.parts)
         if found.packed and found.packed <= cut + (who is None or who.platform == "folders"):
             refuse(
@@ -254,8 +264,8 @@ def _of_one_number(student: str, files: list[_File], owners: Owners, refuse: Ref
 
 
 def _without_outer(
-    files: list[Found], owners: Owners, assignments: Sequence[str]
-) -> list[tuple[Found, PurePosixPath]]:
+    files: list[ExtractedFile], owners: Owners, assignments: Sequence[str]
+) -> list[tuple[ExtractedFile, PurePosixPath]]:
     """Files, with their names without a folder that is around all of them, and is no student's."""
     outer = {file.name.parts[0] for file in files}
     all_in_one = len(outer) == 1 and all(len(file.name.parts) > 2 for file in files)
@@ -270,13 +280,13 @@ def _without_outer(
 
 def _is_nobodys(name: PurePosixPath) -> bool:
     """Whether there is nothing of a platform's after a name's first folder."""
-    who = owned(PurePosixPath(*name.parts[1:]))
+    who = parse_owner(PurePosixPath(*name.parts[1:]))
     return who is None or who.platform == "folders"
 
 
 def _says_whose(name: PurePosixPath, owners: Owners) -> bool:
     """Whether a name begins with what is a platform's, or a student's."""
-    who = owned(name)
+    who = parse_owner(name)
     return who is not None and (who.platform != "folders" or owners.knows(who))
 
 
@@ -312,7 +322,7 @@ def _of_student(
 
 def _assignment(file: PurePosixPath, assignments: Sequence[str]) -> str:
     """Which assignment a notebook is of, by its name or else by its folder's."""
-    for name in (file.stem, again(file.stem)[0], *reversed(file.parts[:-1])):
+    for name in (file.stem, split_copy_number(file.stem)[0], *reversed(file.parts[:-1])):
         if name in assignments:
             return name
     return ""
@@ -351,8 +361,8 @@ def _add_others(
             continue
         plain = file.owned.file
         if file.owned.platform == "Canvas":
-            plain = plain.with_stem(again(plain.stem)[0])
+            plain = plain.with_stem(split_copy_number(plain.stem)[0])
         if plain.name.startswith(".") or plain.name.casefold() in EXCHANGE_FILES:
-            refuse(str(file.found.name), NOT_THEIRS)
+            refuse(str(file.found.name), RESERVED_NAME)
             continue
         handed_in[place].files[PurePosixPath(plain.name)] = file.found.path

@@ -20,7 +20,7 @@ from autograder.instructor.authoring import (
     try_answers,
     write_stubs,
 )
-from autograder.instructor.authoring.exercise_stubs import TO_WRITE
+from autograder.instructor.authoring.exercise_stubs import PLACEHOLDER
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "authoring.md").read_text()
@@ -110,7 +110,7 @@ class Reader:
     def left(self):
         """The files in which something is still to be written."""
         files = [self.module, self.notebook, self.notebook.with_suffix(".md"), self.bank]
-        return [path for path in files if TO_WRITE in path.read_text()]
+        return [path for path in files if PLACEHOLDER in path.read_text()]
 
 
 @pytest.mark.slow

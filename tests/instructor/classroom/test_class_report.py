@@ -14,13 +14,18 @@ import pytest
 from autograder.exercises import find
 from autograder.instructor.classroom.class_answers import (
     alike_in_mistakes,
-    item_rest,
+    format_code,
+    item_rest_correlation,
     item_rest_in_words,
-    shown_code,
 )
 from autograder.instructor.classroom.class_report import REPORT_FILE, write_report
 from autograder.instructor.classroom.roster import Person
-from autograder.instructor.classroom.submission_states import Failure, Mark, StateRow, kept_answers
+from autograder.instructor.classroom.submission_states import (
+    Failure,
+    Mark,
+    StateRow,
+    read_kept_answers,
+)
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import (
     GradedNotebook,
@@ -85,7 +90,7 @@ def course(tmp_path):
 
 
 def page(course, rows, failures=(), people=()):
-    return write_report(course, rows, failures, people, kept_answers(course, rows)).read_text()
+    return write_report(course, rows, failures, people, read_kept_answers(course, rows)).read_text()
 
 
 class Parsed(HTMLParser):
@@ -248,8 +253,8 @@ def test_an_exercise_is_held_against_the_rest_and_not_against_itself(course, ite
         grade(course, f"s{i:02}", [right("1.1")], others={"1.1": Mark(a, 1), "x": Mark(b, 5)})
         for i, (a, b) in enumerate(zip(item, rest, strict=True))
     ]
-    submissions = kept_answers(course, rows)
-    correlation = item_rest("1.1", submissions)
+    submissions = read_kept_answers(course, rows)
+    correlation = item_rest_correlation("1.1", submissions)
     assert correlation == (None if found is None else pytest.approx(found))
     said = item_rest_in_words("1.1", submissions)
     if len(item) < 10:
@@ -267,7 +272,7 @@ def test_who_made_the_same_rare_mistake_is_named_and_the_cause_is_not(course):
         grade(course, "ada", odd, {"1.1": "columns  = 7", "1.2": "blocks = 1"}),
         grade(course, "bob", odd, {"1.1": "columns = 7", "1.2": "blocks = 2"}),
     ]
-    (alike,) = alike_in_mistakes(kept_answers(course, rows))
+    (alike,) = alike_in_mistakes(read_kept_answers(course, rows))
     assert (alike.students, alike.exercises, alike.same_code) == (
         ("ada", "bob"), ("1.1", "1.2"), ("1.1",),
     )  # fmt: skip
@@ -278,7 +283,7 @@ def test_who_made_the_same_rare_mistake_is_named_and_the_cause_is_not(course):
 
 def test_in_a_small_class_two_alike_in_one_exercise_are_no_wonder(course):
     rows = [grade(course, name, [wrong("1.1"), right("1.2")]) for name in ("ada", "bob", "cyd")]
-    assert alike_in_mistakes(kept_answers(course, rows)) == []
+    assert alike_in_mistakes(read_kept_answers(course, rows)) == []
     assert "There are no such answers." in Parsed(page(course, rows)).said
 
 
@@ -359,15 +364,15 @@ def test_a_link_in_its_place_is_not_followed(course, tmp_path):
 
 
 def test_long_code_is_cut_and_what_cannot_be_seen_is_shown():
-    assert shown_code("a\x1b[2J\tb") == "a␛[2J   b"
-    lines = shown_code("\n".join(map(str, range(100))) + "\n" + "x" * 1000).split("\n")
+    assert format_code("a\x1b[2J\tb") == "a␛[2J   b"
+    lines = format_code("\n".join(map(str, range(100))) + "\n" + "x" * 1000).split("\n")
     assert lines[-1] == "… and 61 more lines"
-    assert len(shown_code("x" * 1000)) < 210
+    assert len(format_code("x" * 1000)) < 210
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_read_on_a_phone_in_light_and_in_dark(course, scheme):
-    where = write_report(course, rows := of_class(course), [], [], kept_answers(course, rows))
+    where = write_report(course, rows := of_class(course), [], [], read_kept_answers(course, rows))
     with browser() as chromium:
         said, asked = [], []
         chromium.page.on("console", lambda message: said.append(message.text))

@@ -32,10 +32,10 @@ def course(tmp_path):
     return course
 
 
-def kept(course):
+def read_kept_evidence(course):
     """Whose evidence can be read, and what is said of the others'."""
     said = Console(file=io.StringIO(), width=200)
-    students = [one.student for one in regrading.kept(course, said)]
+    students = [one.student for one in regrading.read_kept_evidence(course, said)]
     assert isinstance(said.file, io.StringIO)
     return students, " ".join(said.file.getvalue().split())
 
@@ -45,7 +45,7 @@ def test_what_a_student_calls_evidence_is_not_read(course, name):
     folder = course.autograded / "cleo" / ASSIGNMENT
     for written in (b"[]", b"[" * 20_000):
         (folder / name).write_bytes(written)
-        assert kept(course) == (["bob", "cleo"], "")
+        assert read_kept_evidence(course) == (["bob", "cleo"], "")
 
 
 DAMAGED = {
@@ -63,9 +63,9 @@ def test_a_record_that_is_damaged_costs_nobody_else(course, monkeypatch, damage)
     Records(course.records).path("cleo", ASSIGNMENT).write_bytes(written)
     if damage == "large":
         monkeypatch.setattr(record, "MAX_RECORD_BYTES", 1)
-        assert kept(course)[0] == []
+        assert read_kept_evidence(course)[0] == []
         return
-    students, said = kept(course)
+    students, said = read_kept_evidence(course)
     assert (
         f"cleo, {ASSIGNMENT} is not judged again: {ASSIGNMENT}.json cannot be read: {why}" in said
     )

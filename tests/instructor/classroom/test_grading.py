@@ -84,7 +84,7 @@ def test_only_what_was_handed_in_is_made_and_entered(graded):
 
 
 def test_the_whole_demonstration_has_every_notebook(graded, monkeypatch):
-    assert demonstration.assignments(Course(graded[0]), whole=True) == list(NOTEBOOKS)
+    assert demonstration.choose_assignments(Course(graded[0]), whole=True) == list(NOTEBOOKS)
     asked = []
     monkeypatch.setattr(
         "autograder.instructor.__main__.demonstrate", lambda *a: asked.append(a[2:])

@@ -5,7 +5,11 @@ import pytest
 from autograder.instructor import pipeline
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading
-from autograder.instructor.classroom.grading import _Post, alike, fingerprint
+from autograder.instructor.classroom.grading import (
+    _Dispatcher,
+    fingerprint,
+    group_identical_submissions,
+)
 from autograder.instructor.pipeline import Submission
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, log, scores, tiny_class
 
@@ -40,14 +44,14 @@ def test_who_hands_in_something_else_meanwhile_is_graded_for_that(tmp_path, monk
     root = tiny_class(tmp_path, 0)
     hand_in(root, "ann", "double = 2")
     later = hand_in(root, "bob", "double = 2")
-    enter = _Post.entered
+    enter = _Dispatcher.entered
 
-    def entered(post, pair, found):
+    def entered(dispatcher, pair, found):
         if pair[0] == "ann":
             later.write_text(later.read_text().replace("double = 2", "double = 5"))
-        return enter(post, pair, found)
+        return enter(dispatcher, pair, found)
 
-    monkeypatch.setattr(grading._Post, "entered", entered)
+    monkeypatch.setattr(grading._Dispatcher, "entered", entered)
     assert main(["--root", str(root), "grade"]) == 0
     assert scores(root) == {"ann": 2, "bob": 0}
     assert not [line for line in log(root) if "same_as" in line]
@@ -106,4 +110,4 @@ def test_what_cannot_be_read_is_like_nothing_else(error):
         return submission(student), None
 
     pairs = [("ann", "a"), ("bob", "a"), ("cy", "a")]
-    assert alike(pairs, handed_in) == {pair: [] for pair in pairs}
+    assert group_identical_submissions(pairs, handed_in) == {pair: [] for pair in pairs}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from rich.console import Console
 
 from autograder.instructor.classroom import grading_progress
-from autograder.instructor.classroom.grading_progress import HowFar
+from autograder.instructor.classroom.grading_progress import GradingProgress
 
 PAIRS = {(f"student-{n}", "03_resharding"): 10.0 for n in range(6)}
 ANN, BOB, *_ = PAIRS
@@ -19,13 +19,13 @@ def shown(tmp_path, monkeypatch, terminal):
     now, said = [1000.0], io.StringIO()
     monkeypatch.setattr(grading_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     console = Console(file=said, width=80, force_terminal=terminal, color_system=None)
-    with HowFar(console, PAIRS, tmp_path / "log.jsonl") as seen:
-        seen.begun(ANN)
+    with GradingProgress(console, PAIRS, tmp_path / "log.jsonl") as seen:
+        seen.begin(ANN)
         now[0] += 120
-        seen.ended(ANN, seconds=119.5)
-        seen.begun(BOB)
+        seen.end(ANN, seconds=119.5)
+        seen.begin(BOB)
         seen.live.refresh()
-        seen.ended(BOB, why="[/x]", theirs=True)
+        seen.end(BOB, why="[/x]", theirs=True)
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     return said.getvalue(), [json.loads(line) for line in lines]
 
@@ -49,11 +49,11 @@ def test_without_a_terminal_each_that_is_begun_is_a_line(tmp_path, monkeypatch):
 
 def test_what_is_tried_again_or_given_up_before_its_turn_is_counted_once(tmp_path):
     console = Console(file=io.StringIO(), width=80)
-    with HowFar(console, PAIRS, tmp_path / "log.jsonl") as seen:
-        seen.begun(ANN)
-        seen.begun(ANN)
-        seen.ended(ANN)
-        seen.ended(BOB, why="The scheduler was lost.")
+    with GradingProgress(console, PAIRS, tmp_path / "log.jsonl") as seen:
+        seen.begin(ANN)
+        seen.begin(ANN)
+        seen.end(ANN)
+        seen.end(BOB, why="The scheduler was lost.")
     last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
     assert (last["graded"], last["left"]) == (2, 4)
 

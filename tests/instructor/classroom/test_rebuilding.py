@@ -136,7 +136,7 @@ def test_who_goes_on_after_a_stop_asks_about_the_same(graded, make, monkeypatch,
         assert make("grade")[0] == 130
     assert make("grade")[0] == 0
     assert entered(graded) == WAS
-    assert not (graded / "grading" / rebuilding.UNDER_WAY).exists()
+    assert not (graded / "grading" / rebuilding.REBUILDING_FILE).exists()
 
 
 def test_a_class_that_has_graded_nothing_needs_no_gradebook(tmp_path):

@@ -266,4 +266,4 @@ def test_what_kernels_once_said_of_their_processes_is_graded_again(tmp_path):
     kept = Record(State.GRADED, notebooks={"11": found})
     Records(course.records).write("ann", "11", kept)
     with pytest.raises(UnreadableRecordError, match="grade the submission again"):
-        stale_grades.evidence_of(course, "ann", "11")
+        stale_grades.read_evidence(course, "ann", "11")

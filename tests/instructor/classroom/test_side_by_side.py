@@ -17,7 +17,7 @@ from distributed import KilledWorker, LocalCluster, Security
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import workers
-from autograder.instructor.classroom.workers import graded
+from autograder.instructor.classroom.workers import grade_in_pool
 from autograder.instructor.pipeline import Outcome, Record, State
 from autograder.instructor.pipeline import grade as grade_one
 from tests.conftest import ROOT
@@ -106,10 +106,10 @@ def of(monkeypatch, *ends):
     """Grade three submissions with such a pool: their outcomes, and the order of trying."""
     pool_of_them: Any = Workers(*ends)
     pool = nullcontext(workers.Pool(pool_of_them, lambda: pool_of_them.there))
-    monkeypatch.setattr(workers, "standing", lambda _: pool)
+    monkeypatch.setattr(workers, "connect_to_scheduler", lambda _: pool)
     pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd")]
     chosen = workers.Workers("tls://10.0.0.1:1")
-    found = graded(pairs, lambda *pair: pair, chosen, lambda _: None)
+    found = grade_in_pool(pairs, lambda *pair: pair, chosen, lambda _: None)
     return {pair[0]: outcome for pair, outcome in found}, pool_of_them.tried
 
 
@@ -156,7 +156,7 @@ def test_an_error_in_dask_is_one_submissions_failure(monkeypatch):
     ],
 )
 def test_who_can_be_listened_to_is_not_spoken_to(address, told):
-    with pytest.raises(workers.SchedulerError, match=told), workers.standing(address):
+    with pytest.raises(workers.SchedulerError, match=told), workers.connect_to_scheduler(address):
         pass
 
 
@@ -164,7 +164,7 @@ def test_who_can_be_listened_to_is_not_spoken_to(address, told):
     "address", ["", "tls://127.0.0.1:8786", "tcp://10.0.0.1:8786", "127.0.0.1:8786"]
 )
 def test_where_nobody_else_can_come_in_nothing_is_said_of_it(address):
-    assert workers.warning_of(address) == ""
+    assert workers.describe_risk(address) == ""
 
 
 def test_it_is_said_that_others_on_this_machine_can_reach_a_scheduler(

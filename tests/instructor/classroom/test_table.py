@@ -127,7 +127,7 @@ def test_names_are_shown_as_they_are_but_for_what_cannot_be_seen():
 def test_a_long_name_keeps_its_two_ends(width, subtests):
     for name in (*NAMES, "firstname.lastname-001@students.example.edu"):
         with subtests.test(name):
-            short = table.shortened(name, width)
+            short = table.shorten_name(name, width)
             assert cell_len(short) <= width
             if cell_len(name) > width:
                 head, tail = short.split("…")

@@ -7,7 +7,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom.rebuilding import AGAIN, SHOWN
+from autograder.instructor.classroom.rebuilding import REGRADE_PREFIX, SHOWN_FILE
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records
 from tests.instructor.tiny_class import ASSIGNMENT, scores, tiny_class, wanted
@@ -30,7 +30,7 @@ def as_it_was(root):
         (folder / f"{assignment}.verdicts.json").write_bytes(bytes(found.verdicts))
         (folder / f"{assignment}.note").write_text("Cell 3 said much.\n")
         (folder / f"{assignment}.graded").write_bytes(msgspec.json.encode(record.basis))
-        (folder / SHOWN).write_text("0\n0")
+        (folder / SHOWN_FILE).write_text("0\n0")
         records.path(student, assignment).unlink()
 
 
@@ -76,7 +76,7 @@ def test_it_is_taken_over_once_and_nobody_is_graded_again(kept, command):
     assert "earlier version" not in kept.make(command)[1]
 
 
-@pytest.mark.parametrize("spoil", [AGAIN.encode(), b"graded by nbgrader: ", b"{"])
+@pytest.mark.parametrize("spoil", [REGRADE_PREFIX.encode(), b"graded by nbgrader: ", b"{"])
 def test_what_was_to_be_graded_anew_still_is(kept, spoil):
     folder = kept.root / "grading" / "autograded" / STUDENT / ASSIGNMENT
     path = folder / f"{ASSIGNMENT}.graded"

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from autograder.instructor.classroom.grading_progress import following
-from autograder.instructor.classroom.submission_states import Failure, told
+from autograder.instructor.classroom.grading_progress import show_progress
+from autograder.instructor.classroom.submission_states import Failure, describe_failures
 from autograder.instructor.course.course import misplaced
 
 CUT_OFF = "{}.ipynb cannot be read as a notebook: its JSON breaks off at line {}. Hand it in again."
@@ -17,7 +17,7 @@ def cut_off(student, assignment, line):
 
 def test_seven_broken_notebooks_of_one_student_are_one_sentence():
     failures = [cut_off("emil", f"0{i}_name", 100 + i) for i in range(7)]
-    (sentence, about), *others = told(failures)
+    (sentence, about), *others = describe_failures(failures)
     assert not others
     assert sentence == CUT_OFF.format("<assignment>", "").replace(" at line ", "")
     assert about == f"emil ({', '.join(f'0{i}_name' for i in range(7))})"
@@ -26,12 +26,12 @@ def test_seven_broken_notebooks_of_one_student_are_one_sentence():
 def test_students_who_did_the_same_are_listed_and_others_apart():
     link = Failure("ann", "01", "a is a link.", theirs=True)
     both = [cut_off("ann", "02", 5), link, cut_off("bob", "01", 7)]
-    assert [about for _, about in told(both)] == ["ann (02), bob (01)", ""]
-    assert [sentence for sentence, _ in told(both)][1] == "ann, 01: a is a link."
+    assert [about for _, about in describe_failures(both)] == ["ann (02), bob (01)", ""]
+    assert [sentence for sentence, _ in describe_failures(both)][1] == "ann, 01: a is a link."
 
 
 def test_what_is_true_of_one_says_all_that_is_known():
-    ((sentence, about),) = told([cut_off("emil", "01", 7)])
+    ((sentence, about),) = describe_failures([cut_off("emil", "01", 7)])
     assert sentence == f"emil, 01: {CUT_OFF.format('01', 7)}"
     assert not about
 
@@ -41,7 +41,7 @@ def test_names_cannot_move_the_cursor():
         [cut_off("a\x1b[2J", "01", 7)],
         [cut_off(f"a\x1b[{i}J", "01", 7) for i in "12"],
     ):
-        said = "".join("".join(pair) for pair in told(failures))
+        said = "".join("".join(pair) for pair in describe_failures(failures))
         assert "a␛[" in said
         assert "\x1b" not in said
 
@@ -50,7 +50,7 @@ def followed(terminal):
     """What is said of three items, and the items."""
     said = io.StringIO()
     console = Console(file=said, width=60, force_terminal=terminal)
-    return [*following(console, "Grading", ["[/x]", "b", "c"], str.upper)], said.getvalue()
+    return [*show_progress(console, "Grading", ["[/x]", "b", "c"], str.upper)], said.getvalue()
 
 
 def test_without_a_terminal_each_is_a_line():
@@ -70,7 +70,7 @@ def test_on_a_terminal_it_is_a_bar():
 def test_of_nothing_nothing_is_said():
     said = io.StringIO()
     console = Console(file=said, force_terminal=True)
-    assert not [*following(console, "Making", [], str)]
+    assert not [*show_progress(console, "Making", [], str)]
     assert not said.getvalue()
 
 
