@@ -74,7 +74,7 @@ def room(tmp_path_factory):
                     handed_in.notebooks[0].late_submission_penalty = 0.5
                 gradebook.db.commit()
                 found = GradedNotebook(verdicts=encoded_verdicts(verdicts))
-                basis = bases.now(student, assignment)
+                basis = bases.current(student, assignment)
                 record = Record(State.GRADED, basis=basis, notebooks={assignment: found})
                 bases.records.write(student, assignment, record)
     broken = course.submitted / "dan" / A / f"{A}.ipynb"

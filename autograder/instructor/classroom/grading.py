@@ -1,7 +1,8 @@
-"""Grade a class: run and judge what is new, write feedback, and show the gradebook as a table.
+"""Grade a class: run and judge new submissions, write feedback, and print the table.
 
-Workers make the grades; this process enters them. Submissions that are the same to the byte, such
-as the released notebook or a pair's, are graded once and entered for each student.
+Workers compute the grades, and this process enters them. Submissions that are identical to the
+byte, such as the untouched notebook or one shared by a pair, are graded once and entered for each
+student.
 """
 
 import dataclasses
@@ -73,14 +74,13 @@ from autograder.instructor.sandbox import Sandbox
 LOCAL_WORKERS: Final = Workers()
 """Workers on this machine, one for each core."""
 
-
 NOT_RELEASED: Final = "nothing of it is graded until its notebook can be released; see below."
 
 
 NOT_RETRIED: Final = (
     "Nothing has changed since, so it was not tried again: make grade AGAIN=1 STUDENT=… tries it."
 )
-"""Told for a submission that failed on the same basis before."""
+"""Added to the reason of a submission that failed before on the same basis."""
 
 
 NOTHING_HANDED_IN: Final = (
@@ -100,20 +100,20 @@ def grade_class(
     """Release the notebooks, grade what is new in `grading/submitted/`, and report.
 
     Args:
-        course: where.
-        console: what to write on.
-        again: grade what has been graded, too.
-        choice: what is released, graded and shown; the CSVs have all.
-        workers: who grades.
+        course: the course.
+        console: where output is printed.
+        again: grade submissions again that already have a grade.
+        choice: the submissions to release, grade and print; the CSVs have all of them.
+        workers: the workers that grade.
 
     Returns:
-        The exit status: 0, or 1 where grading itself failed. A broken submission is a row in the
+        The exit status: 1 if the grader itself failed, else 0. A broken submission is a row in the
         table, and no failure.
 
     Raises:
-        ClassError: what is written of the class cannot be understood.
-        SchedulerError: there can be no such scheduler, or none answers.
-        NoSandboxError: there is no bubblewrap, and one is required.
+        ClassError: one of the class's files cannot be understood.
+        SchedulerError: the scheduler's address is not allowed, or it does not answer.
+        NoSandboxError: bubblewrap is required and not installed.
     """
     if workers.scheduler:
         check_address(workers.scheduler)
@@ -125,16 +125,16 @@ def grade_class(
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
         Sandbox(config=course.api.config).check()
-        unreleased = _make_ready(course, console, EVERYTHING if rebuilt else choice)
+        unreleased = _release_chosen(course, console, EVERYTHING if rebuilt else choice)
         enter_people(course)
         enter_missing_grades(course, console)
         found = _grade_all(course, console, again, unreleased, choice, workers)
-        failures = sorted(found, key=lambda f: (f.student, f.assignment))  # not as they came up
+        failures = sorted(found, key=lambda f: (f.student, f.assignment))
         bases = Bases(course, unreleased)
-        failures = [_with_what_stands(bases, failure) for failure in failures]
+        failures = [_with_earlier_grade(bases, failure) for failure in failures]
         for failure in failures:
             if failure.theirs:
-                _tell(course, failure)
+                _write_failure_page(course, failure)
                 withdraw_scores(course, failure.student, failure.assignment)
         failures = report(course, console, failures, choice)
         for why in unreleased.values():
@@ -142,27 +142,27 @@ def grade_class(
     return 0 if not unreleased and all(failure.theirs for failure in failures) else 1
 
 
-def _with_what_stands(bases: Bases, failure: Failure) -> Failure:
-    """The same, with whether the grade of before is one of what is handed in now."""
+def _with_earlier_grade(bases: Bases, failure: Failure) -> Failure:
+    """Return the failure with `was_graded` set: whether the same submission has a grade."""
     is_ours = not failure.theirs
     was_graded = is_ours and bases.was_graded(failure.student, failure.assignment)
     return replace(failure, was_graded=was_graded)
 
 
-def _make_ready(course: Course, console: Console, choice: Choice) -> dict[str, str]:
-    """Release what was handed in.
+def _release_chosen(course: Course, console: Console, choice: Choice) -> dict[str, str]:
+    """Release the assignments of the chosen submissions.
 
     Returns:
-        Of each assignment that cannot be released, why.
+        The reason for each assignment that cannot be released.
     """
     handed_in = {assignment for _, assignment in choice.of(course.submissions())}
     return _release(course, console, sorted(handed_in))
 
 
 def _release(course: Course, console: Console, assignments: Sequence[str]) -> dict[str, str]:
-    with closing(show_progress(console, "Making", assignments, str)) as each:
-        whys = {assignment: course.cannot_release(assignment) for assignment in each}
-    return {assignment: why for assignment, why in whys.items() if why}
+    with closing(show_progress(console, "Making", assignments, str)) as shown:
+        reasons = {assignment: course.cannot_release(assignment) for assignment in shown}
+    return {assignment: why for assignment, why in reasons.items() if why}
 
 
 def _grade_all(
@@ -173,10 +173,10 @@ def _grade_all(
     choice: Choice,
     workers: Workers,
 ) -> Iterator[Failure]:
-    """Grade what is to be graded; whatever cannot be."""
+    """Grade new and stale submissions, and yield the failures."""
     bases = Bases(course, unreleased)
 
-    @functools.cache  # what fails is tried again the next time, and not for each student
+    @functools.cache  # an assignment that fails is tried once for each command, not each student
     def refusal(assignment: str) -> str:
         return NOT_RELEASED if assignment in unreleased else _refusal(course, console, assignment)
 
@@ -189,27 +189,27 @@ def _grade_all(
     to_grade: list[tuple[str, str]] = []
 
     def failure(student: str, assignment: str) -> Failure | None:
-        """What keeps a submission from being graded; what has changed is to be, otherwise."""
+        """Return why a submission cannot be graded, or put it into `to_grade` if it has to be."""
         why = cannot_be_taken(course.submitted / student / assignment, assignment)
         if why:
             return Failure(student, assignment, why, theirs=True)
         found = not_judged.get((student, assignment))
-        if found is not None or not (again or bases.changed(student, assignment)):
+        if found is not None or not (again or bases.find_changes(student, assignment)):
             return found
-        why = "" if again else bases.failed_before(student, assignment)
+        why = "" if again else bases.find_earlier_failure(student, assignment)
         if why:
             return Failure(student, assignment, f"{why.rstrip('. ')}. {NOT_RETRIED}", theirs=False)
         why = refusal(assignment)
         if why:
-            ours = Failure(student, assignment, why, theirs=False)
-            return _broken(course, bases, student, assignment) or ours
-        found = _misnamed(student, assignment)
+            refused = Failure(student, assignment, why, theirs=False)
+            return _check_files(course, bases, student, assignment) or refused
+        found = _check_name(student, assignment)
         if found is None:
             to_grade.append((student, assignment))
         return found
 
     yield from _failures(choice.of(course.submissions()), failure)
-    if again:  # so that whoever stops it can go on with what is left
+    if again:  # so that the next command goes on where an interrupted one stopped
         for pair in to_grade:
             bases.records.mark(*pair)
     yield from grade_submissions(course, console, bases, to_grade, workers)
@@ -221,7 +221,7 @@ def _grade_all(
 def _failures(
     submissions: Iterable[tuple[str, str]], failure: Callable[[str, str], Failure | None]
 ) -> Iterator[Failure]:
-    """What is found of submissions; one of which an error comes up costs no other."""
+    """Yield the failures that a function finds; an error in one submission affects no other."""
     for student, assignment in submissions:
         try:
             found = failure(student, assignment)
@@ -233,7 +233,7 @@ def _failures(
 
 
 def _refusal(course: Course, console: Console, assignment: str) -> str:
-    """Why nothing of an assignment is to be graded here; empty where all is well."""
+    """Calibrate an assignment, and return why it cannot be graded here; empty if it can."""
 
     def announce() -> None:
         console.print(f"Grading the course's own {assignment} first: does it get what it should?")
@@ -245,8 +245,8 @@ def _refusal(course: Course, console: Console, assignment: str) -> str:
     return ""
 
 
-def _misnamed(student: str, assignment: str) -> Failure | None:
-    """What is wrong with a student's name, if nbgrader cannot find a folder of that name."""
+def _check_name(student: str, assignment: str) -> Failure | None:
+    """Return a failure if nbgrader cannot find a folder with the student's name."""
     if any(character in student for character in "*?[]") or readable(student) != student:
         why = (
             "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, or is not UTF-8. "
@@ -259,15 +259,20 @@ def _misnamed(student: str, assignment: str) -> Failure | None:
 def find_broken_submissions(
     course: Course, pairs: Iterable[tuple[str, str]] | None = None
 ) -> list[Failure]:
-    """The submissions whose files cannot be graded; of all, where none are named."""
-    among = course.submissions() if pairs is None else pairs
-    return list(_failures(among, functools.partial(_broken, course, Bases(course))))
+    """Return the submissions whose files cannot be graded.
+
+    Args:
+        course: the course.
+        pairs: the submissions to check, as students and assignments; by default, all.
+    """
+    pairs = course.submissions() if pairs is None else pairs
+    return list(_failures(pairs, functools.partial(_check_files, course, Bases(course))))
 
 
-def _broken(course: Course, bases: Bases, student: str, assignment: str) -> Failure | None:
-    """What is wrong with a submission's files themselves, if anything.
+def _check_files(course: Course, bases: Bases, student: str, assignment: str) -> Failure | None:
+    """Return a failure if a submission's files cannot be graded.
 
-    What was graded as it is could be read then, and is not read again.
+    A notebook that is unchanged since it was graded is not read again.
     """
     folder = course.submitted / student / assignment
     why = cannot_be_taken(folder, assignment)
@@ -276,13 +281,13 @@ def _broken(course: Course, bases: Bases, student: str, assignment: str) -> Fail
     return Failure(student, assignment, why, theirs=True) if why else None
 
 
-def _tell(course: Course, failure: Failure) -> None:
-    """A feedback page for what could not be graded, where the student looks for one."""
+def _write_failure_page(course: Course, failure: Failure) -> None:
+    """Write a feedback page that says why a submission could not be graded."""
     about = About(
         readable(failure.student),
         failure.assignment,
         failure.assignment,
-        _name(course, readable(failure.student)),
+        _full_name(course, readable(failure.student)),
         zone=zone_of(course.grading, course.assignments()),
     )
     page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
@@ -290,19 +295,19 @@ def _tell(course: Course, failure: Failure) -> None:
     write_page(folder / f"{failure.assignment}.html", page)
 
 
-def _name(course: Course, student: str) -> str:
-    """What a student is called, where somebody has entered it."""
-    about = course.api.coursedir
-    with Gradebook(about.db_url, about.course_id) as gradebook:
+def _full_name(course: Course, student: str) -> str:
+    """Return a student's first and last name; empty if the gradebook does not have them."""
+    coursedir = course.api.coursedir
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         try:
-            known = gradebook.find_student(student)
-        except MissingEntry:  # who has handed in nothing that could be graded
+            entry = gradebook.find_student(student)
+        except MissingEntry:  # no submission of theirs was ever graded
             return ""
-        return " ".join(filter(None, (known.first_name, known.last_name)))
+        return " ".join(filter(None, (entry.first_name, entry.last_name)))
 
 
 def read_class(course: Course) -> tuple[list[StateRow], list[Person]]:
-    """How all submissions stand, and the roster; nothing is graded, and nothing is written.
+    """Read the state of all submissions, and the roster, without grading or writing anything.
 
     Raises:
         RosterError: the roster cannot be understood.
@@ -313,17 +318,17 @@ def read_class(course: Course) -> tuple[list[StateRow], list[Person]]:
 def grade_submissions(
     course: Course, console: Console, bases: Bases, pairs: Sequence[Pair], workers: Workers
 ) -> Iterator[Failure]:
-    """Grade submissions, those first that take longest; what could not be graded.
+    """Grade submissions, those that take longest first, and yield the failures.
 
     Args:
-        course: where.
-        console: what to show on how far it is.
-        bases: what the grades rest on.
-        pairs: students, and what they handed in; nothing of it is known to be broken.
-        workers: who grades.
+        course: the course.
+        console: where progress is shown.
+        bases: the bases of the grades.
+        pairs: the submissions to grade, as students and assignments; none is known to be broken.
+        workers: the workers that grade.
 
     Raises:
-        SchedulerError: the workers' scheduler is not to be used, or cannot be.
+        SchedulerError: the scheduler's address is not allowed, or it does not answer.
     """
     if not pairs:
         return
@@ -337,36 +342,39 @@ def grade_submissions(
     with progress:
         while ordered:
             same = group_identical_submissions(ordered, dispatcher.handed_in)
-            ordered = []  # but for those who hand in something else while this goes on
+            ordered = []  # graded once more: those who submit something else meanwhile
             with closing(
                 grade_in_pool([*same], dispatcher.handed_in, workers, progress.begin)
             ) as outcomes:
-                for pair, found in outcomes:
-                    failures = [_entered(dispatcher, progress, pair, found)]
+                for pair, outcome in outcomes:
+                    failures = [_enter(dispatcher, progress, pair, outcome)]
                     for other in same[pair]:
-                        if dispatcher.is_as(other, pair):
+                        if dispatcher.is_still_same(other, pair):
                             progress.begin(other)
-                            failures.append(_entered(dispatcher, progress, other, found, pair[0]))
+                            failures.append(_enter(dispatcher, progress, other, outcome, pair[0]))
                         else:
                             ordered.append(other)
                     yield from filter(None, failures)
 
 
-def _entered(
+def _enter(
     dispatcher: "_Dispatcher",
     progress: GradingProgress,
     pair: Pair,
-    found: Outcome,
+    outcome: Outcome,
     same_as: str = "",
 ) -> Failure | None:
-    """Enter what became of a submission, or of another student's that is the same; and say so."""
-    failure = dispatcher.entered(pair, found)
-    progress.end(pair, **_about(found, failure, same_as))
+    """Enter a submission's outcome, log it, and return the failure, if it is one."""
+    failure = dispatcher.enter(pair, outcome)
+    progress.end(pair, **_log_fields(outcome, failure, same_as))
     return failure
 
 
 class _Dispatcher:
-    """What goes out to workers, and what comes in."""
+    """Reads the submissions that workers grade, and enters the outcomes that come back.
+
+    It remembers the fingerprint and the basis of each submission that it sent.
+    """
 
     def __init__(self, course: Course, bases: Bases) -> None:
         self.course, self.bases = course, bases
@@ -376,38 +384,38 @@ class _Dispatcher:
         self.sent: dict[Pair, tuple[str, Basis]] = {}
 
     def handed_in(self, student: str, assignment: str) -> tuple[Submission, Facts]:
-        """What a worker is sent."""
-        self.sent.pop((student, assignment), None)  # what was read before is not what is sent
-        basis, facts = self.bases.now(student, assignment), self.facts(assignment)
+        """Read a submission and the facts of its assignment, to send them to a worker."""
+        self.sent.pop((student, assignment), None)  # in case reading it fails this time
+        basis, facts = self.bases.current(student, assignment), self.facts(assignment)
         submission = self._read(student, assignment)
         self.sent[student, assignment] = fingerprint(submission), basis
         return submission, facts
 
     def _read(self, student: str, assignment: str) -> Submission:
         facts, folder = self.facts(assignment), self.course.submitted / student / assignment
-        there = [name for name in facts.seconds if (folder / f"{name}.ipynb").exists()]
+        notebooks = [name for name in facts.seconds if (folder / f"{name}.ipynb").exists()]
         ignored = self.course.api.coursedir.ignore
-        return submission_in(folder, student, assignment, there, ignored)
+        return submission_in(folder, student, assignment, notebooks, ignored)
 
-    def is_as(self, other: Pair, pair: Pair) -> bool:
-        """Whether somebody's submission is now what another's was when it was sent."""
+    def is_still_same(self, other: Pair, pair: Pair) -> bool:
+        """Check whether a submission is now identical to what another was when it was sent."""
         try:
             self.handed_in(*other)
-        except Exception:  # it is told of in its turn
+        except Exception:  # reported when it is graded itself
             return False
         return pair in self.sent and self.sent[other][0] == self.sent[pair][0]
 
-    def entered(self, pair: Pair, found: Outcome) -> Failure | None:
-        """Enter what became of a submission; an error costs no other."""
+    def enter(self, pair: Pair, outcome: Outcome) -> Failure | None:
+        """Enter a submission's outcome; an error affects no other submission."""
         student, assignment = pair
-        _, basis = self.sent.get(pair, ("", None))  # it may be that it could not even be read
-        record = msgspec.structs.replace(found.record, basis=basis)
+        _, basis = self.sent.get(pair, ("", None))  # not there if it could not be read
+        record = msgspec.structs.replace(outcome.record, basis=basis)
         if record.state is not State.GRADED:
-            return self._not_graded(pair, found, basis)
+            return self._enter_failure(pair, outcome, basis)
         try:
             submission, facts = self._read(student, assignment), self.facts(assignment)
-            found = dataclasses.replace(found, record=record)
-            enter(self.course, times_of(self.course), submission, facts, found)
+            outcome = dataclasses.replace(outcome, record=record)
+            enter(self.course, times_of(self.course), submission, facts, outcome)
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
             return Failure(student, assignment, why, theirs=False)
@@ -416,53 +424,55 @@ class _Dispatcher:
             return None
         return Failure(student, assignment, f"no feedback page. {reason(done)}", theirs=False)
 
-    def _not_graded(self, pair: Pair, found: Outcome, basis: Basis | None) -> Failure:
-        """Keep why it has no grade."""
-        enter_failure(self.course, *pair, found, basis)
-        return Failure(*pair, found.record.why, theirs=found.record.state is State.BROKEN)
+    def _enter_failure(self, pair: Pair, outcome: Outcome, basis: Basis | None) -> Failure:
+        enter_failure(self.course, *pair, outcome, basis)
+        return Failure(*pair, outcome.record.why, theirs=outcome.record.state is State.BROKEN)
 
 
-def _about(found: Outcome, failure: Failure | None, same_as: str) -> dict[str, Any]:
-    """What is written down of a submission; what it took, once for all that are the same."""
-    about: dict[str, Any] = {}
+def _log_fields(outcome: Outcome, failure: Failure | None, same_as: str) -> dict[str, Any]:
+    """Return what is logged of a submission; its seconds once for all identical submissions."""
+    fields: dict[str, Any] = {}
     if same_as:
-        about["same_as"] = same_as
-    elif found.record.state is State.GRADED:
-        about["seconds"] = found.record.seconds
-    if found.where and not same_as:
-        about["worker"] = found.where
+        fields["same_as"] = same_as
+    elif outcome.record.state is State.GRADED:
+        fields["seconds"] = outcome.record.seconds
+    if outcome.where and not same_as:
+        fields["worker"] = outcome.where
     if failure is not None:
-        about |= {"why": failure.why, "theirs": failure.theirs}
-    if found.details:
-        about["details"] = found.details
-    return about
+        fields |= {"why": failure.why, "theirs": failure.theirs}
+    if outcome.details:
+        fields["details"] = outcome.details
+    return fields
 
 
 def group_identical_submissions(
     pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, Facts]]
 ) -> dict[Pair, list[Pair]]:
-    """Students and assignments, each with those after it who handed in the same.
+    """Group submissions that are identical to the byte.
 
     Args:
-        pairs: all of them, in the order that is kept.
-        handed_in: reads what one of them handed in.
+        pairs: the submissions, as students and assignments.
+        handed_in: reads a submission and the facts of its assignment.
+
+    Returns:
+        The first submission of each group, with the others of the group, in the given order.
     """
-    found: dict[object, list[Pair]] = {}
+    groups: dict[object, list[Pair]] = {}
     for pair in pairs:
         try:
             key: object = fingerprint(handed_in(*pair)[0])
-        except Exception:  # what cannot be read is like nothing else, and is told of in its turn
+        except Exception:  # one that cannot be read is in no group, and reported in its turn
             key = pair
-        found.setdefault(key, []).append(pair)
-    return {first: others for first, *others in found.values()}
+        groups.setdefault(key, []).append(pair)
+    return {first: others for first, *others in groups.values()}
 
 
 def fingerprint(submission: Submission) -> str:
-    """What was handed in, in a few letters, whoever it was."""
+    """Return a hash of a submission's assignment and files, without its student."""
     digest = hashlib.sha256(repr((submission.assignment, submission.not_taken)).encode())
     for kind in (submission.notebooks, submission.files):
         digest.update(repr(len(kind)).encode())
-        for name, held in sorted(kind.items()):
-            digest.update(repr((name, len(held))).encode())
-            digest.update(held)
+        for name, content in sorted(kind.items()):
+            digest.update(repr((name, len(content))).encode())
+            digest.update(content)
     return digest.hexdigest()

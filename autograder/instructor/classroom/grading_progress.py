@@ -1,4 +1,4 @@
-"""Show how far a grading has come: what runs, what is next, when it will end. Keep a log of it.
+"""Show the progress of grading (what runs, what is next, when it will end), and log it.
 
 A terminal gets a progress bar; anything else gets lines of text.
 """
@@ -24,18 +24,18 @@ T = TypeVar("T")
 def show_progress(
     console: Console, doing: str, items: Sequence[T], name: Callable[[T], str]
 ) -> Generator[T]:
-    """Go through items, and show which one it is at; to be closed, so that a bar goes in time.
+    """Yield items, and show the current one. Close the generator, so that the bar disappears.
 
     Args:
-        console: what to write on.
-        doing: what is done with each, such as "Grading".
-        items: all of them.
-        name: what to call one.
+        console: where progress is shown.
+        doing: what is done with each item, such as "Grading".
+        items: the items.
+        name: returns the name that is shown for an item.
     """
     if not console.is_terminal:
         for at, item in enumerate(items, 1):
-            about = printable(f"{doing} {at}/{len(items)}: {name(item)}")
-            console.print(about, markup=False, highlight=False)
+            line = printable(f"{doing} {at}/{len(items)}: {name(item)}")
+            console.print(line, markup=False, highlight=False)
             yield item
         return
     if not items:
@@ -58,11 +58,11 @@ MAX_NAMED_SUBMISSIONS: Final = 3
 
 
 class GradingProgress:
-    """Shows how far it is, on a terminal as a bar, else in lines; and writes each step down.
+    """Shows the progress of grading submissions, and logs each step.
 
     Args:
-        console: what to write on.
-        usual: how long each submission usually takes, in seconds, in the order of beginning.
+        console: where progress is shown.
+        usual: the seconds that each submission usually takes, in the order in which they start.
         log: the file to which a line of JSON is added for each step.
     """
 
@@ -92,41 +92,46 @@ class GradingProgress:
         self._write("ended", graded=len(self.done), left=len(left), seconds=seconds)
 
     def begin(self, pair: Pair) -> None:
-        """Say that a submission has been given to a worker."""
-        if pair in self.waiting:  # else it is tried again
+        """Show and log that a worker starts a submission."""
+        if pair in self.waiting:  # it is not in a second attempt
             self.waiting.remove(pair)
         self.running[pair] = time.monotonic()
         self._write("begun", *pair)
         if not self.console.is_terminal:
             at = f"{len(self.usual) - len(self.waiting)}/{len(self.usual)}"
-            said = f"Grading {at}: {', '.join(pair)}{self._left(' ({})')}"
-            self.console.print(printable(said), markup=False, highlight=False)
+            line = f"Grading {at}: {', '.join(pair)}{self._left(' ({})')}"
+            self.console.print(printable(line), markup=False, highlight=False)
         self._show()
 
-    def end(self, pair: Pair, **about: Any) -> None:
-        """Say what has become of a submission, once that is entered."""
-        if pair in self.waiting:  # it was given up before its turn came
+    def end(self, pair: Pair, **fields: Any) -> None:
+        """Show and log that a submission's outcome is entered.
+
+        Args:
+            pair: the submission.
+            fields: what to log beside it; `why`, if it has no grade.
+        """
+        if pair in self.waiting:  # it never started: the scheduler was lost
             self.waiting.remove(pair)
         now = time.monotonic()
         self.done[pair] = now - self.running.pop(pair, now)
-        self._write("entered" if not about.get("why") else "not graded", *pair, **about)
+        self._write("entered" if not fields.get("why") else "not graded", *pair, **fields)
         self.bar.advance(self.task)
         self._show()
 
-    def _write(self, step: str, *pair: str, **about: Any) -> None:
+    def _write(self, step: str, *pair: str, **fields: Any) -> None:
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
         names = zip(("student", "assignment"), pair, strict=False)
-        line = json.dumps({"time": now, "step": step, **dict(names), **about})
+        line = json.dumps({"time": now, "step": step, **dict(names), **fields})
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
     def _left(self, template: str) -> str:
-        """How long it will still take, in words, once there is something to tell it by."""
-        gone, whole = time.monotonic() - self.began, sum(self._usual(p) for p in self.usual)
-        known = sum(self._usual(pair) for pair in self.done)
-        if not known or len(self.done) == len(self.usual):
+        """Describe how long grading will still take; empty until a submission is done."""
+        elapsed, total = time.monotonic() - self.began, sum(self._usual(p) for p in self.usual)
+        done = sum(self._usual(pair) for pair in self.done)
+        if not done or len(self.done) == len(self.usual):
             return ""
-        seconds = gone * (whole - known) / known
+        seconds = elapsed * (total - done) / done
         end = datetime.now() + timedelta(seconds=seconds)
         return template.format(f"{_in_words(seconds)} left, until {end:%H:%M}")
 
@@ -137,10 +142,10 @@ class GradingProgress:
         if not self.live.is_started:
             return
         self.bar.update(self.task, left=self._left("{}"))
-        named = (("now: ", [*self.running]), ("next:", self.waiting))
+        groups = (("now: ", [*self.running]), ("next:", self.waiting))
         rows = [
-            Text(f"  {word} {_listed(pairs)}", no_wrap=True, overflow="ellipsis")
-            for word, pairs in named
+            Text(f"  {word} {_list_pairs(pairs)}", no_wrap=True, overflow="ellipsis")
+            for word, pairs in groups
             if pairs
         ]
         self.live.update(Group(self.bar, *rows))
@@ -155,10 +160,10 @@ def _in_words(seconds: float) -> str:
     return f"about {seconds / 3600:.1f} hours"
 
 
-def _listed(pairs: Sequence[Pair]) -> str:
-    some = "; ".join(printable(", ".join(pair)) for pair in pairs[:MAX_NAMED_SUBMISSIONS])
+def _list_pairs(pairs: Sequence[Pair]) -> str:
+    named = "; ".join(printable(", ".join(pair)) for pair in pairs[:MAX_NAMED_SUBMISSIONS])
     return (
-        f"{some} and {len(pairs) - MAX_NAMED_SUBMISSIONS} more"
+        f"{named} and {len(pairs) - MAX_NAMED_SUBMISSIONS} more"
         if len(pairs) > MAX_NAMED_SUBMISSIONS
-        else some
+        else named
     )

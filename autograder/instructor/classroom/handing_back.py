@@ -16,19 +16,19 @@ from autograder.instructor.nbgrader_plugins import cannot_fetch, no_exchange
 def report_class(
     course: Course, console: Console, choice: Choice = EVERYTHING, best_first: bool = False
 ) -> int:
-    """Show a class as it stands, and write its CSVs and its report; nothing is graded.
+    """Print a class's table, and write its CSVs and its report, without grading anything.
 
     Args:
-        course: where.
-        console: what to write on.
-        choice: what is shown.
-        best_first: whether tables are sorted by totals, and not by students.
+        course: the course.
+        console: where output is printed.
+        choice: the submissions to print.
+        best_first: whether tables are sorted by total instead of by student.
 
     Returns:
-        The exit status: 0, or 1 where a page could not be renewed.
+        The exit status: 1 if a page could not be renewed, else 0.
 
     Raises:
-        ClassError: what is written of the class cannot be understood.
+        ClassError: one of the class's files cannot be understood.
     """
     with course.alone():
         if not any(course.submitted.glob("[!.]*")) and not read_roster(course):
@@ -42,16 +42,16 @@ def report_class(
 def hand_back(
     course: Course, console: Console, choice: Choice = EVERYTHING, release: bool = False
 ) -> int:
-    """Make the feedback pages of what has been graded again; nothing is graded.
+    """Make the feedback pages of graded submissions again, without grading anything.
 
     Args:
-        course: where.
-        console: what to write on.
-        choice: of which submissions.
+        course: the course.
+        console: where output is printed.
+        choice: the submissions whose pages are made.
         release: whether to put them where the students' `nbgrader fetch_feedback` finds them.
 
     Returns:
-        The exit status: 0, or 1 where a page could not be made or released.
+        The exit status: 1 if a page could not be made or released, else 0.
 
     Raises:
         RosterError: the roster cannot be understood.
@@ -62,19 +62,21 @@ def hand_back(
         unusable = {
             (failure.student, failure.assignment) for failure in find_broken_submissions(course)
         }
-        graded = [pair for pair in _graded(course) if choice.has(*pair) and pair not in unusable]
-        wrong = [why for pair in graded if (why := _not_made(course, *pair))]
+        graded = [
+            pair for pair in _list_graded(course) if choice.has(*pair) and pair not in unusable
+        ]
+        errors = [error for pair in graded if (error := _make_page(course, *pair))]
         released = 0
         if release:
-            released, why_not = _released(course, graded, choice)
-            wrong += why_not
-    for why in wrong:
-        console.print(printable(why), markup=False, highlight=False)
-    console.print(_said(course, len(graded), released), highlight=False)
-    return 1 if wrong else 0
+            released, release_errors = _release_pages(course, graded, choice)
+            errors += release_errors
+    for error in errors:
+        console.print(printable(error), markup=False, highlight=False)
+    console.print(_summarize(course, len(graded), released), highlight=False)
+    return 1 if errors else 0
 
 
-def _said(course: Course, pages: int, released: int) -> str:
+def _summarize(course: Course, pages: int, released: int) -> str:
     if not pages:
         return "Nothing of that has been graded yet, so there are no feedback pages."
     stand = "1 feedback page stands" if pages == 1 else f"{pages} feedback pages stand"
@@ -83,40 +85,41 @@ def _said(course: Course, pages: int, released: int) -> str:
     return f"{stand} in {where}{f', and {how_many}in the exchange' if released else ''}."
 
 
-def _graded(course: Course) -> Iterator[tuple[str, str]]:
+def _list_graded(course: Course) -> Iterator[tuple[str, str]]:
     for student, assignment in course.submissions():
         if (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
             yield student, assignment
 
 
-def _not_made(course: Course, student: str, assignment: str) -> str:
+def _make_page(course: Course, student: str, assignment: str) -> str:
+    """Make a feedback page, and return the error; empty if there is none."""
     done = course.api.generate_feedback(assignment, student, force=True)
     return "" if done["success"] else f"{student}, {assignment}: no feedback page. {reason(done)}"
 
 
-def _released(
+def _release_pages(
     course: Course, graded: list[tuple[str, str]], choice: Choice
 ) -> tuple[int, list[str]]:
-    """Release pages by nbgrader's own command, an assignment at a time.
+    """Release pages with nbgrader's own command, one assignment at a time.
 
     Returns:
-        How many are in the exchange then, and what keeps the others from it, in sentences.
+        The number of pages in the exchange, and a sentence for each reason why others are not.
     """
     if why := no_exchange(course):
         return 0, [f"Nothing is in the exchange. {why}"]
-    count, wrong = 0, []
+    count, errors = 0, []
     for assignment in sorted({assignment for _, assignment in graded}):
         with warnings.catch_warnings():  # nbgrader misspells one of its own arguments
             warnings.simplefilter("ignore", DeprecationWarning)
             done = course.api.release_feedback(assignment, choice.student or None)
         if not done["success"]:
-            wrong.append(f"{assignment} is not in the exchange. {reason(done)}")
+            errors.append(f"{assignment} is not in the exchange. {reason(done)}")
             continue
-        left = cannot_fetch(course, assignment, choice.student or "*")
-        count += sum(of == assignment and student not in left for student, of in graded)
-        if left:
-            wrong.append(
-                f"{assignment}: the pages of {', '.join(left)} are not in the exchange, because "
+        cannot = cannot_fetch(course, assignment, choice.student or "*")
+        count += sum(of == assignment and student not in cannot for student, of in graded)
+        if cannot:
+            errors.append(
+                f"{assignment}: the pages of {', '.join(cannot)} are not in the exchange, because "
                 f"what they handed in did not come through it, so they could not fetch them there."
             )
-    return count, wrong
+    return count, errors

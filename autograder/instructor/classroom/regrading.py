@@ -1,4 +1,4 @@
-"""`make regrade`: judge a class's kept evidence again, without running anybody's code again."""
+"""`make regrade`: judge the kept evidence of a class again, without running student code."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,16 +22,16 @@ NOTHING_GRADED: Final = "Nothing has been graded yet, so there is nothing to jud
 
 
 def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING) -> int:
-    """Judge kept evidence anew, and write what has changed.
+    """Judge the kept evidence again, enter the grades that changed, and report.
 
     Args:
-        course: where.
-        console: what to write on.
-        choice: of which submissions.
+        course: the course.
+        console: where output is printed.
+        choice: the submissions to regrade.
 
     Returns:
-        The exit status: 0, or 1 where a submission could not be judged or looked at. One that is
-        broken is a row in the table, and no failure.
+        The exit status: 1 if a submission could not be judged or read, else 0. A broken submission
+        is a row in the table, and no failure.
     """
     with course.alone():
         check_class_files(course)
@@ -45,39 +45,39 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
 def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
     bases = Bases(course)
     found = [
-        one
-        for one in read_kept_evidence(course, console)
-        if choice.has(one.student, one.assignment)
+        graded
+        for graded in read_kept_evidence(course, console)
+        if choice.has(graded.student, graded.assignment)
     ]
-    graded = [one for one in found if not bases.asked_otherwise(one.student, one.assignment)]
+    usable = [g for g in found if not bases.has_other_plans(g.student, g.assignment)]
     changed, failed = 0, 0
-    for again in judge_again(course, bases, graded):
-        changed += again.is_new
-        if again.why:
-            one = again.graded
-            failed += not again.is_new
-            console.print(printable(f"{one.student}, {one.assignment}: {again.why}"), markup=False)
-    unusable = find_broken_submissions(course)
-    unusable = report(course, console, unusable, choice)
-    many = "1 submission was" if len(graded) == 1 else f"{len(graded)} submissions were"
+    for judged in judge_again(course, bases, usable):
+        changed += judged.is_new
+        if judged.why:
+            graded = judged.graded
+            failed += not judged.is_new
+            sentence = f"{graded.student}, {graded.assignment}: {judged.why}"
+            console.print(printable(sentence), markup=False)
+    failures = report(course, console, find_broken_submissions(course), choice)
+    many = "1 submission was" if len(usable) == 1 else f"{len(usable)} submissions were"
     console.print(f"{many} judged again; {changed} {'has' if changed == 1 else 'have'} changed.")
     if failed:
         console.print(f"{failed} of them could not be judged, and are as they were.")
-    if len(found) > len(graded):
+    if len(found) > len(usable):
         console.print(
-            f"{len(found) - len(graded)} are as they were, because their exercises look at "
+            f"{len(found) - len(usable)} are as they were, because their exercises look at "
             f"something else now than was kept of them: make grade runs them again."
         )
-    return 1 if failed or not all(failure.theirs for failure in unusable) else 0
+    return 1 if failed or not all(failure.theirs for failure in failures) else 0
 
 
 def read_kept_evidence(course: Course, console: Console) -> Iterator[GradedSubmission]:
-    """Every graded submission whose evidence can be read."""
+    """Yield each graded submission whose evidence can be read, and print why others cannot."""
     for student, assignment in Records(course.records).all():
         try:
-            found = read_evidence(course, student, assignment)
-            if found is not None:
-                yield found
+            graded = read_evidence(course, student, assignment)
+            if graded is not None:
+                yield graded
         except UnreadableRecordError as error:
-            said = f"{student}, {assignment} is not judged again: {error}"
-            console.print(printable(said), markup=False)
+            sentence = f"{student}, {assignment} is not judged again: {error}"
+            console.print(printable(sentence), markup=False)

@@ -66,14 +66,14 @@ def keep_attempts(course: Course, rows: Sequence[StateRow]) -> Attempts:
     attempts = _read(course)
     before = msgspec.json.encode(attempts)
     for row in rows:
-        basis = bases.then(row.student, row.assignment) if row.graded else None
+        basis = bases.recorded(row.student, row.assignment) if row.graded else None
         if basis is None:
             continue
         theirs = attempts.setdefault(row.student, {}).setdefault(row.assignment, [])
         time = row.handed_in
         if theirs and theirs[-1].submission == basis.submission:  # its score may be another now
             last = theirs.pop()
-            if not bases.is_of_now(row.student, row.assignment, last.submission):
+            if not bases.is_current(row.student, row.assignment, last.submission):
                 time = last.handed_in  # the time that is known now is of what came after it
         theirs.append(Attempt(basis.submission, row.total, time))
     now = msgspec.json.encode(attempts)
@@ -95,7 +95,7 @@ def find_changed_scores(
     """
     attempts, bases = _read(course), Bases(course)
     for row in rows:
-        basis = bases.then(row.student, row.assignment) if row.graded else None
+        basis = bases.recorded(row.student, row.assignment) if row.graded else None
         for last in attempts.get(row.student, {}).get(row.assignment, [])[-1:]:
             same = basis is not None and basis.submission == last.submission
             if same and last.score != row.total:
@@ -237,7 +237,7 @@ def _again(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow]) -> 
         theirs = attempts.get(row.student, {}).get(row.assignment, [])
         written = facts.times.written.get((row.student, row.assignment), ())
         pair = row.student, row.assignment
-        has_the_last = bool(theirs) and bases.is_of_now(*pair, theirs[-1].submission)
+        has_the_last = bool(theirs) and bases.is_current(*pair, theirs[-1].submission)
         before = theirs[:-1] if has_the_last else theirs
         if max(len(theirs), len(written)) > 1:
             several.append(row)
@@ -345,7 +345,7 @@ def _not_graded(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
     bases = Bases(course)
     for row in rows:
         pair = row.student, row.assignment
-        if row.graded and bases.then(*pair) is not None and not bases.is_graded(*pair):
+        if row.graded and bases.recorded(*pair) is not None and not bases.is_graded(*pair):
             yield row
 
 
@@ -358,7 +358,7 @@ def _outdated(course: Course, rows: Sequence[StateRow]) -> dict[str, list[StateR
             continue
         if bases.records.is_marked(*pair):
             found.setdefault("Grading these anew was stopped, or failed", []).append(row)
-        elif bases.is_graded(*pair) and (changed := bases.changed(*pair)):
+        elif bases.is_graded(*pair) and (changed := bases.find_changes(*pair)):
             found.setdefault(f"Since these were graded, {describe_changes(changed)}", []).append(
                 row
             )
@@ -370,7 +370,7 @@ def _unknown(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
     bases = Bases(course)
     for row in rows:
         pair = row.student, row.assignment
-        if row.graded and bases.then(*pair) is None and not bases.records.is_marked(*pair):
+        if row.graded and bases.recorded(*pair) is None and not bases.records.is_marked(*pair):
             yield row
 
 

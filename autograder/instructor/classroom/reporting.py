@@ -36,15 +36,18 @@ from autograder.instructor.sandbox import UNPROTECTED, has_bubblewrap
 def write_class_files(
     course: Course, rows: Sequence[StateRow], failures: Sequence[Failure]
 ) -> list[tuple[str, Path]]:
-    """Write them all anew; what each is, and where.
+    """Write the CSVs and the class report.
 
     Args:
-        course: whose class.
-        rows: how all of its submissions stand.
-        failures: those that have no grade.
+        course: the course.
+        rows: the state of each submission.
+        failures: the submissions that could not be graded.
+
+    Returns:
+        The title and the path of each file.
 
     Raises:
-        ClassError: what is written of the class cannot be understood.
+        ClassError: one of the class's files cannot be understood.
     """
     people, submissions = read_roster(course), read_kept_answers(course, rows)
     zone = times_of(course).rules.zone or UTC
@@ -60,36 +63,36 @@ def report(
     choice: Choice = EVERYTHING,
     best_first: bool = False,
 ) -> list[Failure]:
-    """Show the gradebook, renew pages that show something else, say what failed, write the CSVs.
+    """Print the table and the failures, renew outdated pages, and write the CSVs and the report.
 
     Args:
-        course: where.
-        console: what to write on.
-        failures: the submissions that have no grade.
-        choice: what is shown; the CSVs and the report have all.
-        best_first: whether tables are sorted by totals, and not by students.
+        course: the course.
+        console: where output is printed.
+        failures: the submissions that could not be graded.
+        choice: the submissions to print; the CSVs and the report have all of them.
+        best_first: whether tables are sorted by total instead of by student.
 
     Returns:
-        The failures, with those of pages that could not be renewed.
+        The failures, and those of pages that could not be renewed.
 
     Raises:
-        ClassError: what is written of the class cannot be understood.
+        ClassError: one of the class's files cannot be understood.
     """
     if not has_bubblewrap():
         console.print(UNPROTECTED, style="bold yellow")
     facts = enter_roster_and_times(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
-    everybody = list(add_times(facts, read_states(course, failures)))
-    everybody += find_missing_submissions(facts, everybody, datetime.now(UTC))
-    everybody.sort(key=lambda row: (row.assignment, row.student))
-    # before anything is shown: the reader of the output may stop reading, as `head` does
-    written = write_class_files(course, everybody, failures)
-    rows = [row for row in everybody if choice.has(row.student, row.assignment)]
+    all_rows = list(add_times(facts, read_states(course, failures)))
+    all_rows += find_missing_submissions(facts, all_rows, datetime.now(UTC))
+    all_rows.sort(key=lambda row: (row.assignment, row.student))
+    # before anything is printed: the output may be closed early, as `head` does
+    written = write_class_files(course, all_rows, failures)
+    rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
     for assignment in dict.fromkeys(row.assignment for row in rows):
         console.print()
-        mine = [row for row in rows if row.assignment == assignment]
-        show_table(console, assignment, mine, best_first)
+        of_assignment = [row for row in rows if row.assignment == assignment]
+        show_table(console, assignment, of_assignment, best_first)
     console.print()
     if any(row.needs_a_look for row in rows):
         console.print(f"{LOOK_SIGN} is where somebody has to look: Formgrader shows where.")
@@ -108,19 +111,21 @@ def report(
         for note in graded.notes if graded is not None else ():
             console.print(Text(printable(f"{row.student}, {row.assignment}: {note}")))
         for name, mark in row.marks.items():
-            if mark.stands:
-                said = f"{row.student}, {row.assignment}: {name} {_standing(mark)}"
-                console.print(Text(printable(said)))
+            if mark.has_older_manual_score:
+                sentence = f"{row.student}, {row.assignment}: {name} {_describe_kept_mark(mark)}"
+                console.print(Text(printable(sentence)))
     for sentence in course.misplaced():
         console.print(sentence, markup=False)
-    console.print(f"Feedback pages: {_shown(course, course.feedback)}/<student>/<assignment>/")
-    for what, path in written:
-        console.print(f"{what}: {_shown(course, path)}")
+    console.print(
+        f"Feedback pages: {_path_to_type(course, course.feedback)}/<student>/<assignment>/"
+    )
+    for title, path in written:
+        console.print(f"{title}: {_path_to_type(course, path)}")
     return failures
 
 
-def _standing(mark: Mark) -> str:
-    """What is to be known of what was given by hand before it was graded again."""
+def _describe_kept_mark(mark: Mark) -> str:
+    """Describe a manual score or extra credit that is older than the automatic score."""
     if mark.by_hand is None:
         return (
             f"has extra credit of {mark.extra:g}, from before it was last graded. It counts until "
@@ -136,7 +141,7 @@ def _standing(mark: Mark) -> str:
     return f"{given}; without it, there would be {mark.found:g} now{better}."
 
 
-def _shown(course: Course, path: Path) -> Path:
-    """A path as whoever reads it would type it."""
+def _path_to_type(course: Course, path: Path) -> Path:
+    """Return a path relative to the working directory, or else to the course."""
     here = Path.cwd()
     return path.relative_to(here if path.is_relative_to(here) else course.root)

@@ -1,4 +1,4 @@
-"""Find stale grades, whose basis changed, and regrade them with as little work as possible.
+"""Find stale grades, whose basis has changed, and regrade them with as little work as possible.
 
 If only points changed, the kept verdicts are rescored. If exercises or the judge changed, the kept
 evidence is judged again. Otherwise the notebook runs again, as after a new submission.
@@ -6,6 +6,7 @@ evidence is judged again. Otherwise the notebook runs again, as after a new subm
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -51,107 +52,111 @@ CHANGED_IN_WORDS: Final = {
 
 
 class Bases:
-    """What the grades of a course rest on, once its notebooks are released.
+    """The bases of a course's grades, as recorded and as they would be now.
 
     Args:
-        course: the course; nothing of it is released again while this is in use.
-        unreleased: the assignments of which a new release could not be made. What the grades of
-            these rest on is as it was, until one can.
+        course: the course. Its notebooks have been released, and are not released again while
+            this is in use.
+        unreleased: assignments whose current notebooks could not be released. Their grades do not
+            become stale until they can.
     """
 
     def __init__(self, course: Course, unreleased: Collection[str] = ()) -> None:
         self.course, self.unreleased = course, unreleased
         self.records = Records(course.records)
-        self.of_assignment = functools.cache(functools.partial(of_grades, course.api.coursedir))
+        self.for_assignment = functools.cache(functools.partial(of_grades, course.api.coursedir))
 
-    def now(self, student: str, assignment: str) -> Basis:
-        """What a grade would rest on that was made now."""
-        submission = self._handed_in(student, assignment)
-        return msgspec.structs.replace(self.of_assignment(assignment), submission=submission)
+    def current(self, student: str, assignment: str) -> Basis:
+        """Return the basis that a grade would have if it were given now."""
+        submission = self._fingerprint(student, assignment)
+        return msgspec.structs.replace(self.for_assignment(assignment), submission=submission)
 
-    def then(self, student: str, assignment: str) -> Basis | None:
-        """What a grade rests on; None where there is no grade, or it is to be made anew."""
+    def recorded(self, student: str, assignment: str) -> Basis | None:
+        """Return the recorded basis of a grade; None without one, or if it has to be regraded."""
         record = self.records.get(student, assignment)
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
         if record is None or record.again or not graded.exists():
             return None
         return record.basis
 
-    def failed_before(self, student: str, assignment: str) -> str:
-        """Why just this could not be graded when it was last tried; empty where it was not."""
+    def find_earlier_failure(self, student: str, assignment: str) -> str:
+        """Return why grading failed on exactly the current basis; empty if it did not."""
         record = self.records.get(student, assignment)
         if record is None or record.tried is None:
             return ""
         try:
-            return record.why if record.tried == self.now(student, assignment) else ""
+            return record.why if record.tried == self.current(student, assignment) else ""
         except OSError:
             return ""
 
-    def changed(self, student: str, assignment: str) -> frozenset[str]:
-        """The names of what has changed since the grade was made; all, where there is none."""
-        then = self.then(student, assignment)
-        if then is None:
+    def find_changes(self, student: str, assignment: str) -> frozenset[str]:
+        """Return the parts of the basis that changed since grading; all, without a grade."""
+        recorded = self.recorded(student, assignment)
+        if recorded is None:
             return ALL_PARTS
         if assignment in self.unreleased:
             return frozenset() if self.is_graded(student, assignment) else ALL_PARTS
-        return frozenset(then.changed(self.now(student, assignment)))
+        return frozenset(recorded.changed(self.current(student, assignment)))
 
     def is_graded(self, student: str, assignment: str) -> bool:
-        """Whether it is what was handed in now that has a grade."""
-        then = self.then(student, assignment)
-        return then is not None and self.is_of_now(student, assignment, then.submission)
+        """Check whether the current submission has a grade."""
+        recorded = self.recorded(student, assignment)
+        return recorded is not None and self.is_current(student, assignment, recorded.submission)
 
     def was_graded(self, student: str, assignment: str) -> bool:
-        """Whether what is handed in now was graded, of the same points, though it is to be anew."""
+        """Check whether the current submission was graded for the same cells and points.
+
+        Unlike `is_graded`, this holds also if the submission has to be regraded.
+        """
         record = self.records.get(student, assignment)
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
         if record is None or record.basis is None or not graded.exists():
             return False
         try:
-            now = self.now(student, assignment)
+            current = self.current(student, assignment)
         except OSError:
             return False
-        return not record.basis.changed(now) & {"submission", "cells", "points"}
+        return not record.basis.changed(current) & {"submission", "cells", "points"}
 
-    def is_of_now(self, student: str, assignment: str, submission: str) -> bool:
-        """Whether what was handed in now is a submission that is known in a few letters."""
+    def is_current(self, student: str, assignment: str, submission: str) -> bool:
+        """Check whether a fingerprint is that of the current submission."""
         try:
-            return submission == self._handed_in(student, assignment)
-        except OSError:  # what may not be read now is not what was
+            return submission == self._fingerprint(student, assignment)
+        except OSError:  # a submission that cannot be read now could be read when it was graded
             return False
 
-    def asked_otherwise(self, student: str, assignment: str) -> bool:
-        """Whether it is known that a grade's evidence is of something else than is asked now."""
-        then = self.then(student, assignment)
-        return then is not None and then.plans != self.of_assignment(assignment).plans
+    def has_other_plans(self, student: str, assignment: str) -> bool:
+        """Check whether a grade's evidence was captured with other plans than the current ones."""
+        recorded = self.recorded(student, assignment)
+        return recorded is not None and recorded.plans != self.for_assignment(assignment).plans
 
-    def _handed_in(self, student: str, assignment: str) -> str:
+    def _fingerprint(self, student: str, assignment: str) -> str:
         return fingerprint_submission(self.course.submitted / student / assignment)
 
 
 def is_judging_enough(changed: frozenset[str]) -> bool:
-    """Whether it is enough to judge the evidence again."""
+    """Check whether it is enough to judge the evidence again."""
     return bool(changed) and changed <= JUDGED
 
 
 def describe_changes(changed: frozenset[str]) -> str:
-    """What has changed, in words."""
+    """Describe in words which parts of a basis changed."""
     return natural_list([words for name, words in CHANGED_IN_WORDS.items() if name in changed])
 
 
 MAX_JUDGES: Final = os.cpu_count() or 1
-"""How many judges run at once."""
+"""The number of judges that run at the same time."""
 
 
 @dataclass(frozen=True)
 class GradedSubmission:
-    """A graded submission, and what it handed in.
+    """A graded submission with its evidence.
 
     Attributes:
-        student: whose.
-        assignment: which.
-        record: what is kept of it.
-        cases: the evidence of all its notebooks; nothing, where it is not to be judged.
+        student: the student's id.
+        assignment: the assignment's id.
+        record: its record.
+        cases: the evidence of all its notebooks; empty if it is only rescored.
     """
 
     student: str
@@ -162,12 +167,12 @@ class GradedSubmission:
 
 @dataclass(frozen=True)
 class JudgedAgain:
-    """What became of judging a submission again.
+    """The outcome of judging a submission again.
 
     Attributes:
-        graded: which.
-        is_new: whether anything of its grade is another.
-        why: what went wrong, in a sentence; empty if nothing did.
+        graded: the submission.
+        is_new: whether its grade changed.
+        why: the error, in a sentence; empty if there was none.
     """
 
     graded: GradedSubmission
@@ -178,19 +183,19 @@ class JudgedAgain:
 def read_evidence(
     course: Course, student: str, assignment: str, is_judged: bool = True
 ) -> GradedSubmission | None:
-    """What was kept of a graded submission: all is judged again, or nothing.
+    """Read the record and the evidence of a graded submission.
 
     Args:
-        course: where.
-        student: who handed it in.
-        assignment: what they handed in.
-        is_judged: whether it is to be judged, and not only given other points.
+        course: the course.
+        student: the student's id.
+        assignment: the assignment's id.
+        is_judged: whether it will be judged again; if not, its evidence is not read.
 
     Returns:
-        Nothing, where no grade is kept.
+        The submission, or None if it has no grade.
 
     Raises:
-        UnreadableRecordError: it cannot be read.
+        UnreadableRecordError: the record, or any of its evidence, cannot be used.
     """
     record = Records(course.records).read(student, assignment)
     if record is None or not record.notebooks:
@@ -201,7 +206,7 @@ def read_evidence(
     if not is_judged:
         return GradedSubmission(student, assignment, record)
     cases = tuple(case for found in record.notebooks.values() for case in found.cases())
-    if any(map(_is_of_a_kernels_processes, cases)):
+    if any(map(_has_kernel_run_processes, cases)):
         raise UnreadableRecordError(
             "An earlier version made it, in which a kernel handed in the results of several "
             "processes. The grader runs these itself now: grade the submission again."
@@ -209,82 +214,86 @@ def read_evidence(
     return GradedSubmission(student, assignment, record, cases)
 
 
-def _is_of_a_kernels_processes(case: Case) -> bool:
-    """Whether evidence has results of processes that the kernel started, and not the grader."""
+def _has_kernel_run_processes(case: Case) -> bool:
+    """Check whether evidence has results of processes that the kernel started, not the grader."""
     answers = case.evidence.get("answers") if isinstance(case.evidence, dict) else None
-    pieces = answers.values() if isinstance(answers, dict) else ()
-    return any(isinstance(piece, dict) and piece.get("type") == "runs" for piece in pieces)
+    values = answers.values() if isinstance(answers, dict) else ()
+    return any(isinstance(value, dict) and value.get("type") == "runs" for value in values)
 
 
 def judge_again(
     course: Course, bases: Bases, graded: Sequence[GradedSubmission], all_pages: bool = False
 ) -> Iterator[JudgedAgain]:
-    """Judge each submission's evidence, and enter verdicts where they, or points, are others.
+    """Judge the evidence of each submission again, and enter verdicts and points that changed.
 
-    Exercises that handed in no evidence keep what they have. The inputs are the same as before, so
-    where neither exercises nor judge nor points have changed, no score does. Where an error of ours
-    keeps a submission from being judged, it keeps its grade and its page.
+    Exercises without evidence keep their verdicts. The inputs are the same as before, so no score
+    changes unless exercises, judge or points did. If judging fails, the submission keeps its grade
+    and its page.
 
     Args:
-        course: where.
-        bases: what its grades rest on.
-        graded: what to judge.
-        all_pages: make pages of what has stayed the same, too: what was judged again may have been
-            killed before it came to that.
+        course: the course.
+        bases: the bases of its grades.
+        graded: the submissions to judge.
+        all_pages: make the feedback pages of unchanged grades, too, because an earlier run may
+            have been killed between entering a grade and making its page.
 
     Raises:
-        NoSandboxError: nothing is to be judged here.
+        NoSandboxError: there is no sandbox to judge in, and one is required.
     """
-    with closing(judge_in_processes(graded, course.api.config)) as each:
-        for one, verdicts in zip(graded, each, strict=True):
-            pair = one.student, one.assignment
+    with closing(judge_in_processes(graded, course.api.config)) as futures:
+        for submission, verdicts in zip(graded, futures, strict=True):
+            pair = submission.student, submission.assignment
             try:
-                now = bases.of_assignment(one.assignment)
-                record = _with_verdicts(one.record, _without_faults(verdicts.result()))
+                current = bases.for_assignment(submission.assignment)
+                record = _with_verdicts(submission.record, _without_faults(verdicts.result()))
                 if record.basis is not None:
-                    record = replace(record, basis=record.basis.but_judged_by(now))
-                is_new = enter_judged(course, *pair, record, now.points)
+                    record = replace(record, basis=record.basis.but_judged_by(current))
+                is_new = enter_judged(course, *pair, record, current.points)
             except NoSandboxError:
                 raise
-            except Exception as error:  # one submission's failure is its own
-                is_begun = bases.records.is_marked(*pair)
-                what = "it is to be graded anew" if is_begun else "the old grade stays"
-                yield JudgedAgain(one, False, f"{what}. {type(error).__name__}: {error}")
+            except Exception as error:  # the other submissions are judged all the same
+                is_marked = bases.records.is_marked(*pair)
+                consequence = "it is to be graded anew" if is_marked else "the old grade stays"
+                why = f"{consequence}. {type(error).__name__}: {error}"
+                yield JudgedAgain(submission, False, why)
                 continue
-            yield JudgedAgain(one, is_new, _page(course, *pair) if is_new or all_pages else "")
+            why = _make_page(course, *pair) if is_new or all_pages else ""
+            yield JudgedAgain(submission, is_new, why)
 
 
 def judge_in_processes(
     graded: Sequence[GradedSubmission], config: Any
 ) -> Generator[Future[list[Verdict]]]:
-    """The verdicts on each submission, or why there are none.
+    """Judge each submission in a process of its own, so that it cannot affect another's verdicts.
 
-    A process of its own for each: what a submission does to its judge is done to nobody else's.
+    Yields:
+        A future for each submission, in order: its verdicts, or the error.
     """
     seconds = JudgeEvidence(config=config).seconds
-    rooms = {
+    sandboxes = {
         assignment: Sandbox(config=config, compiled=compiled_before(config, assignment))
-        for assignment in {one.assignment for one in graded}
+        for assignment in {submission.assignment for submission in graded}
     }
     pool = ThreadPoolExecutor(MAX_JUDGES)
     try:
         yield from [
-            pool.submit(_verdicts, one.cases, seconds, rooms[one.assignment]) for one in graded
+            pool.submit(_judge, submission.cases, seconds, sandboxes[submission.assignment])
+            for submission in graded
         ]
-    finally:  # whoever stops it is not kept waiting for the rest
+    finally:  # after Ctrl-C nobody waits for the rest
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _verdicts(cases: Sequence[Case], seconds: float, room: Sandbox) -> list[Verdict]:
+def _judge(cases: Sequence[Case], seconds: float, sandbox: Sandbox) -> list[Verdict]:
     known = [case for case in cases if case.exercise in EXERCISES]
-    return judge_apart(known, seconds, room) if known else []
+    return judge_apart(known, seconds, sandbox) if known else []
 
 
 def _without_faults(verdicts: list[Verdict]) -> list[Verdict]:
-    """The same verdicts.
+    """Return the verdicts, once none of them is a fault of the judge.
 
     Raises:
-        NotGradedError: one of them is that judging failed.
+        NotGradedError: one of them is.
     """
     for verdict in verdicts:
         if verdict.fault is not None:
@@ -293,35 +302,35 @@ def _without_faults(verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def _with_verdicts(record: Record, verdicts: Sequence[Verdict]) -> Record:
-    """A record with other verdicts, each in the notebook that handed in its evidence."""
+    """Return a record with new verdicts, each in the notebook that its evidence is from."""
     new = {verdict.exercise: verdict for verdict in verdicts}
     notebooks = {}
-    for name, found in record.notebooks.items():
-        kept = found.verdicts_by_exercise()
-        judged = {case.exercise for case in found.cases()} & new.keys()
-        kept |= {exercise: new[exercise] for exercise in judged}
-        notebooks[name] = replace(found, verdicts=encoded_verdicts(kept))
+    for name, notebook in record.notebooks.items():
+        merged = notebook.verdicts_by_exercise()
+        judged = {case.exercise for case in notebook.cases()} & new.keys()
+        merged |= {exercise: new[exercise] for exercise in judged}
+        notebooks[name] = replace(notebook, verdicts=encoded_verdicts(merged))
     return replace(record, notebooks=notebooks)
 
 
-def _page(course: Course, student: str, assignment: str) -> str:
-    """Make a feedback page; what went wrong, if anything did."""
+def _make_page(course: Course, student: str, assignment: str) -> str:
+    """Make a feedback page, and return the error; empty if there is none."""
     done = course.api.generate_feedback(assignment, student, force=True)
     return "" if done["success"] else f"no feedback page. {reason(done)}"
 
 
 ONLY_POINTS: Final = frozenset({"points"})
-"""If nothing else changed, the kept verdicts are rescored."""
+"""The change for which the kept verdicts are only rescored."""
 
 
 @dataclass(frozen=True)
 class StaleGrade:
-    """A grade that is to be made anew.
+    """A grade whose basis has changed.
 
     Attributes:
-        changed: the names of what has changed of what it rests on.
-        evidence: what to judge, where that is enough; None where it is run again. Where only
-            points have changed, it has no cases, and nothing is judged.
+        changed: the names of the parts of the basis that changed.
+        evidence: the submission to judge again; None if its notebook has to run again. If only
+            points changed, it has no cases and is only rescored.
     """
 
     student: str
@@ -333,11 +342,11 @@ class StaleGrade:
 def find_stale_grades(
     course: Course, bases: Bases, choice: Choice = EVERYTHING
 ) -> Iterator[StaleGrade]:
-    """Those of submissions that have stayed the same."""
+    """Yield the stale grades of submissions that are themselves unchanged."""
     for student, assignment in choice.of(course.submissions()):
         if cannot_be_taken(course.submitted / student / assignment, assignment):
             continue
-        changed = bases.changed(student, assignment)
+        changed = bases.find_changes(student, assignment)
         if changed and "submission" not in changed:
             evidence = None
             if is_judging_enough(changed):
@@ -347,18 +356,15 @@ def find_stale_grades(
 
 
 def print_reasons(console: Console, stale: Sequence[StaleGrade]) -> None:
-    """Say what becomes of grades that somebody may have seen already, and why."""
-    alike: dict[tuple[str, bool, frozenset[str]], int] = {}
-    for one in stale:
-        key = one.assignment, bool(one.evidence), one.changed
-        alike[key] = alike.get(key, 0) + 1
-    for (assignment, is_judged, changed), count in alike.items():
-        again = "judged again from the evidence that was kept" if is_judged else "run again"
+    """Print why grades are stale, and how they are regraded: students may have seen them."""
+    counts = Counter((grade.assignment, bool(grade.evidence), grade.changed) for grade in stale)
+    for (assignment, is_judged, changed), count in counts.items():
+        action = "judged again from the evidence that was kept" if is_judged else "run again"
         if changed == ONLY_POINTS:
-            again = "given the new points, by the verdicts that were kept"
+            action = "given the new points, by the verdicts that were kept"
         console.print(
             f"Since {assignment} was graded, {describe_changes(changed)}. "
-            f"{count} of its submissions {'is' if count == 1 else 'are'} {again}.",
+            f"{count} of its submissions {'is' if count == 1 else 'are'} {action}.",
             highlight=False,
         )
 
@@ -366,20 +372,22 @@ def print_reasons(console: Console, stale: Sequence[StaleGrade]) -> None:
 def judge_stale_grades(
     course: Course, bases: Bases, stale: Sequence[StaleGrade], refusal: Callable[[str], str]
 ) -> Iterator[Failure]:
-    """Judge those again for which it is enough; whatever could not be.
+    """Judge again, or rescore, the stale grades for which that is enough; yield the failures.
 
     Args:
-        course: where.
-        bases: what its grades rest on.
-        stale: the grades.
-        refusal: why nothing of an assignment is to be graded here; empty where all is well.
+        course: the course.
+        bases: the bases of its grades.
+        stale: the stale grades.
+        refusal: returns why an assignment cannot be graded here; empty if it can.
     """
-    judged = [one for one in stale if one.evidence]
-    refused = {one.assignment: refusal(one.assignment) for one in judged}
-    for one in judged:
-        if refused[one.assignment]:
-            yield Failure(one.student, one.assignment, refused[one.assignment], theirs=False)
-    graded = [one.evidence for one in judged if one.evidence and not refused[one.assignment]]
+    judged = [grade for grade in stale if grade.evidence]
+    refused = {grade.assignment: refusal(grade.assignment) for grade in judged}
+    for grade in judged:
+        if why := refused[grade.assignment]:
+            yield Failure(grade.student, grade.assignment, why, theirs=False)
+    graded = [
+        grade.evidence for grade in judged if grade.evidence and not refused[grade.assignment]
+    ]
     for again in judge_again(course, bases, graded, all_pages=True):
         if again.why:
             yield Failure(again.graded.student, again.graded.assignment, again.why, theirs=False)

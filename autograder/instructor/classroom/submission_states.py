@@ -1,4 +1,4 @@
-"""The state of each submission: graded, waiting, broken, failed or missing, and with which answers.
+"""The state of each submission (graded, waiting, broken, failed or missing) and its answers.
 
 Scores come from the gradebook, verdicts from the records, and code from the graded notebooks.
 """
@@ -25,9 +25,10 @@ class Failure:
     """A submission that could not be graded.
 
     Attributes:
-        why: in a sentence.
-        theirs: whether it is the submission that is broken, and not the grading.
-        was_graded: whether the same was graded before, of the same points, so that this stands.
+        why: the reason, in a sentence.
+        theirs: whether the submission is broken, and not the grader.
+        was_graded: whether the same submission already has a grade for the same points. That
+            grade is kept.
     """
 
     student: str
@@ -38,51 +39,55 @@ class Failure:
 
 
 def describe_failures(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:
-    """What to say of some failures: pairs of a sentence, and the submissions it is about.
+    """Describe failures in sentences; failures with the same reason share one.
 
-    A failure that is like no other is one sentence that says all that is known of it. What is true
-    of several is said once, and they are listed.
+    Yields:
+        Pairs of a sentence and the submissions that it is about. The second is empty where the
+        sentence is about one submission, which it names itself.
     """
-    alike: dict[str, list[Failure]] = {}
+    by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
-        alike.setdefault(_in_common(failure), []).append(failure)
-    for sentence, those in alike.items():
-        if len(those) == 1:
-            (one,) = those
-            yield printable(f"{one.student}, {one.assignment}: {' '.join(one.why.split())}"), ""
+        by_reason.setdefault(_general_reason(failure), []).append(failure)
+    for reason, group in by_reason.items():
+        if len(group) == 1:
+            (only,) = group
+            yield printable(f"{only.student}, {only.assignment}: {' '.join(only.why.split())}"), ""
         else:
-            same = all(failure.why == those[0].why for failure in those)
-            said = " ".join(those[0].why.split()) if same else sentence
-            yield printable(f"{said[:1].upper()}{said[1:]}"), printable(_listed(those))
+            is_same = all(failure.why == group[0].why for failure in group)
+            sentence = " ".join(group[0].why.split()) if is_same else reason
+            yield printable(f"{sentence[:1].upper()}{sentence[1:]}"), printable(_list_names(group))
 
 
-def _listed(failures: Sequence[Failure]) -> str:
-    """Each student, with what they handed in."""
-    of: dict[str, list[str]] = {}
+def _list_names(failures: Sequence[Failure]) -> str:
+    """Return the students in one line, each with their assignments."""
+    by_student: dict[str, list[str]] = {}
     for failure in failures:
-        of.setdefault(failure.student, []).append(failure.assignment)
-    return ", ".join(f"{student} ({', '.join(theirs)})" for student, theirs in of.items())
+        by_student.setdefault(failure.student, []).append(failure.assignment)
+    return ", ".join(f"{student} ({', '.join(names)})" for student, names in by_student.items())
 
 
-def _in_common(failure: Failure) -> str:
-    """The sentence without the notebook's name and the line, which its feedback page has."""
+def _general_reason(failure: Failure) -> str:
+    """Return the reason without the notebook's name and line number, to group reasons by.
+
+    The feedback page has the full one.
+    """
     why = failure.why.replace(f"{failure.assignment}.ipynb", "<assignment>.ipynb")
     return " ".join(re.sub(r" at line \d+", "", why).split())
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What the gradebook has of one graded cell.
+    """The gradebook's entry for one graded cell.
 
     Attributes:
-        score: what counts: what was given by hand, or else what was found by running it, and what
-            was given beyond.
-        points: the most that it is worth; with extra credit, a score may be more.
-        found: what running it has found; None where that is for somebody to say.
-        by_hand: what somebody has given; None where nobody has.
-        extra: what somebody has given beyond.
-        needs_a_look: whether it waits for somebody: it can only be graded by hand, or what was
-            given by hand was given before it was graded again.
+        score: the score that counts: the manual score if there is one, else the automatic score;
+            plus extra credit.
+        points: the maximum score, without extra credit.
+        found: the automatic score; None for a cell that is graded manually.
+        by_hand: the manual score; None if nobody has given one.
+        extra: the extra credit.
+        needs_a_look: whether somebody has to check it: it can only be graded manually, or its
+            manual score is older than its automatic one.
     """
 
     score: float
@@ -93,26 +98,26 @@ class Mark:
     needs_a_look: bool = False
 
     @property
-    def stands(self) -> bool:
-        """Whether something that was given by hand may be for what was there before."""
+    def has_older_manual_score(self) -> bool:
+        """Whether a manual score or extra credit may be for an earlier submission."""
         return self.needs_a_look and (self.by_hand is not None or self.extra != 0)
 
 
 @dataclass(frozen=True)
 class StateRow:
-    """How one submission stands.
+    """The state and the scores of one submission: a row of the table.
 
-    A submission that has no grade of its own has no marks, whatever an earlier one earned.
+    A submission without a grade has no marks, even if an earlier one was graded.
 
     Attributes:
-        state: what has become of it.
-        marks: of each graded cell, by the number of an exercise, or else by the cell's name.
-        score: nbgrader's own total of them, before what is taken off for being late.
-        points: the most that there is.
-        late: what is taken off for being late.
-        handed_in: when, in UTC, by what the instructor has said; None where that is not known.
-        due: when it was due for this student, with their extension; None where it never is.
-        seconds_late: how long after that it was handed in.
+        state: whether it is graded, waiting, broken, failed, missing or awaited.
+        marks: the mark of each graded cell, by exercise id, or else by the cell's name.
+        score: nbgrader's total, before the late penalty.
+        points: the maximum total.
+        late: the late penalty, in points.
+        handed_in: when it was submitted, in UTC, as the instructor recorded it; None if unknown.
+        due: when it was due for this student, with their extension; None if there is no due date.
+        seconds_late: how long after the due date it was submitted.
     """
 
     student: str
@@ -128,32 +133,37 @@ class StateRow:
 
     @property
     def is_handed_in(self) -> bool:
-        """Whether there is anything."""
+        """Whether the student has submitted anything."""
         return self.state not in (State.MISSING, State.AWAITED)
 
     @property
     def is_overdue(self) -> bool:
-        """Check whether it was due and was never handed in."""
+        """Whether it was due and was never submitted."""
         return self.state is State.MISSING and self.due is not None
 
     @property
     def graded(self) -> bool:
-        """Whether it has a grade of its own."""
+        """Whether it has a grade."""
         return self.state is State.GRADED
 
     @property
     def total(self) -> float:
-        """What counts in the end, as nbgrader exports it; sums of decimals are not exact."""
-        return round(max(0.0, self.score - self.late), 4)
+        """The score after the late penalty, as nbgrader exports it."""
+        return round(max(0.0, self.score - self.late), 4)  # sums of decimals are not exact
 
     @property
     def needs_a_look(self) -> bool:
-        """Whether any of it waits for somebody."""
+        """Whether somebody has to check any of its marks."""
         return any(mark.needs_a_look for mark in self.marks.values())
 
 
 def read_states(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
-    """Every submission that was looked at, by assignment and student."""
+    """Read the state of each submission, sorted by assignment and student.
+
+    Args:
+        course: the course.
+        failures: the submissions that could not be graded.
+    """
     with Gradebook(course.api.coursedir.db_url, course.api.coursedir.course_id) as gradebook:
         return list(_rows(course, gradebook, failures))
 
@@ -189,7 +199,7 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
 
 
 def _is_unfinished(course: Course, submission: Any) -> bool:
-    """Whether grading was stopped when nbgrader had entered a submission, and not its scores."""
+    """Check whether grading stopped after nbgrader entered a submission and before its scores."""
     student, assignment = submission.student_id, submission.assignment.name
     if (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
         return False
@@ -198,12 +208,12 @@ def _is_unfinished(course: Course, submission: Any) -> bool:
 
 
 def _aware(when: datetime | None) -> datetime | None:
-    """A time of the gradebook's, which are all in UTC and do not say so."""
+    """Add the time zone to one of the gradebook's times, which are naive and in UTC."""
     return None if when is None else when.replace(tzinfo=UTC)
 
 
 def _marks(submission: Any) -> Iterator[tuple[str, Mark]]:
-    """The marks of a submission: those of exercises as the course has them, and then the others."""
+    """Yield a submission's marks by name: exercises in the course's order, then other cells."""
     assignment = submission.assignment.name
     exercises = [exercise.grade_id for exercise in NOTEBOOKS.get(assignment, ())]
     places = {name: place for place, name in enumerate(exercises)}
@@ -225,10 +235,10 @@ def _marks(submission: Any) -> Iterator[tuple[str, Mark]]:
 
 
 STATES: Final = ("right", "partly", "wrong", "unanswered", "waiting")
-"""How an answer stands; it waits for somebody where it is to be graded by hand and was not."""
+"""The states of an answer; `waiting` is for manual grading."""
 
 UNINFORMATIVE_DIAGNOSES: Final = ("", "unanswered", "not-counted-yet")
-"""Diagnoses that say nothing of what was written."""
+"""Diagnoses that say nothing about the answer itself."""
 
 
 class _Metadata(msgspec.Struct):
@@ -246,12 +256,12 @@ class _Notebook(msgspec.Struct):
 
 @dataclass(frozen=True)
 class SubmissionState:
-    """A graded submission.
+    """A graded submission with its verdicts and its code.
 
     Attributes:
-        row: how it stands.
-        verdicts: those that are kept, by the ids of their exercises.
-        notebook: where the graded notebook is.
+        row: its state and scores.
+        verdicts: the verdicts in its record, by exercise id.
+        notebook: the path of the graded notebook.
     """
 
     row: StateRow
@@ -267,13 +277,13 @@ class SubmissionState:
         return {cell.metadata.nbgrader.get("grade_id"): "".join(cell.source) for cell in read.cells}
 
     def code(self, exercise: str) -> str:
-        """What stands in the cell of an exercise; empty where it has none."""
+        """Return the code in an exercise's cell; empty if there is no such cell."""
         known = EXERCISES.get(exercise)
         name = known.grade_id.removesuffix("-check") if known else exercise
         return self._sources.get(name, "")
 
     def state(self, name: str) -> str:
-        """How an answer stands: one of `STATES`."""
+        """Return the state of an answer, one of `STATES`."""
         mark, verdict = self.row.marks[name], self.verdicts.get(name)
         if mark.by_hand is None and verdict is not None and verdict.state in STATES:
             return verdict.state
@@ -283,7 +293,7 @@ class SubmissionState:
 
 
 def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[SubmissionState]:
-    """The graded submissions among some rows, with what is kept of them."""
+    """Return the graded submissions among the rows, with the verdicts of their records."""
     found, records = [], Records(course.records)
     for row in rows:
         if row.graded:
@@ -296,13 +306,13 @@ def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[Submissi
 
 
 def find_problems(verdict: Verdict) -> Iterator[Finding]:
-    """The findings that say what is wrong with what was written."""
+    """Yield the findings that say what is wrong with the answer."""
     yield from (
         f for f in verdict.findings if not f.met and f.diagnosis not in UNINFORMATIVE_DIAGNOSES
     )
 
 
 def find_lesson(verdict: Verdict, finding: Finding) -> str:
-    """What its exercise has to say of what is wrong; empty where it says nothing of that."""
+    """Return the exercise's lesson on a finding's diagnosis; empty if it has none."""
     exercise = EXERCISES.get(verdict.exercise)
     return lesson_on(exercise, finding.answer, finding.diagnosis) if exercise else ""

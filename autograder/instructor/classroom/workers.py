@@ -1,4 +1,4 @@
-"""Grade submissions with many workers at once: threads here, or the workers of a Dask scheduler.
+"""Grade submissions in parallel, in threads or by the workers of a Dask scheduler.
 
 Threads are enough on one machine, because kernels and judges are processes of their own. Anybody
 who can reach a scheduler can run code on its workers, so a scheduler on another machine must use
@@ -6,20 +6,21 @@ TLS. One on this machine may do without, with a warning.
 """
 
 import ipaddress
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from distributed import Client
-
-import os
-from collections import deque
-from collections.abc import Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
 
 from autograder.instructor.pipeline import (
     Facts,
@@ -32,36 +33,38 @@ from autograder.instructor.pipeline import (
 )
 from autograder.instructor.sandbox import has_bubblewrap
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 CONNECT_SECONDS: Final = 30
-"""Time for a scheduler to answer and to have a worker."""
+"""Time for a scheduler to answer, and again for it to have a worker."""
 
 HOW_TO_CONNECT: Final = (
     "Start scheduler and workers with certificates (dask scheduler --tls-ca-file … --tls-cert … "
     "--tls-key …), name the same files here by DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__CLIENT__"
     "CERT and …__CLIENT__KEY, and give its address as tls://…"
 )
-"""How a scheduler on another machine is reached."""
-
+"""How to set up a scheduler on another machine."""
 
 TLS_WARNING: Final = (
     "The scheduler at {address} is without TLS, so whoever has an account on this machine can "
     "reach it, read what is handed in, and send any grade. Where somebody else has one, use TLS. "
 )
-"""What is said before it is used, with how it is done otherwise."""
+"""Printed before such a scheduler is used, followed by `HOW_TO_CONNECT`."""
 
 
 class SchedulerError(RuntimeError):
-    """A scheduler is not to be used, or cannot be; the message says why, and what to do."""
+    """A scheduler's address is not allowed, or it does not answer; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """An executor, and how many workers it has.
+    """An executor and its workers.
 
     Attributes:
-        executor: takes submissions to grade.
-        number: counts its workers at the moment; None where they are lost for good.
-        ahead: the submissions that each worker is given at a time, so that none waits for more.
+        executor: runs the gradings.
+        number: returns the current number of workers; None if the scheduler is lost.
+        ahead: how many submissions each worker is given at a time; with two, none is idle.
     """
 
     executor: Executor
@@ -70,7 +73,7 @@ class Pool:
 
 
 class _CallingThreadExecutor(Executor):
-    """Does what it is given before it goes on, so that Ctrl-C comes where the work is."""
+    """Calls each function in the caller's thread, so that Ctrl-C interrupts the grading itself."""
 
     def submit(  # type: ignore[override]  # nobody here names arguments
         self, function: Callable[..., Any], /, *arguments: Any
@@ -83,34 +86,34 @@ class _CallingThreadExecutor(Executor):
 
 @contextmanager
 def open_local_pool(number: int) -> Iterator[Pool]:
-    """Make a pool of so many threads; a pool of one runs in the caller's thread."""
+    """Open a pool of threads; a pool of one uses the caller's thread."""
     if number == 1:
         yield Pool(_CallingThreadExecutor(), lambda: 1, ahead=1)
         return
     executor = ThreadPoolExecutor(number)
     try:
         yield Pool(executor, lambda: number)
-    finally:  # after Ctrl-C nobody waits for what is at work, whose processes are ended
+    finally:  # after Ctrl-C nobody waits for running gradings, whose processes are killed
         executor.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager
 def connect_to_scheduler(address: str) -> Iterator[Pool]:
-    """Make a pool of the workers of a scheduler that runs already.
+    """Open a pool of the workers of a running scheduler.
 
     Raises:
-        SchedulerError: it may not be spoken to, does not answer, or has no workers.
+        SchedulerError: its address is not allowed, it does not answer, or it has no workers.
     """
     check_address(address)
-    from distributed import Client, Security  # half a second, which few need
+    from distributed import Client, Security  # takes half a second, and few need it
 
     security = Security(require_encryption=address.startswith("tls://"))
     try:
         client = Client(address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
     except Exception as error:
         raise SchedulerError(
-            f"The scheduler at {address} does not answer as it should: {_said(error)}. Is it "
-            f"there, and are its certificates and those named here of one authority?"
+            f"The scheduler at {address} does not answer as it should: {_first_cause(error)}. "
+            f"Is it there, and are its certificates and those named here of one authority?"
         ) from None
     with client:
         try:
@@ -124,9 +127,9 @@ def connect_to_scheduler(address: str) -> Iterator[Pool]:
 
 
 class _PicklingExecutor(Executor):
-    """A scheduler's executor, which is given bytes.
+    """A scheduler's executor that is given pickled calls.
 
-    A scheduler unpacks what it passes on, and would have to import all of this package meanwhile.
+    A scheduler unpickles what it passes on, so that without this it would import this package.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -135,7 +138,7 @@ class _PicklingExecutor(Executor):
     def submit(  # type: ignore[override]  # nobody here names arguments
         self, function: Callable[..., Any], /, *arguments: Any
     ) -> "Future[Any]":
-        """Have a function called."""
+        """Call a function on a worker."""
         import cloudpickle
 
         packed = cloudpickle.dumps((function, *arguments))
@@ -143,7 +146,7 @@ class _PicklingExecutor(Executor):
 
 
 def grade_on_worker(packed: bytes) -> Any:
-    """Call a function that grades, which was sent with its arguments as bytes; and say where."""
+    """Call a pickled grading function on a worker, and add the worker's address to the outcome."""
     import dataclasses
     import pickle
 
@@ -154,11 +157,11 @@ def grade_on_worker(packed: bytes) -> Any:
 
 
 grade_on_worker.__module__ = "__main__"
-"""It is sent by its code then: what is of `__main__` is not sent by its name."""
+"""So that it is pickled by value, as functions of `__main__` are, and not by its name."""
 
 
 def _number(client: "Client") -> int | None:
-    """Count the submissions that a scheduler's workers can grade at once; None if it is lost."""
+    """Count the threads of a scheduler's workers; None if the scheduler is lost."""
     return sum(client.nthreads().values()) if client.status == "running" else None
 
 
@@ -170,17 +173,17 @@ def has_killed_workers(error: Exception) -> bool:
 
 
 def describe_risk(address: str) -> str:
-    """What is to be said before a scheduler is used; empty where it has TLS, or there is none."""
+    """Return the warning for a scheduler without TLS; empty for any other address, or none."""
     parts = urlsplit(address)
     is_open = parts.scheme == "tcp" and _is_loopback(parts.hostname or "")
     return f"{TLS_WARNING.format(address=address)}{HOW_TO_CONNECT}." if is_open else ""
 
 
 def check_address(address: str) -> None:
-    """See that an address is one that nobody can listen to, or pretend to be.
+    """Check that a scheduler's address uses TLS or is on this machine.
 
     Raises:
-        SchedulerError: it is not.
+        SchedulerError: the address is malformed or not allowed, or certificates are not configured.
     """
     parts = urlsplit(address)
     if parts.scheme not in ("tcp", "tls") or not parts.hostname:
@@ -206,8 +209,8 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _said(error: Any) -> str:
-    """An error in a line, with what caused it: Dask tells of certificates there."""
+def _first_cause(error: Any) -> str:
+    """Return an error's first cause in one line; Dask's says what is wrong with certificates."""
     first = error
     while first.__cause__ or first.__context__:
         first = first.__cause__ or first.__context__
@@ -215,13 +218,13 @@ def _said(error: Any) -> str:
 
 
 POLL_SECONDS: Final = 2.0
-"""How often it is checked whether there still are workers."""
+"""How often the number of workers is checked."""
 
 NO_WORKER_SECONDS: Final = 300
-"""How long to wait for a worker after all have gone."""
+"""How long to wait for a worker after the last one is lost."""
 
 WORKERS_VARIABLE: Final = "SHARDLINGS_WORKERS"
-"""The variable that says how many workers there are to be on this machine, if nobody else does."""
+"""The environment variable with the default number of workers on this machine."""
 
 WORKERS_LOST: Final = (
     "grading failed. The scheduler, or the last of its workers, was lost before this was done. "
@@ -231,24 +234,24 @@ WORKERS_LOST: Final = (
 WORKERS_DIED: Final = "grading failed. Workers died while they did."
 
 Pair = tuple[str, str]
-"""A student, and an assignment that they handed in."""
+"""The student and the assignment of a submission."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who is to grade.
+    """The workers that were asked for.
 
     Attributes:
-        scheduler: the address of one that stands; empty for workers on this machine.
-        number: how many there are to be on this machine; 0 for one on each of its cores.
+        scheduler: the address of a running scheduler; empty for workers on this machine.
+        number: the number of workers on this machine; 0 for one on each core.
     """
 
     scheduler: str = ""
     number: int = 0
 
     def count_local_workers(self, submissions: int) -> int:
-        """How many there are to be for so many submissions."""
-        from dask.system import CPU_COUNT  # the cores that a container may use, and no others
+        """Return how many workers on this machine to use for a number of submissions."""
+        from dask.system import CPU_COUNT  # only the cores that a container may use
 
         wanted = self.number or int(os.environ.get(WORKERS_VARIABLE, 0)) or CPU_COUNT
         return min(wanted, submissions)
@@ -260,16 +263,16 @@ def grade_in_pool(
     workers: Workers,
     sent: Callable[[Pair], None],
 ) -> Generator[tuple[Pair, Outcome]]:
-    """Have submissions graded.
+    """Have workers grade submissions, and yield each outcome as it arrives.
 
     Args:
-        pairs: which, and in what order they are to be begun.
-        handed_in: what is sent of one; it is asked only when its turn comes.
-        workers: by whom.
-        sent: is told of each when it is begun.
+        pairs: the submissions, in the order in which to start them.
+        handed_in: reads a submission and the facts of its assignment, when its turn comes.
+        workers: the workers that grade.
+        sent: called with each submission when it starts.
 
     Raises:
-        SchedulerError: a scheduler is not to be used, or cannot be.
+        SchedulerError: the scheduler's address is not allowed, or it does not answer.
     """
     if not pairs:
         return
@@ -282,7 +285,7 @@ def grade_in_pool(
 
 
 class _Grading:
-    """The submissions that are under way."""
+    """The submissions that a pool is grading."""
 
     def __init__(
         self,
@@ -294,36 +297,36 @@ class _Grading:
         self.running: dict[Future[Outcome], Pair] = {}
 
     def of(self, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Outcome]]:
-        """Grade these; what its workers died of is tried once more, with nothing beside it."""
+        """Grade submissions; one that killed its workers is retried, with nothing beside it."""
         deadly: list[Pair] = []
-        for pair, found in self._all(deque(pairs), self.pool.ahead):
-            if found is None:
+        for pair, outcome in self._all(deque(pairs), self.pool.ahead):
+            if outcome is None:
                 deadly.append(pair)
             else:
-                yield pair, found
+                yield pair, outcome
         for pair in deadly:
-            for _, found in self._all(deque([pair]), 1):
-                yield pair, found or _not_graded(WORKERS_DIED)
+            for _, outcome in self._all(deque([pair]), 1):
+                yield pair, outcome or _not_graded(WORKERS_DIED)
 
     def _all(self, waiting: deque[Pair], ahead: int) -> Iterator[tuple[Pair, Outcome | None]]:
-        """Grade these, and say of each what became of it; nothing where its workers died of it."""
-        alone = 0.0
+        """Grade submissions; the outcome of one that killed its workers is None."""
+        seconds_without_workers = 0.0
         while waiting or self.running:
-            there = self.pool.number()
-            alone = 0.0 if there else alone + POLL_SECONDS
-            if there is None or alone > NO_WORKER_SECONDS:
+            number = self.pool.number()
+            seconds_without_workers = 0.0 if number else seconds_without_workers + POLL_SECONDS
+            if number is None or seconds_without_workers > NO_WORKER_SECONDS:
                 yield from self._lost([*self.running.values(), *waiting])
                 return
-            while waiting and len(self.running) < max(ahead * there, 1):
+            while waiting and len(self.running) < max(ahead * number, 1):
                 pair = waiting.popleft()
-                failed = self._send(pair)
-                if failed is not None:
-                    yield pair, failed
+                failure = self._send(pair)
+                if failure is not None:
+                    yield pair, failure
             for future in wait(self.running, POLL_SECONDS, FIRST_COMPLETED).done:
                 yield self.running.pop(future), _result(future)
 
     def _send(self, pair: Pair) -> Outcome | None:
-        """Send a submission to whoever is free; what went wrong, if it could not be."""
+        """Send a submission to the pool; if it cannot be sent, return that as its outcome."""
         self.sent(pair)
         try:
             submission, facts = self.handed_in(*pair)
@@ -339,10 +342,10 @@ class _Grading:
 
 
 def _result(future: "Future[Outcome]") -> Outcome | None:
-    """What became of a submission; nothing where its workers died of it."""
+    """Return a submission's outcome; None if it killed its workers."""
     try:
         return future.result()
-    except CancelledError:  # as all are when a scheduler has gone
+    except CancelledError:  # the scheduler is lost
         return _not_graded(WORKERS_LOST)
     except Exception as error:
         return None if has_killed_workers(error) else failed(error)

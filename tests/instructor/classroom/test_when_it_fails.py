@@ -305,7 +305,7 @@ def test_a_submission_is_not_taken_for_judged_again_where_some_of_it_could_not_b
     )
     _, said = make(of_two, "regrade")
     assert "ann, tiny is not judged again: its evidence cannot be read" in said
-    assert Bases(Course(of_two)).changed("ann", ASSIGNMENT) == {"judge"}
+    assert Bases(Course(of_two)).find_changes("ann", ASSIGNMENT) == {"judge"}
 
 
 def test_who_is_graded_and_has_nothing_there_any_more_is_named(graded, make):
