@@ -1,7 +1,7 @@
-"""Remarks on a class beside its table: lateness, earlier attempts, names, outdated feedback pages.
+"""Remarks below a class's table: lateness, earlier attempts, unknown names, outdated pages.
 
-nbgrader and `grading/submitted/` keep only a student's last submission. Of earlier ones,
-`grading/attempts.json` keeps the score.
+nbgrader and `grading/submitted/` keep only a student's last submission. The scores of earlier ones
+are in `grading/attempts.json`.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -38,12 +38,12 @@ ATTEMPTS_FILE: Final = "attempts.json"
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """Something that was handed in and graded.
+    """A graded submission, which may have been replaced since.
 
     Attributes:
-        submission: what it was, in a few letters.
-        score: what it has earned in the end.
-        handed_in: when, as far as that is known.
+        submission: its fingerprint.
+        score: its score after the late penalty.
+        handed_in: when it was submitted; None if unknown.
     """
 
     submission: str
@@ -52,65 +52,71 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 Attempts = dict[str, dict[str, list[Attempt]]]
-"""By student and assignment, in the order in which they were graded."""
+"""The attempts of each student at each assignment, in the order in which they were graded."""
 
 
 def keep_attempts(course: Course, rows: Sequence[StateRow]) -> Attempts:
-    """Keep what was graded since the last time, and tell of all that is kept.
+    """Add what was graded since the last time to `grading/attempts.json`.
 
     Args:
-        course: where.
-        rows: how its submissions stand; of what was graded elsewhere than here nothing is kept.
+        course: the course.
+        rows: the state of its submissions. One without a recorded basis is not added.
+
+    Returns:
+        All attempts.
     """
     path, bases = course.grading / ATTEMPTS_FILE, Bases(course)
-    attempts = _read(course)
+    attempts = _read_attempts(course)
     before = msgspec.json.encode(attempts)
     for row in rows:
         basis = bases.recorded(row.student, row.assignment) if row.graded else None
         if basis is None:
             continue
-        theirs = attempts.setdefault(row.student, {}).setdefault(row.assignment, [])
+        of_row = attempts.setdefault(row.student, {}).setdefault(row.assignment, [])
         time = row.handed_in
-        if theirs and theirs[-1].submission == basis.submission:  # its score may be another now
-            last = theirs.pop()
+        if of_row and of_row[-1].submission == basis.submission:  # its score may have changed
+            last = of_row.pop()
             if not bases.is_current(row.student, row.assignment, last.submission):
-                time = last.handed_in  # the time that is known now is of what came after it
-        theirs.append(Attempt(basis.submission, row.total, time))
-    now = msgspec.json.encode(attempts)
-    if now != before:
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.format(now))
-        fresh.replace(path)
+                time = last.handed_in  # the row's time is that of a newer submission
+        of_row.append(Attempt(basis.submission, row.total, time))
+    after = msgspec.json.encode(attempts)
+    if after != before:
+        temporary = path.with_suffix(".new")
+        temporary.write_bytes(msgspec.json.format(after))
+        temporary.replace(path)
     return attempts
 
 
 def find_changed_scores(
     course: Course, rows: Sequence[StateRow]
 ) -> Iterator[tuple[StateRow, float]]:
-    """Those of which the same submission has another score than what is kept, and that score.
+    """Find submissions whose score has changed though the submission has not.
 
     Args:
-        course: where.
-        rows: how its submissions stand, before they are kept.
+        course: the course.
+        rows: the state of its submissions, before `keep_attempts` is called with them.
+
+    Yields:
+        The row, and the earlier score.
     """
-    attempts, bases = _read(course), Bases(course)
+    attempts, bases = _read_attempts(course), Bases(course)
     for row in rows:
         basis = bases.recorded(row.student, row.assignment) if row.graded else None
         for last in attempts.get(row.student, {}).get(row.assignment, [])[-1:]:
-            same = basis is not None and basis.submission == last.submission
-            if same and last.score != row.total:
+            is_same = basis is not None and basis.submission == last.submission
+            if is_same and last.score != row.total:
                 yield row, last.score
 
 
-def _read(course: Course) -> Attempts:
+def _read_attempts(course: Course) -> Attempts:
     try:
         return msgspec.json.decode((course.grading / ATTEMPTS_FILE).read_bytes(), type=Attempts)
-    except (OSError, msgspec.MsgspecError):  # there is none, or it is no longer one
+    except (OSError, msgspec.MsgspecError):  # missing or damaged
         return {}
 
 
 def has_time_of_previous(attempts: Sequence[Attempt]) -> bool:
-    """Whether the time that is known of the last attempt is that of the one before it."""
+    """Check whether the last attempt's time is that of the attempt before it."""
     times = [attempt.handed_in for attempt in attempts[-2:]]
     return len(times) == 2 and times[0] is not None and times[0] == times[1]
 
@@ -121,18 +127,18 @@ MAX_NAMED_PAGES: Final = 20
 def find_outdated_pages(
     course: Course, submissions: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Those submissions whose page shows other scores, comments or times than the gradebook has.
+    """Find submissions whose page shows other scores, comments or times than the gradebook has.
 
     Raises:
-        ClassError: the class's file, which says in which zone times are, cannot be understood.
+        ClassError: the class's file, which has the time zone, cannot be understood.
     """
-    about, zone = course.api.coursedir, str(zone_of(course.grading, course.assignments()))
-    with Gradebook(about.db_url, about.course_id) as gradebook:
+    coursedir, zone = course.api.coursedir, str(zone_of(course.grading, course.assignments()))
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            now = shown_grades(gradebook, assignment, zone)
+            grades = shown_grades(gradebook, assignment, zone)
             for student in (s for s, a in submissions if a == assignment):
                 page = course.feedback / student / assignment / f"{assignment}.html"
-                if student in now and shown_by(page) != now[student]:
+                if student in grades and shown_by(page) != grades[student]:
                     yield student, assignment
 
 
@@ -142,13 +148,16 @@ def renew_pages(
     without: Collection[tuple[str, str]] = (),
     choice: Choice = EVERYTHING,
 ) -> list[Failure]:
-    """Make such pages anew, and say whose; those that could not be made.
+    """Make outdated feedback pages again, and print whose.
 
     Args:
-        course: where.
-        console: what to write on.
-        without: submissions whose page says that they could not be graded.
-        choice: of whom, and of what.
+        course: the course.
+        console: where output is printed.
+        without: submissions to skip; their page says that they could not be graded.
+        choice: the submissions whose pages are renewed.
+
+    Returns:
+        The pages that could not be made.
     """
     renewed, failures = [], []
     submissions = [pair for pair in choice.of(course.submissions()) if pair not in without]
@@ -163,10 +172,10 @@ def renew_pages(
             failures.append(Failure(student, assignment, why, theirs=False, was_graded=True))
     if renewed:
         more = len(renewed) - MAX_NAMED_PAGES
-        said = ", ".join(renewed[:MAX_NAMED_PAGES]) + (f" and {more} more" if more > 0 else "")
+        names = ", ".join(renewed[:MAX_NAMED_PAGES]) + (f" and {more} more" if more > 0 else "")
         console.print(
             printable(
-                f"Feedback pages that did not show what the gradebook has by now are new: {said}."
+                f"Feedback pages that did not show what the gradebook has by now are new: {names}."
             ),
             markup=False,
             highlight=False,
@@ -175,13 +184,20 @@ def renew_pages(
 
 
 MAX_LISTED_SUBMISSIONS: Final = 20
-"""The CSVs have all of them."""
+"""How many submissions a remark names; the CSVs have all of them."""
 
 
 def list_remarks(
     course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice = EVERYTHING
 ) -> Iterator[str]:
-    """A sentence for each thing that is to be known."""
+    """Yield a sentence for each thing about a class that its instructor should know.
+
+    Args:
+        course: the course.
+        facts: the class's roster and times.
+        rows: the state of its submissions.
+        choice: the submissions that were asked for.
+    """
     rules = facts.times.rules
     for assignment in dict.fromkeys(row.assignment for row in rows):
         if due := facts.due.get(assignment):
@@ -194,106 +210,107 @@ def list_remarks(
             f"{_listed(untimed)}. grading/{TIMES_FILE} is where to say it."
         )
     if late := [row for row in handed_in if row.seconds_late > 0]:
-        yield f"Late: {_listed(late, [_how_late(facts, row) for row in late])}."
+        yield f"Late: {_listed(late, [_describe_lateness(facts, row) for row in late])}."
     if changed := list(find_changed_scores(course, handed_in)):
         moved = [f"{row.total:g} points, {before:g} before" for row, before in changed]
         yield (
             f"These have another score than the last time, though nothing else was handed in: "
             f"{_listed([row for row, _ in changed], moved)}."
         )
-    yield from _again(course, facts, handed_in)
-    if since := list(_not_graded(course, handed_in)):
+    yield from _resubmitted(course, facts, handed_in)
+    if since := list(_newer_than_grade(course, handed_in)):
         yield (
-            f"Handed in since they were graded, so what is shown is of before: {_listed(since)}. "
+            f"Handed in since they were graded, so their grades are out of date: {_listed(since)}. "
             f"make grade grades them."
         )
-    for why, those in _outdated(course, handed_in).items():
+    for why, stale in _stale(course, handed_in).items():
         yield (
-            f"{why}, so what is shown is of before: {_listed(those)}. make grade grades them anew."
+            f"{why}, so their grades are out of date: {_listed(stale)}. make grade grades them "
+            f"anew."
         )
-    if unknown := list(_unknown(course, handed_in)):
+    if unknown := list(_without_basis(course, handed_in)):
         yield (
-            f"It was not noted what these grades rest on (nbgrader gave them by itself, their "
-            f"files are gone, or something went wrong before that): {_listed(unknown)}. make "
-            f"grade grades them anew."
+            f"There is no record of what these grades depend on (nbgrader gave them by itself, "
+            f"their files are gone, or something went wrong before that): {_listed(unknown)}. "
+            f"make grade grades them anew."
         )
     if waiting := [row for row in handed_in if row.state == "waiting"]:
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
     if broken := [row for row in handed_in if row.state == "broken"]:
-        yield from _before(course, broken)
-    yield from _gone(course, rows, choice)
-    yield from _strangers(facts, handed_in)
-    yield from _columns(facts)
+        yield from _scores_before(course, broken)
+    yield from _removed(course, rows, choice)
+    yield from _not_in_roster(facts, handed_in)
+    yield from _misspelt_columns(facts)
     yield from _unknown_times(course, facts, rows)
 
 
-def _again(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
-    """Who has handed in more than once."""
+def _resubmitted(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
+    """Say who has submitted more than once."""
     attempts, bases = keep_attempts(course, handed_in), Bases(course)
     several: list[StateRow] = []
-    said: list[str] = []
+    remarks: list[str] = []
     untimed: list[StateRow] = []
     for row in handed_in:
-        theirs = attempts.get(row.student, {}).get(row.assignment, [])
-        written = facts.times.written.get((row.student, row.assignment), ())
+        graded = attempts.get(row.student, {}).get(row.assignment, [])
+        times = facts.times.written.get((row.student, row.assignment), ())
         pair = row.student, row.assignment
-        has_the_last = bool(theirs) and bases.is_current(*pair, theirs[-1].submission)
-        before = theirs[:-1] if has_the_last else theirs
-        if max(len(theirs), len(written)) > 1:
+        has_last = bool(graded) and bases.is_current(*pair, graded[-1].submission)
+        before = graded[:-1] if has_last else graded
+        if max(len(graded), len(times)) > 1:
             several.append(row)
             earned = f", {before[-1].score:g} points before" if before else ""
-            said.append(f"{max(len(theirs), len(written))} times{earned}")
-        if written and has_the_last and has_time_of_previous(theirs):
+            remarks.append(f"{max(len(graded), len(times))} times{earned}")
+        if times and has_last and has_time_of_previous(graded):
             untimed.append(row)
-    if said:
-        yield f"Handed in again, and the last one counts: {_listed(several, said)}."
+    if remarks:
+        yield f"Handed in again, and the last one counts: {_listed(several, remarks)}."
     if untimed:
         yield (
-            f"grading/{TIMES_FILE} has no other time since these handed in something else, so "
-            f"the time "
-            f"of before counts: {_listed(untimed)}."
+            f"grading/{TIMES_FILE} has no new time for these, who handed in something else since, "
+            f"so their earlier time counts: {_listed(untimed)}."
         )
 
 
-def _how_late(facts: ClassFacts, row: StateRow) -> str:
-    """How late a submission is, and why that may be less, or cost less, than others expect."""
-    said = in_words(row.seconds_late)
+def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
+    """Describe how late a submission is, with an extension or a missing penalty, if any."""
+    lateness = in_words(row.seconds_late)
     if row.due != facts.due.get(row.assignment):
-        said += " after the time of their extension"
-    costs_nothing = row.graded and not row.late and facts.times.rules.late is not None
-    return f"{said}, for which nothing is taken off" if costs_nothing else said
+        lateness += " after the time of their extension"
+    is_free = row.graded and not row.late and facts.times.rules.late is not None
+    return f"{lateness}, for which nothing is taken off" if is_free else lateness
 
 
-def _before(course: Course, broken: Sequence[StateRow]) -> Iterator[str]:
-    """What was earned before by those whose last hand-in cannot be graded."""
+def _scores_before(course: Course, broken: Sequence[StateRow]) -> Iterator[str]:
+    """Say what the earlier attempts of students earned whose last submission is broken."""
     attempts = keep_attempts(course, ())
-    earned = [(row, attempts.get(row.student, {}).get(row.assignment, [])) for row in broken]
-    those = [(row, f"{theirs[-1].score:g} points") for row, theirs in earned if theirs]
-    if those:
-        rows, points = zip(*those, strict=True)
+    graded = [(row, attempts.get(row.student, {}).get(row.assignment, [])) for row in broken]
+    scores = [(row, f"{of_row[-1].score:g} points") for row, of_row in graded if of_row]
+    if scores:
+        rows, points = zip(*scores, strict=True)
         yield (
             f"What these handed in last cannot be graded, so it has no score; what was graded "
             f"before had: {_listed(rows, points)}."
         )
 
 
-def _gone(course: Course, rows: Sequence[StateRow], choice: Choice) -> Iterator[str]:
-    """Whose grade is in the gradebook, and whose files are not there any more."""
-    about, there = course.api.coursedir, set(course.submissions())
+def _removed(course: Course, rows: Sequence[StateRow], choice: Choice) -> Iterator[str]:
+    """Say whose grades are in the gradebook though their files are gone."""
+    coursedir, submissions = course.api.coursedir, set(course.submissions())
     for assignment in dict.fromkeys(row.assignment for row in rows):
-        with Gradebook(about.db_url, about.course_id) as gradebook:
+        with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
             graded = gradebook.assignment_submissions(assignment)
-            theirs = [(submission.student_id, assignment) for submission in graded]
-            gone = sorted(who for who, _ in choice.of(pair for pair in theirs if pair not in there))
-        if gone:
+            pairs = [(submission.student_id, assignment) for submission in graded]
+            chosen = choice.of(pair for pair in pairs if pair not in submissions)
+            removed = sorted(student for student, _ in chosen)
+        if removed:
             yield (
                 f"The gradebook has grades of {assignment} of these, who have nothing of it in "
-                f"grading/submitted/ any more; they are not shown: {_cut(gone)}."
+                f"grading/submitted/ any more; they are not shown: {_shorten_list(removed)}."
             )
 
 
-def _columns(facts: ClassFacts) -> Iterator[str]:
-    """Columns of the roster that nothing is made of, and are called almost as others are."""
+def _misspelt_columns(facts: ClassFacts) -> Iterator[str]:
+    """Point out unknown columns of the roster whose names are almost those of known ones."""
     found = dict.fromkeys(column for person in facts.people for column in person.others)
     for column in found:
         is_known = column in COLUMNS or column.startswith(MOODLE_ID_PREFIX)
@@ -301,8 +318,8 @@ def _columns(facts: ClassFacts) -> Iterator[str]:
             yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"
 
 
-def _strangers(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
-    """Who is named elsewhere and not in the roster, where there is one."""
+def _not_in_roster(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
+    """Point out students who are not in the roster, if there is one."""
     known = [person.id for person in facts.people]
     if not known:
         return
@@ -317,31 +334,31 @@ def _strangers(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str
 
 
 def _unknown_times(course: Course, facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
-    """What the times that are written down name, and nobody knows."""
-    everybody = {person.id for person in facts.people} | {row.student for row in rows}
-    known = sorted(everybody.union(student for student, _ in course.submissions()))
-    assignments, said = course.assignments(), set[str]()
+    """Point out recorded times whose student or assignment does not exist."""
+    named = {person.id for person in facts.people} | {row.student for row in rows}
+    known = sorted(named.union(student for student, _ in course.submissions()))
+    assignments, sentences = course.assignments(), set[str]()
     for student, assignment in facts.times.written:
         if student not in known:
-            said.add(
+            sentences.add(
                 f"grading/{TIMES_FILE} has a time of {student}, who has handed in nothing"
                 f"{' and is not in grading/' + ROSTER_FILE if facts.people else ''}."
                 f"{near(student, known)}"
             )
         if assignment not in assignments:
-            said.add(
+            sentences.add(
                 f"grading/{TIMES_FILE} has a time of {assignment}, and there is no such assignment."
                 f"{near(assignment, assignments)}"
             )
-    lines = sorted(said)
+    lines = sorted(sentences)
     yield from lines[:MAX_LISTED_SUBMISSIONS]
     if len(lines) > MAX_LISTED_SUBMISSIONS:
         more = len(lines) - MAX_LISTED_SUBMISSIONS
         yield f"There are {more} more lines like these in grading/{TIMES_FILE}."
 
 
-def _not_graded(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
-    """Those that have a grade, of something that was handed in before."""
+def _newer_than_grade(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
+    """Find submissions whose grade is that of an earlier submission."""
     bases = Bases(course)
     for row in rows:
         pair = row.student, row.assignment
@@ -349,8 +366,8 @@ def _not_graded(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
             yield row
 
 
-def _outdated(course: Course, rows: Sequence[StateRow]) -> dict[str, list[StateRow]]:
-    """Those whose grade of what was handed in last is to be made anew, by why that is."""
+def _stale(course: Course, rows: Sequence[StateRow]) -> dict[str, list[StateRow]]:
+    """Group the stale grades of current submissions by why they are stale."""
     bases, found = Bases(course), dict[str, list[StateRow]]()
     for row in rows:
         pair = row.student, row.assignment
@@ -365,8 +382,8 @@ def _outdated(course: Course, rows: Sequence[StateRow]) -> dict[str, list[StateR
     return found
 
 
-def _unknown(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
-    """Those of whose grade it cannot be told what it is of, nor that it is to be made anew."""
+def _without_basis(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
+    """Find grades that have no recorded basis and are not marked for regrading either."""
     bases = Bases(course)
     for row in rows:
         pair = row.student, row.assignment
@@ -374,16 +391,16 @@ def _unknown(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
             yield row
 
 
-def _listed(rows: Sequence[StateRow], about: Sequence[str] = ()) -> str:
-    """Students and assignments, with what there is to say of each."""
-    said = [
-        f"{row.student} ({', '.join([row.assignment, *more])})"
-        for row, *more in zip(rows, *([about] if about else []), strict=True)
+def _listed(rows: Sequence[StateRow], details: Sequence[str] = ()) -> str:
+    """List students and assignments, each with a detail, if there are any."""
+    names = [
+        f"{row.student} ({', '.join([row.assignment, *detail])})"
+        for row, *detail in zip(rows, *([details] if details else []), strict=True)
     ]
-    return _cut(said)
+    return _shorten_list(names)
 
 
-def _cut(said: Sequence[str]) -> str:
-    """The first of many, and how many more there are."""
-    others = len(said) - MAX_LISTED_SUBMISSIONS
-    return ", ".join(said[:MAX_LISTED_SUBMISSIONS]) + (f" and {others} more" if others > 0 else "")
+def _shorten_list(names: Sequence[str]) -> str:
+    """Join the first names, and say how many more there are."""
+    more = len(names) - MAX_LISTED_SUBMISSIONS
+    return ", ".join(names[:MAX_LISTED_SUBMISSIONS]) + (f" and {more} more" if more > 0 else "")

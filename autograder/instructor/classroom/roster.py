@@ -1,7 +1,7 @@
-"""Who is in a class: `grading/roster.csv`, which an instructor writes or exports.
+"""The roster of a class, `grading/roster.csv`, which an instructor writes or exports.
 
-The gradebook is kept in step with it, and a command can be told to use only one assignment, one
-student, or both.
+The gradebook's students are kept in step with it. A command can be limited to one assignment, one
+student, or both (`Choice`).
 """
 
 import re
@@ -26,17 +26,16 @@ MAX_ID_CHARACTERS: Final = 128
 MAX_REPORTED_LINES: Final = 5
 
 SPREADSHEET_NUMBER: Final = re.compile(r"\d([.,]\d+)?E\+\d+")
-"""What a spreadsheet makes of a long number."""
+"""A long number as a spreadsheet writes it, with an exponent."""
 
 PLATFORM_COLUMNS: Final = ("lms_user_id", "canvas_id", "moodle_id")
-"""Columns of which nbgrader keeps one, too."""
-
+"""Columns with a learning platform's id; the first that is filled is nbgrader's `lms_user_id`."""
 
 MOODLE_ID_PREFIX: Final = "moodle_id_"
-"""A column with Moodle's ids for one assignment begins so, and ends with its name."""
+"""The beginning of a column with Moodle's ids for one assignment, before the assignment's name."""
 
 COLUMNS: Final = ("id", "name", "first_name", "last_name", "email", "section", *PLATFORM_COLUMNS)
-"""Those of which something is made; others are kept."""
+"""The known columns; others are kept as they are."""
 
 
 class RosterError(WrittenTableError):
@@ -49,11 +48,11 @@ class Person:
 
     Attributes:
         id: the name of their folder in `grading/submitted/`.
-        name: as the roster writes it; empty where it says none.
-        email: likewise.
-        section: likewise.
-        others: what stands in the roster's other columns, such as `canvas_id` and `moodle_id`, by
-            their names in lower case.
+        name: their name in the roster; empty if it has none.
+        email: their email address; empty if the roster has none.
+        section: their section; empty if the roster has none.
+        others: the cells of the roster's other columns, such as `canvas_id` and `moodle_id`, by
+            the columns' names in lower case.
     """
 
     id: str
@@ -64,7 +63,7 @@ class Person:
 
 
 def read_roster(course: Course) -> list[Person]:
-    """The people of a class, in the order of `grading/roster.csv`; none where that is not there.
+    """Read `grading/roster.csv`: the people of a class, in its order; none if it does not exist.
 
     Its first line names its columns: `id`, and any of `name` (or `first_name` and `last_name`),
     `email`, `section`, `canvas_id`, `moodle_id`, and others.
@@ -80,31 +79,31 @@ def read_roster(course: Course) -> list[Person]:
     except WrittenTableError as error:
         raise RosterError(f"grading/{error}") from None
     people = [(line, _person(row)) for line, row in rows]
-    wrong = list(_wrong(people))
-    if wrong:
-        more = f" {len(wrong) - MAX_REPORTED_LINES} more lines are like these." * (
-            len(wrong) > MAX_REPORTED_LINES
+    errors = list(_find_errors(people))
+    if errors:
+        more = f" {len(errors) - MAX_REPORTED_LINES} more lines are like these." * (
+            len(errors) > MAX_REPORTED_LINES
         )
-        raise RosterError(f"grading/{ROSTER_FILE} {' '.join(wrong[:MAX_REPORTED_LINES])}{more}")
+        raise RosterError(f"grading/{ROSTER_FILE} {' '.join(errors[:MAX_REPORTED_LINES])}{more}")
     return [person for _, person in people]
 
 
 def _person(row: dict[str, str]) -> Person:
-    both = [row.get("first_name", ""), row.get("last_name", "")]
+    names = [row.get("first_name", ""), row.get("last_name", "")]
     return Person(
         row.pop("id"),
-        row.pop("name", "") or " ".join(filter(None, both)),
+        row.pop("name", "") or " ".join(filter(None, names)),
         row.pop("email", ""),
         row.pop("section", ""),
         row,
     )
 
 
-def _wrong(people: Sequence[tuple[int, Person]]) -> Iterator[str]:
-    """A sentence for each line that cannot be right."""
+def _find_errors(people: Sequence[tuple[int, Person]]) -> Iterator[str]:
+    """Yield a sentence for each line that cannot be right."""
     seen: dict[str, int] = {}
     for line, person in people:
-        why = _cannot_be_an_id(person.id)
+        why = _explain_bad_id(person.id)
         if why:
             yield f"line {line}: {why}"
         elif person.id in seen:
@@ -113,15 +112,15 @@ def _wrong(people: Sequence[tuple[int, Person]]) -> Iterator[str]:
                 f"too. Each student has one line."
             )
         elif any(len(text) > MAX_ID_CHARACTERS for text in (person.name, person.email)):
-            most = MAX_ID_CHARACTERS
-            yield f"line {line}: the name or the address has more than {most} characters."
+            limit = MAX_ID_CHARACTERS
+            yield f"line {line}: the name or the address has more than {limit} characters."
         elif not all(text.isprintable() for text in (person.name, person.email, person.section)):
             yield f"line {line}: a cell has line breaks or other characters that cannot be shown."
         seen.setdefault(person.id, line)
 
 
-def _cannot_be_an_id(text: str) -> str:
-    """Why a text cannot be the name of a student's folder; empty where it can."""
+def _explain_bad_id(text: str) -> str:
+    """Return why a text cannot be the name of a student's folder; empty if it can."""
     shown = printable(text)
     if not text:
         return "there is no id. It is the name of the student's folder in grading/submitted/."
@@ -144,22 +143,22 @@ def enter_roster(gradebook: Gradebook, people: Sequence[Person]) -> None:
     """Enter people into nbgrader's own table of students; nobody is removed from it.
 
     Args:
-        gradebook: an open one; what is entered is committed.
+        gradebook: an open gradebook; the changes are committed.
         people: the roster.
     """
-    there = {student.id: student for student in gradebook.db.query(Student)}
+    students = {student.id: student for student in gradebook.db.query(Student)}
     for person in people:
-        student = there.get(person.id)
+        student = students.get(person.id)
         if student is None:
             student = Student(id=person.id)
             gradebook.db.add(student)
-        for attribute, value in _as_nbgrader_has_it(person).items():
+        for attribute, value in _nbgrader_attributes(person).items():
             if value and getattr(student, attribute) != value:
                 setattr(student, attribute, value)
     gradebook.db.commit()
 
 
-def _as_nbgrader_has_it(person: Person) -> dict[str, Any]:
+def _nbgrader_attributes(person: Person) -> dict[str, Any]:
     first, last = person.others.get("first_name", ""), person.others.get("last_name", "")
     if not (first or last) and "," in person.name:
         last, _, first = (part.strip() for part in person.name.partition(","))
@@ -175,31 +174,31 @@ def _as_nbgrader_has_it(person: Person) -> dict[str, Any]:
 
 
 MAX_NAMED: Final = 12
-"""How many known names are listed where none is similar."""
+"""How many known names are listed if none is similar."""
 
 
 class UnknownNameError(LookupError):
-    """There is no such assignment or student; the message names those that are near."""
+    """There is no such assignment or student; the message names similar ones."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is asked for; all of it, where nothing is said.
+    """The submissions that a command was asked for.
 
     Attributes:
-        assignment: its id; empty for all.
-        student: likewise.
+        assignment: the only assignment; empty for all.
+        student: the only student; empty for all.
     """
 
     assignment: str = ""
     student: str = ""
 
     def has(self, student: str, assignment: str) -> bool:
-        """Whether a submission is among what is asked for."""
+        """Check whether a submission is chosen."""
         return self.student in ("", student) and self.assignment in ("", assignment)
 
     def of(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Of pairs of a student and an assignment, those that are asked for."""
+        """Return the chosen ones of pairs of a student and an assignment."""
         return [pair for pair in pairs if self.has(*pair)]
 
 
@@ -207,54 +206,55 @@ EVERYTHING: Final = Choice()
 
 
 def choose(course: Course, assignment: str = "", student: str = "") -> Choice:
-    """What is asked for by names, once it is known that there are such.
+    """Make a choice, once it is known that the assignment and the student exist.
 
     Raises:
-        UnknownNameError: there are not.
-        RosterError: it cannot be looked up in the roster.
+        UnknownNameError: one of them does not exist.
+        RosterError: the roster cannot be understood.
     """
-    if assignment and assignment not in (there := course.assignments()):
-        raise UnknownNameError(f"There is no assignment {_said(assignment, there)}")
+    if assignment and assignment not in (known := course.assignments()):
+        raise UnknownNameError(f"There is no assignment {_with_suggestion(assignment, known)}")
     if student and student not in (known := _students(course)):
         if not known:
             raise UnknownNameError(
                 f"There is no student {printable(student)}: nobody has handed in, and there is no "
                 f"grading/roster.csv."
             )
-        raise UnknownNameError(f"There is no student {_said(student, known)}")
+        raise UnknownNameError(f"There is no student {_with_suggestion(student, known)}")
     return Choice(assignment, student)
 
 
 def _students(course: Course) -> list[str]:
-    """Everybody who has handed in, is in the roster, or has a grade."""
+    """Return the ids of all who have submitted, are in the roster, or have a grade."""
     handed_in = {student for student, _ in course.submissions()}
     handed_in |= {folder.parent.name for folder in course.submitted.glob("*/*") if folder.is_dir()}
-    return sorted(handed_in | {person.id for person in read_roster(course)} | _graded(course))
+    in_roster = {person.id for person in read_roster(course)}
+    return sorted(handed_in | in_roster | _students_in_gradebook(course))
 
 
-def _graded(course: Course) -> set[str]:
-    about = course.api.coursedir
-    if not is_server(about.db_url) and not (course.grading / "gradebook.db").exists():
-        return set()  # else nbgrader would make one
-    with Gradebook(about.db_url, about.course_id) as gradebook:
+def _students_in_gradebook(course: Course) -> set[str]:
+    coursedir = course.api.coursedir
+    if not is_server(coursedir.db_url) and not (course.grading / "gradebook.db").exists():
+        return set()  # opening the gradebook would create one
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         return {student.id for student in gradebook.students}
 
 
-def _said(name: str, there: Collection[str]) -> str:
-    question = near(name, there)
-    all_of_them = f" There are {', '.join(map(printable, there))}." if there else ""
-    return f"{printable(name)}.{question or (all_of_them if len(there) <= MAX_NAMED else '')}"
+def _with_suggestion(name: str, known: Collection[str]) -> str:
+    question = near(name, known)
+    all_names = f" There are {', '.join(map(printable, known))}." if known else ""
+    return f"{printable(name)}.{question or (all_names if len(known) <= MAX_NAMED else '')}"
 
 
 @dataclass(frozen=True)
 class ClassFacts:
-    """Who is in a class, and when what is due.
+    """The roster, the times and the due dates of a class.
 
     Attributes:
-        people: the roster, in its order; empty where there is none.
-        times: when things were handed in, by the instructor's word.
-        due: when each assignment is due for all, where that is known.
-        points: the most points that there are for each assignment.
+        people: the roster, in its order; empty if there is none.
+        times: when submissions were handed in, as the instructor recorded it.
+        due: the due date of each assignment that has one, without extensions.
+        points: the maximum score of each assignment.
     """
 
     people: Sequence[Person]
@@ -263,77 +263,78 @@ class ClassFacts:
     points: dict[str, float]
 
     def due_for(self, student: str, assignment: str) -> datetime | None:
-        """When an assignment is due for somebody, with the extension that they have."""
+        """Return when an assignment is due for a student, with their extension, if any."""
         due = self.due.get(assignment)
-        more = self.times.rules.extension(student, assignment, due)
-        return due if due is None or more is None else due + more
+        extension = self.times.rules.extension(student, assignment, due)
+        return due if due is None or extension is None else due + extension
 
 
 def check_class_files(course: Course) -> None:
-    """See to it that what an instructor wrote of a class can be understood, before it is needed.
+    """Check that the roster and the class's file can be understood, before anything is graded.
 
     Raises:
-        ClassError: it cannot.
+        ClassError: one of them cannot.
     """
     read_roster(course)
     times_of(course)
 
 
 def enter_people(course: Course) -> list[Person]:
-    """Enter the roster into the gradebook, from which pages have their names; who is in it.
+    """Enter the roster into the gradebook, from which feedback pages take names; return it.
 
     Raises:
         RosterError: it cannot be understood.
     """
-    people, about = read_roster(course), course.api.coursedir
-    with Gradebook(about.db_url, about.course_id) as gradebook:
+    people, coursedir = read_roster(course), course.api.coursedir
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         enter_roster(gradebook, people)
     return people
 
 
 def enter_roster_and_times(course: Course) -> ClassFacts:
-    """Enter the roster and all times into the gradebook, and find penalties for being late anew.
+    """Enter the roster and all times into the gradebook, and compute late penalties again.
 
     Raises:
-        ClassError: what is written of the class cannot be understood.
+        ClassError: one of the class's files cannot be understood.
     """
-    people, about = enter_people(course), course.api.coursedir
+    people, coursedir = enter_people(course), course.api.coursedir
     settle_lateness(course)
     times = times_of(course)
-    with Gradebook(about.db_url, about.course_id) as gradebook:
-        due = {each.name: each.duedate.replace(tzinfo=UTC)
-               for each in gradebook.assignments if each.duedate is not None}  # fmt: skip
-        points = {each.name: float(each.max_score) for each in gradebook.assignments}
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+        due = {a.name: a.duedate.replace(tzinfo=UTC)
+               for a in gradebook.assignments if a.duedate is not None}  # fmt: skip
+        points = {a.name: float(a.max_score) for a in gradebook.assignments}
     return ClassFacts(people, times, {**due, **(times.rules.due or {})}, points)
 
 
 def add_times(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]:
-    """The same rows, those also with their times that nbgrader has no submission of."""
+    """Yield the rows, and add recorded times to those that nbgrader has no submission of."""
     for row in rows:
         naive = facts.times.handed_in(row.student, row.assignment)
         if row.graded or naive is None:
             yield row
             continue
-        came, due = naive.replace(tzinfo=UTC), facts.due_for(row.student, row.assignment)
-        late = max((came - due).total_seconds(), 0.0) if due is not None else 0.0
-        yield replace(row, handed_in=came, due=due, seconds_late=late)
+        time, due = naive.replace(tzinfo=UTC), facts.due_for(row.student, row.assignment)
+        late = max((time - due).total_seconds(), 0.0) if due is not None else 0.0
+        yield replace(row, handed_in=time, due=due, seconds_late=late)
 
 
 def find_missing_submissions(
     facts: ClassFacts, rows: Sequence[StateRow], now: datetime
 ) -> Iterator[StateRow]:
-    """A row for each of the roster who has not handed in what others have, or what was due.
+    """Yield a row for each submission that somebody in the roster has not made.
 
     Args:
-        facts: the class.
-        rows: of what was handed in.
-        now: what is due later is awaited, and not missing.
+        facts: the class's roster and due dates.
+        rows: the rows of submissions. Their assignments are expected from everybody in the
+            roster, as are those whose due date is over.
+        now: the current time; a submission that is due later is awaited, and not missing.
     """
-    there = {(row.student, row.assignment) for row in rows}
+    submitted = {(row.student, row.assignment) for row in rows}
     due = [assignment for assignment, when in facts.due.items() if when < now]
     for assignment in sorted({row.assignment for row in rows}.union(due)):
         for person in facts.people:
-            if (person.id, assignment) not in there:
+            if (person.id, assignment) not in submitted:
                 until = facts.due_for(person.id, assignment)
                 state = State.MISSING if until is None or until < now else State.AWAITED
                 points = facts.points.get(assignment, 0.0)

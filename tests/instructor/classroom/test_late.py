@@ -198,13 +198,15 @@ def test_another_attempt_counts_and_what_the_one_before_had_is_said(room, report
     assert main(["--root", str(room.root), "grade", "--student", "ann"]) == 0
     said = report()
     assert "the last one counts: ann (01_sums, 2 times, 7 points before)." in said
-    assert "no other time since these handed in something else, so the time of before" in said
+    assert (
+        "no new time for these, who handed in something else since, so their earlier time" in said
+    )
     assert "counts: ann (01_sums). " in said
     assert "nothing else was handed in" not in said
     write(room, "handed_in.csv", TIMES + "ann,01_sums,2026-10-16 08:00\n")
     said = report()
     assert "the last one counts: ann (01_sums, 3 times, 7 points before)." in said
-    assert "no other time since" not in said
+    assert "no new time for these" not in said
     assert scores(room)["ann"] == ("6.0", "4.0")
 
 
@@ -225,7 +227,7 @@ def test_a_report_before_what_came_is_graded_leaves_each_its_own_time_and_points
     write(room, "handed_in.csv", TIMES + "ann,01_sums,2026-10-16 08:00\n")
     assert "the last one counts: ann (01_sums, 3 times, 6 points before)." in report()
     assert main(["--root", str(room.root), "grade", "--student", "ann"]) == 0
-    assert "no other time since" not in report()
+    assert "no new time for these" not in report()
 
 
 def test_a_broken_late_hand_in_has_no_page_of_the_one_before(room):

@@ -75,7 +75,7 @@ def test_one_student_alone_is_graded_and_shown_and_the_csv_keeps_all(room, comma
 def test_a_report_says_what_has_not_been_graded_yet(command):
     status, said = command("report")
     assert status == 0
-    assert "so what is shown is of before: bob (01_sums). make grade grades them." in said
+    assert "so their grades are out of date: bob (01_sums). make grade grades them." in said
     assert "Not graded yet: ann (02_products), bob (02_products). make grade grades them." in said
     assert "bob" not in command("report", "--student", "ann")[1]
 

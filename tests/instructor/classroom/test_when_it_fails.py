@@ -112,7 +112,7 @@ def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
         assert make(graded, "grade", "--again")[0] == 1
     assert files_of(graded, "ann") == there
     _, said = make(graded, "report")
-    assert "Grading these anew was stopped, or failed, so what is shown is of before: ann" in said
+    assert "Grading these anew was stopped, or failed, so their grades are out of date: ann" in said
     assert make(graded, "grade")[0] == 0
     assert not waits_for_a_look(graded, "ann"), "it was looked at, and is the same"
 
@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(
     assert "No space left on device" in said
     assert files_of(graded, "ann") == there
     _, said = make(graded, "report")
-    assert "so what is shown is of before: ann (tiny)" in said
+    assert "so their grades are out of date: ann (tiny)" in said
     assert make(graded, "grade")[0] == 0
     assert scores(graded)["ann"] == 0
 
@@ -253,7 +253,7 @@ def test_what_nbgrader_has_graded_is_not_asked_about_when_it_is_graded_again(gra
     course = Course(graded)
     assert course.api.autograde(ASSIGNMENT, "ann", force=True)["success"]
     _, said = make(graded, "report")
-    assert "It was not noted" not in said
+    assert "There is no record of" not in said
     assert "stopped, or failed" not in said
     by_hand(graded, "ann", manual_score=1.5)
     assert make(graded, "grade")[0] == 0
