@@ -1,8 +1,8 @@
-"""What a class's answers to an exercise have in common, without naming anybody.
+"""Statistics of a class's answers to each exercise.
 
-For each exercise: how often each diagnosis was given; how its score correlates with the rest; the
-trade-off between time and memory, where the exercise asks for one; and answers that are wrong in
-the same rare way, without a guess at the cause.
+How often each diagnosis was given; how the exercise's score correlates with the rest of the score;
+the designs of an exercise about a trade-off between time and memory; answers to show in class,
+which name nobody; and students who made the same rare mistakes, without a guess at the cause.
 """
 
 import re
@@ -30,18 +30,18 @@ NO_ANSWER_DIAGNOSES: Final = (
     "no-evidence", "kernel-died", "timeout", "check-failed", "too-large", "malformed",
     "other-exercise", "kills-the-judge", "no-time-left", "did-not-finish",
 )  # fmt: skip
-"""Diagnoses of what brought no answer to the judge: no bank has anything to say of it."""
+"""Diagnoses of submissions in which no answer reached the judge."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is wrong with several answers.
+    """A diagnosis that answers of a class were given.
 
     Attributes:
-        name: its short name.
-        count: in how many answers it is.
-        lesson: what the exercise has to say of it, or else what was said of one of the answers.
-        is_specific: whether the exercise has something to say of it.
+        name: its name.
+        count: the number of answers.
+        lesson: the exercise's lesson on it, or else the difference found in one of the answers.
+        is_specific: whether the exercise has a lesson on it.
     """
 
     name: str
@@ -51,28 +51,28 @@ class Diagnosis:
 
 
 def exercises_of(submissions: Sequence[SubmissionState]) -> dict[str, Mark]:
-    """The graded cells that anybody has, in order, each with somebody's mark."""
+    """Return the graded cells that any submission has, in order, each with one of its marks."""
     return {name: mark for s in submissions for name, mark in s.row.marks.items()}
 
 
 def diagnoses(name: str, submissions: Sequence[SubmissionState]) -> list[Diagnosis]:
-    """What is wrong with the answers to an exercise, the most frequent first."""
+    """Count the diagnoses of the answers to an exercise, the most frequent first."""
     counts: Counter[str] = Counter()
-    said: dict[str, tuple[str, bool]] = {}
+    lessons: dict[str, tuple[str, bool]] = {}
     for submission in submissions:
         verdict = submission.verdicts.get(name)
         found = {p.diagnosis: p for p in reversed([*find_problems(verdict)])} if verdict else {}
         counts.update(found.keys())
         for diagnosis, finding in found.items():
             lesson = find_lesson(verdict, finding) if verdict else ""
-            if lesson or diagnosis not in said:
-                said[diagnosis] = (printable(lesson or finding.difference), bool(lesson))
+            if lesson or diagnosis not in lessons:
+                lessons[diagnosis] = (printable(lesson or finding.difference), bool(lesson))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [Diagnosis(diagnosis, count, *said[diagnosis]) for diagnosis, count in ranked]
+    return [Diagnosis(diagnosis, count, *lessons[diagnosis]) for diagnosis, count in ranked]
 
 
 def unexplained(name: str, submissions: Sequence[SubmissionState]) -> list[SubmissionState]:
-    """Wrong answers of which no exercise's own diagnosis says anything: candidates for the bank."""
+    """Find wrong answers on which the exercise has no lesson: candidates for the bank."""
     found = []
     for submission in submissions:
         verdict = submission.verdicts.get(name)
@@ -87,17 +87,19 @@ def unexplained(name: str, submissions: Sequence[SubmissionState]) -> list[Submi
 
 
 MIN_FOR_CORRELATION: Final = 10
-"""The fewest submissions for which a correlation is told; with fewer it is mostly chance."""
+"""A correlation is reported from this many submissions; with fewer it is mostly chance."""
 
 LOW_CORRELATION: Final = 0.2
 
 
 def item_rest_correlation(name: str, submissions: Sequence[SubmissionState]) -> float | None:
-    """The correlation of an exercise's score with the sum of all other scores, without penalties.
+    """Compute the correlation of an exercise's score with the sum of all other scores.
+
+    Late penalties are left out.
 
     Returns:
-        From -1 to 1; None where there are too few submissions, or where all have the same score in
-        the exercise or in the rest.
+        The correlation, from -1 to 1. None if there are too few submissions, or if all have the
+        same score in the exercise or in the rest.
     """
     pairs = [
         (mark.score, sum(m.score for n, m in s.row.marks.items() if n != name))
@@ -114,23 +116,22 @@ def item_rest_correlation(name: str, submissions: Sequence[SubmissionState]) -> 
 
 
 def too_few_for_some(names: Sequence[str], submissions: Sequence[SubmissionState]) -> str:
-    """That there are exercises of which no correlation is said, in a sentence; empty if not."""
+    """Explain why some exercises have no correlation; empty if all have enough submissions."""
     if all(_count(name, submissions) >= MIN_FOR_CORRELATION for name in names):
         return ""
     return (
-        f"How an exercise goes with the rest of the score is said from {MIN_FOR_CORRELATION} "
-        f"graded submissions "
-        f"on."
+        f"How an exercise correlates with the rest of the score is shown from "
+        f"{MIN_FOR_CORRELATION} graded submissions on."
     )
 
 
 def item_rest_in_words(name: str, submissions: Sequence[SubmissionState]) -> str:
-    """That correlation with what it means, in a sentence; nothing, where there are too few."""
+    """Describe the item-rest correlation in a sentence; empty if there are too few submissions."""
     if _count(name, submissions) < MIN_FOR_CORRELATION:
         return ""
     found = item_rest_correlation(name, submissions)
     if found is None:
-        return "How it goes with the rest of the score cannot be said: all have the same score."
+        return "There is no correlation with the rest of the score: all have the same score."
     meaning = "who has it right tends to do well in the rest, too"
     if found < 0:
         meaning = (
@@ -138,17 +139,17 @@ def item_rest_in_words(name: str, submissions: Sequence[SubmissionState]) -> str
             "what it asks, that misleads those who know more?"
         )
     elif found < LOW_CORRELATION:
-        meaning = "it says little of the rest"
+        meaning = "it says little about the rest"
     return f"Correlation with the rest of the score: {found:.2f} ({meaning})."
 
 
 def _count(name: str, submissions: Sequence[SubmissionState]) -> int:
-    """How many submissions have an exercise graded."""
+    """Count the submissions in which an exercise is graded."""
     return sum(name in submission.row.marks for submission in submissions)
 
 
 OVER_BUDGET_DIAGNOSES: Final = ("over-the-cap", "sends-too-much")
-"""Diagnoses of designs that compute what is asked, and exceed a budget."""
+"""Diagnoses of correct designs that exceed a budget."""
 
 NEW_DESIGN_SHARE: Final = 0.99
 """A design is called faster than the best known one if it takes at most this share of its time."""
@@ -156,15 +157,15 @@ NEW_DESIGN_SHARE: Final = 0.99
 
 @dataclass(frozen=True)
 class ClassDesign:
-    """One design, and how many have it.
+    """A design that some of a class submitted.
 
     Attributes:
-        place: its place by time; a dash where it is beyond a budget.
-        count: how many submissions have this design.
-        time: what it takes, in words.
-        held: what it holds on each device, in words.
+        place: its place by time; a dash if it exceeds a budget.
+        count: the number of submissions with this design.
+        time: the time that it takes, in words.
+        held: the memory that it needs on each device, in words.
         score: the share of the points that it earns.
-        remark: that it is beyond a budget, or faster than the best known design.
+        remark: says if it exceeds a budget, or is faster than the best known design.
     """
 
     place: str
@@ -177,11 +178,11 @@ class ClassDesign:
 
 @dataclass(frozen=True)
 class ClassDesigns:
-    """The designs of a class, the fastest first and those beyond a budget last; names nobody.
+    """The designs of a class, without names.
 
     Attributes:
         picture: the designs beside the best known ones.
-        rows: one for each design.
+        rows: the designs, the fastest first and those that exceed a budget last.
     """
 
     picture: Markup
@@ -189,8 +190,8 @@ class ClassDesigns:
 
 
 def designs_of(name: str, submissions: Sequence[SubmissionState]) -> ClassDesigns | None:
-    """The designs that a class handed in for an exercise; None where it is about no trade."""
-    found: Counter[tuple[bool, int, int, float]] = Counter()
+    """Collect a class's designs for an exercise; None if it is not about a trade-off."""
+    counts: Counter[tuple[bool, int, int, float]] = Counter()
     known: Trade | None = None
     for submission in submissions:
         verdict = submission.verdicts.get(name)
@@ -198,25 +199,25 @@ def designs_of(name: str, submissions: Sequence[SubmissionState]) -> ClassDesign
         if verdict is None or trade is None or trade.unit != "microseconds":
             continue
         is_beyond = any(d in OVER_BUDGET_DIAGNOSES for d in verdict.diagnoses)
-        found[is_beyond, trade.costs, trade.held, verdict.score] += 1
+        counts[is_beyond, trade.costs, trade.held, verdict.score] += 1
         known = trade
     if known is None:
         return None
     rows: list[ClassDesign] = []
-    running: list[tuple[str, tuple[int, int]]] = []
+    within: list[tuple[str, tuple[int, int]]] = []
     beyond: list[tuple[int, int]] = []
     faster = 0
-    for (is_beyond, time, held, score), count in sorted(found.items()):
+    for (is_beyond, time, held, score), count in sorted(counts.items()):
         place, remark = str(faster + 1), "faster than was known" * _is_new(known, time)
         if is_beyond:
             place, remark = "–", "beyond a budget"
             beyond.append((held, time))
         else:
-            running.append((place, (held, time)))
+            within.append((place, (held, time)))
         faster += count
         times, bytes_held = f"{time / 1e3:,.2f} ms", f"{held / 2**20:,.0f} MiB"
         rows.append(ClassDesign(place, count, times, bytes_held, number(score), remark))
-    picture = class_tradeoff_as_html(running, beyond, known.cap, known.frontier, known.unit)
+    picture = class_tradeoff_as_html(within, beyond, known.cap, known.frontier, known.unit)
     return ClassDesigns(Markup(picture), rows)
 
 
@@ -232,22 +233,22 @@ def _is_new(known: Trade, time: int) -> bool:
 
 
 RARE_SHARE: Final = 0.05
-"""A mistake is rare if at most this share of the class makes it; two students always may."""
+"""A mistake is rare if at most this share of the class makes it, or two students do."""
 
 SMALL_CLASS: Final = 20
-"""In a smaller class, two answers have to be alike in two exercises."""
+"""In a class with fewer submissions, students are listed from two shared mistakes on."""
 
 Mistake = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
 class Alike:
-    """Some submissions, and the exercises that they have wrong in the same rare way.
+    """Students who made the same rare mistakes.
 
     Attributes:
-        students: whose they are, in order.
-        exercises: which.
-        same_code: those of the exercises in which the code is the same, but for blanks.
+        students: their ids, in order.
+        exercises: the exercises with a shared mistake.
+        same_code: those exercises in which the code is the same, too, except for whitespace.
     """
 
     students: tuple[str, ...]
@@ -256,8 +257,8 @@ class Alike:
 
 
 def alike_in_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
-    """Those who made the same rare mistakes, whoever shares the most exercises first."""
-    most = max(2, int(RARE_SHARE * len(submissions)))
+    """Find students who made the same rare mistakes; those who share the most come first."""
+    max_students = max(2, int(RARE_SHARE * len(submissions)))
     shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
     same: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name in exercises_of(submissions):
@@ -267,10 +268,10 @@ def alike_in_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
             if mistake:
                 groups[mistake].append(submission)
         for group in groups.values():
-            if 2 <= len(group) <= most:
+            if 2 <= len(group) <= max_students:
                 students = tuple(s.row.student for s in group)
                 shared[students].append(name)
-                codes = {"".join(s.code(name).split()) for s in group}
+                codes = {_without_whitespace(s.code(name)) for s in group}
                 same[students] += [name] * (len(codes) == 1 and "" not in codes)
     fewest = 2 if len(submissions) < SMALL_CLASS else 1
     found = [
@@ -282,7 +283,7 @@ def alike_in_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
 
 
 def _mistake(verdict: Verdict | None) -> Mistake:
-    """All that was found wrong with an answer, to the letter; empty where nothing was."""
+    """Return everything that is wrong with an answer, for comparison; empty if nothing is."""
     if verdict is None or verdict.state not in ("wrong", "partly"):
         return ()
     wrong = [*find_problems(verdict)]
@@ -295,10 +296,10 @@ MAX_SHOWN_LINES: Final = 40
 MAX_LINE_CHARACTERS: Final = 200
 
 DIRECTION_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""Control characters that reverse the direction of the text after them."""
+"""Control characters that change the direction of the text after them."""
 
 MAX_DIAGNOSES_TRIED: Final = 5
-"""How many diagnoses are searched for an answer that can be shown."""
+"""For how many diagnoses an answer that can be shown is searched."""
 
 MIN_NAME_LETTERS: Final = 3
 """Shorter parts of names are not searched for in answers: `jo` is in `join`."""
@@ -310,10 +311,10 @@ class Answer:
 
     Attributes:
         label: why it is shown.
-        code: what was written, as far as it is shown.
-        said: the verdict in words.
+        code: its code, shortened.
+        said: its verdict in words.
         state: `right`, `partly` or `wrong`.
-        picture: what is said of it first, and what was made, as clean HTML; empty where that is
+        picture: the beginning of its verdict and its pictures, as clean HTML; empty if they are
             not shown.
     """
 
@@ -330,50 +331,49 @@ def two_answers(
     found: Sequence[Diagnosis],
     names: Iterable[str],
 ) -> list[Answer]:
-    """A right answer and one with the most frequent mistake; or two wrong ones, or two right ones.
+    """Choose two answers to show: if possible, a right one and one with a frequent mistake.
 
     Args:
         name: the exercise.
-        submissions: the class.
-        found: what is wrong with answers, the most frequent first.
-        names: whatever names the students: no answer is shown that has one in it.
+        submissions: the submissions of the class.
+        found: the diagnoses of the answers, the most frequent first.
+        names: the names and ids of students; answers that contain a part of one are not shown.
     """
-    hides = _hides(names)
+    has_name = _name_finder(names)
 
-    def shown(of: Callable[[Verdict], bool]) -> Iterator[SubmissionState]:
-        """Those that are to be shown of some, as far as anybody asks for them."""
+    def presentable(wanted: Callable[[Verdict], bool]) -> Iterator[SubmissionState]:
         for submission in submissions:
             verdict = submission.verdicts.get(name)
-            if verdict is None or not of(verdict):
+            if verdict is None or not wanted(verdict):
                 continue
             code = submission.code(name)
-            if code and not hides(code) and not hides(" ".join(sentences(verdict))):
+            if code and not has_name(code) and not has_name(" ".join(sentences(verdict))):
                 yield submission
 
-    def with_mistake(called: str) -> Iterator[SubmissionState]:
-        return shown(lambda verdict: called in verdict.diagnoses)
+    def with_mistake(diagnosis: str) -> Iterator[SubmissionState]:
+        return presentable(lambda verdict: diagnosis in verdict.diagnoses)
 
-    right = shown(lambda verdict: verdict.state == "right")
+    right = presentable(lambda verdict: verdict.state == "right")
     first = next(right, None)
-    answers = [_answer(first, name, "One that is right")] if first else []
-    for called in [diagnosis.name for diagnosis in found[:MAX_DIAGNOSES_TRIED]]:
-        wrong = next(with_mistake(called), None) if len(answers) < 2 else None
+    answers = [_make_answer(first, name, "One that is right")] if first else []
+    for diagnosis in [diagnosis.name for diagnosis in found[:MAX_DIAGNOSES_TRIED]]:
+        wrong = next(with_mistake(diagnosis), None) if len(answers) < 2 else None
         if wrong is not None:
-            answers.append(_answer(wrong, name, f"One with a frequent mistake: {called}"))
+            answers.append(_make_answer(wrong, name, f"One with a frequent mistake: {diagnosis}"))
     if first and len(answers) < 2:
-        bare = _bare(first.code(name))
-        other = next((s for s in right if _bare(s.code(name)) != bare), None)
-        answers += [_answer(other, name, "Another one that is right")] if other else []
+        code = _without_whitespace(first.code(name))
+        other = next((s for s in right if _without_whitespace(s.code(name)) != code), None)
+        answers += [_make_answer(other, name, "Another one that is right")] if other else []
     return answers
 
 
 def candidate(name: str, submission: SubmissionState) -> Answer:
-    """A wrong answer that nothing specific is said of; it is for the instructor's eyes."""
-    return _answer(submission, name, "", drawn=False)
+    """Return an unexplained wrong answer to show to the instructor, as a candidate for the bank."""
+    return _make_answer(submission, name, "", with_picture=False)
 
 
 def format_code(code: str) -> str:
-    """Code as it is shown: what cannot be seen in it is a symbol, and what is very long is cut."""
+    """Return code with control characters as symbols, and long lines and texts shortened."""
     lines = code.expandtabs(4).split("\n")
     kept = [
         line if len(line) <= MAX_LINE_CHARACTERS else f"{line[:MAX_LINE_CHARACTERS]} …"
@@ -384,28 +384,30 @@ def format_code(code: str) -> str:
     return "\n".join(map(printable, kept))
 
 
-def _answer(submission: SubmissionState, name: str, label: str, drawn: bool = True) -> Answer:
+def _make_answer(
+    submission: SubmissionState, name: str, label: str, with_picture: bool = True
+) -> Answer:
     verdict = submission.verdicts[name]
-    said = " ".join([f"{headline(verdict)}.", *sentences(verdict)[:1]])
+    summary = " ".join([f"{headline(verdict)}.", *sentences(verdict)[:1]])
     picture = ""
-    if drawn:
+    if with_picture:
         parts = verdict_in_parts(verdict, made="Made")
         picture = DIRECTION_CONTROLS.sub("�", clean(f"{parts.first}{parts.pictures}"))
     return Answer(
-        label, format_code(submission.code(name)), printable(said), verdict.state, picture
+        label, format_code(submission.code(name)), printable(summary), verdict.state, picture
     )
 
 
-def _hides(names: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a text has to be left out, because a part of somebody's name is in it."""
+def _name_finder(names: Iterable[str]) -> Callable[[str], bool]:
+    """Return a function that checks whether a text contains a part of one of the names."""
     parts = {part for name in names for part in re.findall(r"[^\W\d_]+|\d{4,}", name.casefold())}
     parts = {part for part in parts if len(part) >= MIN_NAME_LETTERS}
 
-    def hides(text: str) -> bool:
+    def has_name(text: str) -> bool:
         return not parts.isdisjoint(re.findall(r"[^\W\d_]+|\d{4,}", text.casefold()))
 
-    return hides
+    return has_name
 
 
-def _bare(code: str) -> str:
+def _without_whitespace(code: str) -> str:
     return "".join(code.split())

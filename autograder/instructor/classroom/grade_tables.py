@@ -34,12 +34,12 @@ from autograder.instructor.classroom.submission_states import (
 from autograder.instructor.course import printable, without_controls
 
 MIN_NAME_WIDTH: Final = 12
-"""Terminal columns that a name keeps at least, if it has as many characters."""
+"""Names are not shortened to fewer terminal columns than this."""
 
 GAP_WIDTH: Final = 2
 
 MIN_ROWS_FOR_FOOTER: Final = 20
-"""From how many students on the headings stand below the table, too."""
+"""Tables with more rows than this have their headings at the bottom, too."""
 
 LOOK_SIGN: Final = "?"
 """Follows a score that somebody has to check."""
@@ -50,7 +50,7 @@ STYLES: Final = {
     FULL_SIGN: "green", NO_SCORE_SIGN: "dim", "0": "red", "broken": "yellow", "failed": "bold red",
     "missing": "yellow", "awaited": "dim", "waiting": "yellow",
 }  # fmt: skip
-"""Colours repeat what the cells say."""
+"""The colours of cells; each only repeats what the cell says."""
 
 MIN_FOR_AVERAGE: Final = 5
 """Averages are shown from this many graded submissions."""
@@ -60,28 +60,27 @@ AVERAGE: Final = "average"
 
 @dataclass(frozen=True)
 class Column:
-    """A column, its cells all equally wide."""
+    """A column of the table on the terminal, whose cells are padded to the same width."""
 
     heading: str
     cells: tuple[str, ...]
 
     @property
     def width(self) -> int:
-        """How many cells of the terminal it takes, with the gap before it."""
+        """The width in terminal columns, with the gap before it."""
         return GAP_WIDTH + len(self.cells[0])
 
 
 def show_table(
     console: Console, assignment: str, rows: Sequence[StateRow], best_first: bool = False
 ) -> None:
-    """Write an assignment's table, and which exercises there is no room for.
+    """Print an assignment's table, and the names of exercises that do not fit.
 
     Args:
-        console: what to write on; its width is what there is.
-        assignment: what stands above.
-        rows: how its submissions stand, at least one.
-        best_first: whether they are sorted by their totals, and by student only within these;
-            what has no grade comes last.
+        console: where the table is printed, as wide as the console is.
+        assignment: the assignment's id, printed above the table.
+        rows: the rows, at least one.
+        best_first: whether rows are sorted by total instead of by student, ungraded ones last.
     """
     rows = sorted(rows, key=lambda row: row.student.casefold())
     if best_first:
@@ -92,11 +91,11 @@ def show_table(
     total, *exercises = _columns(rows, bool(averaged))
     names += averaged
     longest = max(cell_len(name) for name in [*names, "student"])
-    room = console.width - total.width - min(longest, MIN_NAME_WIDTH)
+    free_width = console.width - total.width - min(longest, MIN_NAME_WIDTH)
     shown: list[Column] = []
     for column in exercises:
-        room -= column.width
-        if room < 0:
+        free_width -= column.width
+        if free_width < 0:
             break
         shown.append(column)
     left = console.width - sum(column.width for column in (total, *shown))
@@ -112,90 +111,93 @@ def show_table(
 
 
 def shorten_name(name: str, width: int) -> str:
-    """A name in so many cells of the terminal: what is too much goes out of its middle."""
+    """Shorten a name to a width in terminal columns, by leaving out its middle."""
     if cell_len(name) <= width:
         return name
-    end = (width - 1) // 3  # what tells names apart is more often at their beginning
+    end = (width - 1) // 3  # the beginning gets more: names differ there more often
     head = set_cell_size(name, width - 1 - end).rstrip()
     return f"{head}…{set_cell_size(name[::-1], end).rstrip()[::-1]}"
 
 
 def shorten_names(names: Sequence[str], width: int) -> list[str]:
-    """Names in so many cells, each, shortened where most of them are still told apart.
+    """Shorten names to a width in terminal columns, so that as many as possible still differ.
 
-    Where they end alike, as addresses do, that end is left out; and where they begin alike besides,
-    their beginning too. Others are shortened in their middle.
+    A common ending, such as that of email addresses, is left out; and if names begin alike, too,
+    their beginning. Other names lose their middle.
     """
     middle = [shorten_name(name, width) for name in names]
     long = [name for name in names if cell_len(name) > width]
     domains = Counter(name[name.index("@") :] for name in long if "@" in name).most_common(1)
-    alike = domains[0][0] if domains and domains[0][1] > 1 else ""
-    if not alike:
+    ending = domains[0][0] if domains and domains[0][1] > 1 else ""
+    if not ending:
         counts = Counter(middle)
         same = [name for name, short in zip(names, middle, strict=True) if counts[short] > 1]
-        alike = os.path.commonprefix([name[::-1] for name in same])[::-1]  # noqa: RUF071  no paths
+        ending = os.path.commonprefix([name[::-1] for name in same])[::-1]  # noqa: RUF071  no paths
 
-    def without_end(shorten: Callable[[str, int], str]) -> list[str]:
+    def without_ending(shorten: Callable[[str, int], str]) -> list[str]:
         return [
-            shorten(name.removesuffix(alike), width) if name in long and name.endswith(alike) else m
-            for name, m in zip(names, middle, strict=True)
+            shorten(name.removesuffix(ending), width)
+            if name in long and name.endswith(ending)
+            else short
+            for name, short in zip(names, middle, strict=True)
         ]
 
-    ways = [without_end(_beginning), middle, without_end(_end)] if alike else [middle]
+    if not ending:
+        return middle
+    ways = [without_ending(_keep_beginning), middle, without_ending(_keep_end)]
     return max(ways, key=lambda way: len({*way}))
 
 
-def _beginning(stem: str, width: int) -> str:
+def _keep_beginning(stem: str, width: int) -> str:
     return f"{set_cell_size(stem, min(cell_len(stem), width - 1)).rstrip()}…"
 
 
-def _end(stem: str, width: int) -> str:
+def _keep_end(stem: str, width: int) -> str:
     end = set_cell_size(stem[::-1], min(cell_len(stem), width - 2)).strip()[::-1]
     return f"…{end}…"
 
 
 def number(score: float) -> str:
-    """A score as it is read at a glance: with two decimals at most."""
+    """Format a score with at most two decimals."""
     return f"{score:.2f}".rstrip("0").rstrip(".")
 
 
 def _columns(rows: Sequence[StateRow], averaged: bool) -> list[Column]:
-    """The total, and then each exercise that anybody has a score for; with averages, or without."""
+    """Return the columns: the total, the late penalty, and each exercise that is graded."""
 
     def average(scores: Sequence[float]) -> list[str]:
         return [number(statistics.fmean(scores)) if scores else NO_SCORE_SIGN] * averaged
 
     points = {name: mark.points for row in rows for name, mark in row.marks.items()}
-    most = number(max(row.points for row in rows)) if points else ""
-    totals = [_total(row) for row in rows] + average([row.total for row in rows if row.graded])
-    columns = [_column("total", most, totals)]
+    max_points = number(max(row.points for row in rows)) if points else ""
+    totals = [_total_cell(row) for row in rows] + average([r.total for r in rows if r.graded])
+    columns = [_column("total", max_points, totals)]
     if any(row.late or row.seconds_late for row in rows):
-        late = [_late(row) for row in rows]
+        late = [_late_cell(row) for row in rows]
         columns.append(_column("late", "", [*late, *([""] * averaged)]))
     for name in points:
         marks = [row.marks.get(name) for row in rows]
-        cells = [NO_SCORE_SIGN if mark is None else _cell(mark) for mark in marks]
+        cells = [NO_SCORE_SIGN if mark is None else _mark_cell(mark) for mark in marks]
         cells += average([mark.score for mark in marks if mark is not None])
         columns.append(_column(printable(name), number(points[name]), cells))
     return columns
 
 
-def _total(row: StateRow) -> str:
+def _total_cell(row: StateRow) -> str:
     return number(row.total) + LOOK_SIGN * row.needs_a_look if row.graded else row.state
 
 
-def _late(row: StateRow) -> str:
-    """What is taken off, or that nothing is."""
+def _late_cell(row: StateRow) -> str:
     return number(-row.late) if row.late else "late" if row.seconds_late else ""
 
 
-def _cell(mark: Mark) -> str:
+def _mark_cell(mark: Mark) -> str:
     score = FULL_SIGN if 0 < mark.points == mark.score else number(mark.score)
     return score + LOOK_SIGN * mark.needs_a_look
 
 
 def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
-    """A column whose numbers stand below one another by their decimal points."""
+    """Make a column whose numbers are aligned at their decimal points."""
     texts = [points, *cells]
     decimals = max(len(_decimals(text)) for text in texts)
     texts = [
@@ -207,12 +209,12 @@ def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
 
 
 def _decimals(text: str) -> str:
-    """What follows a number's whole part: its point, and what comes after."""
+    """Return a number's decimal point and what follows it."""
     return text[len(text.rstrip(LOOK_SIGN).partition(".")[0]) :]
 
 
 def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Table:
-    """The table; so many rows at its end are averages, and stand apart."""
+    """Make the table; its last rows, as many as there are averages, are set apart."""
     table = Table(
         box=SIMPLE_HEAD, padding=(0, GAP_WIDTH - 1, 0, 0), pad_edge=False, show_edge=False,
         show_footer=len(names) > MIN_ROWS_FOR_FOOTER,
@@ -221,25 +223,25 @@ def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Ta
     for column in columns:
         table.add_column(column.heading, column.heading.split("\n")[0], no_wrap=True)
     rows = list(zip(names, *(column.cells for column in columns), strict=True))
-    for at, (name, *cells) in enumerate(rows, 1):
+    for row_number, (name, *cells) in enumerate(rows, 1):
         texts = [Text(cell, STYLES.get(cell.strip(), "")) for cell in cells]
-        is_last = at == len(rows) - averages
+        is_last = row_number == len(rows) - averages
         table.add_row(Text(name), *texts, end_section=bool(averages) and is_last)
     return table
 
 
 FORMULA_SIGNS: Final = "=+\\-@\t\r\uff1d\uff0b\uff0d\uff20"
-"""The signs that a spreadsheet takes for the beginning of a formula, as a regular expression has
-them within brackets; the last four are the first four, as wide as a Chinese character."""
+"""The characters with which a formula begins in a spreadsheet, to stand between the brackets of a
+regular expression. The last four are the full-width forms of the first four."""
 
 FORMULA_START: Final = re.compile(rf"\A(?=\s*[{FORMULA_SIGNS}])|(?<=;)(?=[\s\"]*[{FORMULA_SIGNS}])")
-"""The places in a text where a formula would begin, also in a spreadsheet that takes semicolons for
-what separates cells; to quote a text does not help there, where a comma is before it."""
+"""The places in a text where a formula would begin, also in a spreadsheet whose cells are separated
+by semicolons. Quotes do not help there, because the CSV separates cells by commas."""
 
 NEEDS_A_LOOK: Final = "needs_a_look"
 
 EXCEL_ENCODING: Final = "utf-8-sig"
-"""UTF-8 with a byte-order mark, without which Excel reads letters as another encoding's."""
+"""UTF-8 with a byte-order mark, without which Excel assumes another encoding."""
 
 DAY_SECONDS: Final = 24 * 60 * 60
 
@@ -258,14 +260,14 @@ def write_csvs(
     """Write three CSVs: a line for each submission, for each graded cell, and for each student.
 
     Args:
-        folder: where to write them.
+        folder: the folder to write them to.
         rows: the state of each submission.
         people: the roster.
         submissions: the graded submissions with their verdicts.
         zone: the time zone of the class.
 
     Returns:
-        The title and the path of each.
+        The title and the path of each CSV.
     """
     graded = {(s.row.student, s.row.assignment): s for s in submissions}
     exercises = [
@@ -291,7 +293,7 @@ def tabulate(
 
 
 def make_submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
-    """The columns of `grades.csv`; without a grade, the scores are blank."""
+    """Make the columns of `grades.csv`; without a grade, the scores are blank."""
     return {
         "student": lambda row: row.student,
         "assignment": lambda row: row.assignment,
@@ -324,12 +326,12 @@ class ExerciseRow:
 
     @property
     def state(self) -> str:
-        """How the answer stands: right, partly right, wrong…"""
+        """The answer's state: right, partly right, wrong…"""
         return self.submission.state(self.name) if self.submission else ""
 
     @property
     def diagnoses(self) -> str:
-        """Everything that is wrong with the answer, separated by semicolons."""
+        """The diagnoses of the answer, separated by semicolons."""
         verdict = self.submission.verdicts.get(self.name) if self.submission else None
         wrong = [finding.diagnosis for finding in find_problems(verdict)] if verdict else []
         return "; ".join(dict.fromkeys(wrong))
@@ -373,19 +375,22 @@ def tabulate_students(
 ) -> tuple[list[str], list[tuple[object, ...]]]:
     """Return the heading and the lines of `students.csv`: a line for each student.
 
-    Students stand in the order of the roster, and those who are not in it below. A score without a
+    Students are in the order of the roster, and those who are not in it below. A score without a
     grade is blank.
     """
-    known = {person.id: person for person in people}
-    submissions: dict[str, dict[str, StateRow]] = {student: {} for student in known}
+    people_by_id = {person.id: person for person in people}
+    submissions: dict[str, dict[str, StateRow]] = {student: {} for student in people_by_id}
     for row in sorted(rows, key=lambda row: row.student.casefold()):
         submissions.setdefault(row.student, {})[row.assignment] = row
-    students = [StudentRow(known.get(id) or Person(id), own) for id, own in submissions.items()]
+    students = [
+        StudentRow(people_by_id.get(id) or Person(id), rows_of_student)
+        for id, rows_of_student in submissions.items()
+    ]
     return tabulate(make_student_columns(rows), students)
 
 
 def make_student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
-    """The columns of `students.csv`.
+    """Make the columns of `students.csv`.
 
     For each assignment there is its total, the late penalty if anybody has one, and each exercise.
     """
@@ -398,22 +403,22 @@ def make_student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
         "points": lambda s: sum(row.points for row in s.counted) if s.counted else "",
     }
     for assignment in dict.fromkeys(row.assignment for row in rows):
-        alike = [row for row in rows if row.assignment == assignment]
-        columns[assignment] = partial(_of_graded, assignment, lambda row: row.total)
-        if any(row.late for row in alike):
-            late = partial(_of_graded, assignment, lambda row: row.late)
+        of_assignment = [row for row in rows if row.assignment == assignment]
+        columns[assignment] = partial(_if_graded, assignment, lambda row: row.total)
+        if any(row.late for row in of_assignment):
+            late = partial(_if_graded, assignment, lambda row: row.late)
             columns[f"{assignment} taken off"] = late
-        for exercise in dict.fromkeys(name for row in alike for name in row.marks):
-            columns[f"{assignment} {exercise}"] = partial(_mark, assignment, exercise)
+        for exercise in dict.fromkeys(name for row in of_assignment for name in row.marks):
+            columns[f"{assignment} {exercise}"] = partial(_score, assignment, exercise)
     return columns
 
 
-def _of_graded(assignment: str, value: Callable[[StateRow], object], student: StudentRow) -> object:
+def _if_graded(assignment: str, value: Callable[[StateRow], object], student: StudentRow) -> object:
     row = student.graded(assignment)
     return "" if row is None else value(row)
 
 
-def _mark(assignment: str, exercise: str, student: StudentRow) -> object:
+def _score(assignment: str, exercise: str, student: StudentRow) -> object:
     row = student.submissions.get(assignment)
     return row.marks[exercise].score if row is not None and exercise in row.marks else ""
 
@@ -433,13 +438,13 @@ def _yes(is_so: bool) -> str:
 def write_csv(
     path: Path, heading: Sequence[str], lines: Iterable[Sequence[object]], encoding: str = "utf-8"
 ) -> None:
-    """Write a CSV none of whose cells is a formula.
+    """Write a CSV in which no cell is a formula.
 
     Args:
-        path: where to.
-        heading: its first line; names of cells of a notebook may be in it.
-        lines: the others.
-        encoding: as `open` takes it.
+        path: the file to write.
+        heading: the first line, which may have names of a notebook's cells.
+        lines: the other lines.
+        encoding: the file's encoding.
     """
     with path.open("w", newline="", encoding=encoding) as file:
         writer = csv.writer(file)
@@ -448,7 +453,7 @@ def write_csv(
 
 
 def _csv_cell(value: object) -> object:
-    """What is written: numbers are ours, and texts may be names that strangers chose."""
+    """Return a cell that is safe in a spreadsheet: its text may be a name that a student chose."""
     if not isinstance(value, str):
         return value
     return without_controls(FORMULA_START.sub("'", value))
