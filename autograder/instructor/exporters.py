@@ -1,6 +1,6 @@
 """Exporters for nbgrader: grades and feedback in the formats of Canvas, Gradescope and Moodle.
 
-In: a gradebook and pages. Out: files that each platform imports. For example
+In: a gradebook and feedback pages. Out: files that each platform imports. For example
 `nbgrader export --exporter autograder.instructor.exporters.Canvas`.
 
 Moodle gets two files for each assignment: a grading worksheet, and a zip file of feedback pages
@@ -34,27 +34,27 @@ MAX_NAMED_STUDENTS = 10
 
 
 class ClassExporter(ExportPlugin):
-    """An exporter of a class as `make grade` shows it, by nbgrader's own totals.
+    """An exporter of a class's grades as `make grade` shows them, by nbgrader's own totals.
 
     Attributes:
-        default: where in the course it writes to if `--to` does not say.
+        default: the path within the course that is written to without `--to`.
     """
 
     default: ClassVar = ""
 
     def export(self, gradebook: Any) -> None:
-        """Write what was asked for, or end with what keeps it from being written."""
+        """Write the chosen grades, or end nbgrader with the reason why that is impossible."""
         course = Course(Path(self.parent.coursedir.root))
         to = Path(self.to) if self.to else course.root / self.default
         try:
             rows, people = read_class(course)
         except WrittenTableError as error:
             self.parent.fail(printable(str(error)))
-        students, assignments = _chosen(self.student), _chosen(self.assignment)
-        everybody = rows
+        students, assignments = _parse_names(self.student), _parse_names(self.assignment)
+        all_rows = rows
         rows = [
             row
-            for row in everybody
+            for row in all_rows
             if (not students or row.student in students)
             and (not assignments or row.assignment in assignments)
         ]
@@ -64,7 +64,7 @@ class ClassExporter(ExportPlugin):
                 f"Nobody has handed in {', '.join(map(printable, sorted(unknown)))}, so there is "
                 f"nothing to export of it."
             )
-        known = {row.student for row in everybody} | {person.id for person in people}
+        known = {row.student for row in all_rows} | {person.id for person in people}
         if strangers := sorted(students - known):
             self.parent.fail(
                 f"There is no student {', '.join(map(printable, strangers))}."
@@ -73,7 +73,7 @@ class ClassExporter(ExportPlugin):
         ungraded = [f"{r.student} ({r.assignment})" for r in rows if not r.graded]
         self.warn_about("no grade, so nothing of that is exported", ungraded)
         waiting = [f"{r.student} ({r.assignment})" for r in rows if r.needs_a_look]
-        self.warn_about("a score that waits for somebody's look, and is exported as it is", waiting)
+        self.warn_about("a score that somebody has to check, and is exported as it is", waiting)
         to.parent.mkdir(parents=True, exist_ok=True)
         people = [person for person in people if not students or person.id in students]
         self.write(course, [row for row in rows if row.graded], people, to)
@@ -82,59 +82,60 @@ class ClassExporter(ExportPlugin):
     def write(
         self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
-        """Write it.
+        """Write the platform's files.
 
         Args:
-            course: whose class.
-            rows: the graded submissions that were asked for.
-            people: those of the roster that were asked for; nobody, where there is none.
-            to: where to.
+            course: the course.
+            rows: the chosen submissions that are graded.
+            people: the chosen people of the roster; empty if there is no roster.
+            to: the file or folder to write to.
         """
         raise NotImplementedError
 
     def warn_about(self, what: str, whom: Sequence[str]) -> None:
-        """Say something of some, where there are any."""
+        """Log a warning about students or submissions, if there are any."""
         if whom:
-            named = ", ".join(map(printable, whom[:MAX_NAMED_STUDENTS]))
+            names = ", ".join(map(printable, whom[:MAX_NAMED_STUDENTS]))
             more = (
                 f" and {len(whom) - MAX_NAMED_STUDENTS} more"
                 if len(whom) > MAX_NAMED_STUDENTS
                 else ""
             )
             have = "1 has" if len(whom) == 1 else f"{len(whom)} have"
-            self.log.warning("%s %s: %s%s.", have, what, named, more)
+            self.log.warning("%s %s: %s%s.", have, what, names, more)
 
     def find_ids(self, people: Sequence[Person], column: str) -> dict[str, str]:
-        """The platform's ids of people, by the names of their folders; those that have one.
+        """Find the platform's ids of students in a column of the roster.
 
-        It ends here where an id cannot be one, or where two people have the same.
+        nbgrader ends with an error if an id is not a number, or if two people have the same.
+
+        Returns:
+            The ids by student, of those who have one.
         """
-        found = {p.id: p.others[column] for p in people if p.others.get(column)}
-        strange = [
-            f"{student}: {theirs}" for student, theirs in found.items() if not _is_id(theirs)
-        ]
-        if strange:
+        ids = {p.id: p.others[column] for p in people if p.others.get(column)}
+        malformed = [f"{student}: {id}" for student, id in ids.items() if not _is_id(id)]
+        if malformed:
             self.parent.fail(
                 f"grading/roster.csv: a {column} is a whole number. These are none: "
-                f"{', '.join(map(printable, strange[:MAX_NAMED_STUDENTS]))}."
+                f"{', '.join(map(printable, malformed[:MAX_NAMED_STUDENTS]))}."
             )
-        if len({*found.values()}) < len(found):
-            twice = sorted({i for i in found.values() if [*found.values()].count(i) > 1})
+        if len({*ids.values()}) < len(ids):
+            twice = sorted({id for id in ids.values() if [*ids.values()].count(id) > 1})
             self.parent.fail(
                 f"grading/roster.csv: several people have the same {column}: "
                 f"{', '.join(twice[:MAX_NAMED_STUDENTS])}. Grades would go to the wrong one."
             )
-        return found
+        return ids
 
 
-def _chosen(names: Sequence[object]) -> set[str]:
-    """What was asked for: `ada`, or `["ada", "bob"]`, as nbgrader's help has it; all if nothing."""
-    chosen = set[str]()
-    for name in map(str, names):
-        listed = re.fullmatch(r"\[(.*)\]", name)
-        parts = listed[1].split(",") if listed else [name]
-        chosen |= {part.strip(" \"'") for part in parts}
-    return chosen - {""}
+def _parse_names(arguments: Sequence[object]) -> set[str]:
+    """Parse names such as `ada`, or lists such as `["ada", "bob"]`, as in nbgrader's help."""
+    names = set[str]()
+    for argument in map(str, arguments):
+        as_list = re.fullmatch(r"\[(.*)\]", argument)
+        parts = as_list[1].split(",") if as_list else [argument]
+        names |= {part.strip(" \"'") for part in parts}
+    return names - {""}
 
 
 def _is_id(text: str) -> bool:
@@ -142,10 +143,10 @@ def _is_id(text: str) -> bool:
 
 
 class Canvas(ClassExporter):
-    """A CSV with a column for each assignment; what has no grade is blank, and stays as it is.
+    """A CSV with a column for each assignment. Canvas ignores blank cells, those without a grade.
 
-    Canvas finds students by the ids in the column `canvas_id` of the roster, and where there are
-    none, by the logins in `canvas_login`, or else by the names of their folders.
+    Canvas finds students by the ids in the roster's column `canvas_id`; without an id, by the login
+    in `canvas_login`, or else by the name of their folder.
     """
 
     default: ClassVar = "grading/exports/canvas.csv"
@@ -163,12 +164,12 @@ class Canvas(ClassExporter):
         self.warn_about("no canvas_id in grading/roster.csv", [s for s in scores if s not in ids])
         heading = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *points]
         lines: list[list[object]] = [["    Points Possible", "", "", "", "", *points.values()]]
-        for student, theirs in scores.items():
+        for student, scores_of_student in scores.items():
             person = known.get(student) or Person(student)
-            about = [person.name or student, ids.get(student, ""), person.others.get("sis_id", "")]
+            names = [person.name or student, ids.get(student, ""), person.others.get("sis_id", "")]
             login = person.others.get("canvas_login") or student
-            graded = [theirs.get(assignment, "") for assignment in points]
-            lines.append([*about, login, person.section, *graded])
+            cells = [scores_of_student.get(assignment, "") for assignment in points]
+            lines.append([*names, login, person.section, *cells])
         write_csv(to, heading, lines)
 
 
@@ -176,20 +177,20 @@ RESULTS_FILE: Final = "results.json"
 
 
 class Gradescope(ClassExporter):
-    """In a folder for each student and assignment, the results that Gradescope shows."""
+    """A `results.json` for Gradescope, in a folder for each student and assignment."""
 
     default: ClassVar = "grading/exports/gradescope"
 
     def write(
         self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
-        """Write them."""
+        """Write the folders."""
         for submission in read_kept_answers(course, rows):
             row = submission.row
             folder = to / row.student / row.assignment
             folder.mkdir(parents=True, exist_ok=True)
-            written = json.dumps(_results(submission), indent=1)  # which escapes what is not ASCII
-            (folder / RESULTS_FILE).write_text(written, encoding="utf-8")
+            text = json.dumps(_results(submission), indent=1)
+            (folder / RESULTS_FILE).write_text(text, encoding="utf-8")
 
 
 def _results(submission: SubmissionState) -> dict[str, Any]:
@@ -207,18 +208,18 @@ def _results(submission: SubmissionState) -> dict[str, Any]:
 
 
 def _tests(submission: SubmissionState) -> Iterator[dict[str, Any]]:
-    """What is said of each graded cell."""
+    """Yield one of Gradescope's tests for each graded cell."""
     for name, mark in submission.row.marks.items():
-        verdict, known = submission.verdicts.get(name), EXERCISES.get(name)
-        said = [headline(verdict), *sentences(verdict)] if verdict else []
-        passed = "passed" if mark.score >= mark.points else "failed"
+        verdict, exercise = submission.verdicts.get(name), EXERCISES.get(name)
+        lines = [headline(verdict), *sentences(verdict)] if verdict else []
+        status = "passed" if mark.score >= mark.points else "failed"
         yield {
-            "number": name if known else "",
-            "name": known.title if known else printable(name),
+            "number": name if exercise else "",
+            "name": exercise.title if exercise else printable(name),
             "score": mark.score,
             "max_score": mark.points,
-            **({} if mark.needs_a_look else {"status": passed}),
-            "output": "\n".join(said),
+            **({} if mark.needs_a_look else {"status": status}),
+            "output": "\n".join(lines),
             "output_format": "text",
             "visibility": "visible",
         }
@@ -228,21 +229,20 @@ WORKSHEET_HEADING: Final = (
     "Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade",
     "Grade can be changed", "Last modified (grade)", "Feedback comments",
 )  # fmt: skip
-"""What Moodle writes above a worksheet; it finds its columns by these words."""
+"""The headings of Moodle's worksheets, by which it finds the columns."""
 
 NOT_IN_NAMES: Final = re.compile(r"""[_/\\:*?"<>|\s]+""")
-"""What is a blank in a folder's name: Moodle takes it apart at underscores."""
+"""Replaced by a space in a folder's name, which Moodle splits at underscores."""
 
 MAX_NAME_CHARACTERS: Final = 60
 
 
 class Moodle(ClassExporter):
-    """For each assignment, a worksheet, and a zip of the feedback pages.
+    """A grading worksheet and a zip of the feedback pages for each assignment.
 
-    Moodle finds students by participant numbers, which stand in the worksheet that can be
-    downloaded there. Each assignment has its own: those of `06_shard_map_matmul` are in the
-    roster's column `moodle_id_06_shard_map_matmul`. A column `moodle_id` serves where there is
-    none.
+    Moodle finds students by participant numbers, which are in the worksheet that Moodle lets you
+    download. Each assignment has its own: those of `06_shard_map_matmul` are in the roster's column
+    `moodle_id_06_shard_map_matmul`. Without such a column, `moodle_id` is used.
     """
 
     default: ClassVar = "grading/exports/moodle"
@@ -264,20 +264,21 @@ class Moodle(ClassExporter):
         known = {person.id: person for person in people}
         to.mkdir(parents=True, exist_ok=True)
         for assignment, ids in ids_of.items():
-            theirs = [row for row in rows if row.assignment == assignment]
+            of_assignment = [row for row in rows if row.assignment == assignment]
             self.warn_about(
                 f"no moodle_id in grading/roster.csv, so nothing of {assignment} is exported",
-                [row.student for row in theirs if row.student not in ids],
+                [row.student for row in of_assignment if row.student not in ids],
             )
-            mine = [row for row in theirs if row.student in ids]
-            if not mine:
+            with_id = [row for row in of_assignment if row.student in ids]
+            if not with_id:
                 continue
-            write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, _worksheet(mine, known, ids))
-            pages = self._write_pages(course, mine, known, ids, to / f"{assignment}-feedback.zip")
-            self.warn_about(f"no feedback page of {assignment} yet", pages)
+            write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, _worksheet(with_id, known, ids))
+            pages_file = to / f"{assignment}-feedback.zip"
+            without_page = self._write_pages(course, with_id, known, ids, pages_file)
+            self.warn_about(f"no feedback page of {assignment} yet", without_page)
 
     def _participant_numbers(self, people: Sequence[Person], assignment: str) -> Mapping[str, str]:
-        """The participant numbers that people have in an assignment."""
+        """Find the participant numbers of an assignment, by student."""
         return self.find_ids(people, f"{MOODLE_ID_PREFIX}{assignment}") or self.find_ids(
             people, "moodle_id"
         )
@@ -290,7 +291,7 @@ class Moodle(ClassExporter):
         ids: Mapping[str, str],
         to: Path,
     ) -> list[str]:
-        """Write the zip; who has no page."""
+        """Write the zip, and return the students who have no page."""
         missing = []
         with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as zipped:
             for row in rows:
@@ -318,7 +319,7 @@ def _worksheet(
 
 
 def _folder_name(person: Person) -> str:
-    """What a folder is called after somebody: Moodle shows it, and does not look at it."""
+    """Return the beginning of a student's folder in the zip; Moodle shows it and ignores it."""
     return (
         NOT_IN_NAMES.sub(" ", printable(person.name or person.id))[:MAX_NAME_CHARACTERS].strip(" .")
         or "student"

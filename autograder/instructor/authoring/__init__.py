@@ -1,7 +1,7 @@
-"""For authors of exercises.
+"""Tools for authors of exercises.
 
-In: an exercise's id, an answer to try, a bank of known answers. Out: stubs to fill in, the verdict
-on an answer, each entry of a bank, and notebooks filled in with them.
+In: an exercise's id, an answer to try, or a bank of known answers. Out: stubs to fill in, the
+verdict on an answer, the entries of a bank, and notebooks filled in with answers.
 """
 
 from autograder.instructor.authoring import bank

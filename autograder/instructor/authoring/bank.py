@@ -1,8 +1,8 @@
-"""The bank of known answers: what learners really write, and the verdict each must get.
+"""The bank of known answers: code that learners really write, and the verdict it must get.
 
-Each notebook's bank is `solutions/<assignment>/bank.py`, a notebook in jupytext's percent format. A
-cell is one answer, placed below the code that the exercise's cell was released with. The line that
-starts a cell names the exercise, the score and the diagnoses.
+Each notebook's bank is `solutions/<assignment>/bank.py`, a notebook in jupytext's percent format.
+Each cell is one answer, placed below the code that the exercise's cell was released with. The line
+that starts a cell names the exercise, the score and the diagnoses.
 """
 
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ class BankError(ValueError):
 
 
 @dataclass(frozen=True)
-class Known:
-    """A known answer.
+class KnownAnswer:
+    """An entry of a bank.
 
     Attributes:
-        exercise: the id of the exercise it answers.
+        exercise: the id of the exercise.
         title: what kind of answer it is.
-        code: what a learner would write into the exercise's cell.
-        score: what must come back, from 0 to 1.
-        diagnoses: the names of what is wrong with it.
-        naive: whether it computes the right values, and leaves alone what the exercise is about.
-        near: the names of what could be thought to be wrong with it, and is not.
+        code: the code that a learner would write into the exercise's cell.
+        score: the score that it must get, from 0 to 1.
+        diagnoses: the diagnoses that it must get.
+        naive: whether it computes the right values without doing what the exercise is about.
+        near: diagnoses that it could be mistaken for, and must not get.
     """
 
     exercise: str
@@ -41,32 +41,32 @@ class Known:
     near: tuple[str, ...] = ()
 
 
-def load(path: Path) -> list[Known]:
+def load(path: Path) -> list[KnownAnswer]:
     """Read one notebook's bank.
 
     Raises:
-        BankError: an entry is not whole.
+        BankError: an entry has no exercise or no score.
     """
     return [
-        _known(cell, path)
+        _read_entry(cell, path)
         for cell in jupytext.read(path, fmt="py:percent").cells
         if cell.cell_type == "code"
     ]
 
 
-def _known(cell: Any, path: Path) -> Known:
-    about = cell.metadata
-    title = about.get("title", "an entry without a title")
-    missing = [key for key in ("exercise", "score") if key not in about]
+def _read_entry(cell: Any, path: Path) -> KnownAnswer:
+    metadata = cell.metadata
+    title = metadata.get("title", "an entry without a title")
+    missing = [key for key in ("exercise", "score") if key not in metadata]
     if missing:
         raise BankError(f"{path}: {title!r} lacks {' and '.join(missing)}.")
-    find(str(about["exercise"]))
-    return Known(
-        str(about["exercise"]),
+    find(str(metadata["exercise"]))  # raises an error if there is no such exercise
+    return KnownAnswer(
+        str(metadata["exercise"]),
         title,
         cell.source,
-        float(about["score"]),
-        tuple(about.get("diagnoses", ())),
-        bool(about.get("naive", False)),
-        tuple(about.get("near", ())),
+        float(metadata["score"]),
+        tuple(metadata.get("diagnoses", ())),
+        bool(metadata.get("naive", False)),
+        tuple(metadata.get("near", ())),
     )

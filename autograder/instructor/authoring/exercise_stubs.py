@@ -1,4 +1,4 @@
-"""`make exercise ID=…`: write the stubs of a new exercise, and know the cells that an exercise has.
+"""`make exercise ID=…`: write the stubs of a new exercise; find an exercise's cell in a notebook.
 
 An exercise has three parts: an `Exercise` in its notebook's module, cells in the notebook and its
 text twin, and entries in the bank. The stubs fail every test until somebody fills them in.
@@ -21,11 +21,11 @@ SOLUTION_BEGIN: Final = "### BEGIN SOLUTION\n"
 SOLUTION_END: Final = "### END SOLUTION"
 
 PLACEHOLDER: Final = "(to be written)"
-"""Stands wherever somebody still has to write something; a test of the course looks for it."""
+"""Marks text that an author still has to write; a test of the course looks for it."""
 
 
 class NoSolutionError(LookupError):
-    """A notebook lacks a solution; the message says of which exercise."""
+    """A notebook has no cell for an exercise; the message names the cell."""
 
 
 def get_grade_id(cell: Any) -> str:
@@ -35,10 +35,10 @@ def get_grade_id(cell: Any) -> str:
 
 
 def cell_of(notebook: Any, exercise_id: str) -> Any:
-    """The cell that a learner fills in.
+    """Find the cell that a learner fills in.
 
     Raises:
-        NoSolutionError: there is none.
+        NoSolutionError: the notebook has no cell for the exercise.
     """
     name = f"ex-{exercise_id.replace('.', '-')}"
     for cell in notebook.cells:
@@ -53,13 +53,13 @@ def solution(source: str) -> str:
 
 
 def remove_solution(source: str) -> str:
-    """A cell without its solution, as learners get it, but for the comment in its place."""
+    """Return a cell's source without its solution, nearly as learners get it."""
     before, _, rest = source.partition(SOLUTION_BEGIN)
     return f"{before}{rest.partition(SOLUTION_END)[2].lstrip()}".rstrip()
 
 
 def make_exercise_cells(exercise_id: str) -> list[Any]:
-    """The cells of a new exercise: a prompt, its target, a cell to fill in, and a check."""
+    """Make the cells of a new exercise: a prompt, its target, a cell to fill in, and a check."""
     name = f"ex-{exercise_id.replace('.', '-')}"
     common = {"schema_version": 3, "task": False}
     to_fill_in = {"grade": False, "grade_id": name, "locked": False, "solution": True, **common}
@@ -86,7 +86,7 @@ def make_exercise_cells(exercise_id: str) -> list[Any]:
 
 
 EXERCISE_ID: Final = re.compile(r"([a-z]*\d+)\.(\d+)")
-"""What an exercise is called: `1.9`, or, in a course with ids of its own, `heat1.9`."""
+"""An exercise's id, such as `1.9`, or `heat1.9` in a course with ids of its own."""
 
 EXERCISE_STUB: Final = f"""\
 {{name}}: Final = Exercise(
@@ -121,12 +121,12 @@ answer = ...
 
 
 class StubError(ValueError):
-    """Stubs cannot be written; the message says why, and what to do first."""
+    """Stubs cannot be written; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class StubFiles:
-    """The files that an exercise has a part in."""
+    """The files that an exercise's stubs are written to."""
 
     module: Path
     notebook: Path
@@ -138,15 +138,15 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
 
     Args:
         root: the course's folder.
-        exercise_id: what it is to be called, such as `1.9`.
-        notebook: the notebook's assignment id; by default that of the exercises whose ids begin
-            alike.
+        exercise_id: the new exercise's id, such as `1.9`.
+        notebook: the notebook's assignment id; by default the notebook whose exercise ids begin
+            like this one.
 
     Returns:
-        Where they stand.
+        The files that were written to.
 
     Raises:
-        StubError: there is such an exercise, or there is no place for one.
+        StubError: the exercise exists already, or there is no notebook or module for it.
     """
     match = EXERCISE_ID.fullmatch(exercise_id)
     if match is None:
@@ -158,7 +158,7 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
         raise StubError(
             f"There is an exercise {exercise_id} already: {EXERCISES[exercise_id].title}."
         )
-    notebook = notebook or _notebook_of(match[1])
+    notebook = notebook or _find_notebook(match[1])
     if notebook not in NOTEBOOKS:
         raise StubError(
             f"There is no notebook {notebook!r}. Say first which module has its exercises: by an "
@@ -166,22 +166,24 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
             f"autograder/exercises/catalogue.py. docs/authoring.md says how."
         )
     folder = root / "solutions" / notebook
-    places = StubFiles(_file_of(notebook, root), folder / f"{notebook}.ipynb", folder / "bank.py")
-    module = _with_exercise(places.module.read_text(), exercise_id, places.module)
-    cells = _with_cells(places.notebook, exercise_id, notebook)
+    files = StubFiles(
+        _find_module(notebook, root), folder / f"{notebook}.ipynb", folder / "bank.py"
+    )
+    module = _with_exercise(files.module.read_text(), exercise_id, files.module)
+    with_cells = _with_cells(files.notebook, exercise_id, notebook)
     folder.mkdir(parents=True, exist_ok=True)
-    places.module.write_text(module)
-    jupytext.write(cells, places.notebook)
-    jupytext.write(cells, places.notebook.with_suffix(".md"), fmt="md:myst")
-    with places.bank.open("a") as file:
+    files.module.write_text(module)
+    jupytext.write(with_cells, files.notebook)
+    jupytext.write(with_cells, files.notebook.with_suffix(".md"), fmt="md:myst")
+    with files.bank.open("a") as file:
         if not file.tell():
             file.write(f"# %% [markdown]\n# Known answers to the exercises of {notebook}.\n")
         file.write(BANK_STUB.format(id=exercise_id))
-    return places
+    return files
 
 
-def _notebook_of(prefix: str) -> str:
-    """The notebook that has exercises whose ids begin so."""
+def _find_notebook(prefix: str) -> str:
+    """Find the notebook with exercises whose ids have a prefix."""
     for notebook, exercises in NOTEBOOKS.items():
         if any(exercise.id.startswith(f"{prefix}.") for exercise in exercises):
             return notebook
@@ -191,8 +193,8 @@ def _notebook_of(prefix: str) -> str:
     )
 
 
-def _file_of(notebook: str, root: Path) -> Path:
-    """The file of the module in which a notebook's exercises are: one of the course's own."""
+def _find_module(notebook: str, root: Path) -> Path:
+    """Find the file of the module with a notebook's exercises; it must be in the course."""
     name = module_of(notebook)
     spec = find_spec(name)
     if spec is None or spec.origin is None:
@@ -207,7 +209,7 @@ def _file_of(notebook: str, root: Path) -> Path:
 
 
 def _with_exercise(source: str, exercise_id: str, path: Path) -> str:
-    """A module's source, with one more exercise at its end, and in its tuple `EXERCISES`."""
+    """Return a module's source with the stub of an exercise, also in its tuple `EXERCISES`."""
     name = f"EXERCISE_{exercise_id.upper().replace('.', '_')}"
     for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -215,23 +217,23 @@ def _with_exercise(source: str, exercise_id: str, path: Path) -> str:
         value = getattr(node, "value", None)
         if names == ["EXERCISES"] and isinstance(value, ast.Tuple):
             lines = source.splitlines(keepends=True)
-            kept = [ast.unparse(element) for element in value.elts]
-            listed = "".join(f"    {element},\n" for element in [*kept, name])
+            elements = [*map(ast.unparse, value.elts), name]
+            elements_source = "".join(f"    {element},\n" for element in elements)
             head = lines[node.lineno - 1].partition("=")[0].rstrip()
             return "".join([
-                *_importing(source, lines[: node.lineno - 1]),
+                *_with_imports(source, lines[: node.lineno - 1]),
                 EXERCISE_STUB.format(name=name, id=exercise_id),
-                f"{head} = (\n{listed})\n",
+                f"{head} = (\n{elements_source})\n",
                 *lines[node.end_lineno :],
             ])  # fmt: skip
     raise StubError(f"{path} has no tuple EXERCISES to add an exercise to.")
 
 
-def _importing(source: str, lines: list[str]) -> list[str]:
-    """The first lines of a module, with an import of what a stub needs and is not there."""
+def _with_imports(source: str, lines: list[str]) -> list[str]:
+    """Return the first lines of a module with the imports that a stub needs."""
     imports = [n for n in ast.parse(source).body if isinstance(n, ast.Import | ast.ImportFrom)]
-    known = {alias.asname or alias.name for node in imports for alias in node.names}
-    missing = sorted({"Exercise", "PlacedLike"} - known)
+    imported = {alias.asname or alias.name for node in imports for alias in node.names}
+    missing = sorted({"Exercise", "PlacedLike"} - imported)
     if not missing:
         return lines
     at = imports[-1].end_lineno or 0 if imports else 1
@@ -240,10 +242,10 @@ def _importing(source: str, lines: list[str]) -> list[str]:
 
 
 def _with_cells(path: Path, exercise_id: str, name: str) -> Any:
-    """A notebook with the cells of one more exercise, after the last one of those before."""
+    """Return a notebook with the cells of a new exercise after its last exercise."""
     notebook = nbformat.read(path, 4) if path.exists() else _new_notebook(name)
     names = [get_grade_id(cell) for cell in notebook.cells]
-    checks = [i for i, each in enumerate(names) if each.endswith("-check")]
+    checks = [i for i, grade_id in enumerate(names) if grade_id.endswith("-check")]
     ends = (i for i, c in enumerate(notebook.cells) if c.source.startswith("## Remember"))
     at = max(checks) + 1 if checks else next(ends, len(notebook.cells))
     notebook.cells[at:at] = make_exercise_cells(exercise_id)
@@ -251,7 +253,7 @@ def _with_cells(path: Path, exercise_id: str, name: str) -> Any:
 
 
 def _new_notebook(name: str) -> Any:
-    """A notebook that has what every notebook of a course has."""
+    """Make a notebook with what every notebook of a course has: a title, a setup, and an end."""
     notebook = new_notebook(
         cells=[
             new_markdown_cell(f"# {name}: a few words {PLACEHOLDER}", id="title"),

@@ -1,6 +1,6 @@
 """`make try FILE=…`: show the verdict on an answer before it goes into a bank.
 
-A notebook's cells run in a namespace of their own, without a kernel and without a sandbox: only for
+A notebook's cells run in this process, without a kernel and without a sandbox, so this is only for
 answers that you wrote yourself.
 """
 
@@ -24,7 +24,7 @@ from autograder.judge import Verdict, judge, verdict_for_terminal
 
 
 class CellError(RuntimeError):
-    """A cell of the notebook itself raises; the message says which, and what."""
+    """A cell of the notebook itself raises an error; the message says which cell and error."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Trial:
     """The outcome of trying an answer.
 
     Attributes:
-        verdict: what `check` says to it.
-        evidence: what would be handed in.
-        raised: the error that the answer's cell ended in, if it did.
+        verdict: the verdict that `check` shows.
+        evidence: the evidence that grading would judge.
+        raised: the error that the answer's cell raised, if it did.
     """
 
     verdict: Verdict
@@ -44,11 +44,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Sitting:
-    """A notebook with nothing filled in, and all its cells run but those of exercises.
+    """A notebook without solutions whose cells have run, except for those of exercises.
 
     Attributes:
-        notebook: as nbformat reads it.
-        names: what its cells have defined.
+        notebook: the notebook, as nbformat reads it.
+        names: the namespace of its cells.
     """
 
     notebook: Any
@@ -56,10 +56,13 @@ class Sitting:
 
     @classmethod
     def at(cls, path: Path) -> "Sitting":
-        """Run what a notebook shows, released or with its solutions, up to its end.
+        """Run a notebook's cells, except for those of exercises.
+
+        Args:
+            path: the notebook, released or with its solutions, which are removed.
 
         Raises:
-            CellError: a cell that learners are only to run raises an error.
+            CellError: a cell raises an error.
         """
         notebook = nbformat.read(path, 4)
         names: dict[str, Any] = {"__name__": "__main__"}
@@ -76,40 +79,40 @@ class Sitting:
         return cls(notebook, names)
 
     def answer(self, exercise_id: str, code: str, seed: int) -> Trial:
-        """Try code placed below the code that the exercise's cell was released with.
+        """Try an answer, placed below the code that the exercise's cell was released with.
 
         Args:
-            exercise_id: the exercise that it answers.
-            code: what a learner would write.
-            seed: what cases and inputs are drawn from.
+            exercise_id: the exercise.
+            code: the code that a learner would write.
+            seed: the seed for cases and inputs.
 
         Raises:
             NoSolutionError: the notebook has no cell for the exercise.
         """
         exercise, names = find(exercise_id), dict(self.names)
         source = f"{cell_of(self.notebook, exercise_id).source}\n{code}"
-        checked = next(c for c in self.notebook.cells if get_grade_id(c) == exercise.grade_id)
-        handed_in: list[Evidence] = []
+        check_cell = next(c for c in self.notebook.cells if get_grade_id(c) == exercise.grade_id)
+        captured: list[Evidence] = []
 
         def check(_: str, *answer: object, **answers: object) -> None:
             named = answers or dict(zip(exercise.answers, answer, strict=True))
-            handed_in.append(capture(exercise.plan(seed), named))
+            captured.append(capture(exercise.plan(seed), named))
 
         raised = None
         try:
             exec(compile(source, f"<{exercise_id}>", "exec"), names)
         except Exception as error:  # as in a notebook: the next cell runs all the same
             raised = error
-        exec(checked.source, {**names, "check": check})
-        return Trial(judge(exercise, handed_in[0], seed), handed_in[0], raised)
+        exec(check_cell.source, {**names, "check": check})
+        return Trial(judge(exercise, captured[0], seed), captured[0], raised)
 
 
 def answered(notebook: Any, answers: dict[str, str]) -> Any:
-    """A released notebook with its cells filled in, as a learner would: below what is there.
+    """Return a copy of a released notebook with answers below the code that its cells have.
 
     Args:
-        notebook: as nbformat reads it.
-        answers: code by exercise id; those that the notebook has no cell for are left out.
+        notebook: the notebook, as nbformat reads it.
+        answers: the code by exercise id. Answers without a cell in the notebook are left out.
     """
     filled = copy.deepcopy(notebook)
     names = {f"ex-{i.replace('.', '-')}": code for i, code in answers.items()}
@@ -120,58 +123,58 @@ def answered(notebook: Any, answers: dict[str, str]) -> Any:
 
 
 SEED: Final = 20260101
-"""What cases are drawn from, so that to try twice is to see the same."""
+"""The seed for `make try`, fixed so that repeated runs use the same cases."""
 
 SCORE_TOLERANCE: Final = 1e-3
-"""How far a score may be from what a bank says: it writes thirds with a few digits."""
+"""How far a score may differ from the bank's, which writes thirds with a few digits."""
 
 
 class NothingToTryError(ValueError):
-    """A file holds no answer that could be tried; the message says why."""
+    """A file has no answer that could be tried; the message says why."""
 
 
 def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "") -> int:
-    """Show the verdict on each answer in a file, pictures too, and the bank's line for it.
+    """Show the verdict on each answer in a file, with pictures, and the line that a bank needs.
 
     Args:
         root: the course's folder.
-        console: what to write on.
-        path: a file as a bank is one, or with the code of one answer and nothing else.
-        exercise_id: the exercise that is answered where the file does not say so.
+        console: where output is printed.
+        path: a file in a bank's format, or with the code of one answer and nothing else.
+        exercise_id: the exercise, for answers for which the file does not name one.
 
     Returns:
-        The exit status: 1 where the file says of an answer what does not come back.
+        The exit status: 1 if the verdict on an answer differs from the file's, else 0.
 
     Raises:
-        NothingToTryError: there is no answer in the file, or nothing says to which exercise.
+        NothingToTryError: there is no answer in the file, or the exercise is not known.
         UnknownExerciseError: there is no such exercise.
-        CellError: a cell of the notebook itself raises.
+        CellError: a cell of the notebook itself raises an error.
     """
     emulate_devices(8)
     sittings: dict[str, Sitting] = {}
     claims = []
-    for about, code in _answers(path):
-        mine = str(about.get("exercise", exercise_id))
-        if not mine:
+    for metadata, code in _read_answers(path):
+        answered_id = str(metadata.get("exercise", exercise_id))
+        if not answered_id:
             raise NothingToTryError(
                 f"Nothing says which exercise {path} answers: add ID=1.1, or start the file with "
                 f'a line such as  # %% rows exercise="1.1"'
             )
-        find(mine)
-        notebook = next(n for n, asked in NOTEBOOKS.items() if mine in {e.id for e in asked})
+        find(answered_id)
+        notebook = next(n for n, es in NOTEBOOKS.items() if answered_id in {e.id for e in es})
         if notebook not in sittings:
-            place = root / "solutions" / notebook / f"{notebook}.ipynb"
-            with redirect_stdout(io.StringIO()):  # what the notebook shows is not asked for
-                sittings[notebook] = Sitting.at(place)
-        tried = sittings[notebook].answer(mine, code, SEED)
-        _tell(console, str(about.get("title", path.stem)), mine, tried)
-        if "score" in about:
-            claims.append((about, tried.verdict))
+            notebook_path = root / "solutions" / notebook / f"{notebook}.ipynb"
+            with redirect_stdout(io.StringIO()):  # the output of the notebook's own cells
+                sittings[notebook] = Sitting.at(notebook_path)
+        trial = sittings[notebook].answer(answered_id, code, SEED)
+        _show(console, str(metadata.get("title", path.stem)), answered_id, trial)
+        if "score" in metadata:
+            claims.append((metadata, trial.verdict))
     return _compare(console, claims)
 
 
-def _answers(path: Path) -> list[tuple[dict[str, Any], str]]:
-    """The answers in a file: what is said of each, and its code."""
+def _read_answers(path: Path) -> list[tuple[dict[str, Any], str]]:
+    """Read the answers in a file: the metadata and the code of each."""
     try:
         notebook = jupytext.reads(path.read_text(encoding="utf-8"), fmt="py:percent")
     except (OSError, UnicodeDecodeError) as error:
@@ -182,37 +185,36 @@ def _answers(path: Path) -> list[tuple[dict[str, Any], str]]:
     return [(dict(cell.metadata), cell.source) for cell in cells]
 
 
-def _tell(console: Console, title: str, exercise_id: str, tried: Trial) -> None:
-    """Show one verdict."""
+def _show(console: Console, title: str, exercise_id: str, trial: Trial) -> None:
     console.rule(title, align="left")
-    if tried.raised is not None:
-        said = f"The cell raised {type(tried.raised).__name__}: {tried.raised}"
-        console.print(said, markup=False, highlight=False)
-    console.print(verdict_for_terminal(tried.verdict))
-    if tried.verdict.fault is None:
-        line = f'# %% {title} exercise="{exercise_id}" {_in_the_bank(tried.verdict)}'
+    if trial.raised is not None:
+        sentence = f"The cell raised {type(trial.raised).__name__}: {trial.raised}"
+        console.print(sentence, markup=False, highlight=False)
+    console.print(verdict_for_terminal(trial.verdict))
+    if trial.verdict.fault is None:
+        line = f'# %% {title} exercise="{exercise_id}" {_bank_metadata(trial.verdict)}'
         console.print(f"\nIn the bank: {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _in_the_bank(verdict: Verdict) -> str:
-    """A verdict as the line of an entry says it."""
+def _bank_metadata(verdict: Verdict) -> str:
+    """Write a verdict as in the line of a bank's entry."""
     diagnoses = f" diagnoses={json.dumps(list(verdict.diagnoses))}" * bool(verdict.diagnoses)
     return f"score={round(verdict.score, 4):g}{diagnoses}"
 
 
 def _compare(console: Console, claims: list[tuple[dict[str, Any], Verdict]]) -> int:
-    """Say which answers come back otherwise than the file says; 1 where any does."""
+    """Print which verdicts differ from the file's, and return the exit status: 1 if any does."""
     wrong = [
-        (about, verdict)
-        for about, verdict in claims
+        (metadata, verdict)
+        for metadata, verdict in claims
         if verdict.fault is not None
-        or abs(verdict.score - float(about["score"])) > SCORE_TOLERANCE
-        or verdict.diagnoses != tuple(about.get("diagnoses", ()))
+        or abs(verdict.score - float(metadata["score"])) > SCORE_TOLERANCE
+        or verdict.diagnoses != tuple(metadata.get("diagnoses", ()))
     ]
-    for about, verdict in wrong:
-        came = "no verdict" if verdict.fault is not None else _in_the_bank(verdict)
-        said = f"{about.get('title')}: the bank says otherwise. What comes back: {came}"
-        console.print(said, markup=False, highlight=False, soft_wrap=True)
+    for metadata, verdict in wrong:
+        actual = "no verdict" if verdict.fault is not None else _bank_metadata(verdict)
+        sentence = f"{metadata.get('title')}: the bank says otherwise. What comes back: {actual}"
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if claims and not wrong:
         number = "The answer comes" if len(claims) == 1 else f"All {len(claims)} answers come"
         console.print(f"\n{number} back as the bank says.", highlight=False)

@@ -1,12 +1,13 @@
 """Read zip files from learning platforms within limits.
 
-Extracted files go into a folder of ours, under numbers; the names in an archive are never used as
-paths. Each platform encodes the student in the name:
+Names and sizes inside a zip file are checked, not trusted. Extracted files are named by numbers, in
+a folder of ours; the names in an archive are never used as paths. Each platform encodes the student
+in the name:
 
-Canvas: `doejane_LATE_12345_67890_notebook-1.ipynb`: the name without what is no letter, the
-student's number, the file's, and a number where it was submitted again.
+Canvas: `doejane_LATE_12345_67890_notebook-1.ipynb`: the letters of the name, the student's number,
+the file's number, and a counter if it was submitted again.
 Moodle: `Jane Doe_4711_assignsubmission_file/notebook.ipynb`, with one more `_` before 2022, or the
-same without a folder; the number is another one in each assignment.
+same without a folder. The number differs between assignments.
 Kaggle, and others: a folder for each student, with the student's name or id.
 """
 
@@ -40,21 +41,21 @@ MOODLE: Final = re.compile(
 NUMBERED_NAME: Final = re.compile(
     r"(?P<stem>.+?)(?:[-_ ]?\((?P<n>\d+)\)|-(?P<m>\d+)|[-_ ]?[cC]opy\d*)"
 )
-"""A name as platforms and browsers number it, if there is already one."""
+"""A name that a platform or a browser has numbered, because there was already one like it."""
 
 
 @dataclass(frozen=True)
 class OwnedFile:
-    """A file, and what the platform says of it.
+    """A file's owner and name, as the platform encodes them in its name in the archive.
 
     Attributes:
-        platform: which.
-        name: whose it is, as the platform writes it.
-        user: the platform's number of them; empty where there is none that stays.
-        participant: their number in this assignment alone; empty where there is none.
-        file: what it is called, without what the platform has put before it.
-        number: the larger, the later it was handed in, among a student's files of one name.
-        late: whether the platform calls it late.
+        platform: the learning platform, or `folders`.
+        name: the student's name, as the platform writes it.
+        user: the student's number on the platform; empty if the name has none.
+        participant: the student's number in this assignment alone; empty if the name has none.
+        file: the file's name, without the platform's prefix.
+        number: sorts a student's files of one name by the time of submission.
+        late: whether the platform marks it as late.
     """
 
     platform: str
@@ -67,13 +68,14 @@ class OwnedFile:
 
 
 def parse_owner(name: PurePosixPath) -> OwnedFile | None:
-    """Whose a file is, by its name in an archive; None where that cannot be seen.
+    """Parse a file's name in an archive; None if it does not name a student.
 
-    Only the beginning is the platform's word. What comes after it, a student may have written.
+    The platform writes the beginning of the name; the rest may be written by a student.
     """
     canvas = CANVAS.fullmatch(name.parts[0])
     if canvas is not None:
-        file = PurePosixPath(*(name.parts[1:] or (canvas["file"],)))  # an archive is a folder
+        # a name with several parts is that of a file in a nested archive
+        file = PurePosixPath(*(name.parts[1:] or (canvas["file"],)))
         number = int(canvas["number"][:18]), split_copy_number(file.stem)[1]
         late = canvas["late"] is not None
         return OwnedFile("Canvas", canvas["name"], canvas["user"], file, number, late)
@@ -93,29 +95,28 @@ def parse_owner(name: PurePosixPath) -> OwnedFile | None:
 
 
 def count_outer_folders(names: Iterable[PurePosixPath]) -> int:
-    """Count the folders around all that is in an archive: none, or one."""
+    """Count the folders around everything in an archive: 0 or 1."""
     first = {name.parts[0] if len(name.parts) > 2 else "" for name in names}
     return int(len(first) == 1 and first != {""})
 
 
 def find_uploader(name: PurePosixPath, around: int) -> str:
-    """Who has uploaded a file of an archive, as far as its name alone can say it.
-
-    All that one student hands in has one such name, whatever folders they put it in.
+    """Return a key for the uploader of a file: the same for all files of one student.
 
     Args:
-        name: the file's, in the archive.
-        around: how many of its folders are around all that is in the archive.
+        name: the file's name in the archive.
+        around: how many of its folders are around everything in the archive.
     """
     for outer in (0, 1):
-        who = parse_owner(PurePosixPath(*name.parts[outer:])) if len(name.parts) > outer else None
-        if who is not None and who.platform != "folders":
-            return "/".join((*name.parts[:outer], f"{who.name}_{who.user or who.participant}"))
+        owned = parse_owner(PurePosixPath(*name.parts[outer:])) if len(name.parts) > outer else None
+        if owned is not None and owned.platform != "folders":
+            number = owned.user or owned.participant
+            return "/".join((*name.parts[:outer], f"{owned.name}_{number}"))
     return "/".join(name.parts[:-1][: around + 1])
 
 
 def split_copy_number(stem: str) -> tuple[str, int]:
-    """A file's name without what was put after it because there was one, and which it was."""
+    """Split the number of a copy off a file's name: `notebook-2` is `notebook` and 2."""
     found = NUMBERED_NAME.fullmatch(stem)
     if found is None:
         return stem, 0
@@ -123,39 +124,39 @@ def split_copy_number(stem: str) -> tuple[str, int]:
 
 
 Refuse = Callable[[str, str], None]
-"""What is told of a file that is not taken: its name, and why."""
+"""Called with the name of a file that is rejected, and the reason."""
 
 MAX_FILES: Final = 100_000
-"""Not counting files in archives inside it."""
+"""The limit for an archive's files, without those in nested archives."""
 
 MAX_NESTED_FILES: Final = 1000
 
 MAX_ARCHIVE_BYTES: Final = 10 * 2**30
 
 MAX_STUDENT_BYTES: Final = 4 * MAX_SUBMISSION_BYTES
-"""Once a student's files come to this, no more of them are unpacked."""
+"""Once a student's files have this size, no more of them are extracted."""
 
 MAX_LIST_BYTES: Final = 2**25
 """Size limit for an archive's list of files."""
 
 CHUNK_BYTES: Final = 2**20
-"""How much is read at once; the list of files in an archive within may have as much."""
+"""How much is read at once; also the size limit for a nested archive's list of files."""
 
 MAX_NAME_CHARACTERS: Final = 500
 
 MAX_PATH_PART_BYTES: Final = 255
-"""The most bytes of a file's or folder's name, on all usual systems."""
+"""The limit for the name of a file or folder on all usual file systems."""
 
 ENCRYPTED_FLAG: Final = 0x1
-"""The flag of a file in an archive that a password is needed for."""
+"""The flag of a file that needs a password."""
 
 COMPRESSION_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""How a file may be packed: of other methods `zipfile` unpacks gigabytes at once, in memory."""
+"""Other methods are rejected, because `zipfile` may extract gigabytes of them into memory."""
 
 DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 SYSTEM_FOLDERS: Final = frozenset({"__MACOSX", ".ipynb_checkpoints", "__pycache__"})
-"""Folders that systems make, and nobody hands in."""
+"""Folders that systems create, and nobody submits."""
 
 RESERVED_NAME: Final = "only whoever grades writes a file of this name."
 
@@ -170,13 +171,13 @@ class _TooMuchError(Exception):
 
 @dataclass(frozen=True)
 class ExtractedFile:
-    """A file of an archive.
+    """A file extracted from an archive.
 
     Attributes:
-        name: what it is called there; an archive in an archive is a folder.
-        path: where its contents lie now.
-        packed: how many parts of the name, from its first on, are those of an archive in the
-            archive; 0 where it is in none.
+        name: its name in the archive, where a nested archive counts as a folder.
+        path: the extracted file.
+        packed: how many parts of the name, from the first on, are the path of the nested archive
+            that it was in; 0 if it was in none.
     """
 
     name: PurePosixPath
@@ -185,46 +186,46 @@ class ExtractedFile:
 
 
 class _LimitedReader(io.BufferedReader):
-    """A file of which nobody reads more than so much at once, such as a list of a million files."""
+    """A file that refuses to read too much at once, such as a list of a million files."""
 
-    def __init__(self, path: Path, most: int) -> None:
+    def __init__(self, path: Path, max_bytes: int) -> None:
         super().__init__(io.FileIO(path))
-        self.most = most
+        self.max_bytes = max_bytes
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read so many bytes, unless that is too much at once."""
-        if size is not None and size > self.most:
+        """Read bytes, unless that is too much at once."""
+        if size is not None and size > self.max_bytes:
             raise _TooMuchError("the list of its files is too long.")
         return super().read(size)
 
 
 class Archive:
-    """Takes the files of an archive that may be part of a submission.
+    """Extracts the files of an archive that may be part of a submission.
 
     Args:
-        folder: where to put them.
-        refuse: what to do with the name of a file that is not taken, and the reason.
+        folder: the folder to extract them to.
+        refuse: called with the name of a file that is rejected, and the reason.
     """
 
     def __init__(self, folder: Path, refuse: Refuse) -> None:
         self.folder, self.refuse = folder, refuse
         self.numbers = itertools.count(1)
         self.read, self.left = 0, MAX_ARCHIVE_BYTES
-        self.of_each: Counter[str] = Counter()
+        self.bytes_of: Counter[str] = Counter()
         self.around = 0
 
     def take(self, path: Path) -> list[ExtractedFile]:
-        """Take the files of an archive, and of the archives in it.
+        """Extract the files of an archive, and of the archives in it.
 
         Raises:
-            ArchiveError: it is none, or too large.
-            OSError: it cannot be opened, or there is no space for what is packed in it.
+            ArchiveError: it is not an archive, or too large.
+            OSError: it cannot be opened, or the disk is full.
         """
         try:
             with _LimitedReader(path, MAX_LIST_BYTES) as file, zipfile.ZipFile(file) as archive:
                 if len(archive.infolist()) > MAX_FILES:
                     raise ArchiveError(f"There are more than {MAX_FILES:,} files in it.")
-                return list(self._outer(archive))
+                return list(self._extract_all(archive))
         except (ArchiveError, OSError):
             raise
         except _TooMuchError as error:
@@ -234,42 +235,41 @@ class Archive:
             raise ArchiveError(f"{path.name} cannot be read as a zip file: {why}.") from None
 
     def uploader(self, name: PurePosixPath) -> str:
-        """Name whoever uploaded a file of the archive, as far as the file's name says it."""
+        """Return a key for the uploader of a file of this archive."""
         return find_uploader(name, self.around)
 
-    def _outer(self, archive: zipfile.ZipFile) -> Iterator[ExtractedFile]:
-        names = [about.filename for about in archive.infolist()]
-        kept = [name for name in names if not name.endswith("/") and not _is_litter(name)]
-        self.around = count_outer_folders(map(PurePosixPath, kept))
-        for about, name in _wanted(archive, PurePosixPath(), self.refuse, nested=False):
-            whose, before = self.uploader(name), self.read
-            if self.of_each[whose] > MAX_STUDENT_BYTES:
+    def _extract_all(self, archive: zipfile.ZipFile) -> Iterator[ExtractedFile]:
+        names = [info.filename for info in archive.infolist()]
+        files_only = [name for name in names if not name.endswith("/") and not _is_ignored(name)]
+        self.around = count_outer_folders(map(PurePosixPath, files_only))
+        for info, name in _acceptable(archive, PurePosixPath(), self.refuse, nested=False):
+            uploader, before = self.uploader(name), self.read
+            if self.bytes_of[uploader] > MAX_STUDENT_BYTES:
                 self.refuse(
                     str(name),
                     f"there are more than {MAX_STUDENT_BYTES // 2**20} MB of the same student "
                     f"before it.",
                 )
                 continue
-            copy = self._copied(archive, about, name, self.refuse)
+            copy = self._extract(archive, info, name, self.refuse)
             files = [ExtractedFile(name, copy)] if copy else []
             if copy and name.suffix.lower() == ".zip":
-                files = self._inner(copy, name)
+                files = self._extract_nested(copy, name)
                 copy.unlink()
-            self.of_each[whose] += self.read - before
+            self.bytes_of[uploader] += self.read - before
             self.left -= sum(file.path.stat().st_size for file in files)
             if self.left < 0:
-                most = self.of_each.most_common(1)[0][0]
+                largest = self.bytes_of.most_common(1)[0][0]
                 raise ArchiveError(
                     f"What is packed in it has more than {MAX_ARCHIVE_BYTES // 2**30} GB, and "
-                    f"most of it "
-                    f"is of {most}. Take it apart."
+                    f"most of it is of {largest}. Take it apart."
                 )
             yield from files
 
-    def _inner(self, path: Path, name: PurePosixPath) -> list[ExtractedFile]:
-        """The files of an archive in the archive; none where anything is wrong with all of it."""
+    def _extract_nested(self, path: Path, name: PurePosixPath) -> list[ExtractedFile]:
+        """Extract a nested archive; if it cannot be read or is too large, none of its files."""
         refused: list[tuple[str, str]] = []
-        found: list[ExtractedFile] = []
+        extracted: list[ExtractedFile] = []
         within, before = name.with_suffix(""), self.read
 
         def refuse(name: str, why: str) -> None:
@@ -279,81 +279,81 @@ class Archive:
             with _LimitedReader(path, CHUNK_BYTES) as file, zipfile.ZipFile(file) as archive:
                 if len(archive.infolist()) > MAX_NESTED_FILES:
                     raise _TooMuchError(f"there are more than {MAX_NESTED_FILES:,} files in it.")
-                for about, inside in _wanted(archive, within, refuse, nested=True):
-                    copy = self._copied(archive, about, inside, refuse)
+                for info, inside in _acceptable(archive, within, refuse, nested=True):
+                    copy = self._extract(archive, info, inside, refuse)
                     if copy:
-                        found.append(ExtractedFile(inside, copy, len(within.parts)))
+                        extracted.append(ExtractedFile(inside, copy, len(within.parts)))
                     if self.read - before > MAX_SUBMISSION_BYTES:
                         raise _TooMuchError(
                             f"what is packed in it has more than "
                             f"{MAX_SUBMISSION_BYTES // 2**20} MB."
                         )
-        except Exception as error:  # whatever `zipfile` makes of it, it is one student's
-            if _is_full(error):
+        except Exception as error:  # a bad nested archive concerns only its own student
+            if _is_disk_full(error):
                 raise
-            for each in found:
-                each.path.unlink()
+            for rejected in extracted:
+                rejected.path.unlink()
             too_much = isinstance(error, _TooMuchError)
             self.refuse(str(name), str(error) if too_much else "it cannot be read as a zip file.")
             return []
-        for one in refused:
-            self.refuse(*one)
-        return found
+        for file_name, why in refused:
+            self.refuse(file_name, why)
+        return extracted
 
-    def _copied(
-        self, archive: zipfile.ZipFile, about: zipfile.ZipInfo, name: PurePosixPath, refuse: Refuse
+    def _extract(
+        self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: PurePosixPath, refuse: Refuse
     ) -> Path | None:
-        """A file's contents, under a number; None where they are refused. No size is believed."""
-        most = MAX_NOTEBOOK_BYTES if name.suffix == ".ipynb" else MAX_SUBMISSION_BYTES
+        """Extract a file, and count its real bytes; None if it is damaged or too large."""
+        max_bytes = MAX_NOTEBOOK_BYTES if name.suffix == ".ipynb" else MAX_SUBMISSION_BYTES
         copy = self.folder / f"{next(self.numbers):06}{name.suffix}"
         size = 0
         try:
-            with archive.open(about) as packed, copy.open("wb") as file:
-                while size <= most and (chunk := packed.read(CHUNK_BYTES)):
+            with archive.open(info) as packed, copy.open("wb") as file:
+                while size <= max_bytes and (chunk := packed.read(CHUNK_BYTES)):
                     size += len(chunk)
                     self.read += len(chunk)
                     file.write(chunk)
-        except Exception as error:  # a damaged file raises what its method does
+        except Exception as error:  # each compression method has its own errors
             copy.unlink(missing_ok=True)
-            if _is_full(error):
+            if _is_disk_full(error):
                 raise
             refuse(str(name), "it is damaged.")
             return None
-        if size > most:
+        if size > max_bytes:
             copy.unlink()
-            refuse(str(name), f"it has more than {most // 2**20} MB.")
+            refuse(str(name), f"it has more than {max_bytes // 2**20} MB.")
             return None
         return copy
 
 
-def _is_full(error: Exception) -> bool:
+def _is_disk_full(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
 
 
-def _wanted(
+def _acceptable(
     archive: zipfile.ZipFile, within: PurePosixPath, refuse: Refuse, nested: bool
 ) -> Iterator[tuple[zipfile.ZipInfo, PurePosixPath]]:
-    """The files that may be opened, and may be part of a submission, with their whole names."""
-    for about in archive.infolist():
-        if about.filename.endswith("/") or _is_litter(about.filename):
+    """Yield the files that are safe and may be part of a submission, with their full names."""
+    for info in archive.infolist():
+        if info.filename.endswith("/") or _is_ignored(info.filename):
             continue
-        why = _unsafe(about) or _not_wanted(about.filename, nested)
+        why = _explain_unsafe(info) or _explain_unwanted(info.filename, nested)
         if why:
-            refuse(f"{within / about.filename[:MAX_NAME_CHARACTERS]}", why)
+            refuse(f"{within / info.filename[:MAX_NAME_CHARACTERS]}", why)
         else:
-            yield about, within / PurePosixPath(about.filename)
+            yield info, within / PurePosixPath(info.filename)
 
 
-def _is_litter(name: str) -> bool:
+def _is_ignored(name: str) -> bool:
     parts = PurePosixPath(name).parts
     return bool(SYSTEM_FOLDERS & set(parts)) or (bool(parts) and parts[-1].startswith("."))
 
 
-def _unsafe(about: zipfile.ZipInfo) -> str:
-    """Why a file is not to be opened, whatever it is for; empty where it may be."""
-    # what stands there; `zipfile` ends a name at its first null character, and turns strokes round
-    name = about.orig_filename
-    if not _has_one_name(about):
+def _explain_unsafe(info: zipfile.ZipInfo) -> str:
+    """Return why a file must not be extracted; empty if it may be."""
+    # the original name: `zipfile` ends names at the first null character, and replaces backslashes
+    name = info.orig_filename
+    if not _has_one_name(info):
         return "it has two names, which differ."
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if "\x00" in name or ".." in parts or name.startswith(("/", "\\")) or name[1:2] == ":":
@@ -362,32 +362,32 @@ def _unsafe(about: zipfile.ZipInfo) -> str:
         return "its name is too long, or there is none."
     if any(len(part.encode(errors="replace")) > MAX_PATH_PART_BYTES for part in parts):
         return "its name is too long for a file or folder."
-    mode = about.external_attr >> 16
+    mode = info.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         return "it is a link, or no file."
-    if about.flag_bits & ENCRYPTED_FLAG:
+    if info.flag_bits & ENCRYPTED_FLAG:
         return "a password is needed to read it."
-    if about.compress_type not in COMPRESSION_METHODS:
+    if info.compress_type not in COMPRESSION_METHODS:
         return "it is packed in an unusual way. Deflate is the usual one."
     return ""
 
 
-def _has_one_name(about: zipfile.ZipInfo) -> bool:
-    """Whether a file is called as in the list of files, whatever an extra field says.
+def _has_one_name(info: zipfile.ZipInfo) -> bool:
+    """Check that an extra field does not rename a file.
 
-    Newer versions of `zipfile` believe the field. It may repeat a name that is not ASCII.
+    Newer versions of `zipfile` use the name in that field. It may repeat a name that is not ASCII.
     """
-    name = about.orig_filename.partition("\x00")[0].replace(os.sep, "/")
-    if about.filename == name:
+    name = info.orig_filename.partition("\x00")[0].replace(os.sep, "/")
+    if info.filename == name:
         return True
     try:
-        return name.encode("cp437").decode() == about.filename
+        return name.encode("cp437").decode() == info.filename
     except UnicodeError:
         return False
 
 
-def _not_wanted(name: str, nested: bool) -> str:
-    """Why a file is no part of a submission; empty where it may be one."""
+def _explain_unwanted(name: str, nested: bool) -> str:
+    """Return why a file is not part of a submission; empty if it may be."""
     path = PurePosixPath(name)
     if path.suffix.lower() == ".zip":
         return "it is an archive in an archive in an archive." if nested else ""

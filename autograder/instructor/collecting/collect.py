@@ -1,6 +1,6 @@
 """`make collect`: take submissions from a learning platform's zip file.
 
-Each submission replaces what is there as a whole, or not at all.
+A submission replaces the earlier one as a whole, or not at all.
 """
 
 import shutil
@@ -19,38 +19,38 @@ from autograder.instructor.collecting.sorting import CollectedSubmission, Owners
 from autograder.instructor.course import Course, printable
 
 
-def move_into_place(one: CollectedSubmission, place: Path, aside: Path) -> None:
-    """Put a submission in its place.
+def move_into_place(submission: CollectedSubmission, folder: Path, temporary: Path) -> None:
+    """Move a submission's files into its folder.
 
-    It is put together elsewhere first, so that what there was is there still where that fails.
+    They are first put together elsewhere, so that the earlier submission stays if that fails.
 
     Args:
-        one: the submission, whose files are moved.
-        place: its folder.
-        aside: a folder that is not there yet, on the same disk.
+        submission: the submission.
+        folder: its folder.
+        temporary: a folder on the same disk that does not exist yet.
 
     Raises:
-        OSError: it cannot be put there.
+        OSError: the files cannot be moved there.
     """
-    new, earlier = aside / "new", aside / "earlier"
-    for name, path in one.files.items():
+    new, earlier = temporary / "new", temporary / "earlier"
+    for name, path in submission.files.items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, new / name)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if place.exists():
-        place.rename(earlier)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        folder.rename(earlier)
     try:
-        new.rename(place)
+        new.rename(folder)
     except BaseException:
         if earlier.exists():
-            earlier.rename(place)
+            earlier.rename(folder)
         raise
 
 
 MAX_NAMED_FILES = 20
 
 MAX_NAMED_FILES_PER_STUDENT = 4
-"""How many of them may be of one student, whose thousand files are not to hide everybody else's."""
+"""So that one student's thousand files do not hide everybody else's."""
 
 
 class CollectError(RuntimeError):
@@ -58,19 +58,19 @@ class CollectError(RuntimeError):
 
 
 def collect(course: Course, console: Console, file: Path, assignment: str = "") -> int:
-    """Take in the submissions in a zip file, and say what was taken and what not.
+    """Put the submissions in a zip file into `grading/submitted/`, and print a summary.
 
     Args:
-        course: where.
-        console: what to write on.
-        file: as Canvas or Moodle gives it, or with a folder for each student.
-        assignment: the only one to take; else the names of notebooks say which.
+        course: the course.
+        console: where output is printed.
+        file: a zip file from Canvas or Moodle, or one with a folder for each student.
+        assignment: the only assignment to take; by default, notebooks are matched by their names.
 
     Returns:
-        The exit status: 0, or 1 where nothing was taken.
+        The exit status: 1 if nothing was taken, else 0.
 
     Raises:
-        CollectError: the file is no zip file, or the assignment is none.
+        CollectError: the file is not a zip file, or there is no such assignment.
         RosterError: the roster cannot be understood.
     """
     if assignment and assignment not in course.assignments():
@@ -78,7 +78,7 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
             f"There is no assignment {printable(assignment)}. There are "
             f"{', '.join(course.assignments())}."
         )
-    if file == Path():  # make collect, and no more
+    if file == Path():  # `make collect` without FROM
         raise CollectError(
             "Say which file to take in: make collect FROM=submissions.zip. It is a zip file as "
             "Canvas or Moodle gives it, or one with a folder for each student."
@@ -93,91 +93,96 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
         refused: list[tuple[str, str]] = []
         course.grading.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".collect-", dir=course.grading) as folder:
-            taken = Path(folder, "taken")
-            taken.mkdir()
+            extracted = Path(folder, "taken")
+            extracted.mkdir()
 
             def refuse(name: str, why: str) -> None:
                 refused.append((name, why))
 
-            archive = Archive(taken, refuse)
+            archive = Archive(extracted, refuse)
             try:
                 files = archive.take(file)
             except (ArchiveError, OSError) as error:
                 raise CollectError(f"Nothing was taken. {printable(str(error))}") from None
             found = sort_files(files, Owners(people), course.assignments(), assignment, refuse)
-            news = [one for one in found if not _is_there(course, one)]
-            again = {_place(course, one) for one in news if _place(course, one).exists()}
-            for number, one in enumerate(list(news)):
+            new = [submission for submission in found if not _is_unchanged(course, submission)]
+            folders = [_folder(course, submission) for submission in new]
+            replaced = {place for place in folders if place.exists()}
+            for number, submission in enumerate(list(new)):
+                place = _folder(course, submission)
                 try:
-                    move_into_place(one, _place(course, one), Path(folder, str(number)))
+                    move_into_place(submission, place, Path(folder, str(number)))
                 except OSError as error:
-                    found.remove(one)
-                    news.remove(one)
+                    found.remove(submission)
+                    new.remove(submission)
                     refuse(
-                        f"{one.student}/{one.assignment}",
+                        f"{submission.student}/{submission.assignment}",
                         f"it could not be put into grading/submitted/ ({error.strerror or error}). "
                         f"What was there is there still.",
                     )
-        _say(course, console, file, found, news, again)
-        _say_refused(console, refused, archive)
+        _print_submissions(course, console, file, found, new, replaced)
+        _print_refused(console, refused, archive)
     return 0 if found else 1
 
 
-def _place(course: Course, one: CollectedSubmission) -> Path:
-    return course.submitted / one.student / one.assignment
+def _folder(course: Course, submission: CollectedSubmission) -> Path:
+    return course.submitted / submission.student / submission.assignment
 
 
-def _is_there(course: Course, one: CollectedSubmission) -> bool:
-    """Whether just this lies there already."""
-    place = _place(course, one)
-    there = {path.relative_to(place) for path in place.rglob("*") if path.is_file()}
-    if there != {Path(name) for name in one.files}:
+def _is_unchanged(course: Course, submission: CollectedSubmission) -> bool:
+    """Check whether the same files are in the submission's folder already."""
+    folder = _folder(course, submission)
+    names = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    if names != {Path(name) for name in submission.files}:
         return False
-    return all((place / name).read_bytes() == path.read_bytes() for name, path in one.files.items())
+    pairs = submission.files.items()
+    return all((folder / name).read_bytes() == path.read_bytes() for name, path in pairs)
 
 
-def _say(
+def _print_submissions(
     course: Course,
     console: Console,
     file: Path,
     found: Sequence[CollectedSubmission],
-    news: Sequence[CollectedSubmission],
-    again: set[Path],
+    new: Sequence[CollectedSubmission],
+    replaced: set[Path],
 ) -> None:
     name = printable(file.name)
     if not found:
         _print(console, f"{name}: no submission was found in it.")
-    for assignment in sorted({one.assignment for one in found}):
-        of = [one for one in found if one.assignment == assignment]
-        new = [one for one in of if one in news and _place(course, one) not in again]
-        replaced = [one for one in of if one in news and _place(course, one) in again]
-        _print(console, f"{name}, {assignment}: {_count(len(of))}.")
-        _tell(console, "new", new)
-        _tell(console, "in place of an earlier one", replaced)
-        _tell(console, "there already", [one for one in of if one not in news])
-        _tell(console, "late, as the platform says", [one for one in of if one.late])
+    for assignment in sorted({submission.assignment for submission in found}):
+        of_assignment = [s for s in found if s.assignment == assignment]
+        taken = [s for s in of_assignment if s in new]
+        first = [s for s in taken if _folder(course, s) not in replaced]
+        _print(console, f"{name}, {assignment}: {_count(len(of_assignment))}.")
+        _print_students(console, "new", first)
+        _print_students(console, "in place of an earlier one", [s for s in taken if s not in first])
+        _print_students(console, "there already", [s for s in of_assignment if s not in new])
+        _print_students(console, "late, as the platform says", [s for s in of_assignment if s.late])
 
 
-def _tell(console: Console, what: str, these: Sequence[CollectedSubmission]) -> None:
-    if these:
-        names = ", ".join(one.student for one in these)
-        _print(console, f"  {what} ({len(these)}): {names}")
+def _print_students(
+    console: Console, title: str, submissions: Sequence[CollectedSubmission]
+) -> None:
+    if submissions:
+        names = ", ".join(submission.student for submission in submissions)
+        _print(console, f"  {title} ({len(submissions)}): {names}")
 
 
 def _count(number: int) -> str:
     return "1 submission" if number == 1 else f"{number} submissions"
 
 
-def _say_refused(console: Console, refused: Sequence[tuple[str, str]], archive: Archive) -> None:
+def _print_refused(console: Console, refused: Sequence[tuple[str, str]], archive: Archive) -> None:
     if refused:
         files = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
         _print(console, f"{files} not taken:")
     shown = 0
-    of_each: Counter[str] = Counter()
+    refused_of: Counter[str] = Counter()
     for name, why in refused:
-        whose = archive.uploader(PurePosixPath(name))
-        of_each[whose] += 1
-        if of_each[whose] <= MAX_NAMED_FILES_PER_STUDENT and shown < MAX_NAMED_FILES:
+        uploader = archive.uploader(PurePosixPath(name))
+        refused_of[uploader] += 1
+        if refused_of[uploader] <= MAX_NAMED_FILES_PER_STUDENT and shown < MAX_NAMED_FILES:
             shown += 1
             _print(console, f"  {name}: {why}")
     if len(refused) > shown:

@@ -1,4 +1,4 @@
-"""Sort an archive's files by student and assignment, with the roster to say who is who."""
+"""Sort an archive's files by student and assignment, with the help of the roster."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from autograder.instructor.collecting.archives import (
 from autograder.instructor.course import EXCHANGE_FILES, printable
 
 FORBIDDEN_CHARACTERS: Final = set('/\\*?[]:"<>|')
-"""What the name of a student's folder may not have in it."""
+"""Characters that the name of a student's folder must not have."""
 
 MAX_ID_CHARACTERS: Final = 128
 """nbgrader's limit."""
@@ -27,18 +27,18 @@ NUMBER_COLUMNS: Final = {
     "Canvas": ("canvas_id", "lms_user_id"),
     "Moodle": ("moodle_id", "lms_user_id"),
 }
-"""The columns of a roster that have a platform's number of somebody."""
+"""The roster's columns with a student's number on each platform."""
 
 
 class UnknownOwnerError(RuntimeError):
-    """It cannot be said whose a file is; the message says why."""
+    """The student who owns a file cannot be determined; the message says why."""
 
 
 class Owners:
-    """Knows the students of a class.
+    """Finds the student who owns a file.
 
     Args:
-        people: the roster; where it is empty, students are called as the platform calls them.
+        people: the roster; if it is empty, students are named as the platform names them.
     """
 
     def __init__(self, people: Sequence[Person]) -> None:
@@ -56,35 +56,36 @@ class Owners:
                 self.by_name.setdefault(name, set()).add(person.id)
 
     def knows(self, owned: OwnedFile) -> bool:
-        """Whether somebody in the roster is called so."""
+        """Check whether the roster has a student of this name."""
         return _key(owned.name) in self.by_name
 
     def has_number(self, student: str, platform: str, number: str) -> bool:
-        """Whether the roster says that a student has this number on a platform."""
+        """Check whether a student has this number on a platform, according to the roster."""
         return number in self.numbers.get((platform, student), ())
 
     def id_of(self, owned: OwnedFile) -> str:
-        """The id of the student whose a file is.
+        """Return the id of the student who owns a file.
 
         Raises:
-            UnknownOwnerError: nobody is called so, or more than one is.
+            UnknownOwnerError: no student has this name, or several have.
         """
         if not self.people:
-            return _own_name(owned)
+            return _id_without_roster(owned)
         shown = printable(owned.name)
         if owned.user:
-            mine = self.by_number.get((owned.platform, owned.user), set())
-            if len(mine) == 1:
-                return next(iter(mine))
+            with_number = self.by_number.get((owned.platform, owned.user), set())
+            if len(with_number) == 1:
+                return next(iter(with_number))
             shown = f"{shown} ({owned.platform}'s number {owned.user})"
         exact = self.ids.get(unicodedata.normalize("NFC", owned.name))
         if exact is not None and owned.platform == "folders":
             return exact
         found = self.by_name.get(_key(owned.name), set())
         if len(found) > 1:
-            # Moodle's number is another one in each assignment, so it finds nobody by itself
-            them = {one for one in found if self.has_number(one, owned.platform, owned.participant)}
-            found = them or found
+            # Moodle's number differs between assignments, so it only decides between namesakes
+            platform, participant = owned.platform, owned.participant
+            numbered = {id for id in found if self.has_number(id, platform, participant)}
+            found = numbered or found
         if len(found) > 1:
             raise UnknownOwnerError(
                 f"the roster has more than one {shown}. A column {owned.platform.lower()}_id would "
@@ -103,20 +104,20 @@ class Owners:
 
 
 def _numbers(person: Person, platform: str) -> Iterator[str]:
-    """A platform's numbers of somebody; Moodle has one for each assignment."""
-    for column, said in person.others.items():
-        is_one = column in NUMBER_COLUMNS[platform] or (
+    """Yield a person's numbers on a platform; Moodle has one for each assignment."""
+    for column, cell in person.others.items():
+        is_number = column in NUMBER_COLUMNS[platform] or (
             platform == "Moodle" and column.startswith(MOODLE_ID_PREFIX)
         )
-        if is_one and said.strip():
-            yield said.strip()
+        if is_number and cell.strip():
+            yield cell.strip()
 
 
-def _own_name(owned: OwnedFile) -> str:
-    """What somebody's folder is called where there is no roster: as on the platform.
+def _id_without_roster(owned: OwnedFile) -> str:
+    """Return the name of a student's folder if there is no roster: their name on the platform.
 
     Raises:
-        UnknownOwnerError: no folder can be called so.
+        UnknownOwnerError: no folder can have that name.
     """
     name = unicodedata.normalize("NFC", owned.name)
     name = f"{name}_{owned.user}" if owned.user else name
@@ -134,7 +135,7 @@ def _own_name(owned: OwnedFile) -> str:
 
 
 def _names(person: Person) -> Iterator[str]:
-    """What a platform may call somebody, without all that is no letter or digit."""
+    """Yield the names that a platform may have for a person, as `_key` returns them."""
     yield _key(person.id)
     yield from (_key(person.email), _key(person.email.partition("@")[0])) if person.email else ()
     for column in ("username", "login", "kaggle", "kaggle_id"):
@@ -146,24 +147,24 @@ def _names(person: Person) -> Iterator[str]:
 
 
 def _key(name: str) -> str:
-    """A name's letters and digits. Accents go from Latin letters; elsewhere, marks are vowels."""
-    kept, latin = [], True
+    """Return a name's letters and digits, in lower case and without accents."""
+    kept, is_latin = [], True
     for c in unicodedata.normalize("NFKD", name).casefold():
         if c.isalnum():
             kept.append(c)
-            latin = unicodedata.name(c, "LATIN").startswith("LATIN")
-        elif not latin and unicodedata.category(c) in ("Mn", "Mc"):
+            is_latin = unicodedata.name(c, "LATIN").startswith("LATIN")
+        elif not is_latin and unicodedata.category(c) in ("Mn", "Mc"):  # marks may be vowels
             kept.append(c)
     return "".join(kept)
 
 
 @dataclass
 class CollectedSubmission:
-    """What a student has handed in of an assignment.
+    """A student's submission of an assignment, found in an archive.
 
     Attributes:
-        files: where each file lies, by the name that it is to have.
-        late: whether the platform calls it late.
+        files: the extracted files, by the name that each gets in the submission's folder.
+        late: whether the platform marks it as late.
     """
 
     student: str
@@ -183,7 +184,7 @@ class _File:
 
     @property
     def number(self) -> str:
-        """The platform's number of whose it is, be it for this assignment alone."""
+        """The owner's number on the platform, or in this assignment alone."""
         return self.owned.user or self.owned.participant
 
 
@@ -194,53 +195,56 @@ def sort_files(
     wanted: str,
     refuse: Refuse,
 ) -> list[CollectedSubmission]:
-    """Find out whose each file is, and of which assignment.
+    """Find each file's student and assignment, and put submissions together.
 
     Args:
-        files: those of an archive.
-        owners: who there is.
+        files: the files of an archive.
+        owners: finds the student who owns a file.
         assignments: the names of all assignments.
-        wanted: the only one that is to be taken; empty where any is.
-        refuse: what to do with the name of a file that is not taken, and the reason.
+        wanted: the only assignment to take; empty for all.
+        refuse: called with the name of a file that is rejected, and the reason.
     """
-    theirs: dict[str, list[_File]] = {}
-    names: dict[str, set[str]] = {}
+    files_of: dict[str, list[_File]] = {}
+    spellings: dict[str, set[str]] = {}
     for found, name in _without_outer(list(files), owners, assignments):
-        who = parse_owner(name)
-        cut = len(found.name.parts) - len(name.parts)
-        if found.packed and found.packed <= cut + (who is None or who.platform == "folders"):
+        owned = parse_owner(name)
+        dropped = len(found.name.parts) - len(name.parts)
+        in_folder = owned is None or owned.platform == "folders"
+        if found.packed and found.packed <= dropped + in_folder:
             refuse(
                 str(found.name),
                 "it does not say whose it is: its archive is in no student's folder.",
             )
             continue
-        if who is None:
+        if owned is None:
             refuse(str(found.name), "it does not say whose it is: no student is in its name.")
             continue
         try:
-            student = owners.id_of(who)
+            student = owners.id_of(owned)
         except UnknownOwnerError as error:
             refuse(str(found.name), str(error))
             continue
-        theirs.setdefault(student, []).append(_File(found, who))
-        names.setdefault(student.casefold(), set()).add(student)
-    handed_in = []
-    for student, all_of_them in sorted(theirs.items()):
-        mine = _of_one_number(student, all_of_them, owners, refuse)
-        if len(names[student.casefold()]) > 1:  # one folder, on some systems
-            alike = ", ".join(sorted(names[student.casefold()]))
-            for each in mine:
-                refuse(str(each.found.name), f"{alike} differ in capital letters alone.")
+        files_of.setdefault(student, []).append(_File(found, owned))
+        spellings.setdefault(student.casefold(), set()).add(student)
+    submissions = []
+    for student, all_files in sorted(files_of.items()):
+        own_files = _without_namesakes(student, all_files, owners, refuse)
+        if len(spellings[student.casefold()]) > 1:  # the same folder, on some systems
+            names = ", ".join(sorted(spellings[student.casefold()]))
+            for file in own_files:
+                refuse(str(file.found.name), f"{names} differ in capital letters alone.")
             continue
-        handed_in += _of_student(student, mine, assignments, wanted, refuse)
-    return handed_in
+        submissions += _make_submissions(student, own_files, assignments, wanted, refuse)
+    return submissions
 
 
-def _of_one_number(student: str, files: list[_File], owners: Owners, refuse: Refuse) -> list[_File]:
-    """A student's files, without those of somebody who is called the same.
+def _without_namesakes(
+    student: str, files: list[_File], owners: Owners, refuse: Refuse
+) -> list[_File]:
+    """Return a student's files, without those of somebody with the same name.
 
-    A platform has one number for each person in an archive. Of two, the roster may say which is the
-    student's; else nobody knows.
+    A platform has one number for each person in an archive. If files of one name have two numbers,
+    the roster may have the student's; otherwise all of them are rejected.
     """
     numbers: dict[str, set[str]] = {}
     for file in files:
@@ -250,8 +254,8 @@ def _of_one_number(student: str, files: list[_File], owners: Owners, refuse: Ref
     for file in files:
         platform = file.owned.platform
         several = sorted(numbers.get(platform, ()), key=lambda number: (len(number), number))
-        theirs = [one for one in several if owners.has_number(student, platform, one)]
-        if len(several) < 2 or file.number in theirs:
+        in_roster = [n for n in several if owners.has_number(student, platform, n)]
+        if len(several) < 2 or file.number in in_roster:
             taken.append(file)
             continue
         refuse(
@@ -266,38 +270,39 @@ def _of_one_number(student: str, files: list[_File], owners: Owners, refuse: Ref
 def _without_outer(
     files: list[ExtractedFile], owners: Owners, assignments: Sequence[str]
 ) -> list[tuple[ExtractedFile, PurePosixPath]]:
-    """Files, with their names without a folder that is around all of them, and is no student's."""
+    """Return files with their names, without a folder around all of them that is no student's."""
     outer = {file.name.parts[0] for file in files}
     all_in_one = len(outer) == 1 and all(len(file.name.parts) > 2 for file in files)
     of_one_student = any(
-        file.name.parts[1] in assignments or _says_whose(file.name, owners)
+        file.name.parts[1] in assignments or _names_owner(file.name, owners)
         for file in files
         if all_in_one
-    ) or all(file.packed in (1, 2) and _is_nobodys(file.name) for file in files)
-    cut = 1 if all_in_one and not of_one_student else 0
-    return [(file, PurePosixPath(*file.name.parts[cut:])) for file in files]
+    ) or all(file.packed in (1, 2) and _has_no_platform(file.name) for file in files)
+    dropped = 1 if all_in_one and not of_one_student else 0
+    return [(file, PurePosixPath(*file.name.parts[dropped:])) for file in files]
 
 
-def _is_nobodys(name: PurePosixPath) -> bool:
-    """Whether there is nothing of a platform's after a name's first folder."""
-    who = parse_owner(PurePosixPath(*name.parts[1:]))
-    return who is None or who.platform == "folders"
+def _has_no_platform(name: PurePosixPath) -> bool:
+    """Check that the name without its first folder is not in a platform's form."""
+    owned = parse_owner(PurePosixPath(*name.parts[1:]))
+    return owned is None or owned.platform == "folders"
 
 
-def _says_whose(name: PurePosixPath, owners: Owners) -> bool:
-    """Whether a name begins with what is a platform's, or a student's."""
-    who = parse_owner(name)
-    return who is not None and (who.platform != "folders" or owners.knows(who))
+def _names_owner(name: PurePosixPath, owners: Owners) -> bool:
+    """Check whether a name is in a platform's form, or begins with a known student's folder."""
+    owned = parse_owner(name)
+    return owned is not None and (owned.platform != "folders" or owners.knows(owned))
 
 
-def _of_student(
+def _make_submissions(
     student: str, files: list[_File], assignments: Sequence[str], wanted: str, refuse: Refuse
 ) -> list[CollectedSubmission]:
+    """Put a student's files together to submissions, one for each assignment."""
     notebooks: dict[str, list[_File]] = {}
-    mine = [file for file in files if file.is_notebook]
-    for file in mine:
-        assignment = _assignment(file.owned.file, assignments)
-        if not assignment and wanted and len(mine) == 1:
+    all_notebooks = [file for file in files if file.is_notebook]
+    for file in all_notebooks:
+        assignment = _find_assignment(file.owned.file, assignments)
+        if not assignment and wanted and len(all_notebooks) == 1:
             assignment = wanted
         if not assignment:
             refuse(
@@ -309,27 +314,28 @@ def _of_student(
             refuse(str(file.found.name), f"it is of {assignment}, which is not asked for.")
         else:
             notebooks.setdefault(assignment, []).append(file)
-    handed_in = {}
+    submissions = {}
     for assignment, several in sorted(notebooks.items()):
-        last = _last(several, refuse)
+        last = _choose_last(several, refuse)
         if last is not None:
-            one = CollectedSubmission(student, assignment, last.owned.late)
-            one.files[PurePosixPath(f"{assignment}.ipynb")] = last.found.path
-            handed_in[assignment] = one
-    _add_others([file for file in files if not file.is_notebook], handed_in, assignments, refuse)
-    return list(handed_in.values())
+            submission = CollectedSubmission(student, assignment, last.owned.late)
+            submission.files[PurePosixPath(f"{assignment}.ipynb")] = last.found.path
+            submissions[assignment] = submission
+    other_files = [file for file in files if not file.is_notebook]
+    _add_files(other_files, submissions, assignments, refuse)
+    return list(submissions.values())
 
 
-def _assignment(file: PurePosixPath, assignments: Sequence[str]) -> str:
-    """Which assignment a notebook is of, by its name or else by its folder's."""
+def _find_assignment(file: PurePosixPath, assignments: Sequence[str]) -> str:
+    """Find a notebook's assignment by the notebook's name, or else by its folder's."""
     for name in (file.stem, split_copy_number(file.stem)[0], *reversed(file.parts[:-1])):
         if name in assignments:
             return name
     return ""
 
 
-def _last(several: list[_File], refuse: Refuse) -> _File | None:
-    """The notebook that was handed in last, of several of a student's; the others are told."""
+def _choose_last(several: list[_File], refuse: Refuse) -> _File | None:
+    """Choose the notebook that was submitted last, and reject the others."""
     last = max(file.owned.number for file in several)
     latest = [file for file in several if file.owned.number == last]
     for file in several:
@@ -346,23 +352,23 @@ def _last(several: list[_File], refuse: Refuse) -> _File | None:
     return None
 
 
-def _add_others(
-    others: list[_File],
-    handed_in: dict[str, CollectedSubmission],
+def _add_files(
+    files: list[_File],
+    submissions: dict[str, CollectedSubmission],
     assignments: Sequence[str],
     refuse: Refuse,
 ) -> None:
-    """Put files beside the notebook that they were handed in with."""
-    for file in sorted(others, key=lambda file: file.owned.number):
+    """Add files that are no notebooks to the submission that they belong to."""
+    for file in sorted(files, key=lambda file: file.owned.number):
         folders = [name for name in file.owned.file.parts[:-1] if name in assignments]
-        place = folders[-1] if folders else next(iter(handed_in), "")
-        if place not in handed_in or (not folders and len(handed_in) > 1):
+        assignment = folders[-1] if folders else next(iter(submissions), "")
+        if assignment not in submissions or (not folders and len(submissions) > 1):
             refuse(str(file.found.name), "it does not say which notebook it belongs to.")
             continue
-        plain = file.owned.file
+        path = file.owned.file
         if file.owned.platform == "Canvas":
-            plain = plain.with_stem(split_copy_number(plain.stem)[0])
-        if plain.name.startswith(".") or plain.name.casefold() in EXCHANGE_FILES:
+            path = path.with_stem(split_copy_number(path.stem)[0])
+        if path.name.startswith(".") or path.name.casefold() in EXCHANGE_FILES:
             refuse(str(file.found.name), RESERVED_NAME)
             continue
-        handed_in[place].files[PurePosixPath(plain.name)] = file.found.path
+        submissions[assignment].files[PurePosixPath(path.name)] = file.found.path
