@@ -1,5 +1,4 @@
-"""The course on the web: what Sphinx is told, beside the pages that only the site has.
+"""The course's website: Sphinx's configuration and extensions, and the pages that only it has.
 
-`python -m website` builds, which is what `make site` calls; `tests/test_site.py` looks at what was
-built.
+`python -m website` builds it, as does `make site`; `tests/test_site.py` tests the result.
 """

@@ -1,7 +1,7 @@
-"""Build the site into `site/`; a warning is an error, and leaves the site there as it was.
+"""Build the site into `site/`, which is left as it was if Sphinx warns about anything.
 
-The folders are the repository's, wherever this is called from. Where Sphinx is told more, such as
-to use another builder, what it makes is no site, and stays in `build/site/`.
+This works from any working directory. With arguments for Sphinx, such as another builder, the
+output stays in `build/site/`.
 """
 
 import shutil
@@ -14,19 +14,19 @@ from sphinx.cmd.build import main
 from website.gathering import gather
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-KEPT: Final = ROOT / "build" / "site"
-"""What makes the next build quick: runs of notebooks, and pages as they were read."""
+BUILD: Final = ROOT / "build" / "site"
+"""Has executed notebooks and parsed pages, which make the next build fast."""
 
-SPHINX: Final = (
+SPHINX_ARGUMENTS: Final = (
     *("--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"),
-    *("--conf-dir", str(ROOT / "website"), "--doctree-dir", str(KEPT / "doctrees")),
+    *("--conf-dir", str(ROOT / "website"), "--doctree-dir", str(BUILD / "doctrees")),
 )
 
 if __name__ == "__main__":
-    gather(ROOT, KEPT / "pages")
-    made = KEPT / ("besides" if sys.argv[1:] else "html")
-    failed = main([*SPHINX, *sys.argv[1:], str(KEPT / "pages"), str(made)])
+    gather(ROOT, BUILD / "pages")
+    output = BUILD / ("besides" if sys.argv[1:] else "html")
+    failed = main([*SPHINX_ARGUMENTS, *sys.argv[1:], str(BUILD / "pages"), str(output)])
     if not failed and not sys.argv[1:]:
         shutil.rmtree(ROOT / "site", ignore_errors=True)
-        shutil.copytree(KEPT / "html", ROOT / "site")
+        shutil.copytree(BUILD / "html", ROOT / "site")
     sys.exit(failed)

@@ -1,4 +1,4 @@
-"""How Sphinx makes the course's pages. `make site` calls it, from the repository's root."""
+"""Sphinx's configuration for the course's website."""
 
 import atexit
 import hashlib
@@ -21,7 +21,7 @@ from website.notebooks import ADDRESS, LAUNCHERS  # noqa: E402
 
 
 def digest_code(*folders: str) -> str:
-    """A digest of the code in folders, and of what it runs on."""
+    """Return a hash of the code in folders, and of the versions of JAX and Python."""
     digest = hashlib.sha256(f"{jax.__version__} {platform.python_version()}".encode())
     for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         if "instructor" not in path.parts:
@@ -30,12 +30,12 @@ def digest_code(*folders: str) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """Have pages read anew where the code has changed that makes them."""
+    """Have Sphinx read all pages again if the code that makes them has changed."""
     app.add_config_value("made_by", digest_code("autograder", "website"), "env")
 
 
-# The kernels that run the notebooks: eight devices, and nothing of whoever builds the site, neither
-# their progress nor their settings. What XLA and the kernel have to remark is not for the terminal.
+# The kernels that run the notebooks have eight devices, and neither the progress nor the settings
+# of whoever builds the site. Warnings of XLA and of the kernel are not printed.
 state = Path(tempfile.mkdtemp())
 atexit.register(shutil.rmtree, state, ignore_errors=True)
 os.environ.update(
@@ -61,10 +61,10 @@ extensions = [
 ]
 exclude_patterns = ["README.md"]
 extlinks = LAUNCHERS
-default_role = "code"  # what stands between single backticks in docstrings
+default_role = "code"  # for single backticks in docstrings
 highlight_language = "text"
 
-# The notebooks, as they run. A run is kept for as long as nothing changes that it rests on.
+# Notebooks run once, and their output is cached until the code that they use changes.
 nb_custom_formats = {".ipynb": "website.notebooks.read"}
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "site" / "runs" / digest_code("autograder"))
@@ -101,5 +101,5 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-alone = ("index", "docs/cheat_sheet", "docs/what_moved", "api", "instructors")  # nothing below them
-html_sidebars: dict[str, list[str]] = {page: [] for page in alone}
+without_sidebar = ("index", "docs/cheat_sheet", "docs/what_moved", "api", "instructors")
+html_sidebars: dict[str, list[str]] = {page: [] for page in without_sidebar}

@@ -1,7 +1,7 @@
-"""A flowchart of Mermaid's, whose script would come from elsewhere, in words.
+"""Mermaid flowcharts as lists, because the site loads no scripts from elsewhere.
 
-GitHub draws it. On the site it is a list: what nothing stands below comes first, and each box says
-which others its arrows lead to.
+GitHub draws such a flowchart. On the site it is a list of its boxes, each with the boxes that its
+arrows lead to; a box comes after those.
 """
 
 import re
@@ -16,27 +16,27 @@ ARROW: Final = re.compile(r"^\s*(\S+) --> (\S+)$", re.MULTILINE)
 
 
 class Flowchart(Directive):
-    """A fence in which every line is an arrow from one box to another."""
+    """A `mermaid` fence whose lines are arrows from one box to another."""
 
     has_content: ClassVar[bool] = True
 
     def run(self) -> list[nodes.Node]:
-        """The list."""
-        leads: dict[str, list[str]] = {}
-        for box, other in ARROW.findall("\n".join(self.content)):
-            leads.setdefault(box, []).append(other)
-        if not leads:
+        """Return the list."""
+        targets: dict[str, list[str]] = {}
+        for box, target in ARROW.findall("\n".join(self.content)):
+            targets.setdefault(box, []).append(target)
+        if not targets:
             raise self.error("No line of this diagram is an arrow, so there is nothing to list.")
         items = nodes.bullet_list()
-        for box in TopologicalSorter(leads).static_order():
+        for box in TopologicalSorter(targets).static_order():
             line = nodes.paragraph("", "", nodes.literal("", box))
-            for i, other in enumerate(sorted(leads.get(box, []))):
-                line += [nodes.Text(", " if i else " → "), nodes.literal("", other)]
+            for i, target in enumerate(sorted(targets.get(box, []))):
+                line += [nodes.Text(", " if i else " → "), nodes.literal("", target)]
             items += nodes.list_item("", line)
         return [items]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Offer it to Sphinx."""
+    """Register the directive with Sphinx."""
     app.add_directive("mermaid", Flowchart)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, and no font to fetch.
+"""Formulas as MathML, which browsers draw without scripts or fonts from elsewhere.
 
-docutils has a translator from LaTeX to MathML; Sphinx does not offer it by itself.
+docutils translates LaTeX to MathML; Sphinx has no renderer that uses it.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Offer it to Sphinx."""
+    """Register the renderer with Sphinx."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 

@@ -1,7 +1,7 @@
-"""The site's pages in one folder, as Sphinx wants them; each is written in one place only.
+"""Gather the site's pages in one folder, as Sphinx needs them.
 
-They stand there as they stand in the repository, so that what links from one to another on GitHub
-does so on the site. A copy keeps its file's time, by which Sphinx sees what has changed.
+They have the same paths as in the repository, so that links between them work on GitHub and on the
+site. A copy keeps its file's modification time, by which Sphinx finds what has changed.
 """
 
 import shutil
@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Final
 
 PAGES: Final = ("README.md", "docs/*.md", "course/*/*.ipynb")
-"""What comes from the repository; what lies in this folder goes beside README."""
+"""The pages in the repository. Those in this folder are put beside the README."""
 
 
 def gather(root: Path, into: Path) -> None:
-    """Copy what is new or has changed, and remove what has gone.
+    """Copy new and changed pages, and remove pages that no longer exist.
 
     Args:
         root: the repository.
         into: the folder that Sphinx reads.
     """
-    own = root / "website"
-    wanted = {path.relative_to(root): path for pattern in PAGES for path in root.glob(pattern)}
-    wanted |= {path.relative_to(own): path for path in own.glob("*.md")}
+    website = root / "website"
+    pages = {path.relative_to(root): path for pattern in PAGES for path in root.glob(pattern)}
+    pages |= {path.relative_to(website): path for path in website.glob("*.md")}
     for copy in [path for path in into.rglob("*") if path.is_file()]:
-        if copy.relative_to(into) not in wanted:
+        if copy.relative_to(into) not in pages:
             copy.unlink()
-    for place, path in wanted.items():
-        copy = into / place
+    for name, path in pages.items():
+        copy = into / name
         if not copy.exists() or copy.stat().st_mtime != path.stat().st_mtime:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, copy)

@@ -1,6 +1,6 @@
-"""Links to notebooks lead to their pages.
+"""Link notebooks to their pages on the site.
 
-In tables, a notebook's name is one; and what a notebook's own outputs link to is on the site, too.
+Names of notebooks in tables become links, and links in the outputs of notebooks lead to pages.
 """
 
 import re
@@ -10,12 +10,12 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 
-BESIDE: Final = re.compile(r'(href="\.\./(\w+)/\2)\.ipynb(?=")')
-"""A link from one notebook to another, as `progress` makes it."""
+NOTEBOOK_LINK: Final = re.compile(r'(href="\.\./(\w+)/\2)\.ipynb(?=")')
+"""A link from one notebook to another in the output of `progress`."""
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Have Sphinx do it to every page that it reads."""
+    """Have Sphinx do this for every page that it reads."""
     app.connect("doctree-read", _link_notebooks)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -23,13 +23,13 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def _link_notebooks(app: Sphinx, page: nodes.document) -> None:
     for raw in page.findall(nodes.raw):
         if "ipynb" in raw.astext():
-            raw.children = [nodes.Text(BESIDE.sub(r"\1.html", raw.astext()))]
+            raw.children = [nodes.Text(NOTEBOOK_LINK.sub(r"\1.html", raw.astext()))]
     for entry in page.findall(nodes.entry):
         for name in list(entry.findall(nodes.literal)):
-            place = f"course/{name.astext()}/{name.astext()}"
-            if place in app.env.found_docs and app.env.docname != place:
+            page_name = f"course/{name.astext()}/{name.astext()}"
+            if page_name in app.env.found_docs and app.env.docname != page_name:
                 link = pending_xref(
-                    "", reftype="doc", refdomain="std", reftarget=f"/{place}",
+                    "", reftype="doc", refdomain="std", reftarget=f"/{page_name}",
                     refexplicit=True, refdoc=app.env.docname, refwarn=True,
                 )  # fmt: skip
                 name.replace_self(link)

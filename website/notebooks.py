@@ -1,7 +1,6 @@
-"""A released notebook as a page: exercises that can be linked to, folded hints, folded set-up.
+"""Turn a released notebook into a page, with anchors for exercises, and folded hints and set-up.
 
-Nothing is written into a notebook's file. What a page has besides comes from the exercises, when
-the page is made.
+The notebook's file is not changed; hints come from the exercises.
 """
 
 import html
@@ -19,42 +18,42 @@ from autograder.judge import prose
 ADDRESS: Final[str] = tomllib.loads(
     (Path(__file__).resolve().parent.parent / "pyproject.toml").read_text()
 )["project"]["urls"]["Repository"]
-"""Where the course lives."""
+"""The repository's URL."""
 
-ON_THE_WEB: Final = f"{ADDRESS}/blob/main/"
-"""What links to the repository's files begin with, in notebooks."""
+FILES_ADDRESS: Final = f"{ADDRESS}/blob/main/"
+"""The beginning of links to the repository's files in notebooks."""
 
 LAUNCHERS: Final = {
     "colab": ("https://colab.research.google.com/github"
               f"/{ADDRESS.removeprefix('https://github.com/')}/blob/main/%s", None),
-    "kaggle": (f"https://kaggle.com/kernels/welcome?src={ON_THE_WEB}%s", None),
+    "kaggle": (f"https://kaggle.com/kernels/welcome?src={FILES_ADDRESS}%s", None),
     "repository": (f"{ADDRESS}%s", None),
 }  # fmt: skip
-"""Roles for links to where a notebook runs, as `sphinx.ext.extlinks` wants them."""
+"""Roles for links to Colab, Kaggle and the repository, in the form of `sphinx.ext.extlinks`."""
 
 BADGE: Final = re.compile(r"\[!\[Open in Colab\]\([^)]*\)\]\(\S+?/(?P<path>course/[^\s)]+)\)")
-"""A badge is a picture from elsewhere; the page has links of its own in its place."""
+"""The Colab badge, which the page replaces by links, because its picture is from elsewhere."""
 
 HEADING: Final = re.compile(r"^### Exercise (?P<id>[\w.]+)(?=:)", re.MULTILINE)
 CHECK: Final = re.compile(r'^check\(\s*"(?P<id>[^"]+)"')
 
 
 def read(text: str) -> Any:
-    """Read a released notebook, and make it a page.
+    """Read a released notebook as a page.
 
     Args:
-        text: the notebook's file.
+        text: the text of the notebook's file.
 
     Returns:
         The notebook, with the same code in the same order.
     """
     notebook = nbformat.reads(text, as_version=4)
-    notebook.cells = [shown for cell in _folded(notebook.cells) for shown in _shown(cell)]
+    notebook.cells = [shown for cell in _fold_setup(notebook.cells) for shown in _page_cells(cell)]
     return notebook
 
 
-def _folded(cells: list[Any]) -> list[Any]:
-    """The cells, those of the set-up folded: code that stands before the first section."""
+def _fold_setup(cells: list[Any]) -> list[Any]:
+    """Fold the code before the first section."""
     for cell in cells:
         if cell.cell_type == "markdown" and re.search(r"^## ", cell.source, re.MULTILINE):
             break
@@ -63,23 +62,23 @@ def _folded(cells: list[Any]) -> list[Any]:
     return cells
 
 
-def _shown(cell: Any) -> list[Any]:
-    """A cell as the page has it, and what comes after it."""
+def _page_cells(cell: Any) -> list[Any]:
+    """Return a cell as the page shows it, followed by the hints if it is a check."""
     if cell.cell_type == "markdown":
-        linked = BADGE.sub(_launchers, cell.source).replace(ON_THE_WEB, "../../")
+        linked = BADGE.sub(_launchers, cell.source).replace(FILES_ADDRESS, "../../")
         cell.source = HEADING.sub(lambda m: f"({make_anchor(m['id'])})=\n{m[0]}", linked)
-    elif (found := CHECK.match(cell.source)) and found["id"] in EXERCISES:
-        return [cell, nbformat.v4.new_markdown_cell(render_hints(EXERCISES[found["id"]]))]
+    elif (match := CHECK.match(cell.source)) and match["id"] in EXERCISES:
+        return [cell, nbformat.v4.new_markdown_cell(render_hints(EXERCISES[match["id"]]))]
     return [cell]
 
 
 def make_anchor(exercise: str) -> str:
-    """What a link to an exercise ends with: `exercise-1-1` for 1.1."""
+    """Return the anchor of an exercise: `exercise-1-1` for 1.1."""
     return f"exercise-{exercise.replace('.', '-')}"
 
 
 def _launchers(badge: re.Match[str]) -> str:
-    """Where a notebook can be opened, in place of its badge."""
+    """Return links to open a notebook in Colab or Kaggle or download it, in place of its badge."""
     path = badge["path"]
     return (
         f"{{colab}}`Open in Colab <{path}>` {{kaggle}}`Open in Kaggle <{path}>` "
@@ -88,7 +87,7 @@ def _launchers(badge: re.Match[str]) -> str:
 
 
 def render_hints(exercise: Exercise) -> str:
-    """An exercise's hints, folded: within each is the next."""
+    """Render an exercise's hints as folds, each inside the one before."""
     page = ""
     for number, hint in reversed(list(enumerate(exercise.hints, 1))):
         title = f"Hint {number} of {len(exercise.hints)}"
