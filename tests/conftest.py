@@ -1,4 +1,4 @@
-"""Every process that runs JAX has its eight devices, and a pool that cannot deadlock."""
+"""Settings for all tests: eight emulated devices, no time limits, and sampling of long lists."""
 
 import math
 import os
@@ -16,13 +16,13 @@ from xdist.scheduler import LoadScopeScheduling
 from autograder.devices import emulate_devices, environment
 
 os.environ.update(environment())  # for the processes that tests start
-os.environ["SHARDLINGS_WORKERS"] = "1"  # but where it is about several, tests have one each
+os.environ["SHARDLINGS_WORKERS"] = "1"  # tests run in parallel, so that one worker each is enough
 emulate_devices(8)
 
-# Machines are noisy, and a first compile is slow: nothing here is timed.
-# Where the checkout cannot be written to, no examples are kept.
-KEPT = {} if os.access(Path(__file__).parent.parent, os.W_OK) else {"database": None}
-settings.register_profile("untimed", deadline=None, **KEPT)
+# Machines are noisy, and a first compilation is slow, so hypothesis has no deadline.
+# It keeps no examples in a checkout that cannot be written to.
+HYPOTHESIS_SETTINGS = {} if os.access(Path(__file__).parent.parent, os.W_OK) else {"database": None}
+settings.register_profile("untimed", deadline=None, **HYPOTHESIS_SETTINGS)
 settings.load_profile("untimed")
 
 Thing = TypeVar("Thing")
@@ -30,25 +30,25 @@ Thing = TypeVar("Thing")
 ROOT = Path(__file__).parent.parent
 
 SHARE = int(os.environ.get("SHARDLINGS_EVERY", 1))
-"""Where time is short, one of so many is tried of what there are very many of."""
+"""Of long lists of cases, one in so many is tested."""
 
 SEED = int(os.environ.setdefault("SHARDLINGS_SEED", str(secrets.randbelow(10**6))))
-"""By which it is drawn which ones; pytest's first lines say it, and another run can be given it."""
+"""The seed for which cases are sampled. pytest prints it, and a run can be repeated with it."""
 
 
 def some_of(many: Sequence[Thing]) -> list[Thing]:
-    """All of many things where there is time, and otherwise a share of them, in their order."""
+    """Sample one in `SHARE` of many things, in their order."""
     places = random.Random(SEED).sample(range(len(many)), math.ceil(len(many) / SHARE))
     return [many[place] for place in sorted(places)]
 
 
 def pytest_report_header() -> str:
-    """How to try the same again."""
+    """Print how to repeat a run with the same cases."""
     return f"to try the same: SHARDLINGS_EVERY={SHARE} SHARDLINGS_SEED={SEED}"
 
 
 class ByNotebook(LoadScopeScheduling):
-    """One process has all tests of a module; of the bank it has a notebook's, each minutes long."""
+    """Runs a module's tests in one process; those of the bank, in one process for each notebook."""
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, test = nodeid.rpartition("::")
@@ -57,7 +57,7 @@ class ByNotebook(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Have tests go to processes in this way."""
+    """Distribute tests by notebook."""
     return ByNotebook(config, log)
 
 
@@ -69,10 +69,10 @@ def root() -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test writes into the progress of whoever runs it."""
+    """Keep tests from writing to the progress of whoever runs them."""
     from autograder.judge import progress
 
     monkeypatch.setenv("SHARDLINGS_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(progress, "_in_memory", {})
-    # nbgrader leaves it set where a preprocessor raised, and so would a patch of ours
+    # nbgrader leaves this set if a preprocessor raises an error
     os.environ.pop("NBGRADER_EXECUTION", None)

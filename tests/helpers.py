@@ -16,27 +16,27 @@ from autograder.exercises import Exercise
 
 
 def mesh(**axes: int) -> jax.sharding.Mesh:
-    """A mesh over the first devices, in order, with Auto axes."""
+    """Return a mesh over the first devices, in order, with Auto axes."""
     sizes = tuple(axes.values())
     devices = np.array(jax.devices()[: int(np.prod(sizes))]).reshape(sizes)
     return jax.sharding.Mesh(devices, tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
 
 
 def sharding(*spec: object, **axes: int) -> jax.NamedSharding:
-    """`sharding("x", None, x=4, y=2)`."""
+    """Return a sharding over such a mesh: `sharding("x", None, x=4, y=2)`."""
     return jax.NamedSharding(mesh(**axes), jax.P(*spec))
 
 
 def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> evidence.Evidence:
-    """The evidence for answers to an exercise, by its plan."""
+    """Capture the evidence for answers to an exercise."""
     return evidence.capture(exercise.plan(seed), answers)
 
 
 def pretend_bubblewrap(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    """Have everything of ours believe that there is a bubblewrap, or that there is none."""
+    """Make the package behave as if bubblewrap were installed, or were not."""
     from autograder.instructor.sandbox import Sandbox, has_bubblewrap
 
-    # where there is none, as where the configuration says to go on without
+    # without bubblewrap, grading only goes on if the configuration does not require it
     monkeypatch.setitem(Sandbox._static_immutable_initial_values, "required", there)
     for module in list(sys.modules.values()):
         if getattr(module, "has_bubblewrap", None) is has_bubblewrap:
@@ -45,20 +45,20 @@ def pretend_bubblewrap(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
 
 ON_ONE_CORE = "import os, time\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
 SPINS = "import time\nbegan = time.process_time()\nwhile time.process_time() - began < %s: pass\n"
-"""Code that takes so much processor time."""
+"""Code that uses a number of seconds of CPU time."""
 
 
 @contextmanager
 def crowd() -> Iterator[None]:
-    """Fifteen others at work on one core, the first: where all of the machine has much to do."""
+    """Keep the first core busy with fifteen other processes, as on an overloaded machine."""
     if not hasattr(os, "sched_setaffinity"):
-        pytest.skip("this system has no cores to be chosen")
+        pytest.skip("this system cannot bind a process to a core")
     spins = [sys.executable, "-c", ON_ONE_CORE + SPINS % 600]
-    # each in a session of its own: Linux gives all of a session together as much as another one
-    others = [subprocess.Popen(spins, start_new_session=True) for _ in range(15)]
+    # each in a session of its own, because Linux shares CPU time fairly between sessions
+    processes = [subprocess.Popen(spins, start_new_session=True) for _ in range(15)]
     try:
         yield
     finally:
-        for other in others:
-            other.kill()
-            other.wait()
+        for process in processes:
+            process.kill()
+            process.wait()

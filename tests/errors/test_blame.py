@@ -16,7 +16,7 @@ from autograder.layouts import Layout
 from autograder.notebook import NotJudged
 from tests.conftest import some_of
 from tests.errors.plantings import ELSEWHERE, PLANTINGS, Planting, X, turned
-from tests.test_house import STUDENTS, name_of
+from tests.test_architecture import STUDENTS, name_of
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ class CellError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Trial:
+class TriedAnswer:
     """The outcome of trying an answer.
 
     Attributes:
@@ -78,7 +78,7 @@ class Sitting:
                     ) from error
         return cls(notebook, names)
 
-    def answer(self, exercise_id: str, code: str, seed: int) -> Trial:
+    def answer(self, exercise_id: str, code: str, seed: int) -> TriedAnswer:
         """Try an answer, placed below the code that the exercise's cell was released with.
 
         Args:
@@ -104,7 +104,7 @@ class Sitting:
         except Exception as error:  # as in a notebook: the next cell runs all the same
             raised = error
         exec(check_cell.source, {**names, "check": check})
-        return Trial(judge(exercise, captured[0], seed), captured[0], raised)
+        return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
 
 
 def answered(notebook: Any, answers: dict[str, str]) -> Any:
@@ -166,10 +166,10 @@ def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "")
             notebook_path = root / "solutions" / notebook / f"{notebook}.ipynb"
             with redirect_stdout(io.StringIO()):  # the output of the notebook's own cells
                 sittings[notebook] = Sitting.at(notebook_path)
-        trial = sittings[notebook].answer(answered_id, code, SEED)
-        _show(console, str(metadata.get("title", path.stem)), answered_id, trial)
+        tried = sittings[notebook].answer(answered_id, code, SEED)
+        _show(console, str(metadata.get("title", path.stem)), answered_id, tried)
         if "score" in metadata:
-            claims.append((metadata, trial.verdict))
+            claims.append((metadata, tried.verdict))
     return _compare(console, claims)
 
 
@@ -185,14 +185,14 @@ def _read_answers(path: Path) -> list[tuple[dict[str, Any], str]]:
     return [(dict(cell.metadata), cell.source) for cell in cells]
 
 
-def _show(console: Console, title: str, exercise_id: str, trial: Trial) -> None:
+def _show(console: Console, title: str, exercise_id: str, tried: TriedAnswer) -> None:
     console.rule(title, align="left")
-    if trial.raised is not None:
-        sentence = f"The cell raised {type(trial.raised).__name__}: {trial.raised}"
+    if tried.raised is not None:
+        sentence = f"The cell raised {type(tried.raised).__name__}: {tried.raised}"
         console.print(sentence, markup=False, highlight=False)
-    console.print(verdict_for_terminal(trial.verdict))
-    if trial.verdict.fault is None:
-        line = f'# %% {title} exercise="{exercise_id}" {_bank_metadata(trial.verdict)}'
+    console.print(verdict_for_terminal(tried.verdict))
+    if tried.verdict.fault is None:
+        line = f'# %% {title} exercise="{exercise_id}" {_bank_metadata(tried.verdict)}'
         console.print(f"\nIn the bank: {line}", markup=False, highlight=False, soft_wrap=True)
 
 

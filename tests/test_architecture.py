@@ -1,4 +1,4 @@
-"""The house: rooms, their faces, and imports that run one way. See `docs/architecture.md`."""
+"""Packages, their public APIs, and imports that go one way. See `docs/architecture.md`."""
 
 import ast
 import re
@@ -15,28 +15,28 @@ import autograder
 from tests.conftest import ROOT
 
 COMMANDS = ("autograder", "instructor.__main__")
-"""What stands above all rooms, and only calls them."""
+"""The modules above all packages, which only call them."""
 
 
 def name_of(path: Path) -> str:
-    """`judge.costs` for its file, `judge` for the room's face, and nothing for the package's."""
+    """Return `judge.costs` for that module, `judge` for its package, and "" for `autograder`."""
     parts = path.relative_to(ROOT / "autograder").with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 MODULES = {name_of(path): path for path in sorted((ROOT / "autograder").rglob("*.py"))}
-FACES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
-STUDENTS = [p for n, p in MODULES.items() if n not in FACES and not n.startswith("instructor")]
+PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+STUDENTS = [p for n, p in MODULES.items() if n not in PACKAGES and not n.startswith("instructor")]
 """The modules that a student's kernel runs."""
 
 
-def room_of(module: str) -> str:
-    """The room that a module is in: `programs.compiled` for `programs.compiled.hlo`."""
-    return module if module in FACES else module.rpartition(".")[0]
+def package_of(module: str) -> str:
+    """Return the package of a module: `programs.compiled` for `programs.compiled.hlo`."""
+    return module if module in PACKAGES else module.rpartition(".")[0]
 
 
 def imports(module: str) -> Iterator[tuple[str, str]]:
-    """What a module imports of the package, anywhere in it: pairs of a module and a name."""
+    """Yield what a module imports from `autograder`, anywhere: pairs of a module and a name."""
     for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -46,13 +46,14 @@ def imports(module: str) -> Iterator[tuple[str, str]]:
             base = (node.module or "").removeprefix("autograder").removeprefix(".")
             for alias in node.names:
                 inner = f"{base}.{alias.name}".removeprefix(".")
-                whole = inner in FACES or (inner in MODULES and base in ("", room_of(module)))
-                yield (inner, "") if whole else (base, alias.name)
+                in_package = inner in MODULES and base in ("", package_of(module))
+                is_module = inner in PACKAGES or in_package
+                yield (inner, "") if is_module else (base, alias.name)
 
 
-def shown_by(face: str) -> list[str]:
-    """What a face shows; it is read and not imported, since nbgrader need not be here."""
-    for node in ast.parse(MODULES[face].read_text()).body:
+def public_names(package: str) -> list[str]:
+    """Read a package's `__all__` without importing it, since nbgrader may not be installed."""
+    for node in ast.parse(MODULES[package].read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             names: list[str] = ast.literal_eval(node.value)
             return names
@@ -60,55 +61,56 @@ def shown_by(face: str) -> list[str]:
 
 
 def depends() -> dict[str, set[str]]:
-    """For each room, those that it imports from; what is within a room's own rooms is its own.
+    """Return the packages that each package imports from; subpackages belong to their package.
 
-    The package's two modules that are in no room are rooms here, and so is the package itself.
+    Modules that are in no package count as packages, and so does `autograder` itself.
     """
 
-    def whole(module: str) -> str:
+    def box(module: str) -> str:
+        """The box in the diagram."""
         parts = module.split(".")
         return ".".join(parts[:2] if parts[0] == "instructor" else parts[:1]) or "autograder"
 
-    found: dict[str, set[str]] = {}
+    graph: dict[str, set[str]] = {}
     for module in MODULES:
-        own = found.setdefault(whole(module), set())
-        own |= {whole(other) for other, _ in imports(module)} - {whole(module)}
-    # `import autograder` is for the place where the package lies, and for nothing in it
-    return {room: rooms - {"autograder"} for room, rooms in found.items()}
+        targets = graph.setdefault(box(module), set())
+        targets |= {box(other) for other, _ in imports(module)} - {box(module)}
+    # `import autograder` only serves to find the package's folder
+    return {package: targets - {"autograder"} for package, targets in graph.items()}
 
 
 def needed(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
-    """The arrows that do not follow from others."""
+    """Return the arrows that do not follow from others."""
     below: dict[str, set[str]] = {}
-    for room in TopologicalSorter(graph).static_order():
-        below[room] = {far for near in graph[room] for far in {near, *below[near]}}
+    for package in TopologicalSorter(graph).static_order():
+        below[package] = {far for near in graph[package] for far in {near, *below[near]}}
     return {
-        (room, near)
-        for room, rooms in graph.items()
-        for near in rooms
-        if not any(near in below[other] for other in rooms)
+        (package, near)
+        for package, targets in graph.items()
+        for near in targets
+        if not any(near in below[other] for other in targets)
     }
 
 
-def reaches_past_a_face(module: str) -> Iterator[str]:
-    """What a module imports that its own room does not have, and that no face shows."""
-    inside = room_of(module)
+def private_imports(module: str) -> Iterator[str]:
+    """Yield what a module imports from another package that is not in that package's API."""
+    importer = package_of(module)
     for other, name in imports(module):
-        room = room_of(other)
+        package = package_of(other)
         if (
-            inside == room
-            or inside.startswith(f"{room}.")
-            or (inside and other.startswith(f"{inside}."))
+            importer == package
+            or importer.startswith(f"{package}.")
+            or (importer and other.startswith(f"{importer}."))
         ):
-            continue  # its own room, or one that it is in, or that is in it
-        if other not in FACES and room:
-            yield f"{module} imports {other}: import from {room} instead"
-        elif name and other in FACES and name not in shown_by(other):
+            continue  # the same package, one around it, or one in it
+        if other not in PACKAGES and package:
+            yield f"{module} imports {other}: import from {package} instead"
+        elif name and other in PACKAGES and name not in public_names(other):
             yield f"{module} imports {name}: it is not in the __all__ of {other}"
 
 
-def test_nothing_reaches_past_a_face():
-    assert [found for module in MODULES for found in reaches_past_a_face(module)] == []
+def test_packages_import_only_public_names_of_each_other():
+    assert [found for module in MODULES for found in private_imports(module)] == []
 
 
 def test_no_two_classes_have_the_same_name():
@@ -121,19 +123,19 @@ def test_no_two_classes_have_the_same_name():
     assert [name for name, times in Counter(classes).items() if times > 1] == []
 
 
-def test_no_module_imports_itself_in_the_end():
-    graph = {m: {other for other, _ in imports(m)} - {m} for m in MODULES if m not in FACES}
+def test_imports_between_modules_have_no_cycle():
+    graph = {m: {other for other, _ in imports(m)} - {m} for m in MODULES if m not in PACKAGES}
     graph = {m: {other for other in others if other in graph} for m, others in graph.items()}
     assert list(TopologicalSorter(graph).static_order())
 
 
-def test_the_students_half_imports_nothing_of_the_instructors():
+def test_student_modules_import_nothing_from_instructor():
     for path in STUDENTS:
         assert not [m for m, _ in imports(name_of(path)) if m.startswith("instructor")]
 
 
-def test_what_a_grading_kernel_has_does_not_need_the_rest():
-    """It has neither exercises nor a judge, so nothing there is imported before it is used."""
+def test_the_modules_of_a_grading_kernel_import_neither_exercises_nor_judge():
+    """When a class is graded, the kernel has neither of them."""
     for path in STUDENTS:
         module = name_of(path)
         if module == "notebook" or module.startswith(("exercises.", "judge.")):
@@ -141,27 +143,29 @@ def test_what_a_grading_kernel_has_does_not_need_the_rest():
         assert not {m.partition(".")[0] for m, _ in imports(module)} & {"exercises", "judge"}
 
 
-def test_the_diagram_shows_who_imports_from_whom():
+def test_the_diagram_shows_the_imports_between_packages():
     page = (ROOT / "docs" / "architecture.md").read_text()
     drawn = set(re.findall(r"^\s*([\w.]+) --> ([\w.]+)$", page, re.MULTILINE))
-    wanted = needed({r: rooms for r, rooms in depends().items() if r not in COMMANDS})
+    wanted = needed({p: targets for p, targets in depends().items() if p not in COMMANDS})
     names = {a.removeprefix("instructor."): a for pair in wanted for a in pair}
     assert {(names[a], names[b]) for a, b in drawn} == wanted
 
 
-def test_a_room_says_what_is_in_it():
-    words = {r: ast.get_docstring(ast.parse(MODULES[r].read_text())) or "" for r in FACES}
-    silent = [r for r, said in words.items() if not {"In:", "Out:"} <= set(said.split())]
-    assert set(silent) == {"", "instructor"}, "what comes in and goes out stands in a docstring"
+def test_the_docstring_of_a_package_says_what_goes_in_and_out():
+    docstrings = {p: ast.get_docstring(ast.parse(MODULES[p].read_text())) or "" for p in PACKAGES}
+    silent = [p for p, text in docstrings.items() if not {"In:", "Out:"} <= set(text.split())]
+    assert set(silent) == {"", "instructor"}
 
 
-def test_tests_mirror_the_rooms():
+def test_tests_mirror_the_packages():
     tests = {p.parent.relative_to(ROOT / "tests") for p in (ROOT / "tests").rglob("test_*.py")}
-    rooms = {r.replace(".", "/") for r in FACES if "." not in r or r.startswith("instructor.")}
-    assert {str(folder) for folder in tests} - {".", "instructor"} == rooms - {"", "instructor"}
+    packages = {
+        p.replace(".", "/") for p in PACKAGES if "." not in p or p.startswith("instructor.")
+    }
+    assert {str(folder) for folder in tests} - {".", "instructor"} == packages - {"", "instructor"}
 
 
-def test_importing_starts_no_backend_and_no_server():
+def test_importing_starts_no_backend_and_imports_nothing_heavy():
     code = (
         "import sys, autograder, jax\n"
         "heavy = {'nbgrader', 'dask', 'jupyter_server', 'matplotlib', 'rich', 'IPython',"
@@ -176,8 +180,8 @@ def test_importing_starts_no_backend_and_no_server():
     assert done.stdout == "[]\n3\n"
 
 
-def test_no_command_waits_for_parsers_that_nothing_needs():
-    """`lark` makes them for `jsonschema`, and takes a second."""
+def test_importing_instructor_does_not_import_lark():
+    """`jsonschema` would use it to build parsers that nothing needs, which takes a second."""
     code = (
         "import sys, autograder.instructor, nbformat\n"
         "print({'jsonschema', 'lark'} & set(sys.modules))\n"
@@ -200,11 +204,11 @@ def test_the_names_that_a_notebook_imports():
 
 
 def test_every_public_name_has_a_docstring():
-    bare = []
+    undocumented = []
     for path in MODULES.values():
         tree = ast.parse(path.read_text())
         if not ast.get_docstring(tree):
-            bare.append(str(path))
+            undocumented.append(str(path))
         inner = {
             id(node)
             for function in ast.walk(tree)
@@ -216,24 +220,24 @@ def test_every_public_name_has_a_docstring():
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
                 public = not node.name.startswith("_") and id(node) not in inner
                 if public and not ast.get_docstring(node) and not _is_override(node):
-                    bare.append(f"{path.name}: {node.name}")
-    assert not bare
+                    undocumented.append(f"{path.name}: {node.name}")
+    assert not undocumented
 
 
 def _is_override(node: ast.AST) -> bool:
-    """Overloads and properties of a private class speak for themselves."""
+    """Check for overloads and properties, which need no docstring of their own."""
     decorators = {ast.unparse(d) for d in getattr(node, "decorator_list", [])}
     return bool(decorators & {"overload", "property"})
 
 
 def test_every_module_is_linted():
-    """A folder that is left out by its name may have namesakes: `course/` has two."""
+    """A folder that is excluded by name may have namesakes: there are two of `course/`."""
     ruff = Path(sys.executable).with_name("ruff")
     if not ruff.exists():
-        pytest.skip("ruff is only where everything is tested")
+        pytest.skip("ruff is not installed")
     done = subprocess.run(
         [ruff, "check", "--show-files", "."], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    looked_at = {Path(line) for line in done.stdout.splitlines()}
-    written = {path for folder in ("autograder", "tests") for path in (ROOT / folder).rglob("*.py")}
-    assert not written - looked_at
+    linted = {Path(line) for line in done.stdout.splitlines()}
+    modules = {path for folder in ("autograder", "tests") for path in (ROOT / folder).rglob("*.py")}
+    assert not modules - linted
