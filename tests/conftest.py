@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 @pytest.fixture
 def root() -> Path:
-    """The checkout."""
+    """The folder of the checkout."""
     return ROOT
 
 

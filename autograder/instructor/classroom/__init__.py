@@ -1,8 +1,7 @@
-"""A class: grade it, regrade it, and report on it.
+"""Grade a class, regrade it, and report on it.
 
-In: a `Course` with submissions, and what its instructor wrote about the class. Out: grades in the
-gradebook, feedback pages, a table, CSVs, a report, and a sentence for each submission that has no
-grade.
+In: a `Course` with submissions, the roster, and the class's file. Out: grades in the gradebook,
+feedback pages, a table, CSVs, a report, and the reason for each submission that has no grade.
 """
 
 from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate

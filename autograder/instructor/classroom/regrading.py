@@ -65,8 +65,8 @@ def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
         console.print(f"{failed} of them could not be judged, and are as they were.")
     if len(found) > len(usable):
         console.print(
-            f"{len(found) - len(usable)} are as they were, because their exercises look at "
-            f"something else now than was kept of them: make grade runs them again."
+            f"{len(found) - len(usable)} are as they were, because their exercises capture "
+            f"something else now: make grade runs them again."
         )
     return 1 if failed or not all(failure.theirs for failure in failures) else 0
 

@@ -40,9 +40,9 @@ from autograder.judge import Verdict
 ALL_PARTS: Final = frozenset(Basis.__struct_fields__)
 
 CHANGED_IN_WORDS: Final = {
-    "submission": "what was handed in has changed",
+    "submission": "the submission has changed",
     "cells": "cells of the notebook or files beside it have changed",
-    "plans": "what exercises look at has changed",
+    "plans": "what exercises capture has changed",
     "package": "the package has changed",
     "jax": "JAX has changed",
     "exercises": "exercises have changed",

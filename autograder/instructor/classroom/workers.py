@@ -47,8 +47,8 @@ HOW_TO_CONNECT: Final = (
 """How to set up a scheduler on another machine."""
 
 TLS_WARNING: Final = (
-    "The scheduler at {address} is without TLS, so whoever has an account on this machine can "
-    "reach it, read what is handed in, and send any grade. Where somebody else has one, use TLS. "
+    "The scheduler at {address} does not use TLS, so anybody with an account on this machine can "
+    "reach it, read submissions, and send any grade. If anybody else has one, use TLS. "
 )
 """Printed before such a scheduler is used, followed by `HOW_TO_CONNECT`."""
 

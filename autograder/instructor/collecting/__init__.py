@@ -1,7 +1,7 @@
 """Take submissions from learning platforms: Canvas, Moodle, and folders for each student.
 
-In: a zip file that strangers filled, and the roster. Out: submissions in `grading/submitted/`, and
-a summary of accepted and rejected files.
+In: a zip file with files that students wrote, and the roster. Out: submissions in
+`grading/submitted/`, and a summary of accepted and rejected files.
 """
 
 from autograder.instructor.collecting.collect import CollectError, collect

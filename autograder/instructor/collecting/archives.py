@@ -158,7 +158,7 @@ DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 SYSTEM_FOLDERS: Final = frozenset({"__MACOSX", ".ipynb_checkpoints", "__pycache__"})
 """Folders that systems create, and nobody submits."""
 
-RESERVED_NAME: Final = "only whoever grades writes a file of this name."
+RESERVED_NAME: Final = "only the grader writes files of this name."
 
 
 class ArchiveError(RuntimeError):

@@ -204,7 +204,7 @@ def test_it_says_of_an_exercise_how_it_went_and_what_to_teach(course):
 def test_that_a_class_is_small_is_said_once(course):
     rows = of_class(course, 4)
     said = Parsed(page(course, rows)).said
-    assert said.count("with the rest of the score is said from 10 graded submissions on.") == 1
+    assert said.count("with the rest of the score is shown from 10 graded submissions on.") == 1
 
 
 def test_what_somebody_else_made_is_not_called_yours(course):

@@ -174,8 +174,8 @@ def test_it_is_said_that_others_on_this_machine_can_reach_a_scheduler(
     root = tiny_class(tmp_path / "course", 1)
     assert main(["--root", str(root), "grade", "--scheduler", "tcp://127.0.0.1:1"]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "whoever has an account on this machine can reach it" in said
-    assert said.index("whoever has an account") < said.index("does not answer as it should")
+    assert "anybody with an account on this machine can reach it" in said
+    assert said.index("anybody with an account") < said.index("does not answer as it should")
 
 
 def certificates(folder, security):

@@ -128,7 +128,7 @@ def test_a_folder_for_each_student_and_archives_within(room):
     assert status == 0
     assert set(room.there()) == {f"{who}/{FIRST}/{FIRST}.ipynb" for who in ("ada", "bob")}
     assert "again.zip: it is an archive in an archive" in said
-    assert "timestamp.txt: only whoever grades writes a file of this name." in said
+    assert "timestamp.txt: only the grader writes files of this name." in said
     assert f"it is of {SECOND}, which is not asked for." in said
 
 
