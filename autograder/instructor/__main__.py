@@ -48,7 +48,7 @@ from autograder.instructor.course import (
     printable,
     stoppable,
 )
-from autograder.instructor.sandbox import AS_ROOT, NoSandboxError, is_root
+from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, is_root
 
 TROUBLES: Final = (
     BusyError, CellError, ClassError, CollectError, CourseError, DemonstrationError, GradebookError,
@@ -172,7 +172,7 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
     # nbgrader's own sessions; it says this of each new submission, and nothing is wrong.
     warnings.filterwarnings("ignore", category=SAWarning)
     if chosen.command in RUNS_STRANGERS_CODE and is_root():
-        console.print(AS_ROOT, style="bold yellow", highlight=False)
+        console.print(ROOT_WARNING, style="bold yellow", highlight=False)
     match chosen.command:
         case "grade":
             workers = Workers(chosen.scheduler, chosen.workers)

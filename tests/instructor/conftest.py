@@ -39,11 +39,11 @@ def _one_folder_of_compiled_programs() -> Iterator[None]:
 
     The folder's name is a fingerprint of what was compiled, and for which machine.
     """
-    as_it_is = sandbox.bound
+    as_it_is = sandbox.bind_cache
 
-    def bound(folder: Path, reader: sandbox.Reader, fills: bool) -> list[str]:
+    def bind_cache(folder: Path, reader: sandbox.Reader, fills: bool) -> list[str]:
         shared = next(CALIBRATED.glob(f"*/{folder.name}"), folder)
         return as_it_is(folder if fills else shared, reader, fills)
 
-    with mock.patch.object(sandbox, "bound", bound):
+    with mock.patch.object(sandbox, "bind_cache", bind_cache):
         yield

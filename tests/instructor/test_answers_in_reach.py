@@ -25,12 +25,12 @@ def test_the_words_that_are_looked_for_stand_in_the_exercises(assignment):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """One more folder that kernels see all of."""
-    own = bubblewrap.prefixes()
+    own = bubblewrap.list_visible_folders()
     for module in (bubblewrap, sandbox):
-        monkeypatch.setattr(module, "prefixes", lambda: [*own, tmp_path])
-    sandbox._copies.cache_clear()
+        monkeypatch.setattr(module, "list_visible_folders", lambda: [*own, tmp_path])
+    sandbox._find_copies.cache_clear()
     yield tmp_path
-    sandbox._copies.cache_clear()
+    sandbox._find_copies.cache_clear()
 
 
 @pytest.mark.bubblewrap

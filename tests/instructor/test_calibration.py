@@ -145,7 +145,7 @@ def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
     if cause is has_no_package_in_its_kernels and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
     monkeypatch.setattr(
-        sandbox, "_packages_in", sandbox._packages_in
+        sandbox, "_bind_only_packages_in", sandbox._bind_only_packages_in
     )  # what the configuration changes
     cause(room)
     status, said = grade(room, again=True)

@@ -44,7 +44,7 @@ from autograder.instructor.pipeline import (
     of_grades,
     submission_in,
 )
-from autograder.instructor.sandbox import AS_ROOT, NoSandboxError, Sandbox, is_root
+from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, Sandbox, is_root
 
 
 class Printable(logging.Filter):
@@ -143,7 +143,7 @@ class CarefulAutograde(Autograde):
         """
         keep_printable(self.log)
         if is_root():
-            self.log.warning(AS_ROOT)
+            self.log.warning(ROOT_WARNING)
         self.course = Course(Path(self.coursedir.root))
         try:
             with self.course.alone(self.coursedir.db_url):

@@ -22,8 +22,8 @@ from autograder.instructor.sandbox import (
     KernelDiedError,
     Sandbox,
     TooLarge,
-    error_output,
-    output_of,
+    make_error_output,
+    make_output,
 )
 from autograder.sandboxed import Display, Done, Error, Message, Ready, Update
 
@@ -171,14 +171,14 @@ class CaptureEvidence(NbGraderPreprocessor):
 
     def _run_source(self, kernel: Kernel, cell: Any, index: int) -> None:
         kernel.run(index, cell.source)
-        until, is_interrupted = kernel.had + self.timeout, False
+        until, is_interrupted = kernel.running_seconds + self.timeout, False
         while True:
-            message = kernel.hear()
+            message = kernel.receive()
             if isinstance(message, Done) and message.number == index:
                 break
             if message is not None:
                 self._keep(message, cell, index)
-            if kernel.had < until:
+            if kernel.running_seconds < until:
                 continue
             if is_interrupted:
                 raise KernelDiedError("a cell did not end in its time, and heeded no interrupt")
@@ -187,8 +187,8 @@ class CaptureEvidence(NbGraderPreprocessor):
         names = [output.ename for output in cell.outputs if output.output_type == "error"]
         if message.error is not None and message.error.ename not in names:
             # to nbgrader, silence is success
-            kept = output_of(message.error, index, self.allowance)
-            cell.outputs.append(kept or error_output(TOO_LONG))
+            kept = make_output(message.error, index, self.allowance)
+            cell.outputs.append(kept or make_error_output(TOO_LONG))
         self.interrupted += is_interrupted
         if self.interrupted == MAX_INTERRUPTED:
             raise KernelDiedError(f"{MAX_INTERRUPTED} cells did not end in their time")
@@ -202,12 +202,12 @@ class CaptureEvidence(NbGraderPreprocessor):
             return
         if isinstance(message, Update):
             shown = self.shown.get(message.name, [])
-            update = output_of(message, index, self.allowance, len(shown)) if shown else None
+            update = make_output(message, index, self.allowance, len(shown)) if shown else None
             if update is not None:
                 for each in shown:
                     each.data = update.data
             return
-        output = output_of(message, index, self.allowance)
+        output = make_output(message, index, self.allowance)
         if output is None:
             return
         if isinstance(message, Display) and message.name:

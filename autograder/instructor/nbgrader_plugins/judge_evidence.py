@@ -20,7 +20,7 @@ from autograder.instructor.sandbox import (
     Case,
     NotObservedError,
     Sandbox,
-    encode,
+    encode_case,
     is_observed,
     judge_apart,
     observe_apart,
@@ -99,7 +99,7 @@ class JudgeEvidence(NbGraderPreprocessor):
         if heard["died"] is not None:
             above = sum(map(is_told, nb.cells[:1]))
             _say_what_did_not_run(nb.cells[max(heard["died"].cell, 0) + above :])
-        encoded = [case for case in map(encode, cases) if case is not None]
+        encoded = [case for case in map(encode_case, cases) if case is not None]
         heard["evidence"] = b"[" + b",".join(encoded) + b"]"
         heard["verdicts"] = verdicts
         heard["notes"] = [] if heard["died"] is None else [heard["died"].told]

@@ -1,28 +1,31 @@
-"""The sandbox: where submissions run, and where the judge does.
+"""The sandbox, in which submissions and the judge run.
 
-In: a command; cells, plans and the files beside a notebook; or evidence. Out: the command inside
-bubblewrap and its limits; a kernel's outputs, or why it was killed; verdicts from a clean process.
-The limits on memory, time, processes and files are traits of `Sandbox`. Those that no system call
+- `Sandbox` turns a command into one that runs in bubblewrap, within limits.
+- `Kernel` runs the cells of a submission.
+- `judge_apart` judges evidence in a clean process.
+- `observe_apart` calls a submitted function in several processes.
+
+The limits on memory, time, processes and files are traits of `Sandbox`. Limits that no system call
 enforces are checked four times a second.
 """
 
 from autograder.instructor.sandbox.bubblewrap import (
-    AS_ROOT,
     NO_SANDBOX,
+    ROOT_WARNING,
     UNFILTERED,
     UNPROTECTED,
     has_bubblewrap,
     has_call_filter,
     is_root,
 )
-from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS, Case, encode
+from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS, Case, encode_case
 from autograder.instructor.sandbox.judging_apart import JudgeFailedError, judge_apart
-from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, furnish
+from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, copy_kernel_package
 from autograder.instructor.sandbox.kernel_messages import (
     Allowance,
     TooLarge,
-    error_output,
-    output_of,
+    make_error_output,
+    make_output,
     read_message,
 )
 from autograder.instructor.sandbox.observing_apart import (
@@ -38,13 +41,13 @@ from autograder.instructor.sandbox.sandbox import (
     sandbox_environment,
     seal,
 )
-from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, Forked
+from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
 
 __all__ = [
-    "AS_ROOT",
     "JUDGE_CPU_SECONDS",
     "NO_SANDBOX",
     "PACKAGES",
+    "ROOT_WARNING",
     "SERVERS",
     "START_SECONDS",
     "UNFILTERED",
@@ -52,7 +55,7 @@ __all__ = [
     "Allowance",
     "Case",
     "ExposedError",
-    "Forked",
+    "ForkedTask",
     "JudgeFailedError",
     "Kernel",
     "KernelDiedError",
@@ -60,16 +63,16 @@ __all__ = [
     "NotObservedError",
     "Sandbox",
     "TooLarge",
-    "encode",
-    "error_output",
-    "furnish",
+    "copy_kernel_package",
+    "encode_case",
     "has_bubblewrap",
     "has_call_filter",
     "is_observed",
     "is_root",
     "judge_apart",
+    "make_error_output",
+    "make_output",
     "observe_apart",
-    "output_of",
     "read_message",
     "sandbox_environment",
     "seal",

@@ -1,7 +1,7 @@
-"""`python -P -s -m autograder.instructor.sandbox 120`: the judge, in a process of its own.
+"""`python -P -s -m autograder.instructor.sandbox 120`: the judge's process (`judge_process.py`).
 
-With `forks` instead of a number it is a fork server, which reads requests from the socket on its
-standard input.
+With `forks` instead of a number of seconds it is a fork server for judges, which reads requests
+from the socket on its standard input.
 """
 
 import socket

@@ -1,8 +1,8 @@
 """Run a command in bubblewrap, and find out whether that works here.
 
-The process sees the system and Python, read-only, some folders in memory, and what it is given. It
-has no user, no capabilities, and no system calls beyond those it needs. Whoever breaks out has the
-rights of the account that grades, so grading as root prints a warning.
+The process sees the system and Python, read-only, some folders in memory, and the paths that the
+caller adds. It has no user and no capabilities, and dangerous system calls are refused. Code that
+breaks out has the rights of the account that grades, so grading as root prints a warning.
 """
 
 import functools
@@ -16,29 +16,29 @@ from typing import Final
 
 from autograder.instructor.sandbox import call_filter, entrance
 
-AS_ROOT: Final = (
+ROOT_WARNING: Final = (
     "You are root: a submission that got out of the sandbox could do anything to this machine. "
     "Please grade as an ordinary user."
 )
 
 
 def is_root() -> bool:
-    """Whether this process may do anything; never where there is no such user."""
+    """Check whether this process runs as root; False on Windows, which has no root."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 HOME: Final = "/home/student"
-"""Where what runs in a sandbox finds itself."""
+"""The home and current folder of every process in a sandbox."""
 
 SCRATCH_FOLDERS: Final = ("/tmp", "/dev/shm", HOME)
-"""The folders that can be written to; they are in memory, and empty at first."""
+"""The writable folders inside the sandbox; they are in memory, and empty at first."""
 
 UNPROTECTED: Final = (
     "There is no working bubblewrap here (`bwrap`), and nbgrader_config.py says to grade without: "
     "submissions run as you do, with limits but without a sandbox. They can read and change your "
     "files, solutions and grades among them."
 )
-"""What is said, loudly, where submissions run without a sandbox."""
+"""The warning where submissions run without a sandbox."""
 
 NO_SANDBOX: Final = (
     "Nothing is graded, because there is no working bubblewrap here (`bwrap`). Without it a "
@@ -47,108 +47,116 @@ NO_SANDBOX: Final = (
     "and Windows, grade in a Linux container or virtual machine. To grade without it all the same, "
     "where that does no harm, write c.Sandbox.required = False at the end of nbgrader_config.py."
 )
-"""What is said where nothing is run without a sandbox."""
+"""The error where there is no sandbox and `Sandbox.required` is set."""
 
 
 UNFILTERED: Final = (
     "System calls are not filtered here, so a hole in the kernel's rarer parts is open to "
     "submissions: install libseccomp (`libseccomp2` on Debian), and pyseccomp beside nbgrader."
 )
-"""Logged where there is bubblewrap and no filter."""
+"""The warning where there is bubblewrap but no filter."""
 
-BARE: Final = ("bwrap", "--ro-bind", "/", "/")
-"""A sandbox in which all is as outside, to see whether an option works here."""
+BARE_SANDBOX: Final = ("bwrap", "--ro-bind", "/", "/")
+"""A sandbox that hides nothing, to test whether an option works on this machine."""
 
-FILTERED: Final = ("--seccomp", str(entrance.FILTER))
-"""What tells bubblewrap where its filter is."""
+FILTER_OPTION: Final = ("--seccomp", str(entrance.FILTER_FD))
+"""The option that names the open file from which bubblewrap reads its filter."""
 
 
 @functools.cache
 def has_bubblewrap() -> bool:
-    """Check whether bubblewrap can make a sandbox here in which this Python starts."""
+    """Check whether this Python starts inside a bubblewrap sandbox on this machine."""
     if shutil.which("bwrap") is None:
         return False
-    return _starts(["bwrap", *sandbox_options(2**20, [])])
+    return _starts(["bwrap", *build_sandbox_options(2**20, [])])
 
 
 @functools.cache
 def has_call_filter() -> bool:
-    """Check whether system calls can be filtered here: by libseccomp, through bubblewrap."""
-    file = call_filter.filter_file()
-    return bool(file) and has_bubblewrap() and _starts([*_through(file), *BARE, *FILTERED])
+    """Check whether bubblewrap can load a filter of system calls, made by libseccomp."""
+    filter_path = call_filter.make_filter_file()
+    return (
+        bool(filter_path)
+        and has_bubblewrap()
+        and _starts([*_through(filter_path), *BARE_SANDBOX, *FILTER_OPTION])
+    )
 
 
-def bubblewrap(filtered: bool = True) -> list[str]:
-    """bubblewrap, without the keys of this session, and with a filter where there can be one.
+def build_bubblewrap_command(filtered: bool = True) -> list[str]:
+    """Return the command that starts bubblewrap in a new session keyring, with the filter.
 
     Args:
-        filtered: whether to filter system calls, if that can be done.
+        filtered: whether to filter system calls, where the machine can do so.
     """
-    file = call_filter.filter_file() if filtered and has_call_filter() else ""
-    return [*_through(file), "bwrap", *(FILTERED if file else ())]
+    filter_path = call_filter.make_filter_file() if filtered and has_call_filter() else ""
+    return [*_through(filter_path), "bwrap", *(FILTER_OPTION if filter_path else ())]
 
 
-def _through(filter_file: str) -> list[str]:
-    """The beginning of a command that becomes another one; see `entrance.py`."""
-    return [sys.executable, "-I", "-S", entrance.__file__, filter_file]
+def _through(filter_path: str) -> list[str]:
+    """Return the command prefix that runs `entrance.py`, which then becomes the rest."""
+    return [sys.executable, "-I", "-S", entrance.__file__, filter_path]
 
 
 @functools.cache
 def _no_further() -> list[str]:
-    """That there are no sandboxes in the sandbox, where bubblewrap can say so: it is 0.8 or newer.
+    """Return the options that forbid nested sandboxes, if bubblewrap has them (0.8 or newer).
 
-    In one of its own, a process has capabilities, and can mount a disk in memory of any size.
+    In a nested sandbox a process has capabilities, and can mount a disk in memory of any size.
     """
-    option = ["--unshare-user", "--disable-userns"]
-    return option if _starts([*BARE, *option]) else []
+    options = ["--unshare-user", "--disable-userns"]
+    return options if _starts([*BARE_SANDBOX, *options]) else []
 
 
 def _starts(sandboxed: Sequence[str]) -> bool:
-    """Check whether this Python starts in a sandbox, given as a command."""
-    tried = [*sandboxed, "--", sys.executable, "-c", "import msgspec"]
-    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+    """Check whether this Python starts in a sandbox, given as a command prefix."""
+    command = [*sandboxed, "--", sys.executable, "-c", "import msgspec"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def sandbox_options(scratch: int, seen: Sequence[str], forks: bool = False) -> list[str]:
+def build_sandbox_options(scratch: int, visible: Sequence[str], forks: bool = False) -> list[str]:
     """Return the options that make bubblewrap's sandbox.
 
     Args:
-        scratch: the bytes that there is room for in each place that can be written to.
-        seen: what is to be seen besides the system.
-        forks: whether what runs there makes sandboxes within this one (`sandboxed/fork_server.py`).
+        scratch: the size of each writable folder, in bytes.
+        visible: bubblewrap options for what is visible besides the system.
+        forks: whether the process makes nested sandboxes (`sandboxed/fork_server.py`).
     """
-    room = [
-        part for place in SCRATCH_FOLDERS
-        for part in ("--size", str(scratch), "--tmpfs", place)
+    scratch_mounts = [
+        option for path in SCRATCH_FOLDERS
+        for option in ("--size", str(scratch), "--tmpfs", path)
     ]  # fmt: skip
     settings = [
-        part for place in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
-        for part in ("--ro-bind-try", place, place)
+        option for path in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+        for option in ("--ro-bind-try", path, path)
     ]  # fmt: skip
-    # Linux mounts a new /proc within namespaces only if nothing of the old one is covered
+    # Linux lets a nested namespace mount a new /proc only if nothing in the old one is covered.
     proc = ["--bind", "/proc", "/proc"] if forks else [
-        "--proc", "/proc", *settings,  # the machine's: whoever grades as root could change them
+        # the settings are the whole machine's, and a sandbox started by root could change them
+        "--proc", "/proc", *settings,
         *_keys_unlisted(),
     ]  # fmt: skip
     no_further = [] if forks else _no_further()
     return [
         "--unshare-all", *no_further, "--die-with-parent", "--new-session",
         "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
-        *proc, "--dev", "/dev", *room, *_system(), *seen,
-        # of which shared memory is made that no process need hold
+        *proc, "--dev", "/dev", *scratch_mounts, *_system(), *visible,
+        # mapping /dev/zero makes shared memory that outlives the mapping and counts for nobody
         "--ro-bind", "/dev/null", "/dev/zero",
-        "--remount-ro", "/dev", "--remount-ro", "/",  # they are memory, and of any size
+        "--remount-ro", "/dev", "--remount-ro", "/",  # both are in memory, without a size limit
     ]  # fmt: skip
 
 
 def _keys_unlisted() -> list[str]:
-    """That the machine's keys are not listed, where they would be: a filter has no say in files."""
+    """Return the options that hide the lists of the machine's keys.
+
+    They are files, and the filter of system calls does not decide about files.
+    """
     lists = [file for file in ("/proc/keys", "/proc/key-users") if Path(file).exists()]
-    return [part for file in lists for part in ("--ro-bind", "/dev/null", file)]
+    return [option for file in lists for option in ("--ro-bind", "/dev/null", file)]
 
 
 def _system() -> list[str]:
-    """The system's files and Python's, read-only."""
+    """Return the options that show the system's and Python's files, read-only."""
     binds = []
     for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):
         if path.is_symlink():
@@ -157,10 +165,11 @@ def _system() -> list[str]:
             binds += ["--ro-bind", str(path), str(path)]
     for file in ("/etc/ld.so.cache", "/etc/localtime", "/etc/fonts"):
         binds += ["--ro-bind-try", file, file]
-    return [*(part for p in prefixes() for part in ("--ro-bind", str(p), str(p))), *binds]
+    folders = map(str, list_visible_folders())
+    return [*(option for f in folders for option in ("--ro-bind", f, f)), *binds]
 
 
-def prefixes() -> list[Path]:
-    """The folders that are seen with all that is in them: the system's, and Python's."""
+def list_visible_folders() -> list[Path]:
+    """Return the folders that are visible with all their contents: `/usr`, and Python's."""
     python = Path(sys.executable).resolve().parent.parent
     return list(dict.fromkeys([Path("/usr"), Path(sys.base_prefix), python, Path(sys.prefix)]))

@@ -1,9 +1,9 @@
-"""The judge's own process, which has seen no student's code.
+"""The judge's process, which never runs a student's Python.
 
 `python -P -s -m autograder.instructor.sandbox 120` reads a list of cases from standard input and
-writes a verdict on each, one line each, as soon as it is made. 120 is its limit in seconds of
-processor time, so a busy machine costs no points; and whatever ends the process costs only the
-current case. It starts without the caller's environment, user packages or folder.
+writes one line with the verdict on each case as soon as it is known, so a case that kills the
+process costs no other case. 120 is its limit in seconds of processor time, not clock time, so a
+busy machine costs no points. It starts without the caller's environment, user packages or folder.
 """
 
 import signal
@@ -23,27 +23,27 @@ from autograder.judge import Verdict, failed, judge, no_evidence
 JUDGE_CPU_SECONDS: Final = 120
 """Processor time for judging one submission's evidence."""
 
-ALARM: Final = 27
-"""The signal that a process ends by whose time is up; Windows has none of that name."""
+SIGPROF_NUMBER: Final = 27
+"""SIGPROF, which ends the process when a case's time is up; Windows does not define it."""
 
 OUT_OF_TIME_STATUS: Final = 75
-"""The exit status if there was no time for the last cases."""
+"""The exit status if no time was left for the last cases."""
 
 CASE_SHARE: Final = 0.5
 """The share of the remaining time that one case may take."""
 
 MIN_CASE_SECONDS: Final = 0.001
-"""A timer of zero would be no limit."""
+"""The least time for one case, because a timer of zero would set no limit."""
 
 
 class Case(msgspec.Struct, frozen=True):
-    """What is to be judged: evidence as it came, and what random numbers are drawn from.
+    """Evidence to judge, with the seeds of its inputs.
 
     Attributes:
         exercise: the id of the exercise.
-        evidence: plain data, which may be anything.
-        seed: what the submission's kernel drew its cases from.
-        fresh: what the judge draws inputs from, where the kernel is not to have known them.
+        evidence: untrusted plain data from the kernel.
+        seed: the seed from which the kernel's inputs were sampled.
+        fresh: the seed for inputs that the kernel could not know.
     """
 
     exercise: str
@@ -56,78 +56,78 @@ class Reply(msgspec.Struct, frozen=True):
     """The verdict on a case.
 
     Attributes:
-        verdict: that.
-        spent: how much processor time this process has taken by then, from its start.
+        verdict: the verdict.
+        spent: the processor time that this process has used since its start, in seconds.
     """
 
     verdict: Verdict
     spent: float
 
 
-def encode(case: Case) -> bytes | None:
-    """A case as JSON, as it is sent and kept; None where it holds what JSON has no way to write."""
+def encode_case(case: Case) -> bytes | None:
+    """Return a case as JSON, to be sent and kept; None if JSON cannot express its evidence."""
     try:
         return msgspec.json.encode(case)
     except (UnicodeError, RecursionError, msgspec.MsgspecError):
         return None
 
 
-def replies(cases: bytes, seconds: float = JUDGE_CPU_SECONDS) -> Iterator[bytes]:
-    """The verdicts on cases, as JSON. An error of ours is one of them, and costs no other.
+def judge_cases(cases: bytes, seconds: float = JUDGE_CPU_SECONDS) -> Iterator[bytes]:
+    """Judge cases, and yield each reply as JSON; an internal error affects only its own case.
 
     Args:
         cases: a list of cases, as JSON.
-        seconds: how much processor time all of them may take; where one case takes too much, this
-            process ends, and where there is none left, there are no more verdicts.
+        seconds: the processor time for all of them. If one case uses more than its share, this
+            process is killed; if no time is left, the remaining cases get no reply.
     """
-    end = time.process_time() + seconds
+    deadline = time.process_time() + seconds
     for case in msgspec.json.decode(cases, type=list[Case]):
-        left = end - time.process_time()
-        if left <= 0:
+        seconds_left = deadline - time.process_time()
+        if seconds_left <= 0:
             return
-        _end_after(max(CASE_SHARE * left, MIN_CASE_SECONDS))
+        _limit_cpu_seconds(max(CASE_SHARE * seconds_left, MIN_CASE_SECONDS))
         yield _reply(case)
-    _end_after(0)
+    _limit_cpu_seconds(0)
 
 
-def _end_after(seconds: float) -> None:
-    """End this process when all its threads have taken so much more time; 0 is never.
+def _limit_cpu_seconds(seconds: float) -> None:
+    """End this process once its threads have used so much more processor time; 0: never.
 
-    The kernel does it, so it makes no difference whether Python gets a turn meanwhile.
+    The operating system ends it, even if Python's interpreter never gets a turn meanwhile.
     """
-    if sys.platform != "win32":  # which has no such clock; there, only the far limit is left
+    if sys.platform != "win32":  # Windows has no such timer; there, only the caller's limit holds
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _reply(case: Case) -> bytes:
     exercise = find(case.exercise)
     try:
-        return _line(_verdict(exercise, case))
+        return _encode_reply(_verdict(exercise, case))
     except Exception as error:
-        return _line(failed(exercise, Fault.of(error)))
+        return _encode_reply(failed(exercise, Fault.of(error)))
 
 
-def _line(verdict: Verdict) -> bytes:
+def _encode_reply(verdict: Verdict) -> bytes:
     return msgspec.json.encode(Reply(verdict, time.process_time()))
 
 
 def _verdict(exercise: Exercise, case: Case) -> Verdict:
     try:
-        read = evidence.from_json(case.evidence)
+        captured = evidence.from_json(case.evidence)
     except evidence.MalformedEvidenceError as error:
         return no_evidence(exercise, "malformed", str(error))
-    return judge(exercise, read, case.seed, case.fresh)
+    return judge(exercise, captured, case.seed, case.fresh)
 
 
 def main(seconds: float = JUDGE_CPU_SECONDS) -> None:
-    """Read cases, write verdicts."""
-    written, came = sys.stdout.buffer, sys.stdin.buffer.read()
-    done = 0
-    with redirect_stdout(sys.stderr):  # nothing but verdicts is to stand there
+    """Read cases from standard input, and write replies to standard output."""
+    output, cases = sys.stdout.buffer, sys.stdin.buffer.read()
+    judged = 0
+    with redirect_stdout(sys.stderr):  # standard output is for replies only
         devices.emulate_devices(8)
-        for reply in replies(came, seconds - time.process_time()):
-            written.write(reply + b"\n")
-            written.flush()
-            done += 1
-    if done < len(msgspec.json.decode(came, type=list[msgspec.Raw])):
+        for reply in judge_cases(cases, seconds - time.process_time()):
+            output.write(reply + b"\n")
+            output.flush()
+            judged += 1
+    if judged < len(msgspec.json.decode(cases, type=list[msgspec.Raw])):
         sys.exit(OUT_OF_TIME_STATUS)

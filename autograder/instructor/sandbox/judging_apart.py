@@ -1,8 +1,8 @@
-"""Judge a submission's evidence in a process that has seen no student's code.
+"""Judge a submission's evidence in a process that never runs a student's Python.
 
-One process judges one submission's evidence. If it dies, a new one continues with the next case.
-Its limit is processor time. If the machine made a judge wait very long, that is the machine's
-failure, and never a wrong answer.
+One process judges all evidence of one submission. If it dies, a new process judges the remaining
+cases. Its limit is processor time. If a busy machine keeps a judge waiting for too long,
+`JudgeFailedError` is raised, and no answer is marked as wrong.
 """
 
 import re
@@ -19,144 +19,150 @@ from autograder import devices
 from autograder.errors import remark_on_version
 from autograder.exercises import find
 from autograder.instructor.sandbox.judge_process import (
-    ALARM,
     CASE_SHARE,
     JUDGE_CPU_SECONDS,
     OUT_OF_TIME_STATUS,
+    SIGPROF_NUMBER,
     Case,
     Reply,
-    encode,
+    encode_case,
 )
 from autograder.instructor.sandbox.sandbox import Sandbox, sandbox_environment
-from autograder.instructor.sandbox.warm_process import SERVERS, Finished
+from autograder.instructor.sandbox.warm_process import SERVERS, FinishedTask
 from autograder.judge import Verdict, no_evidence
 
 JUDGE_PATIENCE: Final = 5
-"""How many times its processor time a judge may take by the clock."""
+"""How many times its limit in processor time a judge may take by the clock."""
 
 RENDEZVOUS_SECONDS: Final = {"warn_stuck": 3, "terminate": 12}
-"""How long XLA's collectives wait until all devices have come: until it warns, and from then on
-until it ends the process. By default these are 20 and 40 seconds. The collectives of the exercises
-take milliseconds, and less than two seconds on a core that fifteen others are at work on."""
+"""How long XLA lets a collective wait for all devices before it warns, and after that before it
+ends the process; the defaults are 20 and 40 seconds. The exercises' collectives take milliseconds,
+and less than two seconds on a core that fifteen other processes use."""
 
-NEVER_MET: Final = re.compile(
+DEADLOCK_MESSAGE: Final = re.compile(
     r"Termination timeout for `(?P<kind>[a-z -]+?) RendezvousKey.*"
     r"Expected (?P<all>\d+) threads to join the rendezvous, but only (?P<some>\d+)"
 )
-"""What XLA writes when it ends a process in which a collective waited for devices in vain."""
+"""XLA's message when it ends a process because some devices never reached a collective."""
 
-JUDGE: Final = (sys.executable, "-P", "-s", "-m", "autograder.instructor.sandbox")
-"""The command that judges, without what it is to do."""
+JUDGE_COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.instructor.sandbox")
+"""The command that starts a judge; its argument follows."""
 
 CONTROL_CASE: Final = Case("1.1", {}, 0)
-"""Any judge can judge it; if that fails, the machine is at fault."""
+"""A case that every working judge can judge; if one cannot, the machine is at fault."""
 
 
 class JudgeFailedError(RuntimeError):
-    """The judge's process failed. This is no verdict: the submission is to be graded again."""
+    """The judge's process failed, so there is no verdict, and the submission must be regraded."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What a judge's process has left.
+class JudgeRun:
+    """The outcome of one judge's process.
 
     Attributes:
-        verdicts: those on its first cases, or on all of them.
-        spent: how much processor time it took, or may have taken.
-        ended: what ended it before it was done, in a sentence; empty where it was done.
-        too_slow: whether that was the time that one case may take.
-        over: whether there was no time for the next case.
-        never_met: if it was a collective that not all devices reached, what is said of it.
+        verdicts: the verdicts on its first cases, or on all of them.
+        spent: the processor time that it used, or may have used, in seconds.
+        ended: why it ended early, in a sentence; empty if it judged every case.
+        is_too_slow: whether it ended early because one case took more than its share of the time.
+        is_out_of_time: whether no time was left for the next case.
+        deadlock: an explanation, if it ended early because some devices never reached a collective.
     """
 
     verdicts: list[Verdict]
     spent: float
     ended: str = ""
-    too_slow: bool = False
-    over: bool = False
-    never_met: str = ""
+    is_too_slow: bool = False
+    is_out_of_time: bool = False
+    deadlock: str = ""
 
 
 def judge_apart(
     cases: Sequence[Case], seconds: float = JUDGE_CPU_SECONDS, sandbox: Sandbox | None = None
 ) -> list[Verdict]:
-    """Judge one submission's evidence in a process of its own.
+    """Judge one submission's evidence in a separate process.
 
-    A case that ends its judge costs its own points. It is tried a second time, for it may have been
-    the machine, unless its time was up or a collective waited for devices that never came. What
-    there is no time left for is not judged.
+    A case that kills its judge loses only its own points. It is tried a second time, because the
+    machine may have been at fault, unless its time was up or devices never reached a collective.
+    Cases for which no time is left get a verdict that says so.
 
     Args:
-        cases: what to judge.
-        seconds: how much processor time all of it may take.
-        sandbox: what it runs in.
+        cases: the evidence to judge.
+        seconds: the processor time for all of it.
+        sandbox: the sandbox for the judge.
 
     Raises:
-        JudgeFailedError: a process ended without verdicts, and it was not for what it was given.
+        JudgeFailedError: a process failed, and the evidence was not the reason.
     """
-    room, until = sandbox or Sandbox(), time.monotonic() + JUDGE_PATIENCE * seconds
-    sent = {number: encode(case) for number, case in enumerate(cases)}
-    made = {n: _unwritable(cases[n]) for n, encoded in sent.items() if encoded is None}
-    waiting = [(number, encoded) for number, encoded in sent.items() if encoded is not None]
-    suspect, any_judged, left = -1, False, seconds
+    sandbox, deadline = sandbox or Sandbox(), time.monotonic() + JUDGE_PATIENCE * seconds
+    encoded_cases = {number: encode_case(case) for number, case in enumerate(cases)}
+    verdicts = {
+        n: _explain_unwritable(cases[n]) for n, encoded in encoded_cases.items() if encoded is None
+    }
+    waiting = [
+        (number, encoded) for number, encoded in encoded_cases.items() if encoded is not None
+    ]
+    suspect, is_machine_fine, seconds_left = -1, False, seconds
     while waiting:
-        judged = _judged([encoded for _, encoded in waiting], left, until, room)
-        left -= judged.spent
-        for verdict in judged.verdicts:
-            made[waiting.pop(0)[0]] = verdict
-        if judged.over:
-            made |= {number: _no_time(cases[number], seconds) for number, _ in waiting}
-        if judged.over or not waiting:
+        run = _run_and_read_judge(
+            [encoded for _, encoded in waiting], seconds_left, deadline, sandbox
+        )
+        seconds_left -= run.spent
+        for verdict in run.verdicts:
+            verdicts[waiting.pop(0)[0]] = verdict
+        if run.is_out_of_time:
+            verdicts |= {number: _explain_no_time(cases[number], seconds) for number, _ in waiting}
+        if run.is_out_of_time or not waiting:
             break
-        if not any_judged and not judged.verdicts:
-            _see_that_a_judge_can_be_had(seconds, room)
-        any_judged, first = True, waiting[0][0]
-        if judged.too_slow or judged.never_met or suspect == first:
-            made[first] = _deadly(cases[first], judged)
+        if not is_machine_fine and not run.verdicts:
+            _check_that_judges_work(seconds, sandbox)
+        is_machine_fine, first = True, waiting[0][0]
+        if run.is_too_slow or run.deadlock or suspect == first:
+            verdicts[first] = _explain_death(cases[first], run)
             waiting.pop(0)
         suspect = first
-    return [made[number] for number in range(len(cases))]
+    return [verdicts[number] for number in range(len(cases))]
 
 
-def _see_that_a_judge_can_be_had(seconds: float, room: Sandbox) -> None:
-    """See that it is not the machine that ends every judge.
+def _check_that_judges_work(seconds: float, sandbox: Sandbox) -> None:
+    """Judge the control case.
 
     Raises:
-        JudgeFailedError: it is.
+        JudgeFailedError: even that fails, so the machine ends every judge.
     """
-    until = time.monotonic() + JUDGE_PATIENCE * seconds
-    judged = _judged([msgspec.json.encode(CONTROL_CASE)], seconds, until, room)
-    if judged.ended or judged.over:
-        raise JudgeFailedError(judged.ended or "No judge can start in the time that it has.")
+    deadline = time.monotonic() + JUDGE_PATIENCE * seconds
+    run = _run_and_read_judge([msgspec.json.encode(CONTROL_CASE)], seconds, deadline, sandbox)
+    if run.ended or run.is_out_of_time:
+        raise JudgeFailedError(run.ended or "No judge can start in the time that it has.")
 
 
-def _unwritable(case: Case) -> Verdict:
+def _explain_unwritable(case: Case) -> Verdict:
     return no_evidence(
         find(case.exercise), "malformed", "The evidence holds what cannot be written down."
     )
 
 
-def _deadly(case: Case, judged: Judged) -> Verdict:
-    if judged.never_met:
-        return no_evidence(find(case.exercise), "deadlock", judged.never_met)
+def _explain_death(case: Case, run: JudgeRun) -> Verdict:
+    if run.deadlock:
+        return no_evidence(find(case.exercise), "deadlock", run.deadlock)
     return no_evidence(
         find(case.exercise),
         "kills-the-judge",
-        f"Judging it did not come to an end: {judged.ended.splitlines()[0]} Is there a loop that "
+        f"Judging it did not come to an end: {run.ended.splitlines()[0]} Is there a loop that "
         f"does not end, or an array that is far too large?",
     )
 
 
-def _never_met(error_output: str) -> str:
-    """What is said of a collective that some devices reached and others did not.
+def _explain_deadlock(error_output: str) -> str:
+    """Explain, to the learner, that some devices never reached a collective.
 
     Args:
-        error_output: what the judge's process wrote before it ended.
+        error_output: the error output of a judge's process that has ended.
 
     Returns:
-        Nothing, where it did not end of that.
+        The explanation; empty if the process ended for another reason.
     """
-    found = NEVER_MET.search(error_output)
+    found = DEADLOCK_MESSAGE.search(error_output)
     if found is None:
         return ""
     kind = found["kind"].replace(" ", "-")
@@ -170,7 +176,7 @@ def _never_met(error_output: str) -> str:
     )
 
 
-def _variables() -> dict[str, str]:
+def _judge_environment() -> dict[str, str]:
     """The environment variables of a judge's process.
 
     XLA ends a process that sets a flag which it does not know. So the flags are set for versions of
@@ -186,7 +192,7 @@ def _variables() -> dict[str, str]:
     return variables
 
 
-def _no_time(case: Case, seconds: float) -> Verdict:
+def _explain_no_time(case: Case, seconds: float) -> Verdict:
     return no_evidence(
         find(case.exercise),
         "no-time-left",
@@ -196,89 +202,104 @@ def _no_time(case: Case, seconds: float) -> Verdict:
     )
 
 
-def _judged(cases: Sequence[bytes], seconds: float, until: float, room: Sandbox) -> Judged:
-    """What one process makes of cases, given as JSON, within some processor time.
+def _run_and_read_judge(
+    cases: Sequence[bytes], seconds: float, deadline: float, sandbox: Sandbox
+) -> JudgeRun:
+    """Judge cases in one process.
+
+    Args:
+        cases: the cases, as JSON.
+        seconds: the limit in processor time.
+        deadline: the limit by the clock, as `time.monotonic()`.
+        sandbox: the sandbox for the judge.
 
     Raises:
-        JudgeFailedError: it did not reply as it should, or has not got its time by the clock.
+        JudgeFailedError: its replies are malformed, or it did not get its processor time by the
+            deadline.
     """
     try:
-        done = _run_judge(cases, seconds, max(until - time.monotonic(), 0), room)
+        finished = _run_judge(cases, seconds, max(deadline - time.monotonic(), 0), sandbox)
     except subprocess.TimeoutExpired:
         raise JudgeFailedError(
             f"The judge did not get its {seconds:.0f} seconds of processor time in "
             f"{JUDGE_PATIENCE} "
             f"times as long. Judge it again, when the machine has less to do."
         ) from None
-    replies = _replies(done.stdout)
+    replies = _read_replies(finished.stdout)
     verdicts, spent = [reply.verdict for reply in replies], replies[-1].spent if replies else 0.0
-    if done.status == OUT_OF_TIME_STATUS:
-        return Judged(verdicts, seconds, over=True)
-    if not done.status and len(verdicts) != len(cases):
+    if finished.status == OUT_OF_TIME_STATUS:
+        return JudgeRun(verdicts, seconds, is_out_of_time=True)
+    if not finished.status and len(verdicts) != len(cases):
         raise JudgeFailedError(f"The judge gave {len(verdicts)} verdicts on {len(cases)} cases.")
-    if not done.status:
-        return Judged(verdicts, spent)
-    before_it = spent
-    spent += CASE_SHARE * max(seconds - spent, 0)  # what the case could take that ended it
-    if done.status == -ALARM:
-        return Judged(verdicts, spent, "It took more than its share of the time.", too_slow=True)
-    written = done.stderr.decode(errors="replace").strip()
-    never_met = _never_met(written)
-    if never_met:  # it slept: what it had of its time is left to the others
-        spent = min(spent, max(before_it, done.cpu_seconds))
-    why = f"The judge's process ended with status {done.status}: "
-    ended = why + "\n".join(written.splitlines()[-8:])
-    return Judged(verdicts, spent, ended, never_met=never_met)
+    if not finished.status:
+        return JudgeRun(verdicts, spent)
+    spent_before = spent
+    spent += CASE_SHARE * max(seconds - spent, 0)  # the most that the case that ended it could use
+    if finished.status == -SIGPROF_NUMBER:
+        return JudgeRun(
+            verdicts, spent, "It took more than its share of the time.", is_too_slow=True
+        )
+    error_output = finished.stderr.decode(errors="replace").strip()
+    deadlock = _explain_deadlock(error_output)
+    if deadlock:  # the process slept in the collective, so it used less than the case's share
+        spent = min(spent, max(spent_before, finished.cpu_seconds))
+    status = f"The judge's process ended with status {finished.status}: "
+    ended = status + "\n".join(error_output.splitlines()[-8:])
+    return JudgeRun(verdicts, spent, ended, deadlock=deadlock)
 
 
-def _run_judge(cases: Sequence[bytes], seconds: float, timeout: float, room: Sandbox) -> Finished:
-    """Have one process judge cases: a fork of one that is warm, or else a new one.
+def _run_judge(
+    cases: Sequence[bytes], seconds: float, timeout: float, sandbox: Sandbox
+) -> FinishedTask:
+    """Run one judge's process: a fork of a warm server, or else a new process.
 
     Raises:
-        TimeoutExpired: it did not end in time, by the clock.
+        TimeoutExpired: it did not end within `timeout` seconds by the clock.
     """
-    variables, came = _variables(), b"[" + b",".join(cases) + b"]"
-    server = room.warm([*JUDGE, "forks"], variables, reader="judges")
+    variables, input = _judge_environment(), b"[" + b",".join(cases) + b"]"
+    server = sandbox.warm([*JUDGE_COMMAND, "forks"], variables, reader="judges")
     if server is not None:
         try:
-            return server.run([f"{seconds:.3f}"], came, timeout)
-        except OSError:  # it was killed, perhaps for memory: this time without it
+            return server.run([f"{seconds:.3f}"], input, timeout)
+        except OSError:  # the server was killed, perhaps for memory, so do without it
             SERVERS.forget(server)
-    had = _cpu_seconds_of_children()
+    seconds_before = _cpu_seconds_of_children()
     done = subprocess.run(
-        room.command([*JUDGE, f"{seconds:.3f}"], variables, reader="judges"),
-        input=came,
+        sandbox.command([*JUDGE_COMMAND, f"{seconds:.3f}"], variables, reader="judges"),
+        input=input,
         capture_output=True,
         timeout=timeout,
         env=variables,
         check=False,
     )
-    used = _cpu_seconds_of_children() - had
+    seconds_used = _cpu_seconds_of_children() - seconds_before
     status = done.returncode
-    status = status if status <= 128 else 128 - status  # a shell says it the other way
-    return Finished(status, done.stdout, done.stderr, used)
+    # a shell reports a signal as 128 plus its number, subprocess as minus its number
+    status = status if status <= 128 else 128 - status
+    return FinishedTask(status, done.stdout, done.stderr, seconds_used)
 
 
 def _cpu_seconds_of_children() -> float:
-    """The processor time of all processes that were started here and have ended, if known.
+    """Return the processor time of all ended children of this process; 0 on Windows.
 
-    Others may be judged at the same time, so the difference of two is the most that one has taken.
+    Other judges may run at the same time, so a difference of two results is only an upper bound
+    on what one of them used.
     """
     if sys.platform == "win32":
         return 0.0
     import resource
 
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
-def _replies(written: bytes) -> list[Reply]:
-    """What a judge wrote down to the end of a line.
+def _read_replies(output: bytes) -> list[Reply]:
+    """Read the complete lines of a judge's output.
 
     Raises:
-        JudgeFailedError: what it wrote are no replies.
+        JudgeFailedError: a line is not a reply.
     """
-    lines = written.split(b"\n")[:-1]  # after the last line's end there is nothing, or half a line
+    lines = output.split(b"\n")[:-1]  # the last part is empty, or half a line
     try:
         return [msgspec.json.decode(line, type=Reply) for line in lines]
     except msgspec.MsgspecError as error:

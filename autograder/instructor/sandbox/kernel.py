@@ -1,8 +1,7 @@
 """The kernel that runs a submission: start it, watch it, send it cells, and read its messages.
 
-It gets a partial copy of this package, without exercises, judge and grading, so nothing it can read
-says what is right. Without bubblewrap, Python imports this copy first, but a submission can read
-every file anyway.
+A kernel gets a partial copy of this package, without exercises, judge and grading, so it can read
+no answers. Without bubblewrap Python still imports this copy, but a submission can read every file.
 """
 
 import atexit
@@ -32,38 +31,40 @@ from autograder.instructor.sandbox.bubblewrap import (
     has_bubblewrap,
     has_call_filter,
 )
-from autograder.instructor.sandbox.kernel_messages import Lines, TooLarge, read_message
-from autograder.instructor.sandbox.limit_watch import LOOK_SECONDS, ProcessFamily, Watch
+from autograder.instructor.sandbox.kernel_messages import LineBuffer, TooLarge, read_message
+from autograder.instructor.sandbox.limit_watch import LOOK_SECONDS, LimitWatch, ProcessFamily
 from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, sandbox_environment
-from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, Forked
+from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
 from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunCell
 
 KERNEL_PARTS: Final = (
     "__init__.py", "collective_kinds.py", "devices.py", "notebook.py",
     "documents", "errors", "evidence", "layouts", "pictures", "processes", "programs", "sandboxed",
 )  # fmt: skip
-"""The part of this package that a kernel gets: what runs cells, captures answers, and draws arrays.
-"""
+"""The parts of this package that a kernel gets: to run cells, capture answers, and draw arrays."""
 
-LOCK: Final = threading.Lock()
+PACKAGES_LOCK: Final = threading.Lock()
 
 
-def kernel_packages() -> Path:
-    """The folder in which a kernel's Python looks for modules; it stays until this process ends."""
-    with LOCK:
-        return _kernel_packages()
+def prepare_kernel_packages() -> Path:
+    """Return the folder with the kernels' copy of the package, made on the first call.
+
+    The folder exists until this process ends.
+    """
+    with PACKAGES_LOCK:
+        return _make_kernel_packages()
 
 
 @functools.cache
-def _kernel_packages() -> Path:
+def _make_kernel_packages() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="shardlings-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    furnish(folder)
+    copy_kernel_package(folder)
     return folder
 
 
-def furnish(folder: Path) -> None:
-    """Copy what a kernel is to find of the package into a folder."""
+def copy_kernel_package(folder: Path) -> None:
+    """Copy the parts of the package that a kernel gets into a folder."""
     package = Path(autograder.__file__).parent
     copy = folder / package.name
     copy.mkdir()
@@ -75,70 +76,72 @@ def furnish(folder: Path) -> None:
             shutil.copy(package / name, copy / name)
 
 
-COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.sandboxed")
+KERNEL_COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.sandboxed")
 """The command that starts a kernel."""
 
 INHERITED_VARIABLES: Final = ("HOME", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "TMP")
-"""Passed to a kernel without a sandbox."""
+"""Variables that a kernel without a sandbox inherits."""
 
 MAX_READ_BYTES: Final = 2**16
 
 END_SECONDS: Final = 1
-"""Time for a kernel to end that has closed its pipe."""
+"""How long to wait for a kernel to end once it has closed its pipe."""
 
 
 class KernelDiedError(RuntimeError):
-    """A kernel has ended, or is to be ended, before the notebook; the message may say why."""
+    """A kernel ended before its notebook, or must be ended; the message may say why."""
 
 
 class Kernel:
-    """A kernel in the sandbox, if there is one, and within limits; a fork of a warm process.
+    """A kernel within the sandbox's limits: a fork of a warm server, or else a new process.
 
     Args:
-        sandbox: what it runs in.
-        plans: what it is to capture.
-        folder: the files in it are in the kernel's current folder.
+        sandbox: the sandbox and its limits.
+        plans: the plans of the exercises whose answers it captures.
+        folder: its files are in the kernel's current folder.
     """
 
     def __init__(self, sandbox: Sandbox, plans: Sequence[Plan], folder: Path | None) -> None:
-        self._lines, self._waiting = Lines(), deque[bytes | None]()
-        files = _files_in(folder) if has_bubblewrap() and folder is not None else []
-        self._first = Begin(list(plans), files)
+        self._line_buffer, self._received = LineBuffer(), deque[bytes | None]()
+        files = _read_files(folder) if has_bubblewrap() and folder is not None else []
+        self._first_request = Begin(list(plans), files)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is open until the kernel is ready
-        # Pipes, and no socket: what stands in a socket's queue may be open files, which end only
-        # when the queue does, and to end them may take for ever.
-        come, self._requests = os.pipe()
-        self._messages, go = os.pipe()
+        # Pipes rather than sockets: through a socket a kernel could send open files, which are
+        # closed only with the socket's queue, and closing them may take forever.
+        requests_end, self._requests = os.pipe()
+        self._messages, messages_end = os.pipe()
         os.set_blocking(self._requests, False)
         try:
-            self.process = _start(sandbox, (come, go, self._errors.fileno()), folder)
+            self.process = _start(
+                sandbox, (requests_end, messages_end, self._errors.fileno()), folder
+            )
         except BaseException:
             self._close_files()
             self._errors.close()
             raise
         finally:
-            os.close(come)
-            os.close(go)
-        self.watch = Watch(self.process, sandbox)
+            os.close(requests_end)
+            os.close(messages_end)
+        self.watch = LimitWatch(self.process, sandbox)
         self.watch.start()
 
     def __enter__(self) -> Self:
-        """Wait until it is ready; nobody's code has run then.
+        """Wait until it is ready; no code of the submission has run by then.
 
         Raises:
-            KernelDiedError: it does not get ready.
+            KernelDiedError: it did not become ready.
         """
         try:
-            until = time.monotonic() + START_SECONDS
-            self._send(self._first)
-            while not isinstance(self.hear(), Ready):
-                if time.monotonic() > until:
+            deadline = time.monotonic() + START_SECONDS
+            self._send(self._first_request)
+            while not isinstance(self.receive(), Ready):
+                if time.monotonic() > deadline:
                     raise KernelDiedError("the kernel did not start in time")
         except KernelDiedError as error:
             self.close()
             self._errors.seek(0)
-            written = self._errors.read(MAX_READ_BYTES).decode(errors="replace")
-            raise KernelDiedError(str(error) or "".join(written.splitlines()[-1:])) from None
+            error_output = self._errors.read(MAX_READ_BYTES).decode(errors="replace")
+            raise KernelDiedError(str(error) or "".join(error_output.splitlines()[-1:])) from None
         except BaseException:
             self.close()
             raise
@@ -152,71 +155,71 @@ class Kernel:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End it."""
+        """End the kernel."""
         self.close()
 
     @property
-    def had(self) -> float:
-        """The seconds that it has run, without the time that it waited for a CPU."""
+    def running_seconds(self) -> float:
+        """The seconds that it has run, excluding time spent waiting for a CPU."""
         return self.watch.running.seconds
 
     def run(self, number: int, source: str) -> None:
-        """Have it run a cell."""
+        """Ask the kernel to run a cell; `Done` with the same number says that it has ended."""
         self._send(RunCell(number, source))
 
     def interrupt(self) -> None:
-        """Have it interrupt the cell that runs."""
+        """Ask the kernel to interrupt the running cell."""
         self._send(Interrupt())
 
-    def hear(self) -> Message | TooLarge | None:
-        """Its next message; None where there is none for a moment.
+    def receive(self) -> Message | TooLarge | None:
+        """Return the kernel's next message, or None after a quarter of a second without one.
 
         Raises:
-            KernelDiedError: it has ended.
+            KernelDiedError: the kernel has ended.
         """
-        if not self._waiting:
-            self._waiting.extend(self._lines.feed(self._read()))
-        return read_message(self._waiting.popleft()) if self._waiting else None
+        if not self._received:
+            self._received.extend(self._line_buffer.feed(self._read()))
+        return read_message(self._received.popleft()) if self._received else None
 
     def _send(self, request: Request) -> None:
-        left = memoryview(msgspec.json.encode(request) + b"\n")
-        while left:
+        unsent = memoryview(msgspec.json.encode(request) + b"\n")
+        while unsent:
             if not self._is_ready(self._requests, select.POLLOUT):
-                continue  # it does not read for a moment; whether it lives, was looked at
+                continue  # it is not reading at the moment, but it is alive
             try:
-                left = left[os.write(self._requests, left) :]
+                unsent = unsent[os.write(self._requests, unsent) :]
             except BlockingIOError:
                 continue
             except OSError as error:
                 raise KernelDiedError from error
 
     def _read(self) -> bytes:
-        """What it has sent since; nothing where it sends nothing for a moment."""
+        """Read what it has sent; nothing after a quarter of a second without output."""
         if not self._is_ready(self._messages, select.POLLIN):
             return b""
-        read = os.read(self._messages, MAX_READ_BYTES)
-        if not read:
-            self._wait_for_its_end()
+        received = os.read(self._messages, MAX_READ_BYTES)
+        if not received:
+            self._wait_for_end()
             raise KernelDiedError
-        return read
+        return received
 
     def _is_ready(self, file: int, event: int) -> bool:
-        """Whether a pipe can be read from, or written to, within a moment.
+        """Check whether a pipe can be read or written, waiting up to a quarter of a second.
 
         Raises:
             KernelDiedError: it cannot, and the kernel has ended.
         """
-        waiting = select.poll()
-        waiting.register(file, event)
-        is_ready = bool(waiting.poll(LOOK_SECONDS * 1000))
+        poller = select.poll()
+        poller.register(file, event)
+        is_ready = bool(poller.poll(LOOK_SECONDS * 1000))
         if not is_ready and self.process.poll() is not None:
             raise KernelDiedError
         return is_ready
 
-    def _wait_for_its_end(self) -> None:
-        """Wait a moment, so that it is known why it ended."""
-        until = time.monotonic() + END_SECONDS
-        while self.process.poll() is None and time.monotonic() < until:
+    def _wait_for_end(self) -> None:
+        """Give the kernel time to end, so that the reason is known."""
+        deadline = time.monotonic() + END_SECONDS
+        while self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def _close_files(self) -> None:
@@ -224,11 +227,11 @@ class Kernel:
         os.close(self._messages)
 
     def close(self) -> None:
-        """End it, with all that it has started."""
+        """End the kernel and all processes that it started."""
         self.watch.stop()
         self.process.kill()
         self._close_files()
-        if isinstance(self.process, Forked):
+        if isinstance(self.process, ForkedTask):
             self.process.close()
         else:
             self.process.wait()
@@ -236,18 +239,24 @@ class Kernel:
 
 def _start(
     sandbox: Sandbox, files: tuple[int, int, int], folder: Path | None
-) -> "Forked | ProcessFamily":
-    """Fork a warm process, or else start a new one, with its standard input and outputs."""
-    packages = kernel_packages()
+) -> "ForkedTask | ProcessFamily":
+    """Start a kernel: fork a warm server, or else start a new process.
+
+    Args:
+        sandbox: the sandbox and its limits.
+        files: the kernel's standard input, output and error output.
+        folder: its current folder where there is no sandbox.
+    """
+    packages = prepare_kernel_packages()
     is_sandboxed = has_bubblewrap()
     variables = {
         **sandbox_environment(),
         **devices.environment(),
-        "NBGRADER_EXECUTION": "autograde",  # where a fault of ours is not to go unseen
+        "NBGRADER_EXECUTION": "autograde",  # then a check raises an internal error
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": PACKAGES if is_sandboxed else str(packages),
-        "PYTHONSAFEPATH": "1",  # a file beside the notebook is not what somebody else imports
+        "PYTHONSAFEPATH": "1",  # else a file beside the notebook could replace a library's module
     }
     if is_sandboxed:
         variables["MPLCONFIGDIR"] = "/tmp/matplotlib"
@@ -256,25 +265,28 @@ def _start(
         sandbox.log.warning(UNPROTECTED)
     if is_sandboxed and not has_call_filter():
         sandbox.log.warning(UNFILTERED)
-    server = sandbox.warm([*COMMAND, "forks"], variables, packages, "kernels")
+    server = sandbox.warm([*KERNEL_COMMAND, "forks"], variables, packages, "kernels")
     if server is not None:
         try:
             return server.start(["kernel"], files, START_SECONDS)
-        except (OSError, subprocess.TimeoutExpired):  # perhaps it was killed, for memory
+        except (OSError, subprocess.TimeoutExpired):  # the server was killed, perhaps for memory
             SERVERS.forget(server)
-    come, go, errors = files
+    stdin, stdout, stderr = files
     return ProcessFamily(
-        sandbox.command(COMMAND, variables, packages, "kernels"),
-        stdin=come,
-        stdout=go,
-        stderr=errors,
+        sandbox.command(KERNEL_COMMAND, variables, packages, "kernels"),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
         env=variables,
         cwd="/" if is_sandboxed else folder,
     )
 
 
-def _files_in(folder: Path) -> list[tuple[bytes, bytes]]:
-    """The files in a folder and below it, but for what begins with a dot: no start-up files."""
+def _read_files(folder: Path) -> list[tuple[bytes, bytes]]:
+    """Return the names and contents of the files below a folder.
+
+    Names that begin with a dot are left out, because some of those are start-up files.
+    """
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     names = {path: path.relative_to(folder) for path in paths if not path.is_symlink()}
     return [

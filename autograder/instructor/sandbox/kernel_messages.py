@@ -1,4 +1,4 @@
-"""Check and limit a kernel's messages. A student's code may control it, so none is trusted."""
+"""Check and limit a kernel's messages, which student code may have written."""
 
 import re
 from collections import defaultdict
@@ -14,53 +14,54 @@ from autograder.sandboxed import LINES, LONG, Display, Error, Message, Result, S
 MAX_MESSAGE_BYTES: Final = 2**24
 
 MAX_COLONS: Final = 2**16
-"""A message has no more names than colons; making each takes a microsecond."""
+"""The most colons in a message, and so the most names: decoding each takes a microsecond."""
 
 MAX_DEPTH: Final = 64
-"""Python's own copying ends somewhere."""
+"""The deepest nesting of data, because copying it in Python is recursive."""
 
-PART_BYTES: Final = 64
+ELEMENT_BYTES: Final = 64
+"""What each element of a list or an object counts for; see `_measure_size`."""
 
 MIN_OUTPUT_CHARACTERS: Final = 500
-"""Each output counts as at least so many, because it is a part of a page."""
+"""Each output counts as at least so many characters, because a page shows it as an element."""
 
-JSON: Final = re.compile(r"application/(.*\+)?json")
-"""The kinds of data that need not be text."""
+JSON_TYPE: Final = re.compile(r"application/(.*\+)?json")
+"""The MIME types whose data need not be text."""
 
 Output = Stream | Display | Update | Result | Error
 
 
 class TooLarge(msgspec.Struct, frozen=True):
-    """In place of a message that has more bytes than any may have."""
+    """A placeholder for a message that is too large to read."""
 
 
-class Lines:
-    """The lines of what comes in pieces, without empty ones; None in place of one too long."""
+class LineBuffer:
+    """Joins pieces of input into lines; drops empty lines, and replaces too long ones with None."""
 
     def __init__(self) -> None:
-        self._begun, self._size = list[bytes](), 0
+        self._pieces, self._size = list[bytes](), 0
 
-    def feed(self, read: bytes) -> list[bytes | None]:
-        """The lines that end in the next piece."""
-        *ends, rest = read.split(b"\n")
+    def feed(self, received: bytes) -> list[bytes | None]:
+        """Return the lines that end in the next piece."""
+        *pieces, rest = received.split(b"\n")
         lines = list[bytes | None]()
-        for end in ends:
-            self._keep(end)
-            if self._size:  # a million empty ones would take half a minute to look at
-                lines.append(b"".join(self._begun) if self._size <= MAX_MESSAGE_BYTES else None)
-            self._begun, self._size = [], 0
-        self._keep(rest)
+        for piece in pieces:
+            self._append(piece)
+            if self._size:  # a million empty lines would take half a minute to process
+                lines.append(b"".join(self._pieces) if self._size <= MAX_MESSAGE_BYTES else None)
+            self._pieces, self._size = [], 0
+        self._append(rest)
         return lines
 
-    def _keep(self, piece: bytes) -> None:
+    def _append(self, piece: bytes) -> None:
         self._size += len(piece)
-        self._begun.append(piece)
+        self._pieces.append(piece)
         if self._size > MAX_MESSAGE_BYTES:
-            self._begun.clear()
+            self._pieces.clear()
 
 
 def read_message(line: bytes | None) -> Message | TooLarge | None:
-    """A line that a kernel has written, read strictly; None where it is no message."""
+    """Decode a line from a kernel strictly; None if it is not a message."""
     if line is None or line.count(b":") > MAX_COLONS:
         return TooLarge()
     try:
@@ -71,57 +72,57 @@ def read_message(line: bytes | None) -> Message | TooLarge | None:
 
 
 class Allowance:
-    """How much is kept of what the cells of a notebook say.
+    """Limits how much of a notebook's output is kept.
 
-    Evidence has an allowance of its own: who prints much is to hand in none the less.
+    Evidence has a limit of its own, so a notebook that prints a lot can still submit its answers.
 
     Args:
-        cell: the most characters of one cell.
-        notebook: the most of all.
-        handed_in: the most of all evidence.
+        cell: the most characters of output for one cell.
+        notebook: the most characters of output for all cells.
+        max_evidence: the most characters of evidence for all cells.
 
     Attributes:
-        too_large: the cells whose evidence was not kept.
+        too_large: the indices of the cells whose evidence was not kept.
     """
 
-    def __init__(self, cell: int, notebook: int, handed_in: int) -> None:
-        self.cell, self.notebook, self.handed_in = cell, notebook, handed_in
-        self.said = defaultdict[int, int](int)
-        self.evidence = 0
+    def __init__(self, cell: int, notebook: int, max_evidence: int) -> None:
+        self.cell, self.notebook, self.max_evidence = cell, notebook, max_evidence
+        self.output_sizes = defaultdict[int, int](int)
+        self.evidence_size = 0
         self.too_large = set[int]()
 
-    def takes(self, message: Output, index: int, times: int = 1) -> bool:
-        """Check whether a message of a cell can be kept; where it can, it is counted.
+    def admit(self, message: Output, index: int, times: int = 1) -> bool:
+        """Check whether a message can be kept, and count it if so.
 
         Args:
-            message: what the kernel says.
-            index: the cell's.
-            times: in how many outputs it is kept; an update changes all that have its name.
+            message: the kernel's message.
+            index: the index of the cell.
+            times: the number of outputs that keep it; an update changes all with its name.
         """
-        size = _size(message)
+        size = _measure_size(message)
         if is_evidence(message):
-            return self._takes_evidence(size, index)
+            return self._admit_evidence(size, index)
         size = max(size, MIN_OUTPUT_CHARACTERS) * times
-        taken = (
-            self.said[index] + size <= self.cell
-            and sum(self.said.values()) + size <= self.notebook
+        is_kept = (
+            self.output_sizes[index] + size <= self.cell
+            and sum(self.output_sizes.values()) + size <= self.notebook
         )  # fmt: skip
-        self.said[index] += size if taken else 0
-        return taken
+        self.output_sizes[index] += size if is_kept else 0
+        return is_kept
 
-    def _takes_evidence(self, size: int, index: int) -> bool:
-        taken = self.evidence + size <= self.handed_in
-        self.evidence += size if taken else 0
-        if not taken:
+    def _admit_evidence(self, size: int, index: int) -> bool:
+        is_kept = self.evidence_size + size <= self.max_evidence
+        self.evidence_size += size if is_kept else 0
+        if not is_kept:
             self.too_large.add(index)
-        return taken
+        return is_kept
 
 
-def _size(message: Output) -> int:
-    """Count all that is kept of a message; its data is still JSON, and nothing is made of it.
+def _measure_size(message: Output) -> int:
+    """Count the characters that are kept of a message, without decoding its JSON.
 
-    Each element of a list or an object counts as many bytes, because it takes as many as an object
-    of Python's, and as a line of a notebook.
+    Each element of a list or an object counts for 64 more, because it becomes a Python object and
+    a line of the notebook's file.
     """
     if isinstance(message, Stream):
         return len(message.text)
@@ -129,35 +130,35 @@ def _size(message: Output) -> int:
         return sum(map(len, (message.ename, message.evalue, *message.traceback)))
     name = "" if isinstance(message, Result) else message.name or ""
     size = len(name)
-    for kind, raw in message.data.items():
+    for mime_type, raw in message.data.items():
         data = bytes(raw)
-        parts = sum(map(data.count, b",[{")) if JSON.fullmatch(kind) else 0
-        size += len(kind) + len(data) + PART_BYTES * parts
+        elements = sum(map(data.count, b",[{")) if JSON_TYPE.fullmatch(mime_type) else 0
+        size += len(mime_type) + len(data) + ELEMENT_BYTES * elements
     return size
 
 
 def is_evidence(message: Output) -> bool:
-    """Whether a message is evidence, as a check hands it in, and little else."""
+    """Check whether a message is a check's evidence with at most a short text beside it."""
     if not isinstance(message, Display) or evidence.MIME_TYPE not in message.data:
         return False
-    said = message.data.get("text/plain", msgspec.Raw(b""))
-    return message.data.keys() <= {evidence.MIME_TYPE, "text/plain"} and len(bytes(said)) <= LONG
+    text = message.data.get("text/plain", msgspec.Raw(b""))
+    return message.data.keys() <= {evidence.MIME_TYPE, "text/plain"} and len(bytes(text)) <= LONG
 
 
-def depth(content: Any) -> int:
-    """How deep plain data is nested; of what is too deep to keep, one more than that."""
-    deep, level = 0, [content]
-    while deep <= MAX_DEPTH:
-        level = [each for each in level if isinstance(each, dict | list)]
+def measure_depth(content: Any) -> int:
+    """Return how deeply plain data is nested, but at most `MAX_DEPTH` + 1."""
+    depth, level = 0, [content]
+    while depth <= MAX_DEPTH:
+        level = [item for item in level if isinstance(item, dict | list)]
         if not level:
             break
-        deep += 1
-        level = [i for each in level for i in (each.values() if isinstance(each, dict) else each)]
-    return deep
+        depth += 1
+        level = [i for item in level for i in (item.values() if isinstance(item, dict) else item)]
+    return depth
 
 
-def error_output(error: Error) -> NotebookNode:
-    """What can be read of an error: it may be as long as a cell likes."""
+def make_error_output(error: Error) -> NotebookNode:
+    """Return the output for an error, shortened, because a cell can make it as long as it likes."""
     return new_output(
         "error",
         ename=error.ename[:LONG],
@@ -166,37 +167,44 @@ def error_output(error: Error) -> NotebookNode:
     )
 
 
-def output_of(
+def make_output(
     message: Output, index: int, allowance: Allowance, times: int = 1
 ) -> NotebookNode | None:
-    """The output that a message of a cell makes; None where it cannot be kept.
+    """Return the notebook output for a message; None if it cannot be kept.
 
-    Metadata is never kept: a picture's width goes into nbconvert's pages as it is.
+    Metadata is never kept, because nbconvert copies some of it, such as a picture's width, into
+    pages unescaped.
+
+    Args:
+        message: the kernel's message.
+        index: the index of the cell.
+        allowance: the limits, which count what is kept.
+        times: the number of outputs that keep it.
     """
-    if not allowance.takes(message, index, times):
+    if not allowance.admit(message, index, times):
         return None
     match message:
         case Stream():
             return new_output("stream", name=message.name, text=message.text)
         case Error():
-            return error_output(message)
+            return make_error_output(message)
         case Display() | Update():
-            data = _data(message.data)
+            data = _decode_data(message.data)
             return data and new_output("display_data", data=data)
         case Result():
-            data, number = _data(message.data), message.execution_count
+            data, number = _decode_data(message.data), message.execution_count
             return data and new_output("execute_result", data=data, execution_count=number)
         case _:
             assert_never(message)
 
 
-def _data(bundle: dict[str, msgspec.Raw]) -> dict[str, Any] | None:
-    """Data by its MIME type; None where it is nested too deeply, or is no text and should be."""
+def _decode_data(bundle: dict[str, msgspec.Raw]) -> dict[str, Any] | None:
+    """Decode data by MIME type; None if it is nested too deeply, or is not text but should be."""
     try:
         data = {
-            kind: msgspec.json.decode(raw, type=Any if JSON.fullmatch(kind) else str)
-            for kind, raw in bundle.items()
+            mime_type: msgspec.json.decode(raw, type=Any if JSON_TYPE.fullmatch(mime_type) else str)
+            for mime_type, raw in bundle.items()
         }
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return data if depth(data) <= MAX_DEPTH else None
+    return data if measure_depth(data) <= MAX_DEPTH else None

@@ -1,9 +1,9 @@
 """Watch limits that no system call enforces, and kill a kernel that exceeds one.
 
-Running time excludes time spent waiting for a CPU: on a busy machine the clock says little about a
-notebook. Linux counts for each thread how long it was ready to run and had to wait; that is
-subtracted. Sleeping, or waiting for something that never comes, counts. On other systems nothing is
-subtracted.
+Running time excludes time spent waiting for a CPU, because on a busy machine clock time says little
+about a notebook. Linux counts for each thread how long it was ready to run and had to wait, and
+that is subtracted. Sleeping, or waiting for something that never comes, counts. On other systems
+nothing is subtracted.
 """
 
 import contextlib
@@ -20,38 +20,40 @@ import psutil
 from autograder.instructor.sandbox.sandbox import Sandbox
 
 LONGEST_STEP_SECONDS: Final = 1.0
-"""The most that one look adds: who looks more rarely than this was itself kept waiting."""
+"""The most that one update adds: if updates come more rarely, this process was kept waiting too."""
 
 
 class RunningTime:
-    """The running time of a family of processes, for a caller that looks several times a second.
+    """The running time of a family of processes; its caller updates it several times a second.
 
     Attributes:
         seconds: the running time so far.
     """
 
     def __init__(self) -> None:
-        self.seconds, self._looked = 0.0, time.monotonic()
-        self._used, self._waits = 0.0, dict[str, int]()
+        self.seconds, self._updated = 0.0, time.monotonic()
+        self._cpu_seconds, self._wait_ns = 0.0, dict[str, int]()
 
-    def look(self, family: Sequence[psutil.Process]) -> None:
-        """Add the time since the last look.
+    def update(self, family: Sequence[psutil.Process]) -> None:
+        """Add the running time since the last update.
 
-        The family is said to have waited as long as the thread that waited longest. If its threads
-        kept each other waiting, they used at least as much processor time as the clock showed, so
-        that is the least that is added.
+        It is the time by the clock, minus the longest time that any thread waited for a CPU. If the
+        family's threads kept each other waiting, that is too little, so at least the processor time
+        that they used is added, up to the time by the clock.
         """
-        now, used = time.monotonic(), sum(map(_processor_seconds, family))
-        waits = dict(wait for process in family for wait in _waits(process))
-        waited = max((ns - self._waits.get(thread, 0) for thread, ns in waits.items()), default=0)
-        passed = min(now - self._looked, LONGEST_STEP_SECONDS)
-        at_least = min(max(used - self._used, 0.0), passed)
-        self.seconds += max(passed - waited / 1e9, at_least)
-        self._looked, self._used, self._waits = now, used, waits
+        now, cpu_seconds = time.monotonic(), sum(map(_cpu_seconds_of, family))
+        wait_ns = dict(thread_wait for process in family for thread_wait in _read_waits(process))
+        waited = max(
+            (ns - self._wait_ns.get(thread, 0) for thread, ns in wait_ns.items()), default=0
+        )
+        elapsed = min(now - self._updated, LONGEST_STEP_SECONDS)
+        at_least = min(max(cpu_seconds - self._cpu_seconds, 0.0), elapsed)
+        self.seconds += max(elapsed - waited / 1e9, at_least)
+        self._updated, self._cpu_seconds, self._wait_ns = now, cpu_seconds, wait_ns
 
 
-def _processor_seconds(process: psutil.Process) -> float:
-    """The processor time of a process, and of those of its children that have ended."""
+def _cpu_seconds_of(process: psutil.Process) -> float:
+    """Return the processor time of a process and of its ended children."""
     try:
         times = process.cpu_times()
     except psutil.Error:
@@ -59,8 +61,8 @@ def _processor_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system + times.children_user + times.children_system)
 
 
-def _waits(process: psutil.Process) -> Iterator[tuple[str, int]]:
-    """For each thread, the nanoseconds that it could have run and was not let."""
+def _read_waits(process: psutil.Process) -> Iterator[tuple[str, int]]:
+    """Yield each thread of a process with the nanoseconds that it waited for a CPU."""
     threads = f"/proc/{process.pid}/task"
     with contextlib.suppress(OSError):  # the process has ended, or this is not Linux
         for thread in os.listdir(threads):
@@ -72,32 +74,32 @@ def _waits(process: psutil.Process) -> Iterator[tuple[str, int]]:
 
 
 LOOK_SECONDS: Final = 0.25
-"""How often limits are checked, and so how long one may be exceeded."""
+"""The time between two checks, and so the longest that a limit may be exceeded."""
 
 CLOCK_FACTOR: Final = 10
-"""How many times its running time a notebook may take by the clock."""
+"""How many times its limit in running time a notebook may take by the clock."""
 
 
-class Process(Protocol):
+class WatchedProcess(Protocol):
     """A process that can be watched."""
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The process's number."""
 
     @property
     def passed_limit(self) -> str:
-        """The limit for which it was ended from within, in words; empty where it was not."""
+        """The limit for which its supervisor ended it, in words; empty if it did not."""
 
     def poll(self) -> object:
-        """None for as long as it has not ended."""
+        """Return None while the process runs."""
 
     def kill(self) -> None:
-        """Kill it, with all that it has started."""
+        """Kill the process and all processes that it started."""
 
 
 class ProcessFamily(subprocess.Popen[bytes]):
-    """A process in a session of its own, which is killed with all that it has started."""
+    """A process in a new session, which is killed together with all processes that it started."""
 
     passed_limit = ""
 
@@ -105,27 +107,27 @@ class ProcessFamily(subprocess.Popen[bytes]):
         super().__init__(command, start_new_session=True, **others)
 
     def kill(self) -> None:
-        """Kill their process groups, so that none of them can start another one meanwhile."""
-        for process in family_of(self.pid):
+        """Kill whole process groups, so that none of them can start another process meanwhile."""
+        for process in find_family(self.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(os.getpgid(process.pid), signal.SIGKILL)
         super().kill()
 
 
-class Watch(threading.Thread):
-    """Kills a process, and all that it started, as soon as together they pass a limit.
+class LimitWatch(threading.Thread):
+    """Kills a process and all that it started when together they exceed a limit.
 
-    It is a thread of its own, since whoever starts a kernel waits for its words, and a kernel that
-    never stops talking would keep it from looking.
+    It is a separate thread, because the thread that reads a kernel's messages could be kept busy by
+    a kernel that never stops sending them.
 
     Attributes:
-        ended: the limit that was passed, in words; empty where none was.
-        running: how long the processes have run, without the time that they waited for a CPU.
-        is_machines_fault: whether it was ended for something that the processes did not do: the
+        ended: the limit that was exceeded, in words; empty if none was.
+        running: the running time of the processes, excluding time spent waiting for a CPU.
+        is_machines_fault: whether the processes were ended although they exceeded no limit: the
             machine did not let them run, or the watch itself failed.
     """
 
-    def __init__(self, process: Process, limits: Sandbox) -> None:
+    def __init__(self, process: WatchedProcess, limits: Sandbox) -> None:
         super().__init__(daemon=True)
         self.process, self.limits = process, limits
         self.started, self.ended = time.monotonic(), ""
@@ -133,10 +135,10 @@ class Watch(threading.Thread):
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        """Look until the process has ended, or nobody asks for more."""
+        """Check the limits until the process ends or `stop` is called."""
         while not self._stopped.is_set() and self.process.poll() is None:
             try:
-                self.ended = self._too_much()
+                self.ended = self._exceeded_limit()
             except Exception as error:  # what cannot be watched must not run
                 self.ended = f"it could not be watched: {type(error).__name__}"
                 self.is_machines_fault = True
@@ -148,32 +150,32 @@ class Watch(threading.Thread):
             self.ended = self.process.passed_limit
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking, and wait for the thread to end."""
         self._stopped.set()
         self.join()
 
-    def _too_much(self) -> str:
-        """What they take too much of, in a sentence."""
-        limits, family = self.limits, family_of(self.process.pid)
-        # counted first, because the more there are, the longer it takes to look at their times
+    def _exceeded_limit(self) -> str:
+        """Return the limit that the processes exceed, as a sentence; empty if they exceed none."""
+        limits, family = self.limits, find_family(self.process.pid)
+        # counted first, because reading their times takes longer the more there are
         if len(family) > limits.processes:
             return f"it started more than {limits.processes} processes"
-        if sum(map(_threads, family)) > limits.threads:
+        if sum(map(_count_threads, family)) > limits.threads:
             return f"it started more than {limits.threads} threads"
-        self.running.look(family)
+        self.running.update(family)
         if self.running.seconds > limits.seconds:
             return f"the notebook took more than {limits.seconds} seconds"
         if time.monotonic() - self.started > CLOCK_FACTOR * limits.seconds:
             self.is_machines_fault = True
-            had = f"{self.running.seconds:.0f} seconds in {CLOCK_FACTOR * limits.seconds}"
-            return f"the machine let the notebook have {had}"
-        if sum(map(_memory, family)) > limits.memory:
+            share = f"{self.running.seconds:.0f} seconds in {CLOCK_FACTOR * limits.seconds}"
+            return f"the machine let the notebook have {share}"
+        if sum(map(_measure_memory, family)) > limits.memory:
             return f"it held more than {limits.memory / 2**30:g} GiB of memory"
         return ""
 
 
-def family_of(pid: int) -> list[psutil.Process]:
-    """A process, and all that it has started; nothing where it has ended."""
+def find_family(pid: int) -> list[psutil.Process]:
+    """Return a process and all its descendants; nothing if it has ended."""
     try:
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -181,19 +183,19 @@ def family_of(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _threads(process: psutil.Process) -> int:
-    """The threads of a process; none where it has ended."""
+def _count_threads(process: psutil.Process) -> int:
+    """Return the number of threads of a process; 0 if it has ended."""
     try:
         return int(process.num_threads())
     except psutil.Error:
         return 0
 
 
-def _memory(process: psutil.Process) -> int:
-    """The bytes of memory that a process shares with no other, and with no file.
+def _measure_memory(process: psutil.Process) -> int:
+    """Return the bytes of memory that a process shares with no other process and no file.
 
-    Shared memory is files on the sandbox's own disks, whose size is limited. The filter of system
-    calls refuses all other kinds (`sandbox/call_filter.py`).
+    Shared memory need not be counted: it consists of files on the sandbox's own disks, whose size
+    is limited. The filter of system calls refuses all other kinds (`sandbox/call_filter.py`).
     """
     try:
         memory = process.memory_info()

@@ -1,7 +1,7 @@
 """Call a submitted function in several sandboxed processes that the grader starts.
 
-The kernel submits the function and not its results, which it could make up. The processes get
-inputs that no kernel has seen, and each gets only its own share.
+For exercises of notebook 11 the kernel submits a function rather than results, which it could make
+up. The processes get inputs that no kernel has seen, and each gets only its own share of them.
 """
 
 import contextlib
@@ -15,67 +15,72 @@ import msgspec
 from autograder import devices, evidence
 from autograder.evidence import Call, NotCaptured, Plan
 from autograder.instructor.sandbox.bubblewrap import has_bubblewrap
-from autograder.instructor.sandbox.kernel import kernel_packages
-from autograder.instructor.sandbox.limit_watch import CLOCK_FACTOR, ProcessFamily, Watch
+from autograder.instructor.sandbox.kernel import prepare_kernel_packages
+from autograder.instructor.sandbox.limit_watch import CLOCK_FACTOR, LimitWatch, ProcessFamily
 from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, sandbox_environment
 
 MAX_REPLY_BYTES: Final = 1 << 26
-"""How much evidence of processes is read; that of an exercise has less than a thousandth."""
+"""The most evidence that is read; an exercise of the course needs less than a thousandth of it."""
 
 
 class NotObservedError(RuntimeError):
-    """The processes could not be started; that is no fault of what was handed in."""
+    """The processes could not be started, which is not the submission's fault."""
 
 
 def is_observed(plan: Plan) -> bool:
-    """Whether the grader is to call a function of this exercise in several processes."""
-    return any(isinstance(each, evidence.ProcessesPlan) for each in plan.answers.values())
+    """Check whether the grader has to call a function of this exercise in several processes."""
+    return any(isinstance(answer, evidence.ProcessesPlan) for answer in plan.answers.values())
 
 
 def observe_apart(calls: Sequence[tuple[Plan, Any]], sandbox: Sandbox | None = None) -> list[Any]:
-    """Turn functions in evidence into what several processes made of them.
+    """Call the functions in evidence, and return new evidence with their results.
 
-    What ends the process that starts the others is tried once more, and then is what was handed in.
+    One process starts all others. If it dies during a call, that call is tried once more, unless it
+    was killed for exceeding a limit. If it dies again, or was killed, the evidence says so.
 
     Args:
-        calls: for each exercise the plan, with its cases, and the evidence, which may be anything.
-        sandbox: what they run in.
+        calls: for each exercise its plan, with its cases, and the untrusted evidence.
+        sandbox: the sandbox for the processes.
 
     Returns:
-        For each, evidence as plain data; it may be forged, so the judge reads it strictly.
+        The new evidence for each exercise, as plain data. It may be forged, so the judge reads it
+        strictly.
 
     Raises:
         NotObservedError: the machine is at fault.
     """
     limits, suspect = sandbox or Sandbox(), -1
-    made: list[Any] = []
-    while len(made) < len(calls):
-        replies, ended = _replies(calls[len(made) :], limits)
-        made += replies
-        first = len(made)
+    observed: list[Any] = []
+    while len(observed) < len(calls):
+        replies, ended = _run_calls(calls[len(observed) :], limits)
+        observed += replies
+        first = len(observed)
         if first < len(calls) and (ended or first == suspect):
-            made.append(_ended(calls[first][0], ended))
+            observed.append(_explain_end(calls[first][0], ended))
         suspect = first
-    return made
+    return observed
 
 
-def _ended(plan: Plan, limit: str) -> Any:
-    """Evidence where the processes were ended before there was any."""
-    said = (
+def _explain_end(plan: Plan, limit: str) -> Any:
+    """Return the evidence for an exercise whose processes were ended before they replied."""
+    sentence = (
         f"The processes that called it were ended{f', since {limit}' * bool(limit)}. Is there a "
         f"loop that does not end, or an array that is far too large?"
     )
-    why = NotCaptured("ends-the-processes", said)
-    return evidence.to_json(evidence.Evidence(plan.exercise, dict.fromkeys(plan.answers, why)))
+    reason = NotCaptured("ends-the-processes", sentence)
+    return evidence.to_json(evidence.Evidence(plan.exercise, dict.fromkeys(plan.answers, reason)))
 
 
-def _replies(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list[Any], str]:
-    """Start a process for calls; what it replied, and the limit that it was ended for, if any.
+def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list[Any], str]:
+    """Start the processes for calls.
+
+    Returns:
+        Their replies, and the limit for which they were ended, or an empty string.
 
     Raises:
-        NotObservedError: it did not come up, or did not get its time.
+        NotObservedError: they did not start, or the machine did not give them their time.
     """
-    packages = kernel_packages()
+    packages = prepare_kernel_packages()
     variables = {
         **sandbox_environment(),
         **devices.environment(),
@@ -89,19 +94,20 @@ def _replies(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list[A
         stderr=subprocess.DEVNULL,
         env=variables,
     )
-    watch = Watch(process, limits)
+    watch = LimitWatch(process, limits)
     watch.start()
     try:
-        sent = msgspec.json.encode([Call(*call) for call in calls])
-        written, _ = process.communicate(sent, timeout=CLOCK_FACTOR * limits.seconds)
+        request = msgspec.json.encode([Call(*call) for call in calls])
+        output, _ = process.communicate(request, timeout=CLOCK_FACTOR * limits.seconds)
     except subprocess.TimeoutExpired:
         watch.is_machines_fault = True
-        written = b""
+        output = b""
     finally:
         process.kill()
         process.wait()
-    came_up, *lines = written[:MAX_REPLY_BYTES].split(b"\n")[:-1] or [b"no"]
-    if watch.is_machines_fault or came_up:
+    # the first line is empty, and is written once the process has started
+    first_line, *lines = output[:MAX_REPLY_BYTES].split(b"\n")[:-1] or [b"no"]
+    if watch.is_machines_fault or first_line:
         raise NotObservedError(
             "The processes that call a function of several processes did not come up, or did not "
             "get their time. Grade it again, when the machine has less to do."

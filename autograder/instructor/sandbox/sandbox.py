@@ -1,18 +1,19 @@
-"""The sandbox for strangers' code: bubblewrap where there is one, and limits everywhere.
+"""The sandbox for untrusted code: bubblewrap if it is installed, and limits in any case.
 
-A process in it sees the system and Python's packages, read-only, and a temporary folder: no
-network, no other files, no other processes. It has no user and no capabilities, and everything that
-it starts ends with it.
+A process in it sees the system's and Python's files, read-only, and temporary folders: no network,
+no other files, no other processes. It has no user and no capabilities, and everything that it
+starts ends with it.
 
-Compiled programs. JAX's compilation cache holds machine code, so only trusted code writes it: the
-grader during calibration. Kernels and judges read it through a read-only mount and are told not to
-write, because JAX would warn about every program that is missing. Without bubblewrap there is no
-cache, since any process could write to it. Judges have the solution's programs; kernels have only
-those of the released notebook, which contain nothing that is right.
+The compilation cache. JAX's compilation cache holds machine code, so only trusted code writes it:
+the grader, during calibration. Kernels and judges read it through a read-only mount. JAX is also
+configured not to write, because it would warn about every program that it cannot store. Without
+bubblewrap there is no cache, because any process could write to it. Judges have the solution's
+programs; kernels have only those of the released notebook, which contain no answers.
 
-Other copies. A kernel can read all of Python's folders, where a second copy of the answers may be:
-in the installed package, in a checkout made by pip (`src/`), in a course that somebody put beside
-Python's files. These folders are searched for the name of a course's package, and for courses.
+Other copies of the answers. A kernel can read all of Python's folders. A second copy of the answers
+may be there: in the installed package, in a checkout made by pip (`src/`), or in a course that
+somebody put beside Python's files. These folders are searched for courses, and for packages with
+the names of courses' packages; what is found is hidden.
 """
 
 import contextlib
@@ -33,78 +34,76 @@ from autograder.instructor.sandbox.bubblewrap import (
     HOME,
     NO_SANDBOX,
     SCRATCH_FOLDERS,
-    bubblewrap,
+    build_bubblewrap_command,
+    build_sandbox_options,
     has_bubblewrap,
     has_call_filter,
-    prefixes,
-    sandbox_options,
+    list_visible_folders,
 )
-from autograder.instructor.sandbox.call_filter import filter_bytes
+from autograder.instructor.sandbox.call_filter import read_filter
 from autograder.instructor.sandbox.warm_process import SERVERS, WarmProcess
 from autograder.sandboxed import Setting
 
 Reader = Literal["kernels", "judges"]
-"""Who has a part of it, as its folder is called."""
+"""The processes that read a part of the compilation cache; also the name of that part's folder."""
 
-READERS: Final[tuple[Reader, ...]] = ("kernels", "judges")
+CACHE_MOUNT: Final = "/compiled"
+"""The cache's path inside the sandbox: always the same, because JAX may use it in its keys."""
 
-PLACE: Final = "/compiled"
-"""Its path inside the sandbox: the same for all, because JAX may make it a part of its keys."""
-
-ENDING: Final = "-cache"
-"""How the names of JAX's files end, after a program's name and what it is known by."""
+CACHE_SUFFIX: Final = "-cache"
+"""The end of the names of JAX's cache files."""
 
 MAX_CACHE_BYTES: Final = 256 * 2**20
-"""For one assignment; a notebook needs a few MB."""
+"""The limit for one assignment; a notebook needs a few MB."""
 
-NEVER: Final = "1e9"
-"""So many seconds a program must take to compile before it is written down."""
+NEVER_SECONDS: Final = "1e9"
+"""A compile time that no program reaches, so JAX stores none."""
 
 
-def bound(folder: Path, reader: Reader, fills: bool) -> list[str]:
-    """What tells bubblewrap to show a part of it; nothing where there is none.
+def bind_cache(folder: Path, reader: Reader, fills: bool) -> list[str]:
+    """Return the bubblewrap options that show a reader's part of the cache; nothing if it has none.
 
     Args:
-        folder: where it lies.
-        reader: whose part.
-        fills: whether what runs there is trusted, and writes down what it compiles.
+        folder: the folder of the cache, outside the sandbox.
+        reader: the part.
+        fills: whether the process is trusted and writes to the cache.
     """
     part = folder / reader
     if fills:
         part.mkdir(parents=True, exist_ok=True)
     if not part.is_dir():
         return []
-    return ["--bind" if fills else "--ro-bind", str(part), PLACE]
+    return ["--bind" if fills else "--ro-bind", str(part), CACHE_MOUNT]
 
 
-def variables_for(reader: Reader, fills: bool) -> dict[str, str]:
-    """The variables by which JAX finds it, writes to it or does not, and is silent.
+def configure_cache(reader: Reader, fills: bool) -> dict[str, str]:
+    """Return the environment variables that configure JAX's compilation cache.
 
     Args:
-        reader: whose part.
-        fills: whether what is compiled is to be written down.
+        reader: the part of the cache.
+        fills: whether the process writes to the cache.
     """
     return {
-        "JAX_COMPILATION_CACHE_DIR": PLACE,
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0" if fills else NEVER,
+        "JAX_COMPILATION_CACHE_DIR": CACHE_MOUNT,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0" if fills else NEVER_SECONDS,
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",
-        # a program also knows which lines it came from. A notebook shows them (`communication`), so
-        # there they are part of what is the same; no verdict speaks of them.
+        # A program's metadata includes the source lines that it came from. A notebook shows them
+        # (`communication`), so in a kernel they have to match; verdicts do not mention them.
         "JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY": "1" if reader == "kernels" else "0",
     }
 
 
 def seal(folder: Path) -> None:
-    """Leave nothing in a folder that was filled but whole programs, and not too many of them.
+    """Remove everything from a filled cache but complete programs, up to the size limit.
 
-    Whoever wrote them may have been killed in the middle of one.
+    The process that wrote them may have been killed in the middle of one.
     """
     size = 0
     for file in folder.rglob("*"):
         if file.is_dir() and not file.is_symlink():
             continue
-        if not _is_whole(file):
+        if not _is_complete(file):
             file.unlink()
             continue
         size += file.stat().st_size
@@ -112,133 +111,142 @@ def seal(folder: Path) -> None:
             file.unlink()
 
 
-def _is_whole(file: Path) -> bool:
-    """Whether a file is one of JAX's, from its beginning to its end."""
-    if file.is_symlink() or not file.is_file() or not file.name.endswith(ENDING):
+def _is_complete(file: Path) -> bool:
+    """Check whether a file is a complete entry of JAX's cache."""
+    if file.is_symlink() or not file.is_file() or not file.name.endswith(CACHE_SUFFIX):
         return False
     try:
-        return bool(_unpacked(file.read_bytes()))
-    except Exception:  # each library that packs has errors of its own
+        return bool(_decompress(file.read_bytes()))
+    except Exception:  # each compression library has its own errors
         return False
 
 
-def _unpacked(packed: bytes) -> bytes:
-    """What JAX packed, by the library that it takes: the first that there is."""
+def _decompress(compressed: bytes) -> bytes:
+    """Decompress a cache entry with the library that JAX uses: the first that is installed."""
     for library in ("compression.zstd", "zstandard"):
         with contextlib.suppress(ImportError):
-            return bytes(importlib.import_module(library).decompress(packed))
-    return zlib.decompress(packed)
+            return bytes(importlib.import_module(library).decompress(compressed))
+    return zlib.decompress(compressed)
 
 
-COURSE: Final = "nbgrader_config.py"
-"""What a course's own folder has in it."""
+COURSE_FILE: Final = "nbgrader_config.py"
+"""The file that marks a course's folder."""
 
-CHECKOUT: Final = (COURSE, "pyproject.toml", "setup.py", ".git")
-"""What a folder has in it from which a package is installed."""
+CHECKOUT_FILES: Final = (COURSE_FILE, "pyproject.toml", "setup.py", ".git")
+"""Files that mark a folder from which a package is installed."""
 
 MAX_SEARCH_DEPTH: Final = 6
-"""Folders; `/usr/local/lib/python3.11/dist-packages` has five."""
+"""The most levels of folders to search; `/usr/local/lib/python3.11/dist-packages` has five."""
 
 
 class ExposedError(RuntimeError):
-    """What is right can be seen where submissions run; the message says where and what to do."""
+    """Answers are visible where submissions run; the message says where, and what to do."""
 
 
-def hiding(prefixes: Sequence[Path]) -> list[str]:
-    """What tells bubblewrap to hide all other copies in the folders that a kernel sees.
+def hide_copies(folders: Sequence[Path]) -> list[str]:
+    """Return the bubblewrap options that hide all other copies of the answers.
+
+    Args:
+        folders: the folders that a kernel sees.
 
     Raises:
-        ExposedError: one of these folders lies in what is to be hidden.
+        ExposedError: one of these folders lies inside a copy, so the copy cannot be hidden.
     """
     names = frozenset({autograder.__name__, *(folder.name for folder in folders_of_courses())})
-    found = dict.fromkeys([*_copies(tuple(prefixes), names), *_parts(prefixes)])
-    for place in found:
-        for prefix in prefixes:
-            if prefix.is_relative_to(place):
+    found = dict.fromkeys([*_find_copies(tuple(folders), names), *_find_parts(folders)])
+    for copy in found:
+        for folder in folders:
+            if folder.is_relative_to(copy):
                 raise ExposedError(
-                    f"{prefix}, where Python lies, is in a course's own folder ({place}), so what "
+                    f"{folder}, where Python lies, is in a course's own folder ({copy}), so what "
                     f"runs there sees the course's answers and grades. Make the virtual "
-                    f"environment in a folder of its own, such as {place / '.venv'}, or move the "
+                    f"environment in a folder of its own, such as {copy / '.venv'}, or move the "
                     f"course."
                 )
-    outermost = [p for p in found if not any(other in found for other in p.parents)]
-    return [part for place in outermost for part in _hidden(place)]
+    outermost = [path for path in found if not any(parent in found for parent in path.parents)]
+    return [option for path in outermost for option in _hide(path)]
 
 
-def _hidden(place: Path) -> list[str]:
-    if place.is_dir():
-        return ["--tmpfs", str(place), "--remount-ro", str(place)]
-    return ["--ro-bind", "/dev/null", str(place)]
+def _hide(path: Path) -> list[str]:
+    if path.is_dir():
+        return ["--tmpfs", str(path), "--remount-ro", str(path)]
+    return ["--ro-bind", "/dev/null", str(path)]
 
 
-def _parts(prefixes: Sequence[Path]) -> Iterator[Path]:
-    """What else other courses have installed, beside the packages that their exercises are in."""
+def _find_parts(folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the other parts of installed courses that a kernel could see."""
     for part in parts_of_courses():
-        if part.exists() and any(part.is_relative_to(prefix) for prefix in prefixes):
+        if part.exists() and any(part.is_relative_to(folder) for folder in folders):
             yield part
 
 
 @functools.cache
-def _copies(prefixes: tuple[Path, ...], names: frozenset[str]) -> tuple[Path, ...]:
-    """The packages of some names, and the courses, in folders; a whole checkout where it is one."""
+def _find_copies(folders: tuple[Path, ...], names: frozenset[str]) -> tuple[Path, ...]:
+    """Return the courses, and the packages with some names, in folders that a kernel sees.
+
+    If a package is part of a checkout, the whole checkout is returned.
+    """
     return tuple(
-        copy for prefix in prefixes for copy in _within(prefix, (prefix,), names) if copy.exists()
+        copy for folder in folders for copy in _search(folder, (folder,), names) if copy.exists()
     )
 
 
-def _within(folder: Path, above: tuple[Path, ...], names: frozenset[str]) -> Iterator[Path]:
-    """The copies in a folder.
+def _search(folder: Path, above: tuple[Path, ...], names: frozenset[str]) -> Iterator[Path]:
+    """Search a folder for copies, and yield them.
 
     Args:
-        folder: where to look.
-        above: it, and the folders that it is in, from where it began.
-        names: those of the packages.
+        folder: the folder to search.
+        above: the folders from the start of the search down to this one, which is the last.
+        names: the names of packages to find.
     """
     try:
         with os.scandir(folder) as entries:
-            there = {e.name: e.is_dir(follow_symlinks=False) for e in entries}
-    except OSError:  # who may not look into it runs the kernels, too
+            found = {e.name: e.is_dir(follow_symlinks=False) for e in entries}
+    except OSError:  # kernels run as the same user, so they cannot read it either
         return
-    if COURSE in there:
+    if COURSE_FILE in found:
         yield folder
         return
-    if "__init__.py" in there:  # what is in a package has another name
+    if "__init__.py" in found:  # inside another package, a folder is not a top-level package
         return
-    for name, is_folder in there.items():
+    for name, is_folder in found.items():
         if is_folder and name in names:
-            yield _checkout(above) or folder / name
+            yield _find_checkout(above) or folder / name
         elif is_folder and len(above) < MAX_SEARCH_DEPTH:
-            yield from _within(folder / name, (*above, folder / name), names)
+            yield from _search(folder / name, (*above, folder / name), names)
 
 
-def _checkout(above: tuple[Path, ...]) -> Path | None:
-    """The outermost folder of a checkout that a package is in; None where it is in none.
+def _find_checkout(above: tuple[Path, ...]) -> Path | None:
+    """Return the outermost folder of the checkout that a package is in; None if there is none.
 
-    An environment that was made in somebody's project is no checkout of what is installed in it,
-    so that is one only if the package is where a checkout has it.
+    A virtual environment may have been made inside somebody's project, which is not a checkout of
+    the packages installed there. So the first folder of the search counts only if the package is
+    directly in it, or one level below.
     """
     for folder in above:
-        near = folder != above[0] or folder in above[-2:]
-        if near and any((folder / name).exists() for name in CHECKOUT):
+        is_near = folder != above[0] or folder in above[-2:]
+        if is_near and any((folder / name).exists() for name in CHECKOUT_FILES):
             return folder
     return None
 
 
 PACKAGES: Final = "/shardlings"
-"""The path of this package inside the sandbox; Python looks there before anywhere else.
+"""The folder with this package inside the sandbox, which comes first on Python's search path.
 
-Left to itself it would look where the package is installed. From an editable installation that is
-another checkout than the one at work, if that is what the current folder holds, and it has no
-place in the sandbox.
+Otherwise Python would import the installed package. With an editable installation that may be
+another checkout than the running one, which is not visible in the sandbox.
 """
 
 
 class NoSandboxError(RuntimeError):
-    """There is no bubblewrap, and without one nothing is to run."""
+    """There is no working bubblewrap, and `Sandbox.required` is set."""
 
 
 class Sandbox(LoggingConfigurable):
-    """How strangers' code is run. The defaults are safe for a notebook of this course."""
+    """The sandbox's limits, as nbgrader's configuration sets them.
+
+    The defaults are safe for a notebook of this course.
+    """
 
     required = Bool(True, help="Refuse to run anything where there is no bubblewrap.").tag(
         config=True
@@ -267,7 +275,7 @@ class Sandbox(LoggingConfigurable):
     ).tag(config=True)
 
     def check(self) -> None:
-        """See that there is a sandbox, or that none is required.
+        """Check that there is a sandbox, unless none is required.
 
         Raises:
             NoSandboxError: there is none.
@@ -283,33 +291,40 @@ class Sandbox(LoggingConfigurable):
         reader: Reader | None = None,
         forks: bool = False,
     ) -> list[str]:
-        """Return a command that runs another one within limits, in bubblewrap if there is one.
+        """Return a command that runs another one within limits, in bubblewrap if it is installed.
 
         Args:
-            command: what to run.
-            environment: all the variables that it is to have.
-            packages: the folder in which it is to find this package, where that is not to be the
-                one at work; then no other copy of it can be seen.
-            reader: whose part of what was compiled before it may use, if any.
-            forks: whether it makes sandboxes within this one, and filters system calls there.
+            command: the command to run.
+            environment: its whole environment.
+            packages: a folder with a copy of this package to import instead of the running one;
+                then all other copies are hidden.
+            reader: the part of the compilation cache that it may use, if any.
+            forks: whether it makes nested sandboxes, and loads the filter of system calls there.
 
         Raises:
             NoSandboxError: there is no bubblewrap, and `required` is set.
-            ExposedError: another copy can be seen, and cannot be hidden.
+            ExposedError: another copy is visible, and cannot be hidden.
         """
         self.check()
         if not has_bubblewrap():
-            return self._limited(command)
-        seen = _packages() if packages is None else _packages_in(packages)
+            return self._limit(command)
+        visible = _bind_packages() if packages is None else _bind_only_packages_in(packages)
         variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
         if reader is not None and self.compiled:
             fills = reader in self.filled_by
-            shown = bound(Path(self.compiled), reader, fills)
-            variables |= variables_for(reader, fills) if shown else {}
-            seen += shown
-        known = [part for pair in variables.items() for part in ("--setenv", *pair)]
-        entered = [*bubblewrap(filtered=not forks), *sandbox_options(self.scratch, seen, forks)]
-        return self._limited([*entered, "--chdir", HOME, "--clearenv", *known, "--", *command])
+            cache = bind_cache(Path(self.compiled), reader, fills)
+            variables |= configure_cache(reader, fills) if cache else {}
+            visible += cache
+        set_variables = [option for pair in variables.items() for option in ("--setenv", *pair)]
+        options = build_sandbox_options(self.scratch, visible, forks)
+        sandboxed = [
+            *build_bubblewrap_command(filtered=not forks),
+            *options,
+            "--chdir",
+            HOME,
+            "--clearenv",
+        ]
+        return self._limit([*sandboxed, *set_variables, "--", *command])
 
     def warm(
         self,
@@ -318,69 +333,74 @@ class Sandbox(LoggingConfigurable):
         packages: Path | None = None,
         reader: Reader | None = None,
     ) -> WarmProcess | None:
-        """A process that has imported everything and forks for each task; None if there is none.
+        """Return a warm server that forks for each task, starting it if need be; None if it cannot.
 
         Args:
-            command: what starts it; see `sandboxed/fork_server.py`.
-            environment: all the variables that it is to have.
-            packages: as for `command`; the folder has to stay as long as the process does.
-            reader: whose part of what was compiled before it may use, if any.
+            command: the command that starts it; see `sandboxed/fork_server.py`.
+            environment: its whole environment.
+            packages: as for `command`; the folder must exist as long as the server does.
+            reader: the part of the compilation cache that it may use, if any.
         """
         if not (has_bubblewrap() and has_call_filter()):
             return None
-        # a child has its own empty /tmp, which would hide a Python that is installed below it
-        if any(str(prefix).startswith(f"{f}/") for prefix in prefixes() for f in SCRATCH_FOLDERS):
+        # each child gets its own empty /tmp, which would hide a Python that is installed in /tmp
+        if any(
+            str(prefix).startswith(f"{f}/")
+            for prefix in list_visible_folders()
+            for f in SCRATCH_FOLDERS
+        ):
             return None
         server = self.command(command, environment, packages, reader, forks=True)
-        setting = Setting(filter_bytes(), SCRATCH_FOLDERS, self.scratch)
+        setting = Setting(read_filter(), SCRATCH_FOLDERS, self.scratch)
         return SERVERS.get(server, environment, setting)
 
-    def _limited(self, command: Sequence[str]) -> list[str]:
-        """The same command under a shell's limits, where there is a shell; no limit is required.
+    def _limit(self, command: Sequence[str]) -> list[str]:
+        """Return a command that runs another one under a shell's `ulimit`s, if there is a shell.
 
-        A function to call between fork and exec would do it without a shell, and JAX, which has
-        threads, warns of every fork.
+        A limit that cannot be set is skipped. `subprocess` could set them between fork and exec,
+        but JAX, which has threads, warns about every fork.
         """
         if not Path("/bin/sh").exists():
             return list(command)
-        wanted = {
+        limits = {
             "v": self.memory // 1024,
             "f": self.scratch // 512,
             "n": self.open_files,
             "t": self.cpu_seconds,
             "c": 0,
         }
-        set_each = " ".join(f"ulimit -{kind} {most} 2>/dev/null;" for kind, most in wanted.items())
-        limited = ["/bin/sh", "-c", f'{set_each} exec "$@"', "sh", *command]
-        return _while_this_lives(limited)
+        set_limits = " ".join(f"ulimit -{k} {most} 2>/dev/null;" for k, most in limits.items())
+        limited = ["/bin/sh", "-c", f'{set_limits} exec "$@"', "sh", *command]
+        return _tie_to_this_process(limited)
 
 
-def _while_this_lives(command: Sequence[str]) -> list[str]:
-    """A command that is killed soon after this process is, whenever that happens.
+def _tie_to_this_process(command: Sequence[str]) -> list[str]:
+    """Return a command that runs another one, and kills it soon after this process has ended.
 
-    bubblewrap dies with who started it, but for its first few milliseconds; so somebody looks.
+    bubblewrap dies with the process that started it, except during its first few milliseconds, so
+    a loop in the shell checks once a second.
     """
-    look = f"while kill -0 {os.getpid()} && kill -0 $$; do sleep 1; done; kill -9 $child"
+    watch = f"while kill -0 {os.getpid()} && kill -0 $$; do sleep 1; done; kill -9 $child"
     run = (
-        # an interrupt, which goes to all of a group, is for the command
+        # an interrupt goes to the whole process group; the command handles it, not this shell
         f"trap '' INT; exec 3<&0; \"$@\" <&3 3<&- & child=$!; exec 3<&-; "
-        f"({look}) <&- >&- 2>&- & wait $child; status=$?; kill $!; exit $status"
+        f"({watch}) <&- >&- 2>&- & wait $child; status=$?; kill $!; exit $status"
     )
     return ["/bin/sh", "-c", run, "sh", *command]
 
 
-def _packages() -> list[str]:
-    """The package at work, and those that other courses' exercises are in; nothing beside them."""
+def _bind_packages() -> list[str]:
+    """Return the options that show the running package and the packages of other courses."""
     folders = (Path(autograder.__file__).parent, *folders_of_courses())
-    return [part for f in folders for part in ("--ro-bind", str(f), f"{PACKAGES}/{f.name}")]
+    return [option for f in folders for option in ("--ro-bind", str(f), f"{PACKAGES}/{f.name}")]
 
 
-def _packages_in(folder: Path) -> list[str]:
-    """Packages in a folder; and nothing where others of their names may be."""
-    return ["--ro-bind", str(folder), PACKAGES, *hiding(prefixes())]
+def _bind_only_packages_in(folder: Path) -> list[str]:
+    """Return the options that show the packages in a folder, and hide all other copies of them."""
+    return ["--ro-bind", str(folder), PACKAGES, *hide_copies(list_visible_folders())]
 
 
 def sandbox_environment() -> dict[str, str]:
-    """The variables that what runs in a sandbox needs of one's own."""
+    """Return the few variables of this process that a process in the sandbox needs."""
     kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
     return {name: os.environ[name] for name in kept if name in os.environ}

@@ -1,8 +1,8 @@
-"""Warm processes: import everything once, and fork for each task.
+"""Warm processes: servers that import everything once, and fork for each task.
 
-The first task of a kind starts a server in the sandbox (`sandboxed/fork_server.py`). Where the
-system allows no nested namespaces, or has no filter of system calls, there is no server, and each
-task starts its own process.
+The first task of a kind starts a server in the sandbox (`sandboxed/fork_server.py`). If the system
+allows no nested namespaces, or cannot filter system calls, there is no server, and each task starts
+a new process.
 """
 
 import atexit
@@ -28,40 +28,40 @@ import msgspec
 from autograder.sandboxed import MAX_MESSAGE_BYTES, MAX_STARTED, Ended, Setting
 
 MAX_SERVERS: Final = max(4, 2 * (os.cpu_count() or 1))
-"""The most servers that are kept: a notebook that is being graded has two, for kernel and judge."""
+"""The most servers to keep; grading a notebook uses two, one for kernels and one for judges."""
 
 START_SECONDS: Final = 120
-"""Time for a server to import everything and enter a sandbox, on a busy machine."""
+"""How long a server may take to import everything and enter a sandbox, on a busy machine."""
 
 END_SECONDS: Final = 1
-"""Time for a server without tasks to end by itself."""
+"""How long to wait for a server without tasks to end by itself."""
 
 RETRY_SECONDS: Final = 30
-"""Time until a server is tried again that could not be started."""
+"""How long to wait before starting a server again that failed to start."""
 
-TRIES, PAUSE_SECONDS = 20, 0.1
-"""How often it is tried to send open files, and how long to wait in between."""
+MAX_SEND_TRIES, SEND_PAUSE_SECONDS = 20, 0.1
+"""How often to try to send open files, and how long to wait in between."""
 
 MAX_OPEN_FILES: Final = 2**16
-"""The most files that this process may have open. Linux counts by it, too, how many of a user's
-open files may be on their way to another process, and strangers may send as many as they may open.
+"""The most files that this process may have open. By the same limit Linux bounds how many open
+files of a user may be in transit to other processes, and submissions can send files as well.
 """
 
 MAX_OUTPUT_BYTES: Final = 2**26
-"""The most that is read of a task's output."""
+"""The most bytes that are read of a task's output."""
 
 CREDENTIALS_BYTES: Final = socket.CMSG_SPACE(12) if hasattr(socket, "CMSG_SPACE") else 0
-"""Room for the number of a process, of its user and of its group, which Linux sends along."""
+"""The buffer for the sender's process, user and group numbers, which Linux adds to a message."""
 
 
-class Finished(msgspec.Struct, frozen=True):
-    """A task that has ended.
+class FinishedTask(msgspec.Struct, frozen=True):
+    """A finished task.
 
     Attributes:
-        status: its exit status; minus the signal's number where a signal ended it.
+        status: its exit status; minus the signal's number if a signal ended it.
         stdout: its output.
         stderr: its error output.
-        cpu_seconds: the processor time that it took.
+        cpu_seconds: the processor time that it used.
     """
 
     status: int
@@ -74,12 +74,12 @@ class WarmProcess:
     """A server in the sandbox, which forks for each task.
 
     Args:
-        command: what starts the server; it finds its control socket as standard input.
-        variables: its environment.
-        setting: what every task is given.
+        command: the command that starts the server; its standard input is the control socket.
+        variables: the server's environment.
+        setting: the settings of every task's sandbox.
 
     Raises:
-        OSError: it could not be started, or cannot enter a sandbox for a task.
+        OSError: the server could not be started, or cannot enter a sandbox for a task.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class WarmProcess:
             self.close()
             raise OSError(str(error)) from error
 
-    def start(self, arguments: Sequence[str], files: Sequence[int], timeout: float) -> "Forked":
+    def start(self, arguments: Sequence[str], files: Sequence[int], timeout: float) -> "ForkedTask":
         """Start a task.
 
         Args:
-            arguments: of the task.
+            arguments: the task's arguments.
             files: its standard input, output and error output.
-            timeout: how long to wait for it to start, in seconds.
+            timeout: how long to wait until it starts, in seconds.
 
         Raises:
             TimeoutExpired: it did not start in time.
@@ -121,22 +121,22 @@ class WarmProcess:
             with theirs:
                 request = msgspec.json.encode(arguments)
                 _send_files(self.control, request, [theirs.fileno(), *files])
-            return Forked(ours, timeout)
+            return ForkedTask(ours, timeout)
         except BaseException:
             ours.close()
             raise
 
-    def run(self, arguments: Sequence[str], input: bytes, timeout: float) -> Finished:
-        """Do a task.
+    def run(self, arguments: Sequence[str], input: bytes, timeout: float) -> FinishedTask:
+        """Run a task to its end.
 
         Args:
-            arguments: of the task.
-            input: what it finds as standard input.
-            timeout: how long to wait for it, in seconds; then it is killed.
+            arguments: the task's arguments.
+            input: its standard input.
+            timeout: how long to wait until it ends, in seconds; then it is killed.
 
         Raises:
             TimeoutExpired: it did not end in time.
-            OSError: the server has ended, or the task's supervisor has.
+            OSError: the server or the task's supervisor has ended.
         """
         with (
             tempfile.TemporaryFile() as stdin,
@@ -145,27 +145,27 @@ class WarmProcess:
         ):
             stdin.write(input)
             stdin.seek(0)
-            until = time.monotonic() + timeout
-            files = [each.fileno() for each in (stdin, stdout, stderr)]
+            deadline = time.monotonic() + timeout
+            files = [file.fileno() for file in (stdin, stdout, stderr)]
             with contextlib.closing(self.start(arguments, files, timeout)) as task:
-                ended = task.wait(until - time.monotonic())
-            return Finished(ended.status, _read(stdout), _read(stderr), ended.cpu_seconds)
+                ended = task.wait(deadline - time.monotonic())
+            return FinishedTask(ended.status, _read(stdout), _read(stderr), ended.cpu_seconds)
 
     def close(self) -> None:
-        """Let the server end, as soon as its last task has."""
+        """Let the server end as soon as its last task has ended."""
         self.control.close()
         threading.Thread(target=self.process.wait, daemon=True).start()
 
 
-class Forked:
-    """A task that a server has forked for, with all processes that it starts.
+class ForkedTask:
+    """A running task of a warm server, with all processes that it starts.
 
     Args:
-        supervisor: on this socket the task's supervisor says that it started, and how it ended.
+        supervisor: the socket on which the task's supervisor reports its start and its end.
         timeout: how long to wait until it has started, in seconds.
 
     Attributes:
-        pid: the supervisor's process, the first one of the task's PID namespace.
+        pid: the number of the supervisor, the first process of the task's PID namespace.
 
     Raises:
         TimeoutExpired: it did not start in time.
@@ -176,10 +176,10 @@ class Forked:
         self._supervisor = supervisor
         supervisor.settimeout(max(timeout, 0.001))
         try:
-            said, credentials, _, _ = supervisor.recvmsg(MAX_MESSAGE_BYTES, CREDENTIALS_BYTES)
+            message, credentials, _, _ = supervisor.recvmsg(MAX_MESSAGE_BYTES, CREDENTIALS_BYTES)
         except TimeoutError:
             raise subprocess.TimeoutExpired("a task", timeout) from None
-        if not said:
+        if not message:
             raise OSError("the process that forks for each task has ended")
         self.pid: int = struct.unpack("3i", credentials[0][2])[0]
         self._process: int | None = None
@@ -187,38 +187,40 @@ class Forked:
             self._process = os.pidfd_open(self.pid)
 
     def poll(self) -> bool | None:
-        """Whether all processes of the task have ended; None where they have not."""
+        """Return True if all processes of the task have ended, and None if not."""
         if self._process is None:
             return True
-        ends = select.poll()
-        ends.register(self._process, select.POLLIN)
-        return True if ends.poll(0) else None
+        poller = select.poll()
+        poller.register(self._process, select.POLLIN)
+        return True if poller.poll(0) else None
 
     @property
     def passed_limit(self) -> str:
-        """The limit for which its supervisor has ended it, in words; empty where it has not."""
+        """The limit for which its supervisor ended it, in words; empty if it did not."""
         try:
             ended = self.wait(0)
         except (OSError, subprocess.TimeoutExpired):
             return ""
-        most = f"it started more than {MAX_STARTED:,} processes and threads, one after another"
-        return most if ended.started_too_many else ""
+        description = (
+            f"it started more than {MAX_STARTED:,} processes and threads, one after another"
+        )
+        return description if ended.started_too_many else ""
 
     def wait(self, timeout: float) -> Ended:
         """Wait for the task to end.
 
         Raises:
             TimeoutExpired: it did not end in time.
-            OSError: nobody says how it ended.
+            OSError: the supervisor has ended without reporting the task's end.
         """
         self._supervisor.settimeout(max(timeout, 0.001))
         try:
-            said = self._supervisor.recv(MAX_MESSAGE_BYTES)
+            message = self._supervisor.recv(MAX_MESSAGE_BYTES)
         except TimeoutError:
             raise subprocess.TimeoutExpired("a task", timeout) from None
-        if not said:
+        if not message:
             raise OSError("the process that forks for each task has ended")
-        return msgspec.json.decode(said, type=Ended)
+        return msgspec.json.decode(message, type=Ended)
 
     def kill(self) -> None:
         """Kill all processes of the task."""
@@ -227,35 +229,34 @@ class Forked:
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)
 
     def close(self) -> None:
-        """Forget the task; if it has not ended, its supervisor ends it."""
+        """Release the task; if it is still running, its supervisor kills it."""
         self._supervisor.close()
         if self._process is not None:
             os.close(self._process)
 
 
 def _send_files(control: socket.socket, request: bytes, files: Sequence[int]) -> None:
-    """Send a request with open files.
+    """Send a request with open files, and retry if too many files are in transit.
 
-    Linux counts the files of a user that are on their way, and strangers' count too, so there may
-    be too many for a moment.
+    Linux counts those of all processes of a user, including submissions.
     """
-    for _ in range(TRIES):
+    for _ in range(MAX_SEND_TRIES):
         try:
             socket.send_fds(control, [request], files)
             return
         except OSError as error:
             if error.errno != errno.ETOOMANYREFS:
                 raise
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(SEND_PAUSE_SECONDS)
     raise OSError(errno.ETOOMANYREFS, os.strerror(errno.ETOOMANYREFS))
 
 
-def _raise_open_files() -> None:
-    """Let this process open as many files as it may, within reason."""
+def _raise_open_file_limit() -> None:
+    """Raise the limit of open files as far as allowed, up to `MAX_OPEN_FILES`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _read(file: IO[bytes]) -> bytes:
@@ -264,53 +265,53 @@ def _read(file: IO[bytes]) -> bytes:
 
 
 class _Servers:
-    """The servers of this process, the one that was used last at the end."""
+    """The servers that this process has started, ordered by when they were last used."""
 
     def __init__(self) -> None:
-        self.lock, self.kept = threading.Lock(), OrderedDict[tuple[str, ...], WarmProcess]()
+        self.lock, self.servers = threading.Lock(), OrderedDict[tuple[str, ...], WarmProcess]()
         self.failed = dict[tuple[str, ...], float]()
 
     def get(
         self, command: Sequence[str], variables: Mapping[str, str], setting: Setting
     ) -> WarmProcess | None:
-        """A server for a command, started where there is none; None where it cannot be had."""
+        """Return the server for a command, starting it if need be; None if it cannot start."""
         with self.lock:
-            name, now = tuple(command), time.monotonic()
-            if name not in self.kept:
-                if now < self.failed.get(name, -math.inf) + RETRY_SECONDS:
+            key, now = tuple(command), time.monotonic()
+            if key not in self.servers:
+                if now < self.failed.get(key, -math.inf) + RETRY_SECONDS:
                     return None
-                _raise_open_files()
+                _raise_open_file_limit()
                 try:
-                    self.kept[name] = WarmProcess(command, variables, setting)
+                    self.servers[key] = WarmProcess(command, variables, setting)
                 except OSError:
-                    self.failed[name] = time.monotonic()
+                    self.failed[key] = time.monotonic()
                     return None
-            self.kept.move_to_end(name)
-            while len(self.kept) > MAX_SERVERS:
-                _, oldest = self.kept.popitem(last=False)
+            self.servers.move_to_end(key)
+            while len(self.servers) > MAX_SERVERS:
+                _, oldest = self.servers.popitem(last=False)
                 oldest.close()
-            return self.kept[name]
+            return self.servers[key]
 
     def forget(self, server: WarmProcess) -> None:
-        """Have the next task start another server."""
+        """Drop a server, so that the next task starts another one."""
         with self.lock:
-            for name in [name for name, kept in self.kept.items() if kept is server]:
-                del self.kept[name]
+            for key in [key for key, other in self.servers.items() if other is server]:
+                del self.servers[key]
         server.close()
 
     def close(self) -> None:
-        """End all servers, also those that are at work."""
+        """End all servers, including those with running tasks."""
         with self.lock:
-            servers = list(self.kept.values())
-            for server in servers:
+            running = list(self.servers.values())
+            for server in running:
                 server.control.close()
-            for server in servers:
+            for server in running:
                 try:
                     server.process.wait(END_SECONDS)
                 except subprocess.TimeoutExpired:
                     server.process.kill()
                     server.process.wait()
-            self.kept.clear()
+            self.servers.clear()
             self.failed.clear()
 
 

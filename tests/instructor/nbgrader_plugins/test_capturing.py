@@ -79,7 +79,7 @@ def test_a_real_kernel_that_dies_here_and_there_is_the_machines(tmp_path):
 
 
 def test_a_kernel_that_does_not_start_is_the_machines(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel, "COMMAND", ("false",))
+    monkeypatch.setattr(kernel, "KERNEL_COMMAND", ("false",))
     with pytest.raises(
         MachineError, match=r"The kernel did not start \(and does not say why\)\. Grade it"
     ):
@@ -90,7 +90,7 @@ class Crowded(CaptureEvidence):
     """Runs notebooks on the one core on which many others are at work."""
 
     def run_cell(self, kernel, cell, index):
-        for each in limit_watch.family_of(kernel.process.pid):
+        for each in limit_watch.find_family(kernel.process.pid):
             each.cpu_affinity([min(os.sched_getaffinity(0))])
         super().run_cell(kernel, cell, index)
 

@@ -17,7 +17,7 @@ from autograder.evidence import plans
 from autograder.exercises import find
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
 from autograder.instructor.sandbox import Case, judge_apart, judging_apart
-from autograder.instructor.sandbox.judge_process import Reply, replies
+from autograder.instructor.sandbox.judge_process import Reply, judge_cases
 from autograder.notebook import NotJudged
 from tests.conftest import some_of
 from tests.errors.plantings import PLANTINGS, Planting, strips
@@ -55,8 +55,8 @@ def handed_in(planting, seed, monkeypatch, folder):
 
 def judged_here(cases, *_):
     """What a clean process judges, without the process."""
-    made = replies(b"[" + b",".join(cases) + b"]")
-    return judging_apart.Judged([msgspec.json.decode(r, type=Reply).verdict for r in made], 0)
+    made = judge_cases(b"[" + b",".join(cases) + b"]")
+    return judging_apart.JudgeRun([msgspec.json.decode(r, type=Reply).verdict for r in made], 0)
 
 
 def grade(planting, cell, published, seed):
@@ -73,7 +73,7 @@ def grade(planting, cell, published, seed):
 def test_there_is_no_score(planting, monkeypatch, tmp_path):
     seed = next(SEEDS)
     cell, published = handed_in(planting, seed, monkeypatch, tmp_path)
-    monkeypatch.setattr(judging_apart, "_judged", judged_here)
+    monkeypatch.setattr(judging_apart, "_run_and_read_judge", judged_here)
     planting.plant(monkeypatch)
     failed = (judging.NotGradedError, ZeroDivisionError)
     with pytest.raises(failed, match=r"by no fault of the answer|planted"):
@@ -92,7 +92,7 @@ def test_evidence_that_cannot_be_sent_is_no_zero(monkeypatch, tmp_path):
 def test_evidence_that_cannot_be_read_is_no_zero(monkeypatch):
     Planting("evidence.data", "from_json", "1.1", strips).plant(monkeypatch)
     case = Case("1.1", {"exercise": "1.1", "answers": {}}, 1)
-    (reply,) = replies(msgspec.json.encode([case]))
+    (reply,) = judge_cases(msgspec.json.encode([case]))
     verdict = msgspec.json.decode(reply, type=Reply).verdict
     assert verdict.state == "failed"
 

@@ -48,9 +48,9 @@ X86_64 = platform.machine() == "x86_64"
 def tell_tale(monkeypatch):
     """Have the filter refuse with an error that can only be its own."""
     monkeypatch.setattr(call_filter, "REFUSAL", getattr(errno, OTHER))
-    call_filter._written.cache_clear()
+    call_filter._write_filter.cache_clear()
     yield
-    call_filter._written.cache_clear()
+    call_filter._write_filter.cache_clear()
 
 
 def within(code, *arguments):
@@ -219,7 +219,7 @@ for list_ in ("/proc/keys", "/proc/key-users"):
 @pytest.mark.parametrize("unfiltered", [False, True])
 def test_keys_of_the_session_stay_outside_and_none_is_left(root, unfiltered):
     machine = platform.machine()
-    numbers = entrance.KEYCTL[machine], {"x86_64": 248, "aarch64": 217}[machine]
+    numbers = entrance.KEYCTL_NUMBERS[machine], {"x86_64": 248, "aarch64": 217}[machine]
     begin = KEYS.format(root=str(root), numbers=numbers)
     has = HAS_A_KEY.format(unfiltered=unfiltered, look=begin + LOOKS)
     done = subprocess.run(
@@ -238,7 +238,7 @@ STATUS = "print(open('/proc/self/status').read())"
 
 
 def test_without_a_library_the_sandbox_stands_and_without_a_filter(monkeypatch):
-    found = (call_filter._written, bubblewrap.has_call_filter)
+    found = (call_filter._write_filter, bubblewrap.has_call_filter)
     monkeypatch.setitem(sys.modules, "pyseccomp", None)  # as where it is not installed
     for each in found:
         each.cache_clear()

@@ -15,7 +15,7 @@ from traitlets.config import Config
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import Kernel, Sandbox, has_bubblewrap, has_call_filter
-from autograder.instructor.sandbox.limit_watch import family_of
+from autograder.instructor.sandbox.limit_watch import find_family
 from tests.helpers import pretend_bubblewrap
 
 WAYS = ("warm", "cold", "without a sandbox")
@@ -345,7 +345,7 @@ def test_a_kernel_that_is_stopped_ends_at_once(tmp_path, way):
     """As where Ctrl-C ends the grading."""
     with Kernel(Sandbox(), [], tmp_path) as kernel:
         kernel.run(0, "import time; time.sleep(600)")
-        family = family_of(kernel.process.pid)
+        family = find_family(kernel.process.pid)
     assert len(family) > 1
     until = time.monotonic() + 10
     while time.monotonic() < until and any(map(runs, family)):

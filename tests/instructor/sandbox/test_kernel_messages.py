@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from autograder import evidence
-from autograder.instructor.sandbox import Allowance, kernel_messages, output_of, read_message
-from autograder.instructor.sandbox.kernel_messages import MAX_DEPTH, depth
+from autograder.instructor.sandbox import Allowance, kernel_messages, make_output, read_message
+from autograder.instructor.sandbox.kernel_messages import MAX_DEPTH, measure_depth
 
 
 def line(kind, **content):
@@ -21,7 +21,7 @@ def evidence_of(size, **data):
 
 def keep(written, allowance=None):
     message: Any = read_message(written)
-    return message and output_of(message, 0, allowance or Allowance(10_000, 20_000, 5000))
+    return message and make_output(message, 0, allowance or Allowance(10_000, 20_000, 5000))
 
 
 deep: list[object] = []
@@ -102,8 +102,8 @@ def test_how_deep_is_found_without_going_there():
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    assert depth(deep) == MAX_DEPTH + 1
-    assert depth({"a": [1, {"b": 2}]}) == 3
+    assert measure_depth(deep) == MAX_DEPTH + 1
+    assert measure_depth({"a": [1, {"b": 2}]}) == 3
 
 
 @pytest.mark.parametrize("kind", ["Display", "Update"])
@@ -122,7 +122,7 @@ def test_a_message_of_too_many_names_is_not_read():
 def test_of_a_line_that_is_too_long_only_that_is_kept(monkeypatch, size):
     monkeypatch.setattr(kernel_messages, "MAX_MESSAGE_BYTES", 10)
     said = b"first\n" + b"x" * 11 + b"\n" + b"y" * 10 + b"\n\n" + b"z" * 40
-    lines = kernel_messages.Lines()
+    lines = kernel_messages.LineBuffer()
     found = [line for at in range(0, len(said), size) for line in lines.feed(said[at : at + size])]
     assert found == [b"first", None, b"y" * 10]
     assert lines.feed(b"\nnext\n") == [None, b"next"]

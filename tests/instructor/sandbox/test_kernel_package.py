@@ -12,7 +12,12 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder.exercises import NOTEBOOKS, PlacedLike, find
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.sandbox import furnish, has_bubblewrap, sandbox, sandbox_environment
+from autograder.instructor.sandbox import (
+    copy_kernel_package,
+    has_bubblewrap,
+    sandbox,
+    sandbox_environment,
+)
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
 
@@ -136,7 +141,7 @@ def test_who_forgets_the_plans_is_told_what_to_do_and_nothing_has_failed(tmp_pat
 
 
 def test_a_kernel_finds_a_part_of_the_package(tmp_path):
-    furnish(tmp_path)
+    copy_kernel_package(tmp_path)
     names = {path.name for path in (tmp_path / "autograder").iterdir()}
     assert {"evidence", "notebook.py"} <= names
     assert not {"exercises", "judge", "instructor", "__pycache__"} & names
@@ -148,7 +153,7 @@ def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path,
     rich = Path(sysconfig.get_path("purelib"), "rich")
     for module in (sandbox, sandbox):
         monkeypatch.setattr(module, "folders_of_courses", lambda: (rich,))
-    furnish(tmp_path)
+    copy_kernel_package(tmp_path)
     look = [sys.executable, "-c", "import rich; print(rich.__file__)"]
     found = [
         subprocess.run(command, capture_output=True, text=True, check=False).stdout

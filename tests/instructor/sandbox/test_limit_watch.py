@@ -10,14 +10,14 @@ import pytest
 
 from autograder.instructor.sandbox import Sandbox, limit_watch
 from autograder.instructor.sandbox import limit_watch as watching
-from autograder.instructor.sandbox.limit_watch import ProcessFamily, Watch
+from autograder.instructor.sandbox.limit_watch import LimitWatch, ProcessFamily
 from tests.helpers import ON_ONE_CORE, SPINS, crowd
 
 
 def who_watched(code, **limits):
     """Who has watched a process that runs some code, until it ended."""
     process = ProcessFamily([sys.executable, "-c", code])
-    watch = Watch(process, Sandbox(**limits))
+    watch = LimitWatch(process, Sandbox(**limits))
     watch.start()
     process.wait(timeout=60)
     watch.join(timeout=60)
@@ -38,7 +38,7 @@ def test_an_error_of_the_watch_is_the_machines_fault(monkeypatch):
     def refuse(_):
         raise OSError
 
-    monkeypatch.setattr(watching, "_memory", refuse)
+    monkeypatch.setattr(watching, "_measure_memory", refuse)
     watch = who_watched("import time; time.sleep(600)")
     assert watch.ended == "it could not be watched: OSError"
     assert watch.is_machines_fault
@@ -54,9 +54,9 @@ def test_a_process_that_has_ended_holds_nothing_and_waits_for_nothing():
     ended = subprocess.Popen(["true"])
     process = psutil.Process(ended.pid)
     ended.wait()
-    assert watching._memory(process) == 0
-    assert watching._threads(process) == 0
-    assert list(limit_watch._waits(process)) == []
+    assert watching._measure_memory(process) == 0
+    assert watching._count_threads(process) == 0
+    assert list(limit_watch._read_waits(process)) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says what waits for a CPU")

@@ -34,12 +34,12 @@ def prefix(tmp_path, monkeypatch):
     """One more folder that kernels see all of, as they do an environment of Python's."""
     folder = tmp_path / "environment"
     write(folder, "lib/python3.11/site-packages/rich/__init__.py", "pyvenv.cfg")
-    own = bubblewrap.prefixes()
-    monkeypatch.setattr(bubblewrap, "prefixes", lambda: [*own, folder])
-    monkeypatch.setattr(sandbox, "prefixes", bubblewrap.prefixes)
-    copies._copies.cache_clear()
+    own = bubblewrap.list_visible_folders()
+    monkeypatch.setattr(bubblewrap, "list_visible_folders", lambda: [*own, folder])
+    monkeypatch.setattr(sandbox, "list_visible_folders", bubblewrap.list_visible_folders)
+    copies._find_copies.cache_clear()
     yield folder
-    copies._copies.cache_clear()
+    copies._find_copies.cache_clear()
 
 
 def seen(folder, empty):
@@ -93,13 +93,15 @@ def test_all_that_another_course_has_installed_is_hidden(prefix, tmp_path, monke
 def test_an_environment_in_a_checkouts_own_folder_is_refused(prefix, files):
     write(prefix, *files)
     with pytest.raises(ExposedError, match="Make the virtual environment in a folder of its own"):
-        copies.hiding([prefix])
-    copies._copies.cache_clear()
+        copies.hide_copies([prefix])
+    copies._find_copies.cache_clear()
     with pytest.raises(ExposedError, match="in a course's own folder"):
-        copies.hiding([prefix.parent, prefix / "lib"])  # as where the course lies in the system's
+        copies.hide_copies(
+            [prefix.parent, prefix / "lib"]
+        )  # as where the course lies in the system's
 
 
 def test_an_environment_in_another_projects_folder_is_not(prefix):
     write(prefix, "pyproject.toml", ".git/HEAD", *PLACES["installed"])
     hidden = str(prefix / "lib/python3.11/site-packages/autograder")
-    assert copies.hiding([prefix]) == ["--tmpfs", hidden, "--remount-ro", hidden]
+    assert copies.hide_copies([prefix]) == ["--tmpfs", hidden, "--remount-ro", hidden]

@@ -320,7 +320,7 @@ def test_where_too_many_files_are_on_their_way_it_is_tried_again(server, monkeyp
         return send(*arguments)
 
     monkeypatch.setattr(socket, "send_fds", send_fds)
-    monkeypatch.setattr(warming, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(warming, "SEND_PAUSE_SECONDS", 0)
     assert run(server, "print('done')").stdout == b"done\n"
     failures = iter([errno.ETOOMANYREFS] * 100)
     with pytest.raises(OSError, match="Too many references"):
@@ -385,7 +385,7 @@ def test_a_server_that_is_closed_lets_its_tasks_end():
 def test_where_a_server_was_killed_another_one_judges():
     case = Case("1.1", {}, 0)
     (before,) = judge_apart([case])
-    servers = [each for each in warming.SERVERS.kept.values() if each is not None]
+    servers = [each for each in warming.SERVERS.servers.values() if each is not None]
     for server in servers:
         for child in psutil.Process(server.process.pid).children(recursive=True):
             with contextlib.suppress(ProcessLookupError):  # it went with another one
@@ -398,7 +398,9 @@ def test_where_a_server_was_killed_another_one_judges():
 
 def test_where_python_is_below_a_childs_own_folders_there_is_no_server(monkeypatch):
     """Each child has an empty /tmp, in which it would not find its modules any more."""
-    monkeypatch.setattr(sandbox, "prefixes", lambda: [Path("/usr"), Path("/tmp/course/.venv")])
+    monkeypatch.setattr(
+        sandbox, "list_visible_folders", lambda: [Path("/usr"), Path("/tmp/course/.venv")]
+    )
     assert Sandbox().warm([sys.executable, "-c", "pass"], sandbox_environment()) is None
 
 
