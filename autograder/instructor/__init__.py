@@ -1,11 +1,12 @@
-"""The instructor's half: grading, the gradebook and pages.
+"""The instructor's part of the package: grading, the gradebook and pages.
 
-`docs/architecture.md` says what is in each package and which may import which. A student's kernel
-imports none of it.
+`docs/architecture.md` describes each package, and which may import which. Students' kernels import
+nothing from here.
 """
 
 import sys
 
-# jsonschema, which nbformat imports, makes 38 parsers as it is imported, for a format of addresses
-# that no notebook has. Every command would take a second longer to start; without, it does not ask.
+# nbformat imports jsonschema, which at import builds 38 parsers if `rfc3987_syntax` is installed,
+# to check a format of addresses that no notebook has. Hiding that module makes each command start
+# a second earlier.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -50,40 +50,45 @@ from autograder.instructor.course import (
 )
 from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, is_root
 
-TROUBLES: Final = (
+EXPECTED_ERRORS: Final = (
     BusyError, CellError, ClassError, CollectError, CourseError, DemonstrationError, GradebookError,
     NothingToTryError, NoSandboxError, ReleaseError, RosterError, SchedulerError, StubError,
     UnknownExerciseError,
     UnknownNameError,
 )  # fmt: skip
-"""Errors whose message says all that their reader needs."""
+"""Errors that are printed without a traceback, because their message says everything."""
 
-DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
-"""The errors of a disk that is full, or that may not be written to."""
+DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
+"""The error numbers of a disk that is full or cannot be written to."""
 
-DISK_OF_SQLITE: Final = ("database or disk is full", "readonly database", "unable to open database")
-"""The same, as SQLite says it."""
+SQLITE_DISK_ERRORS: Final = (
+    "database or disk is full",
+    "readonly database",
+    "unable to open database",
+)
+"""SQLite's messages for the same errors."""
 
-ORDERS: Final = ("student", "total")
+SORT_ORDERS: Final = ("student", "total")
 
-RUNS_STRANGERS_CODE: Final = ("grade", "regrade", "demo")
+RUNS_SUBMISSIONS: Final = ("grade", "regrade", "demo")
+"""The commands that run students' code or judge what it returned."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the exit status."""
-    chosen = _parsed(arguments)
+    """Run one command, and return its exit status."""
+    chosen = _parse(arguments)
     course, console = Course(chosen.root), Console()
     try:
         with stoppable():
             return _run(chosen, course, console)
-    except TROUBLES as error:
+    except EXPECTED_ERRORS as error:
         console.print(str(error), markup=False, highlight=False)
         return 1
     except (OSError, OperationalError) as error:
-        said = _of_the_disk(error)
-        if not said:
+        explanation = _explain_disk_error(error)
+        if not explanation:
             raise
-        console.print(said, markup=False, highlight=False)
+        console.print(explanation, markup=False, highlight=False)
         return 1
     except SystemExit as end:
         if end.code not in STATUSES:
@@ -92,98 +97,106 @@ def main(arguments: list[str] | None = None) -> int:
         return int(end.code)
 
 
-def _of_the_disk(error: OSError | OperationalError) -> str:
-    """A sentence on a disk that is full or read-only; empty where the error is another one."""
-    said = str(getattr(error, "orig", None) or error)
+def _explain_disk_error(error: OSError | OperationalError) -> str:
+    """Explain an error of a disk that is full or read-only; empty for any other error."""
+    text = str(getattr(error, "orig", None) or error)
     number = error.errno if isinstance(error, OSError) else None
-    if number not in DISK and not any(words in said for words in DISK_OF_SQLITE):
+    if number not in DISK_ERRORS and not any(part in text for part in SQLITE_DISK_ERRORS):
         return ""
     return (
-        f"grading/ could not be written: {printable(said)}. What was graded is kept, and nothing "
+        f"grading/ could not be written: {printable(text)}. What was graded is kept, and nothing "
         f"is half written. See that there is room and that you may write there, and run the same "
         f"command again."
     )
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong, and no more: who types `make report SORT=…` has typed no `--sort`."""
+    """Reports errors in terms of `make`'s variables, since users type `SORT=…` and not `--sort`."""
 
     def error(self, message: str) -> NoReturn:
-        """End with a sentence."""
-        said = re.sub(r"^argument (--)?(\w+): ", lambda found: f"{found[2].upper()}: ", message)
-        self.exit(2, f"{said}. ({self.prog} --help lists what there is.)\n")
+        """Exit with status 2 and a sentence."""
+        message = re.sub(r"^argument (--)?(\w+): ", lambda match: f"{match[2].upper()}: ", message)
+        self.exit(2, f"{message}. ({self.prog} --help lists what there is.)\n")
 
 
-def _parsed(arguments: list[str] | None) -> argparse.Namespace:
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = _Parser(prog="python -m autograder.instructor", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the course's folder")
     commands = parser.add_subparsers(dest="command", required=True)
-    some = _Parser(add_help=False)
-    some.add_argument("--assignment", default="", help="one of them, if not all")
-    some.add_argument("--student", default="", help="one of them, if not all")
-    commands.add_parser("release", parents=[some], help="make course/ from solutions/")
-    grade = commands.add_parser("grade", parents=[some], help="grade what is new")
+    filters = _Parser(add_help=False)
+    filters.add_argument("--assignment", default="", help="one of them, if not all")
+    filters.add_argument("--student", default="", help="one of them, if not all")
+    commands.add_parser("release", parents=[filters], help="make course/ from solutions/")
+    grade = commands.add_parser("grade", parents=[filters], help="grade what is new")
     grade.add_argument("--again", action="store_true", help="grade everything again")
     grade.add_argument("--scheduler", default="", help="the address of a Dask scheduler to use")
     grade.add_argument(
-        "--workers", type=_workers, default=0, help="how many at once, if not one for each core"
+        "--workers",
+        type=_parse_workers,
+        default=0,
+        help="how many at once, if not one for each core",
     )
-    commands.add_parser("regrade", parents=[some], help="judge again, from kept evidence")
-    shown = commands.add_parser("report", parents=[some], help="show the class; nothing is graded")
-    shown.add_argument(
-        "--sort", type=_sort, default="student", help=f"what by: {' or '.join(ORDERS)}"
+    commands.add_parser("regrade", parents=[filters], help="judge again, from kept evidence")
+    report = commands.add_parser(
+        "report", parents=[filters], help="show the class; nothing is graded"
     )
-    feedback = commands.add_parser("feedback", parents=[some], help="make feedback pages again")
+    report.add_argument(
+        "--sort",
+        type=_parse_sort_order,
+        default="student",
+        help=f"what by: {' or '.join(SORT_ORDERS)}",
+    )
+    feedback = commands.add_parser("feedback", parents=[filters], help="make feedback pages again")
     feedback.add_argument("--release", action="store_true", help="by nbgrader's exchange, too")
     demo = commands.add_parser("demo", help="grade five made-up students, in a folder apart")
     demo.add_argument("--all", action="store_true", help="over all notebooks, and not over two")
-    taken = commands.add_parser("collect", help="take in a learning platform's zip file")
-    taken.add_argument("file", type=Path, help="as Canvas or Moodle gives it, or folders")
-    taken.add_argument("--assignment", default="", help="the only one to take")
-    back = commands.add_parser("restore", help="put a copy of the gradebook back")
-    back.add_argument("file", type=Path, nargs="?", help="which; without it, all are named")
+    collecting = commands.add_parser("collect", help="take in a learning platform's zip file")
+    collecting.add_argument("file", type=Path, help="as Canvas or Moodle gives it, or folders")
+    collecting.add_argument("--assignment", default="", help="the only one to take")
+    restoring = commands.add_parser("restore", help="put a copy of the gradebook back")
+    restoring.add_argument("file", type=Path, nargs="?", help="which; without it, all are named")
     exercise = commands.add_parser("exercise", help="write the stubs of a new exercise")
     exercise.add_argument("id", help="what it is to be called, such as 1.9")
     exercise.add_argument("--notebook", default="", help="the notebook, if it has none yet")
-    tried = commands.add_parser("try", help="show the verdict on each answer in a file")
-    tried.add_argument("file", type=Path, help="code of an answer, or a bank of them")
-    tried.add_argument("--exercise", default="", help="which one, where the file does not say so")
+    trying = commands.add_parser("try", help="show the verdict on each answer in a file")
+    trying.add_argument("file", type=Path, help="code of an answer, or a bank of them")
+    trying.add_argument("--exercise", default="", help="which one, where the file does not say so")
     chosen = parser.parse_args(arguments)
     if not (chosen.root / "nbgrader_config.py").exists():
         parser.error(f"{chosen.root} has no nbgrader_config.py; give the course's folder as --root")
     return chosen
 
 
-def _workers(said: str) -> int:
-    if not (said.isascii() and said.isdigit() and int(said) > 0):
-        raise argparse.ArgumentTypeError(f"a number of workers is 1 or more, and {said!r} is none")
-    return int(said)
+def _parse_workers(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"a number of workers is 1 or more, and {text!r} is none")
+    return int(text)
 
 
-def _sort(said: str) -> str:
-    if said not in ORDERS:
+def _parse_sort_order(text: str) -> str:
+    if text not in SORT_ORDERS:
         raise argparse.ArgumentTypeError(
-            f"tables are sorted by {' or by '.join(ORDERS)}, and not by {said!r}"
+            f"tables are sorted by {' or by '.join(SORT_ORDERS)}, and not by {text!r}"
         )
-    return said
+    return text
 
 
 def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
-    # nbgrader's own sessions; it says this of each new submission, and nothing is wrong.
+    # nbgrader's own sessions cause this warning for each new submission, and it is harmless
     warnings.filterwarnings("ignore", category=SAWarning)
-    if chosen.command in RUNS_STRANGERS_CODE and is_root():
+    if chosen.command in RUNS_SUBMISSIONS and is_root():
         console.print(ROOT_WARNING, style="bold yellow", highlight=False)
     match chosen.command:
         case "grade":
             workers = Workers(chosen.scheduler, chosen.workers)
-            return grade_class(course, console, chosen.again, _choice(chosen, course), workers)
+            return grade_class(course, console, chosen.again, _choose(chosen, course), workers)
         case "regrade":
-            return regrade_class(course, console, _choice(chosen, course))
+            return regrade_class(course, console, _choose(chosen, course))
         case "report":
             best_first = chosen.sort == "total"
-            return report_class(course, console, _choice(chosen, course), best_first)
+            return report_class(course, console, _choose(chosen, course), best_first)
         case "feedback":
-            return hand_back(course, console, _choice(chosen, course), chosen.release)
+            return hand_back(course, console, _choose(chosen, course), chosen.release)
         case "demo":
             return demonstrate(course, console, chosen.all)
         case "collect":
@@ -195,7 +208,7 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
                 else list_backups(course, console)
             )
         case "release":
-            return _release(course, console, _choice(chosen, course))
+            return _release(course, console, _choose(chosen, course))
         case "exercise":
             written = write_stubs(course.root, chosen.id, chosen.notebook)
             console.print(f"Stubs of {chosen.id} stand at the end of these, to be filled in:")
@@ -206,12 +219,12 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
     return 0
 
 
-def _choice(chosen: argparse.Namespace, course: Course) -> Choice:
+def _choose(chosen: argparse.Namespace, course: Course) -> Choice:
     return choose(course, chosen.assignment, chosen.student)
 
 
 def _release(course: Course, console: Console, choice: Choice) -> int:
-    """Make notebooks; one that cannot be made keeps none of the others from it."""
+    """Make releases; one that cannot be made does not stop the others."""
     if choice.student:
         console.print("A release is for the whole class: leave the student out.")
         return 1
@@ -219,15 +232,15 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
     with course.alone():
         for assignment in [choice.assignment] if choice.assignment else course.assignments():
             why = course.cannot_release(assignment)
-            said = why or f"course/{assignment}/{assignment}.ipynb"
-            console.print(said, markup=False, highlight=False)
+            line = why or f"course/{assignment}/{assignment}.ipynb"
+            console.print(line, markup=False, highlight=False)
             status = 1 if why else status
     return status
 
 
 if __name__ == "__main__":
     status = main()
-    if status in STATUSES:  # nothing that is still under way is waited for, and it dies with this
+    if status in STATUSES:  # it was stopped, so do not wait for running threads
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)

@@ -1,15 +1,15 @@
-"""Calibration: the grader's test of itself, before it grades an assignment.
+"""Calibration: the grader's test of itself before it grades an assignment.
 
-In: a course's configuration and an assignment. Out: nothing, or why the grader cannot be trusted
-with it.
+`calibrate` raises `CalibrationError` if the grader cannot be trusted with an assignment.
 
-The assignment is released into a small course of its own, with its own gradebook. There its
-solution is graded as any submission is, and has to earn every point; the released notebook has to
-earn none; and no cell of either may end in an error. This happens once for each state of notebooks,
-package, configuration and environment.
+The assignment is released into a temporary course with its own gradebook. There its solution is
+graded like any submission, and has to earn every point; the released notebook has to earn none; and
+no cell of either may end in an error. This is repeated only if notebooks, package, configuration or
+environment change.
 
-It also searches the sandbox for answers that a kernel could read. Copies of a course are hidden by
-name and place (`sandbox/sandbox.py`); copies under any other name are found here, by their content.
+Calibration also searches the sandbox for answers that a kernel could read. The sandbox hides copies
+of a course by name and place (`sandbox/sandbox.py`); copies under any other name are found here, by
+their content.
 """
 
 import copy
@@ -49,10 +49,10 @@ from autograder.instructor.pipeline import (
 from autograder.instructor.sandbox import ExposedError, Sandbox, has_bubblewrap, sandbox_environment
 
 MAX_SEARCHED_BYTES: Final = 2**19
-"""Larger files are machine code or data."""
+"""Larger files are not searched, because they are machine code or data."""
 
 SEARCH_SECONDS: Final = 300
-"""Time limit; a search takes a second or two."""
+"""The time limit for a search, which usually takes a second or two."""
 
 SEARCH: Final = f"""
 import json, os, stat, sys
@@ -76,44 +76,44 @@ for folder, folders, files in os.walk("/"):
         except OSError:
             pass
 """
-"""The search, run in the sandbox by a Python without this package."""
+"""The search, which a Python without this package runs in the sandbox."""
 
 
-def answers_in_reach(config: Config, assignment: str) -> list[str]:
-    """The files in which a kernel could look up what is right in an assignment.
+def find_exposed_answers(config: Config, assignment: str) -> list[str]:
+    """Return the files in the sandbox in which a kernel could read an assignment's answers.
 
     Args:
-        config: the configuration that submissions are graded by.
-        assignment: its name.
+        config: the configuration with which submissions are graded.
+        assignment: the assignment's name.
 
     Raises:
-        ExposedError: what is to be hidden cannot be.
+        ExposedError: a copy of the course cannot be hidden.
         CalledProcessError: the search failed.
-        TimeoutExpired: it took too long.
+        TimeoutExpired: the search took too long.
     """
     if not has_bubblewrap():
         return []  # without a sandbox, a submission can read every file
-    asked = {"words": _words(assignment), "notebook": f"{assignment}.ipynb"}
-    with tempfile.TemporaryDirectory() as nothing:
-        done = subprocess.run(
+    search = {"words": _identifying_texts(assignment), "notebook": f"{assignment}.ipynb"}
+    with tempfile.TemporaryDirectory() as empty_folder:
+        finished = subprocess.run(
             Sandbox(config=config).command(
                 [sys.executable, "-I", "-S", "-c", SEARCH],
                 sandbox_environment(),
-                packages=Path(nothing),
+                packages=Path(empty_folder),
             ),
-            input=json.dumps(asked),
+            input=json.dumps(search),
             capture_output=True,
             text=True,
             timeout=SEARCH_SECONDS,
             check=True,
         )
-    return done.stdout.splitlines()
+    return finished.stdout.splitlines()
 
 
-def _words(assignment: str) -> list[str]:
-    """Words that stand where an assignment's exercises are written, and nowhere else.
+def _identifying_texts(assignment: str) -> list[str]:
+    """Return text that occurs only where an assignment's exercises are defined.
 
-    They are the beginnings of hints: short enough to stand on one line of a program.
+    It is the beginning of hints, which is short enough not to be split over lines of a program.
     """
     hints = (exercise.hints[0] for exercise in NOTEBOOKS.get(assignment, ()) if exercise.hints)
     return [hint[:30] for hint in hints if len(hint) >= 30 and hint[:30].isascii()]
@@ -123,26 +123,26 @@ SOLUTION: Final = "solution"
 RELEASED: Final = "released"
 
 LOG: Final = logging.getLogger("shardlings.calibration")
-"""nbgrader's log of a trial, which is read and not shown, because it is nobody's submission."""
+"""nbgrader's log of a trial, which is not shown, because it is about nobody's submission."""
 
 LOG.propagate = False
-LOG.addHandler(logging.NullHandler())  # else Python writes warnings to the terminal all the same
+LOG.addHandler(logging.NullHandler())  # else Python still writes warnings to the terminal
 
 
 class TrialError(RuntimeError):
-    """A notebook could not be graded at all."""
+    """The solution or the released notebook could not be graded at all."""
 
 
 @dataclass(frozen=True)
 class GradedExample:
-    """How a notebook of an assignment's own did.
+    """The graded solution or released notebook of an assignment.
 
     Attributes:
-        scores: of each cell that is graded without anybody's help, its score and its points.
-        error: the first error that a cell ended in, and which cell; empty where none did.
-        seconds: how long grading it took in all.
-        cells: how long each of its code cells ran, by notebook.
-        notebooks: where it lies, graded, in the course.
+        scores: the score and the points of each automatically graded cell, by name.
+        error: the first error of a cell, with the cell's number; empty if no cell had one.
+        seconds: how long grading took.
+        cells: how long each code cell ran, in seconds, by notebook.
+        notebooks: the paths of the graded notebooks, relative to the course's folder.
     """
 
     scores: dict[str, tuple[float, float]]
@@ -153,157 +153,167 @@ class GradedExample:
 
 
 class Trial:
-    """A course in which an assignment's own notebooks are handed in.
+    """A temporary course in which an assignment's solution and released notebook are graded.
 
     Args:
-        coursedir: the course that they are from.
-        config: its configuration.
-        assignment: which.
-        folder: where to make this one; what lies there is removed.
+        coursedir: nbgrader's `CourseDirectory` of the real course.
+        config: the real course's configuration.
+        assignment: the assignment's name.
+        folder: the folder for the temporary course, which is emptied first.
 
     Attributes:
-        compiled: where what is compiled meanwhile is written down.
+        compiled: the folder for programs that are compiled meanwhile.
     """
 
     def __init__(self, coursedir: Any, config: Config, assignment: str, folder: Path) -> None:
         self.real, self.assignment, self.folder = coursedir, assignment, folder
         config = copy.deepcopy(config)
         config.CourseDirectory = Config(self._settings())
-        config.CarefulAutograde.calibrate = False  # this is how it is done
+        config.CarefulAutograde.calibrate = False  # else calibration would calibrate itself
         self.compiled = folder / "compiled"
         config.Sandbox.compiled = str(self.compiled)
         self.coursedir = CourseDirectory(config=config)
         self.api = NbGraderAPI(self.coursedir, config=config, log=LOG)
 
     def _settings(self) -> dict[str, Any]:
-        """The real course's settings, with other places to write to."""
-        real = self.real
-        kept = {name: getattr(real, name) for name in real.trait_names(config=True)}
-        within = self.folder.relative_to(real.root)
+        """Return the real course's settings, with other folders to write to."""
+        coursedir = self.real
+        kept = {name: getattr(coursedir, name) for name in coursedir.trait_names(config=True)}
+        relative = self.folder.relative_to(coursedir.root)
         return {
             **kept,
             "db_url": f"sqlite:///{self.folder / 'gradebook.db'}",
-            "release_directory": str(within / "release"),
+            "release_directory": str(relative / "release"),
             "student_id": "*",
             "student_id_exclude": "",
             "notebook_id": "*",
         }
 
     def run(self) -> tuple[GradedExample, GradedExample]:
-        """Grade the solution, and the released notebook.
+        """Grade the solution and the released notebook, and return both.
 
         Raises:
             TrialError: one of them could not be graded; the message says which, and why.
         """
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        made = self.api.generate_assignment(self.assignment, force=True, create=True)
-        if not made["success"]:
-            raise TrialError(f"The solution cannot be released: {reason(made)}")
-        # what a submission's kernel finds compiled is to have nothing of the solution in it
+        result = self.api.generate_assignment(self.assignment, force=True, create=True)
+        if not result["success"]:
+            raise TrialError(f"The solution cannot be released: {reason(result)}")
+        # kernels of submissions read this cache, so the solution's kernel must not write to it
         self.api.config.Sandbox.filled_by = ["judges"]
-        solution = self._graded(SOLUTION, self.real.source_directory)
+        solution = self._grade(SOLUTION, self.real.source_directory)
         self.api.config.Sandbox.filled_by = ["kernels", "judges"]
-        return solution, self._graded(RELEASED, self.real.release_directory)
+        return solution, self._grade(RELEASED, self.real.release_directory)
 
-    def _graded(self, student: str, directory: str) -> GradedExample:
-        """Grade what a directory of the real course has for the assignment."""
+    def _grade(self, student: str, directory: str) -> GradedExample:
+        """Grade the assignment's notebooks in a directory of the real course.
+
+        Args:
+            student: the name under which they are graded.
+            directory: the directory, as nbgrader's configuration names it.
+        """
         source = Path(self.real.format_path(directory, ".", self.assignment))
         if not source.is_dir():
             raise TrialError(f"There is no folder {source.relative_to(self.real.root)}.")
         facts = facts_of(self.coursedir, self.api.config, self.assignment)
-        there = [name for name in facts.seconds if (source / f"{name}.ipynb").exists()]
-        handed_in = submission_in(source, student, self.assignment, there, self.real.ignore)
-        began = time.monotonic()
-        done = grade(handed_in, facts)
-        seconds = round(time.monotonic() - began, 3)
-        if done.record.state is not State.GRADED:
-            why = done.record.why.removeprefix("grading failed. ")
+        notebooks_to_grade = [name for name in facts.seconds if (source / f"{name}.ipynb").exists()]
+        submission = submission_in(
+            source, student, self.assignment, notebooks_to_grade, self.real.ignore
+        )
+        started = time.monotonic()
+        outcome = grade(submission, facts)
+        seconds = round(time.monotonic() - started, 3)
+        if outcome.record.state is not State.GRADED:
+            why = outcome.record.why.removeprefix("grading failed. ")
             raise TrialError(f"The {student} notebook cannot be graded: {why}")
         folder = self.folder / "autograded" / student / self.assignment
         folder.mkdir(parents=True)
-        for name, text in done.notebooks.items():
+        for name, text in outcome.notebooks.items():
             write_anew(folder / f"{name}.ipynb", text.encode())
         notebooks = {
-            f"{name}.ipynb": nbformat.reads(text, 4) for name, text in done.notebooks.items()
+            f"{name}.ipynb": nbformat.reads(text, 4) for name, text in outcome.notebooks.items()
         }
         return GradedExample(
-            scores=dict(_scores(done.record, notebooks.values())),
-            error=next((e for n in notebooks.values() for e in _errors(n, student)), ""),
+            scores=dict(_read_scores(outcome.record, notebooks.values())),
+            error=next((e for n in notebooks.values() for e in _find_errors(n, student)), ""),
             seconds=seconds,
-            cells={name: _seconds(notebook) for name, notebook in notebooks.items()},
+            cells={name: _read_cell_seconds(notebook) for name, notebook in notebooks.items()},
             notebooks=[(folder / name).relative_to(self.real.root) for name in notebooks],
         )
 
 
-def _scores(record: Record, notebooks: Iterable[Any]) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Scores and points of the cells that are graded by running them, by name."""
-    found = {
-        name: score for each in record.notebooks.values() for name, score in each.scores.items()
-    }
+def _read_scores(
+    record: Record, notebooks: Iterable[Any]
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Yield the name, score and points of each cell that is graded by running it."""
+    scores = {n: score for book in record.notebooks.values() for n, score in book.scores.items()}
     for cell in (cell for notebook in notebooks for cell in notebook.cells):
         about = cell.metadata.get("nbgrader", {})
         if about.get("grade") and cell.cell_type == "code" and not about.get("solution"):
-            yield about["grade_id"], (found[about["grade_id"]] or 0.0, about["points"])
+            yield about["grade_id"], (scores[about["grade_id"]] or 0.0, about["points"])
 
 
-def _errors(notebook: Any, student: str) -> Iterator[str]:
-    """What cells ended in that are not graded by it, nor left to be filled in by others."""
-    asked = [cell for cell in notebook.cells if _name(cell)]
-    if student == RELEASED and not all(map(_is_ours, asked)):
-        return  # what others leave to be filled in may raise, and so may what rests on it
+def _find_errors(notebook: Any, student: str) -> Iterator[str]:
+    """Yield the unexpected errors of a notebook's cells, in words.
+
+    Graded cells may end in an error, since that is how tests fail.
+    """
+    answer_cells = [cell for cell in notebook.cells if _read_grade_id(cell)]
+    if student == RELEASED and not all(map(_is_ours, answer_cells)):
+        return  # an instructor's unsolved cells may raise, and so may the cells that use them
     for number, cell in enumerate(notebook.cells, 1):
         expected = "raises-exception" in cell.metadata.get("tags", [])
         if expected or cell.metadata.get("nbgrader", {}).get("grade"):
             continue
         for output in cell.get("outputs", []):
             if output.output_type == "error":
-                said = f"{output.ename}: {output.evalue}".splitlines()[0][:200]
-                yield f"“{said}”, in cell {number}"
+                message = f"{output.ename}: {output.evalue}".splitlines()[0][:200]
+                yield f"“{message}”, in cell {number}"
 
 
-def _name(cell: Any) -> str:
+def _read_grade_id(cell: Any) -> str:
     """Return nbgrader's name for a cell that is graded or to be filled in."""
     about = cell.metadata.get("nbgrader", {})
     return about.get("grade_id", "") if about.get("grade") or about.get("solution") else ""
 
 
 def _is_ours(cell: Any) -> bool:
-    return bool({_name(cell), f"{_name(cell)}-check"} & BY_GRADE_ID.keys())
+    return bool({_read_grade_id(cell), f"{_read_grade_id(cell)}-check"} & BY_GRADE_ID.keys())
 
 
-def _seconds(notebook: Any) -> list[float]:
-    """How long each code cell ran that was run by `CaptureEvidence`."""
-    took = (cell.metadata.get(NAMESPACE, {}).get("seconds") for cell in notebook.cells)
-    return [seconds for seconds in took if seconds is not None]
+def _read_cell_seconds(notebook: Any) -> list[float]:
+    """Return how long each code cell ran, as `CaptureEvidence` measured it."""
+    times = (cell.metadata.get(NAMESPACE, {}).get("seconds") for cell in notebook.cells)
+    return [seconds for seconds in times if seconds is not None]
 
 
-ALMOST: Final = 1e-6
-"""How far from all of its points a score may be that is a sum of parts."""
+SCORE_TOLERANCE: Final = 1e-6
+"""How far a full score may be from all points, because it is a rounded sum."""
 
 MAX_NAMED_FILES: Final = 3
 
 
 class CalibrationError(RuntimeError):
-    """The grader fails its own test; the message says at what, and how to see why."""
+    """The grader fails its own test; the message says where, and how to find out why."""
 
 
 def calibrate(
     coursedir: Any, config: Config, assignment: str, announce: Callable[[], None] = lambda: None
 ) -> None:
-    """See that the solution gets every point here, and the released notebook none.
+    """Check that the solution gets every point on this machine, and the released notebook none.
 
-    What was passed is remembered in `grading/calibration/`, and the graded notebooks are kept
-    there; what they compiled is kept in `grading/cache/`. What was failed is tried again.
+    A success is remembered in `grading/calibration/`, together with the graded notebooks; compiled
+    programs are kept in `grading/cache/`. A failure is not remembered.
 
     Args:
         coursedir: nbgrader's `CourseDirectory` of the course.
-        config: the configuration that submissions are graded by.
-        assignment: its name.
-        announce: what to do where it is not remembered, before it begins: it takes a while.
+        config: the configuration with which submissions are graded.
+        assignment: the assignment's name.
+        announce: called before a calibration, which takes a while; not if a success is remembered.
 
     Raises:
-        CalibrationError: it is not so.
+        CalibrationError: the check failed.
     """
     if config.CarefulAutograde.get("calibrate") is False:
         return
@@ -313,66 +323,66 @@ def calibrate(
         return
     announce()
     try:
-        exposed = answers_in_reach(config, assignment)
+        exposed = find_exposed_answers(config, assignment)
         if exposed:
-            raise CalibrationError(_exposed(assignment, exposed))
+            raise CalibrationError(_explain_exposed(assignment, exposed))
         trial = Trial(coursedir, config, assignment, file.with_suffix(""))
         solution, released = trial.run()
     except CalibrationError:
         raise
     except (TrialError, ExposedError) as error:
-        raise _refused(assignment, str(error)) from None
-    except Exception as error:  # whatever it is, it would have been everybody's
-        raise _refused(assignment, f"{type(error).__name__}: {error}") from error
-    troubles = list(_of_solution(solution)) or list(_of_released(released))
-    if troubles:
-        raise _refused(assignment, " ".join(troubles))
+        raise _refuse(assignment, str(error)) from None
+    except Exception as error:  # any error here would affect every submission
+        raise _refuse(assignment, f"{type(error).__name__}: {error}") from error
+    problems = list(_check_solution(solution)) or list(_check_released(released))
+    if problems:
+        raise _refuse(assignment, " ".join(problems))
     keep_compiled(trial.compiled, Path(coursedir.root), assignment, state)
     file.write_bytes(msgspec.json.encode(Calibration(state, solution.seconds, solution.cells)))
 
 
-def _of_solution(graded: GradedExample) -> Iterator[str]:
-    """What is wrong with how the solution did, in sentences."""
-    short = {name: (s, p) for name, (s, p) in graded.scores.items() if s < p - ALMOST}
+def _check_solution(graded: GradedExample) -> Iterator[str]:
+    """Yield what is wrong with the graded solution, in sentences."""
+    short = {name: (s, p) for name, (s, p) in graded.scores.items() if s < p - SCORE_TOLERANCE}
     if short:
-        yield f"The solution does not get full marks: it gets {_listed(short)}."
-    yield from _of_error(graded, "solution")
+        yield f"The solution does not get full marks: it gets {_list_scores(short)}."
+    yield from _report_error(graded, "solution")
     if short or graded.error:
-        yield _where(graded)
+        yield _say_where_to_look(graded)
 
 
-def _of_released(graded: GradedExample) -> Iterator[str]:
-    """What is wrong with how the released notebook did, with nothing filled in."""
-    given = {
+def _check_released(graded: GradedExample) -> Iterator[str]:
+    """Yield what is wrong with the graded released notebook, in sentences."""
+    scored = {
         name: (score, points)
         for name, (score, points) in graded.scores.items()
-        if name in BY_GRADE_ID and score > 0  # what others ask may be right as it stands
+        if name in BY_GRADE_ID and score > 0  # an instructor's own tests may pass as released
     }
-    if given:
-        yield f"The released notebook, with nothing filled in, gets {_listed(given)}."
-    yield from _of_error(graded, "released notebook")
-    if given or graded.error:
-        yield _where(graded)
+    if scored:
+        yield f"The released notebook, with nothing filled in, gets {_list_scores(scored)}."
+    yield from _report_error(graded, "released notebook")
+    if scored or graded.error:
+        yield _say_where_to_look(graded)
 
 
-def _of_error(graded: GradedExample, which: str) -> Iterator[str]:
+def _report_error(graded: GradedExample, which: str) -> Iterator[str]:
     if graded.error:
         yield f"The first error in the {which} is {graded.error}."
 
 
-def _listed(scores: dict[str, tuple[float, float]]) -> str:
-    """Scores in words: those of the course's exercises by number, others by their cells' names."""
-    called = {name: BY_GRADE_ID[name].id if name in BY_GRADE_ID else name for name in scores}
+def _list_scores(scores: dict[str, tuple[float, float]]) -> str:
+    """List scores in words: exercises of the course by number, other cells by name."""
+    labels = {name: BY_GRADE_ID[name].id if name in BY_GRADE_ID else name for name in scores}
     return ", ".join(
-        f"{score:g} of {points:g} for {called[name]}" for name, (score, points) in scores.items()
+        f"{score:g} of {points:g} for {labels[name]}" for name, (score, points) in scores.items()
     )
 
 
-def _where(graded: GradedExample) -> str:
+def _say_where_to_look(graded: GradedExample) -> str:
     return f"To see why, open {', '.join(map(str, graded.notebooks))}."
 
 
-def _exposed(assignment: str, files: list[str]) -> str:
+def _explain_exposed(assignment: str, files: list[str]) -> str:
     return (
         f"Nothing of {assignment} is graded, because what is right in it can be read where "
         f"submissions run, in "
@@ -382,7 +392,7 @@ def _exposed(assignment: str, files: list[str]) -> str:
     )
 
 
-def _refused(assignment: str, why: str) -> CalibrationError:
+def _refuse(assignment: str, why: str) -> CalibrationError:
     return CalibrationError(
         f"Nothing of {assignment} is graded, because grading does not get the course's own "
         f"notebooks right here, so it would wrong the students too. {why}"

@@ -7,7 +7,12 @@ from traitlets.config import Config
 
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor import calibration
-from autograder.instructor.calibration import CalibrationError, _words, answers_in_reach, calibrate
+from autograder.instructor.calibration import (
+    CalibrationError,
+    _identifying_texts,
+    calibrate,
+    find_exposed_answers,
+)
 from autograder.instructor.course import Course
 from autograder.instructor.sandbox import bubblewrap, sandbox
 from tests.conftest import ROOT
@@ -19,7 +24,7 @@ EXERCISES = ROOT / "autograder" / "exercises" / "notebooks"
 @pytest.mark.parametrize("assignment", NOTEBOOKS)
 def test_the_words_that_are_looked_for_stand_in_the_exercises(assignment):
     text = "".join(path.read_text() for path in EXERCISES.glob("*.py"))
-    assert len([word for word in _words(assignment) if word in text]) > 3
+    assert len([word for word in _identifying_texts(assignment) if word in text]) > 3
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def test_copies_of_other_names_are_found(folder):
     shutil.copy(ROOT / "solutions" / ASSIGNMENT / notebook, folder / "share" / notebook)
     shutil.copytree(ROOT / "course" / ASSIGNMENT, folder / "released")
     shutil.copytree(ROOT / "autograder", folder / "installed" / "autograder")
-    found = answers_in_reach(Config(), ASSIGNMENT)
+    found = find_exposed_answers(Config(), ASSIGNMENT)
     assert sorted(found) == [
         str(folder / "a/b/c/d/e/f/g/of_last_year.txt"), str(folder / "share" / notebook),
     ]  # fmt: skip
@@ -55,7 +60,7 @@ def test_nobody_is_graded_where_there_are_any(tmp_path, monkeypatch):
     for name in ("solutions", "course"):
         shutil.copytree(ROOT / name / ASSIGNMENT, tmp_path / name / ASSIGNMENT)
     files = [f"/opt/{number}.py" for number in range(5)]
-    monkeypatch.setattr(calibration, "answers_in_reach", lambda *_: files)
+    monkeypatch.setattr(calibration, "find_exposed_answers", lambda *_: files)
     api = Course(tmp_path).api
     with pytest.raises(
         CalibrationError,

@@ -1,15 +1,16 @@
 """Plugins for nbgrader: each module replaces or adds one of its steps.
 
-In: nbgrader's notebooks and resources. Out: the same, with evidence captured, verdicts written,
-cells restored, releases made whole. `configuration.py` puts them where nbgrader looks.
+They release assignments (`release.py`), run submissions (`capture_evidence.py`), judge them
+(`judge_evidence.py`), enter grades (`entering.py`, `lateness.py`), and make feedback pages
+(`feedback.py`). `autograde.py` is `nbgrader autograde`; `configuration.py` installs all of them.
 """
 
-from autograder.instructor.nbgrader_plugins.autograde import CarefulAutograde, keep_printable
+from autograder.instructor.nbgrader_plugins.autograde import CarefulAutograde, escape_log
 from autograder.instructor.nbgrader_plugins.capture_evidence import (
     CaptureEvidence,
     Died,
     MachineError,
-    published,
+    find_evidence,
 )
 from autograder.instructor.nbgrader_plugins.configuration import configure
 from autograder.instructor.nbgrader_plugins.entering import (
@@ -54,9 +55,9 @@ __all__ = [
     "enter_again",
     "enter_failure",
     "enter_judged",
-    "keep_printable",
+    "escape_log",
+    "find_evidence",
     "no_exchange",
-    "published",
     "settle_lateness",
     "times_of",
     "transaction",

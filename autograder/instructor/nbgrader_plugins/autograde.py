@@ -1,8 +1,9 @@
-"""`nbgrader autograde` and Formgrader's autograding, by the same function as `make grade`.
+"""`nbgrader autograde` and Formgrader's autograding, with the same grading as `make grade`.
 
-Our converter finds submissions as nbgrader's does; `pipeline` grades them, and `entering` enters
-their records. Ctrl-C stops it: nbgrader would take an interrupt for the failure of one submission
-and go on with the next. Control characters in students' names are escaped in the log.
+`CarefulAutograde` finds submissions as nbgrader's converter does, grades them with
+`pipeline.grade`, and enters their records (`entering.py`). Ctrl-C stops it; nbgrader itself would
+treat an interrupt as the failure of one submission and go on with the next. Control characters in
+students' names are escaped in the log.
 """
 
 import dataclasses
@@ -48,33 +49,33 @@ from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, Sandbox,
 
 
 class Printable(logging.Filter):
-    """Shows what cannot be seen as symbols, in what is logged; lines stay lines."""
+    """Escapes control characters in log messages, except newlines."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite a record; none is left out."""
+        """Escape a record's message; every record is logged."""
         record.msg = "\n".join(map(printable, record.getMessage().split("\n")))
         record.args = ()
         return True
 
 
-def keep_printable(log: logging.Logger) -> None:
-    """Have everything that is said on a log made printable."""
-    if not any(isinstance(each, Printable) for each in log.filters):
+def escape_log(log: logging.Logger) -> None:
+    """Escape control characters in everything that a logger logs."""
+    if not any(isinstance(log_filter, Printable) for log_filter in log.filters):
         log.addFilter(Printable())
 
 
-class _Watched:
-    """Something that nbgrader starts, whose interrupt is not forgotten."""
+class _InterruptibleApp:
+    """An nbgrader application that remembers whether it was interrupted."""
 
     def __init__(self, app: Any) -> None:
         self.app, self.log = app, app.log
         self.interrupt: KeyboardInterrupt | None = None
 
     def start(self) -> None:
-        """Start it.
+        """Start the application.
 
         Raises:
-            KeyboardInterrupt: it was interrupted, which is kept, too.
+            KeyboardInterrupt: it was interrupted; the exception is kept as well.
         """
         try:
             self.app.start()
@@ -84,22 +85,24 @@ class _Watched:
 
 
 def capture_log(app: Any, fmt: str = "[%(levelname)s] %(message)s") -> dict[str, Any]:
-    """Nbgrader's own, but for an interrupt, which stops more than one submission.
+    """Run an application as nbgrader's `capture_log` does, but let an interrupt through.
+
+    nbgrader catches it like any error, so it would stop only one submission.
 
     Raises:
-        KeyboardInterrupt: there was one.
+        KeyboardInterrupt: the application was interrupted.
     """
-    watched = _Watched(app)
-    done: dict[str, Any] = utils.capture_log(watched, fmt)
-    if watched.interrupt is not None:
-        raise watched.interrupt
-    return done
+    interruptible = _InterruptibleApp(app)
+    result: dict[str, Any] = utils.capture_log(interruptible, fmt)
+    if interruptible.interrupt is not None:
+        raise interruptible.interrupt
+    return result
 
 
-def _stopping(start: Any) -> Any:
-    """The start of one of nbgrader's commands, which says what is kept where it is stopped."""
+def _make_stoppable(start: Any) -> Any:
+    """Wrap the `start` of an nbgrader command to log, when it is stopped, that grades are kept."""
 
-    def started(self: Any) -> None:
+    def start_stoppable(self: Any) -> None:
         try:
             with stoppable():
                 start(self)
@@ -108,22 +111,23 @@ def _stopping(start: Any) -> Any:
                 self.log.error(STOPPED)
             raise
 
-    started.is_ours = True  # type: ignore[attr-defined]
-    return started
+    start_stoppable.is_ours = True  # type: ignore[attr-defined]
+    return start_stoppable
 
 
 def install_stopping() -> None:
-    """Have nbgrader stop so."""
+    """Make nbgrader's autograding stop at an interrupt."""
     api.capture_log = capture_log
     app = autogradeapp.AutogradeApp
     if not hasattr(app.start, "is_ours"):
-        app.start = _stopping(app.start)
+        app.start = _make_stoppable(app.start)
 
 
 class CarefulAutograde(Autograde):
-    """Grades while nobody else does, and refuses what it would have to follow or wait for.
+    """Grades submissions while it holds the class's lock.
 
-    Nothing of an assignment is graded where the course's own notebooks are not graded right.
+    It refuses submissions with links or special files. It grades nothing of an assignment whose
+    calibration fails, that is, whose own solution and released notebook are not graded correctly.
     """
 
     calibrate = Bool(
@@ -136,12 +140,12 @@ class CarefulAutograde(Autograde):
     ).tag(config=True)
 
     def start(self) -> None:
-        """Grade what was asked for.
+        """Grade the chosen submissions.
 
         Raises:
-            NbGraderException: somebody else grades here, or a submission could not be graded.
+            NbGraderException: another process is grading here, or a submission could not be graded.
         """
-        keep_printable(self.log)
+        escape_log(self.log)
         if is_root():
             self.log.warning(ROOT_WARNING)
         self.course = Course(Path(self.coursedir.root))
@@ -153,24 +157,23 @@ class CarefulAutograde(Autograde):
             raise NbGraderException(str(error)) from None
 
     def convert_notebooks(self) -> None:
-        """Grade what was found.
+        """Grade the submissions that were found.
 
         Raises:
-            NbGraderException: a submission could not be graded, or nothing could: grading does not
-                get the assignment's own notebooks right, or what the class's files say cannot be
-                understood.
+            NbGraderException: a submission could not be graded; or none could, because calibration
+                failed, there is no sandbox, or one of the class's files has a mistake.
         """
-        found = list(self._found())
+        found = list(self._find_submissions())
         try:
             Sandbox(config=self.config).check()
-            Times(self.course, self.believe_timestamps)  # to see that they can be understood
+            Times(self.course, self.believe_timestamps)  # raises if the class's files have mistakes
             for assignment in sorted({assignment for _, assignment, _ in found}):
                 self.log.info("Calibrating %s, unless that was done before", assignment)
                 calibrate(self.coursedir, self.config, assignment)
         except (CalibrationError, ClassError, NoSandboxError) as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
-        self.known: dict[str, tuple[Facts, Basis]] = {}
+        self.loaded: dict[str, tuple[Facts, Basis]] = {}
         failed = []
         for student, assignment, names in found:
             try:
@@ -179,12 +182,12 @@ class CarefulAutograde(Autograde):
                 self.log.error("%s, %s: %s: %s", student, assignment, type(error).__name__, error)
                 failed.append(f"{student}, {assignment}")
         if failed:
-            why = f"These could not be graded, as it says above: {'; '.join(failed)}"
-            self.log.error(why)
-            raise NbGraderException(why)
+            message = f"These could not be graded, as it says above: {'; '.join(failed)}"
+            self.log.error(message)
+            raise NbGraderException(message)
 
-    def _found(self) -> Iterator[tuple[str, str, Sequence[str]]]:
-        """Whose submissions of what are to be graded, and which of their notebooks."""
+    def _find_submissions(self) -> Iterator[tuple[str, str, Sequence[str]]]:
+        """Yield each submission to grade: the student, the assignment, and the notebooks' names."""
         pattern = self._format_source("(?P<assignment>.*)", "(?P<student>.*)", escape=True)
         excluded = (self.coursedir.student_id_exclude or "").split(",")
         for folder in sorted(self.assignments):
@@ -194,42 +197,42 @@ class CarefulAutograde(Autograde):
                 yield match["student"], match["assignment"], names
 
     def _grade(self, student: str, assignment: str, names: Sequence[str]) -> None:
-        """Grade a submission, unless that was done, and enter what became of it.
+        """Grade a submission, unless its grade is up to date, and enter the outcome.
 
         Raises:
-            NbGraderException: it could not be graded, or entered.
+            NbGraderException: it could not be graded or entered.
         """
         folder = Path(self._format_source(assignment, student))
         records = Records(self.course.records)
         record = records.get(student, assignment)
-        why = cannot_be_copied(folder)
-        if why and record is not None:
-            self.log.error("%s, %s is left as it was graded: %s", student, assignment, why)
+        problem = cannot_be_copied(folder)
+        if problem and record is not None:
+            self.log.error("%s, %s is left as it was graded: %s", student, assignment, problem)
             return
-        if why:
-            raise NbGraderException(why)
-        facts, basis = self._known(assignment)
+        if problem:
+            raise NbGraderException(problem)
+        facts, basis = self._load_facts(assignment)
         basis = replace(basis, submission=fingerprint_submission(folder))
-        graded = self.course.autograded / student / assignment
-        stands = (
+        graded_folder = self.course.autograded / student / assignment
+        is_up_to_date = (
             record is not None
             and not record.again
             and record.basis == basis
-            and all((graded / f"{name}.ipynb").exists() for name in record.notebooks)
+            and all((graded_folder / f"{name}.ipynb").exists() for name in record.notebooks)
         )
-        if stands and not self.force:
+        if is_up_to_date and not self.force:
             self.log.info("Skipping what has been graded as it is: %s, %s", student, assignment)
             return
-        self._see_that_it_is_known(student)
-        there = [name for name in names if name in facts.seconds]
-        for name in {*names} - {*there}:
+        self._check_student(student)
+        notebooks = [name for name in names if name in facts.seconds]
+        for name in {*names} - {*notebooks}:
             self.log.warning("Skipping unknown notebook: %s", name)
-        if not there:
+        if not notebooks:
             raise NbGraderException("there is no notebook of this assignment in what was handed in")
         self.run_pre_convert_hook()
         self.log.info("Autograding %s", folder)
         is_partial = self.coursedir.notebook_id != "*"
-        submission = submission_in(folder, student, assignment, there, self.coursedir.ignore)
+        submission = submission_in(folder, student, assignment, notebooks, self.coursedir.ignore)
         submission = dataclasses.replace(submission, is_partial=is_partial)
         if submission.not_taken:
             self.log.warning("%s, %s: %s", student, assignment, submission.not_taken)
@@ -242,18 +245,18 @@ class CarefulAutograde(Autograde):
         enter(self.course, times, submission, facts, outcome)
         self.run_post_convert_hook()
 
-    def _known(self, assignment: str) -> tuple[Facts, Basis]:
-        """What is known of an assignment, and what its grades rest on, once for all students."""
-        if assignment not in self.known:
+    def _load_facts(self, assignment: str) -> tuple[Facts, Basis]:
+        """Return an assignment's facts and the basis of its grades, computed once."""
+        if assignment not in self.loaded:
             facts = facts_of(self.coursedir, self.config, assignment)
-            self.known[assignment] = facts, of_grades(self.coursedir, assignment)
-        return self.known[assignment]
+            self.loaded[assignment] = facts, of_grades(self.coursedir, assignment)
+        return self.loaded[assignment]
 
-    def _see_that_it_is_known(self, student: str) -> None:
-        """See that a student is in the gradebook, where only those are to be graded.
+    def _check_student(self, student: str) -> None:
+        """Check that the gradebook knows a student, unless unknown students are added to it.
 
         Raises:
-            NbGraderException: they are not.
+            NbGraderException: it does not.
         """
         if self.create_student:
             return
@@ -267,5 +270,5 @@ class CarefulAutograde(Autograde):
 
 
 def install_autograde() -> None:
-    """Have nbgrader grade carefully."""
+    """Make nbgrader and Formgrader use `CarefulAutograde`."""
     autogradeapp.Autograde = api.Autograde = CarefulAutograde

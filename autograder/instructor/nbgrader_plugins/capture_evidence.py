@@ -1,4 +1,4 @@
-"""Run a submission in a kernel that only captures evidence."""
+"""Run a submission's notebook in a sandboxed kernel that only captures evidence."""
 
 import secrets
 import sys
@@ -28,17 +28,17 @@ from autograder.instructor.sandbox import (
 from autograder.sandboxed import Display, Done, Error, Message, Ready, Update
 
 INTERRUPT_SECONDS: Final = 10
-"""Time for an interrupted cell to end."""
+"""How long an interrupted cell may take to end."""
 
-MAX_INTERRUPTED: Final = 3
-"""So many cells may use up their time before the notebook is ended."""
+MAX_INTERRUPTED_CELLS: Final = 3
+"""When so many cells have used up their time, the notebook is ended."""
 
 TOO_LONG: Final = Error("Error", "the error is too long to be kept", [])
 
 BEFORE_FIRST_CELL: Final = -1
 
-SKIPPED: Final = "skip-execution"
-"""The tag of cells that are not run."""
+SKIP_TAG: Final = "skip-execution"
+"""The tag of cells that are not run, as in nbclient."""
 
 LANGUAGE: Final = {
     "name": "python",
@@ -49,36 +49,36 @@ LANGUAGE: Final = {
     "nbconvert_exporter": "python",
     "file_extension": ".py",
 }
-"""What a notebook says of its language, by which pages colour it."""
+"""The language metadata of a graded notebook, which pages use to colour code."""
 
 
 @dataclass(frozen=True)
 class Died:
-    """A kernel's end before the notebook's.
+    """A kernel's end before the end of the notebook.
 
     Attributes:
-        cell: the index of the cell that ran, in what was handed in.
-        ended: the limit that it passed, in words; empty where it died by itself.
+        cell: the index of the cell that was running, in the submitted notebook.
+        ended: the limit that it exceeded, in words; empty if it died by itself.
     """
 
     cell: int
     ended: str
 
     @property
-    def told(self) -> str:
-        """What happened, in a sentence."""
+    def description(self) -> str:
+        """Return what happened, as a sentence."""
         why = f"The notebook was ended in cell {self.cell + 1}: {self.ended}."
         return why if self.ended else f"The kernel died in cell {self.cell + 1}, and again there."
 
 
 class MachineError(RuntimeError):
-    """A kernel died twice, and not in the same place, or was not let run: no answer is at fault."""
+    """The machine is at fault: a kernel died twice in different cells, or was not let run."""
 
 
 class CaptureEvidence(NbGraderPreprocessor):
-    """Run every cell in a sandboxed kernel that has its devices and that judges nothing.
+    """Runs every cell in a sandboxed kernel with emulated devices, which judges nothing.
 
-    It stands where nbgrader has `Execute`, and takes the time of a cell from there.
+    It replaces nbgrader's `Execute`, and uses `Execute.timeout` unless it has a timeout of its own.
     """
 
     timeout = Int(
@@ -100,20 +100,21 @@ class CaptureEvidence(NbGraderPreprocessor):
             self.timeout = settings.get("timeout", self.config.Execute.timeout)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Run every cell; whatever a cell does, the next one is run.
+        """Run every cell, whether or not the cells before it failed.
 
-        A kernel that dies is given a second try: what dies in the same cell again dies of what is
-        written there.
+        If the kernel dies by itself, the notebook runs a second time. If it dies in the same cell
+        again, that cell is at fault.
 
         Raises:
-            MachineError: it died in another cell, or did not start.
+            MachineError: the kernel did not start, or died in another cell the second time.
         """
         self.seed, about = secrets.randbits(32), resources.get("nbgrader")
-        self.above = sum(map(is_told, nb.cells[:1]))
+        self.notes_above = sum(map(is_told, nb.cells[:1]))
         limit = about and time_limit(self.config, about["assignment"], about["notebook"])
         compiled = compiled_before(self.config, about["assignment"]) if about else ""
-        found = {"seconds": limit, "compiled": compiled}
-        self.sandbox = Sandbox(parent=self, **{name: each for name, each in found.items() if each})
+        settings = {"seconds": limit, "compiled": compiled}
+        known = {name: value for name, value in settings.items() if value}
+        self.sandbox = Sandbox(parent=self, **known)
         nb.metadata["language_info"] = LANGUAGE
         died = self._run(nb, resources)
         if died is not None and not died.ended:
@@ -128,73 +129,72 @@ class CaptureEvidence(NbGraderPreprocessor):
         return nb, resources
 
     def _run(self, nb: Any, resources: Any) -> Died | None:
-        """Run a notebook in a kernel of its own; where and why that died, if it did.
+        """Run a notebook in a new kernel; return where and why that died, or None.
 
         Raises:
-            MachineError: the machine kept the kernel from starting, from running, or from being
-                watched.
+            MachineError: the kernel could not start, run, or be watched on this machine.
         """
         for cell in nb.cells:
-            cell.get("outputs", []).clear()  # evidence is what this run publishes
+            cell.get("outputs", []).clear()  # outputs that were submitted are not evidence
         self.allowance = Allowance(self.cell_output, self.notebook_output, self.notebook_evidence)
         self.shown = defaultdict[str, list[NotebookNode]](list)
-        self.at, self.interrupted = BEFORE_FIRST_CELL, 0
+        self.current_cell, self.interrupted_cells = BEFORE_FIRST_CELL, 0
         folder = resources.get("metadata", {}).get("path")
         kernel = Kernel(self.sandbox, _plans(nb, self.seed), folder and Path(folder))
         try:
             with kernel:
                 for index, cell in enumerate(nb.cells):
                     if cell.cell_type == "code":
-                        self.at = index - self.above
+                        self.current_cell = index - self.notes_above
                         self.run_cell(kernel, cell, index)
         except KernelDiedError as error:
             ended = kernel.watch.ended or str(error)
-            if kernel.watch.is_machines_fault or self.at == BEFORE_FIRST_CELL:
+            if kernel.watch.is_machines_fault or self.current_cell == BEFORE_FIRST_CELL:
                 if not kernel.watch.is_machines_fault:
                     ended = f"The kernel did not start ({ended or 'and does not say why'})"
                 raise MachineError(
                     f"{ended}. Grade it again, when the machine has less to do."
                 ) from None
-            return Died(self.at, ended)
+            return Died(self.current_cell, ended)
         return None
 
     def run_cell(self, kernel: Kernel, cell: Any, index: int) -> None:
-        """Run one cell, interrupt it when its time is up, and keep what it shows.
+        """Run one cell, interrupt it when its time is up, and keep its outputs.
 
         Raises:
-            KernelDiedError: the kernel has ended, or is given up.
+            KernelDiedError: the kernel has ended, or must be ended.
         """
-        began = time.monotonic()
-        if cell.source.strip() and SKIPPED not in cell.metadata.get("tags", []):
+        started = time.monotonic()
+        if cell.source.strip() and SKIP_TAG not in cell.metadata.get("tags", []):
             self._run_source(kernel, cell, index)
-        cell.metadata[NAMESPACE] = {"seconds": round(time.monotonic() - began, 3)}
+        cell.metadata[NAMESPACE] = {"seconds": round(time.monotonic() - started, 3)}
 
     def _run_source(self, kernel: Kernel, cell: Any, index: int) -> None:
         kernel.run(index, cell.source)
-        until, is_interrupted = kernel.running_seconds + self.timeout, False
+        deadline, is_interrupted = kernel.running_seconds + self.timeout, False
         while True:
             message = kernel.receive()
             if isinstance(message, Done) and message.number == index:
                 break
             if message is not None:
                 self._keep(message, cell, index)
-            if kernel.running_seconds < until:
+            if kernel.running_seconds < deadline:
                 continue
             if is_interrupted:
                 raise KernelDiedError("a cell did not end in its time, and heeded no interrupt")
             kernel.interrupt()
-            until, is_interrupted = until + INTERRUPT_SECONDS, True
+            deadline, is_interrupted = deadline + INTERRUPT_SECONDS, True
         names = [output.ename for output in cell.outputs if output.output_type == "error"]
         if message.error is not None and message.error.ename not in names:
-            # to nbgrader, silence is success
-            kept = make_output(message.error, index, self.allowance)
-            cell.outputs.append(kept or make_error_output(TOO_LONG))
-        self.interrupted += is_interrupted
-        if self.interrupted == MAX_INTERRUPTED:
-            raise KernelDiedError(f"{MAX_INTERRUPTED} cells did not end in their time")
+            # nbgrader would take a cell without an error for a passed one
+            error_in_full = make_output(message.error, index, self.allowance)
+            cell.outputs.append(error_in_full or make_error_output(TOO_LONG))
+        self.interrupted_cells += is_interrupted
+        if self.interrupted_cells == MAX_INTERRUPTED_CELLS:
+            raise KernelDiedError(f"{MAX_INTERRUPTED_CELLS} cells did not end in their time")
 
     def _keep(self, message: Message | TooLarge, cell: Any, index: int) -> None:
-        """Keep an output, or change those that were shown under its name."""
+        """Keep a message as an output, or update the outputs that were shown under its name."""
         if isinstance(message, Done | Ready):
             return
         if isinstance(message, TooLarge):
@@ -204,8 +204,8 @@ class CaptureEvidence(NbGraderPreprocessor):
             shown = self.shown.get(message.name, [])
             update = make_output(message, index, self.allowance, len(shown)) if shown else None
             if update is not None:
-                for each in shown:
-                    each.data = update.data
+                for shown_output in shown:
+                    shown_output.data = update.data
             return
         output = make_output(message, index, self.allowance)
         if output is None:
@@ -216,7 +216,7 @@ class CaptureEvidence(NbGraderPreprocessor):
 
 
 def _plans(nb: Any, seed: int) -> list[evidence.Plan]:
-    """The plans of the exercises whose graded cells a notebook has."""
+    """Return the plans of the exercises whose graded cells a notebook has."""
     names = (cell.metadata.get("nbgrader", {}).get("grade_id") for cell in nb.cells)
     return [
         evidence.without_process_cases(BY_GRADE_ID[name].plan(seed))
@@ -225,8 +225,8 @@ def _plans(nb: Any, seed: int) -> list[evidence.Plan]:
     ]
 
 
-def published(cell: Any) -> list[dict[str, Any]]:
-    """The evidence in a cell's outputs, as plain data that may be anything."""
+def find_evidence(cell: Any) -> list[dict[str, Any]]:
+    """Return the evidence in a cell's outputs: untrusted plain data."""
     found = [
         output.data[evidence.MIME_TYPE]
         for output in cell.get("outputs", [])

@@ -1,8 +1,8 @@
-"""nbgrader's configuration: where a course's parts are, and which plugins replace nbgrader's.
+"""nbgrader's configuration: the course's folders, and the plugins that replace nbgrader's.
 
 A course's `nbgrader_config.py` calls `configure`; `nbgrader` on the command line, Formgrader and
-`make grade` all read that file. With our preprocessors, checks are judged from evidence; without
-them, as in any course of nbgrader's, a failed check raises.
+`make grade` all read that file. With our preprocessors, the judge grades evidence; without them a
+check is an ordinary nbgrader test, which raises if it fails.
 
 Formgrader's handlers get a content security policy here, because the Jupyter server around them
 does not read this file; a policy in the server's own configuration is kept. The database version
@@ -56,50 +56,51 @@ HEADER: Final = "Content-Security-Policy"
 
 
 def install_page_policies() -> None:
-    """Have Formgrader's handlers name their policies, where there are such handlers."""
+    """Set the content security policies of Formgrader's handlers, if they are imported."""
     handlers: Any = sys.modules.get("nbgrader.server_extensions.formgrader.handlers")
-    if handlers is None:  # to import them takes as long as to import a server
+    if handlers is None:  # importing them would import a whole server
         return
-    handlers.BaseHandler.content_security_policy = property(_of_pages)
-    handlers.SubmissionFilesHandler.content_security_policy = property(_of_files)
-    handlers.SubmissionFilesHandler.set_extra_headers = _download
+    handlers.BaseHandler.content_security_policy = property(_page_policy)
+    handlers.SubmissionFilesHandler.content_security_policy = property(_file_policy)
+    handlers.SubmissionFilesHandler.set_extra_headers = _set_download_header
 
 
-def _of_pages(handler: Any) -> str:
-    said = handler.settings.get("headers", {}).get(HEADER)
+def _page_policy(handler: Any) -> str:
+    policy = handler.settings.get("headers", {}).get(HEADER)
     mathjax = handler.settings["nbgrader_exporter"].mathjax_url
-    return said or of_formgrader(mathjax)
+    return policy or of_formgrader(mathjax)
 
 
-def _of_files(_: Any) -> str:
+def _file_policy(_: Any) -> str:
     return FILES
 
 
-def _download(handler: Any, _: str) -> None:
+def _set_download_header(handler: Any, _: str) -> None:
     handler.set_header("Content-Disposition", "attachment")
 
 
-def newest_version() -> str:
-    """What `alembic heads` says of nbgrader's gradebooks."""
+def read_schema_version() -> str:
+    """Return the newest version of nbgrader's database schema, as `alembic heads` prints it."""
     return str(ScriptDirectory(ALEMBIC_DIR).get_current_head())
 
 
 def install_gradebook_version() -> None:
-    """Have nbgrader ask this."""
-    nbgrader.api.get_alembic_version = newest_version
+    """Make nbgrader use `read_schema_version`."""
+    nbgrader.api.get_alembic_version = read_schema_version
 
 
 def configure(c: Any, root: Path) -> None:
-    """Say where a course's parts are, and put what is ours where nbgrader looks.
+    """Configure a course's folders and preprocessors, and install our replacements in nbgrader.
 
     Args:
-        c: nbgrader's configuration, as `get_config()` gives it; what stands in it already stays,
-            but for what is said here.
+        c: nbgrader's configuration, as `get_config()` returns it. Settings that are not set here
+            stay as they are.
         root: the course's folder.
     """
     # `nbgrader db upgrade` runs `alembic` by name, which may not be on the path.
     scripts, path = sysconfig.get_path("scripts"), os.environ.get("PATH", "")
-    if scripts not in path.split(os.pathsep):  # a longer one each time would be another sandbox
+    # PATH is part of a sandbox's command, so if it grew with each call, no warm server would match
+    if scripts not in path.split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join([scripts, path])
     install_autograde()
     install_release()
@@ -109,8 +110,8 @@ def configure(c: Any, root: Path) -> None:
     install_submission_times()
     install_page_policies()
     install_stopping()
-    with contextlib.suppress(OSError):  # who may not write here only reads
-        (root / "grading").mkdir(exist_ok=True)  # for the gradebook: nbgrader expects it there
+    with contextlib.suppress(OSError):  # without the right to write, a user can still read
+        (root / "grading").mkdir(exist_ok=True)  # nbgrader does not make the gradebook's folder
     c.CourseDirectory.root = str(root)
     c.CourseDirectory.course_id = "shardlings"
     c.CourseDirectory.source_directory = "solutions"
@@ -119,15 +120,15 @@ def configure(c: Any, root: Path) -> None:
     c.CourseDirectory.autograded_directory = "grading/autograded"
     c.CourseDirectory.feedback_directory = "grading/feedback"
     c.CourseDirectory.solution_directory = "grading/solution"
-    said = os.environ.get(VARIABLE)  # DB=, for whoever has more than one machine at work
+    address = os.environ.get(VARIABLE)  # DB=…, for grading on more than one machine
     file = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
-    c.CourseDirectory.db_url = take_address(said) if said else file
+    c.CourseDirectory.db_url = take_address(address) if address else file
     c.CourseDirectory.ignore = [
         ".ipynb_checkpoints",
         "*.pyc",
         "__pycache__",
         "feedback",
-        # nbgrader copies what is not ignored into the release, and to where submissions run.
+        # nbgrader copies files that are not ignored into the release, and to where submissions run.
         "*.md",
         "bank.py",
     ]
@@ -163,10 +164,10 @@ def configure(c: Any, root: Path) -> None:
         JudgeEvidence,
         IgnorePattern,
         LimitOutput,
-        CheckCellMetadata,  # scores and penalties are entered by `entering.py`
+        CheckCellMetadata,  # `entering.py` enters scores and penalties
     ]
 
     c.AssignLatePenalties.plugin_class = LatePenalty
-    # Formgrader and feedback pages show what strangers wrote; scripts of theirs would be one's own.
+    # Formgrader and feedback pages show students' HTML, whose scripts would run as the viewer.
     c.HTMLExporter.sanitize_html = True
     c.HTMLExporter.filters = FILTERS

@@ -1,12 +1,13 @@
-"""Enter a record: the gradebook, the graded notebooks, and then the record itself.
+"""Enter grades: first into the gradebook and the graded notebooks, and then into the record.
 
 `enter_scores` is the only place where a score enters the gradebook: one transaction for each
-submission, or one for a whole rebuild. The record is written last; whatever is killed before that
-is graded again. A graded notebook is written to the side and moved into place when it is complete.
+submission, or one for a whole rebuild. The record is written last, so a submission whose grading
+is killed before that is graded again. A folder of graded notebooks is written beside the old one,
+and replaces it when it is complete.
 
-nbgrader asks for every score given by hand to be checked after each grading. Here a cell that did
-not change keeps its score without that: nobody reads four hundred essays again because of an added
-exercise.
+After each grading nbgrader marks every manual score as needing a check. Here a cell that did not
+change keeps its manual score unmarked, so nobody has to read four hundred essays again because an
+exercise was added.
 """
 
 import shutil
@@ -22,7 +23,7 @@ from nbgrader.api import Gradebook, MissingEntry, TaskCell
 
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.course import Course, readable
-from autograder.instructor.nbgrader_plugins.judge_evidence import score_of, write_verdict
+from autograder.instructor.nbgrader_plugins.judge_evidence import compute_score, write_verdict
 from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, times_of
 from autograder.instructor.pipeline import (
     Basis,
@@ -38,7 +39,7 @@ from autograder.instructor.pipeline import (
 
 
 class SeenCell(NamedTuple):
-    """What there is to look at in a cell."""
+    """The parts of a graded cell that a person sees."""
 
     points: float | None
     kind: str
@@ -47,8 +48,8 @@ class SeenCell(NamedTuple):
     outputs: Any
 
 
-def cells_of(notebook: Any) -> dict[str, SeenCell]:
-    """The cells of a graded notebook that the assignment knows, by their names."""
+def index_cells(notebook: Any) -> dict[str, SeenCell]:
+    """Return the cells of a graded notebook that have a `grade_id`, by that name."""
     named = [(cell.metadata.get("nbgrader") or {}, cell) for cell in notebook.cells]
     return {
         about["grade_id"]: SeenCell(
@@ -63,133 +64,134 @@ def cells_of(notebook: Any) -> dict[str, SeenCell]:
     }
 
 
-def is_asked_the_same(before: Mapping[str, SeenCell], now: Mapping[str, SeenCell]) -> bool:
-    """Whether a notebook's cells ask what they asked before: that may stand in any of them."""
+def has_same_sources(before: Mapping[str, SeenCell], now: Mapping[str, SeenCell]) -> bool:
+    """Check whether no cell's source changed: a question may be in another cell than its answer."""
     both = before.keys() & now.keys()
     return bool(before) and all(now[name].source == before[name].source for name in both)
 
 
-def place(graded: Path) -> Path:
-    """Where something is made that is to take a folder's place."""
+def name_staging_folder(graded: Path) -> Path:
+    """Return the path at which a replacement for a folder is prepared."""
     return graded.with_name(f".{graded.name}.making")
 
 
 @contextmanager
-def making(graded: Path, with_all: bool) -> Iterator[Path]:
-    """Have what is made within take a folder's place, or leave that folder as it is.
+def replace_folder(graded: Path, keep_files: bool) -> Iterator[Path]:
+    """Prepare a new folder, which replaces the old one if no error is raised.
 
     Args:
-        graded: the folder; it need not be there.
-        with_all: whether what is made begins with what is in that folder.
+        graded: the folder to replace; it need not exist.
+        keep_files: whether the new folder starts with a copy of the old one's files.
 
     Raises:
-        OSError: it cannot take its place.
+        OSError: the folder cannot be replaced.
     """
-    made = begin(graded, with_all)
+    staged = stage_folder(graded, keep_files)
     try:
-        yield made
-        take_place(graded)
+        yield staged
+        move_into_place(graded)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(staged, ignore_errors=True)
 
 
-def begin(graded: Path, with_all: bool) -> Path:
-    """Begin to make something; where.
+def stage_folder(graded: Path, keep_files: bool) -> Path:
+    """Start preparing a replacement for a folder, and return its path.
 
     Args:
-        graded: the folder whose place it is to take; it need not be there.
-        with_all: whether it begins with what is in that folder, of which some is made anew.
+        graded: the folder to replace; it need not exist.
+        keep_files: whether the replacement starts with a copy of the folder's files.
     """
-    made = place(graded)
-    shutil.rmtree(made, ignore_errors=True)  # from a grading that was killed
-    made.parent.mkdir(parents=True, exist_ok=True)
-    if with_all and graded.is_dir():
-        shutil.copytree(graded, made, symlinks=True)
-    return made
+    staged = name_staging_folder(graded)
+    shutil.rmtree(staged, ignore_errors=True)  # from a grading that was killed
+    staged.parent.mkdir(parents=True, exist_ok=True)
+    if keep_files and graded.is_dir():
+        shutil.copytree(graded, staged, symlinks=True)
+    return staged
 
 
-def take_place(graded: Path) -> None:
-    """Have what was made be in a folder's place.
+def move_into_place(graded: Path) -> None:
+    """Replace a folder by the one prepared for it.
 
     Raises:
-        OSError: it cannot; the folder is as it was.
+        OSError: it cannot be replaced; the folder is as it was.
     """
-    made, before = place(graded), graded.with_name(f".{graded.name}.before")
+    staged, before = name_staging_folder(graded), graded.with_name(f".{graded.name}.before")
     shutil.rmtree(before, ignore_errors=True)
     try:
         if graded.exists():
             graded.rename(before)
-        made.rename(graded)
-    finally:  # also where it is stopped between the two
+        staged.rename(graded)
+    finally:  # undo the first renaming, also after an interrupt between the two
         if before.exists() and not graded.exists():
             before.rename(graded)
     shutil.rmtree(before, ignore_errors=True)
 
 
-UNCHANGED: Final = frozenset({"submission", "cells", "points"})
-"""A grade stands although regrading failed if these parts of its basis are the same."""
+KEEPS_GRADE: Final = frozenset({"submission", "cells", "points"})
+"""If these parts of its basis are the same, a grade stays valid although regrading failed."""
 
 NO_RESPONSE: Final = "No response."
-"""nbgrader's own comment on a cell that is as it was released."""
+"""nbgrader's own comment on a cell that is still as released."""
 
 
 def enter(
     course: Course, times: Times, submission: Submission, facts: Facts, outcome: Outcome
 ) -> None:
-    """Enter what became of a submission that was graded.
+    """Enter the outcome of a graded submission.
 
     Args:
-        course: where.
-        times: when things were due, and handed in.
-        submission: what was handed in.
-        facts: what is known of its assignment.
-        outcome: what became of it; its record says what it rests on.
+        course: the course.
+        times: the due dates and submission times.
+        submission: the submission that was graded.
+        facts: the facts of its assignment.
+        outcome: the outcome, whose record has its basis.
 
     Raises:
-        Exception: it could not be entered. What there was before still is, and is to be graded
-            again.
+        Exception: it could not be entered. The old grade is still there, but is marked as stale.
     """
     student, assignment = submission.student, submission.assignment
     records, folder = Records(course.records), course.autograded / student / assignment
     before, record = records.get(student, assignment), outcome.record
-    is_same = _is_same(before, record)
-    records.mark(student, assignment)  # from here on, the grade of before is known to be none
+    is_same_submission = _is_same_submission(before, record)
+    records.mark(student, assignment)  # if this is killed from here on, the submission is regraded
     if submission.is_partial and before is not None:
         record = replace(record, notebooks={**before.notebooks, **record.notebooks}, again=True)
-    with making(folder, with_all=submission.is_partial) as made:
-        _write_files(made, submission, facts, outcome.notebooks)
-        unchanged = is_same and _has_same_files(folder, made, facts.files)
+    with replace_folder(folder, keep_files=submission.is_partial) as staged:
+        _write_files(staged, submission, facts, outcome.notebooks)
+        unchanged = is_same_submission and _has_same_files(folder, staged, facts.files)
         cells = {
-            name: (_cells(folder, name) if unchanged else {}, _cells(made, name))
+            name: (_read_cells(folder, name) if unchanged else {}, _read_cells(staged, name))
             for name in outcome.notebooks
         }
         with transaction(course) as gradebook:
-            enter_scores(gradebook, times, student, assignment, record, cells, not is_same)
-    since = before.since if is_same and before is not None else None
+            enter_scores(
+                gradebook, times, student, assignment, record, cells, not is_same_submission
+            )
+    since = before.since if is_same_submission and before is not None else None
     records.write(student, assignment, replace(record, since=since or datetime.now(UTC)))
 
 
 def enter_failure(
     course: Course, student: str, assignment: str, outcome: Outcome, basis: Basis | None
 ) -> None:
-    """Keep why a submission has no grade.
+    """Record why a submission could not be graded.
 
-    One that the very same has stands until it has another; of something else that was handed in,
-    the gradebook has no score. What would fail again is not tried again by itself.
+    If the same submission already has a grade, that stays; the scores of an earlier submission are
+    withdrawn. A failure that would happen again is not retried until something changes.
 
     Args:
-        course: where.
-        student: who handed it in.
-        assignment: what they handed in.
-        outcome: what became of it.
-        basis: what a grade would have rested on; None where not even that is known.
+        course: the course.
+        student: the student's name.
+        assignment: the assignment's name.
+        outcome: the failure.
+        basis: the basis that a grade would have had; None if it is not known.
     """
     records, found = Records(course.records), outcome.record
     before, is_broken = records.get(student, assignment), found.state is State.BROKEN
     tried = basis if outcome.is_final and not is_broken else None
-    then = before.basis if before is not None else None
-    stands = then is not None and basis is not None and not then.changed(basis) & UNCHANGED
-    if before is not None and stands and not is_broken:
+    old = before.basis if before is not None else None
+    is_valid = old is not None and basis is not None and not old.changed(basis) & KEEPS_GRADE
+    if before is not None and is_valid and not is_broken:
         kept = replace(before, again=True, tried=tried, why=found.why)
         records.write(student, assignment, kept)
         return
@@ -201,26 +203,26 @@ def enter_failure(
 def enter_again(
     gradebook: Gradebook, times: Times, student: str, assignment: str, record: Record, ask: bool
 ) -> None:
-    """Have the gradebook say what a record says, of which nothing has changed since.
+    """Enter the scores of an existing record, for rebuilding a gradebook; the caller commits.
 
     Args:
-        gradebook: where; it is for the caller to commit.
-        times: when things were due, and handed in.
-        student: who handed it in.
-        assignment: what they handed in.
-        record: of a grade.
-        ask: whether what was given by hand may have been given for something else.
+        gradebook: the gradebook.
+        times: the due dates and submission times.
+        student: the student's name.
+        assignment: the assignment's name.
+        record: the record of a grade.
+        ask: whether manual scores may belong to another submission, so that they need a check.
     """
     folder = times.course.autograded / student / assignment
-    cells = {name: (there := _cells(folder, name), there) for name in record.notebooks}
+    cells = {name: (seen := _read_cells(folder, name), seen) for name in record.notebooks}
     enter_scores(gradebook, times, student, assignment, record, cells, ask)
 
 
 @contextmanager
 def transaction(course: Course) -> Iterator[Gradebook]:
-    """The gradebook, in which all that is done within is done together, or not at all.
+    """Open the gradebook in one transaction, which is committed if no error is raised.
 
-    nbgrader's own functions commit each of their steps.
+    nbgrader's own functions commit after each step; here they only flush.
     """
     about = course.api.coursedir
     with Gradebook(about.db_url, about.course_id) as gradebook:
@@ -239,41 +241,44 @@ def enter_scores(
     cells: Mapping[str, tuple[Mapping[str, SeenCell], Mapping[str, SeenCell]]],
     ask_again: bool,
 ) -> None:
-    """Have the gradebook say of a submission what its record says. It is for the caller to commit.
+    """Enter the scores of a record into the gradebook; the caller commits.
 
-    Scores and comments by hand stay. Somebody has to look at them again, unless it is known that
-    they were given for the same answer to the same question.
+    Manual scores and comments stay. They are marked as needing a check, unless they were certainly
+    given for the same answer to the same question.
 
     Args:
-        gradebook: nbgrader's.
-        times: when things were due, and handed in.
-        student: who handed it in.
-        assignment: what they handed in.
-        record: what became of it.
-        cells: of each notebook, what there was to see of its cells before, and what there is now.
-        ask_again: whether something else was handed in than what was looked at.
+        gradebook: nbgrader's gradebook.
+        times: the due dates and submission times.
+        student: the student's name.
+        assignment: the assignment's name.
+        record: the record of the grade.
+        cells: for each notebook its cells before this grading, and its cells now.
+        ask_again: whether this is another submission than the one that was checked manually.
     """
     gradebook.update_or_create_student(student)
     submission: Any = gradebook.update_or_create_submission(assignment, student)
-    times.enter(submission)
+    times.enter_times(submission)
     for book in submission.notebooks:
         found = record.notebooks.get(book.name, GradedNotebook())
         before, now = cells.get(book.name, ({}, {}))
-        asked_the_same = is_asked_the_same(before, now)
-        told = {comment.name for comment in book.comments if comment.manual_comment}
+        has_same_source = has_same_sources(before, now)
+        commented = {comment.name for comment in book.comments if comment.manual_comment}
         for grade in book.grades:
             is_task = isinstance(grade.cell, TaskCell)
             score = None if is_task else found.scores.get(grade.name, 0.0)
-            by_hand = grade.manual_score is not None
-            looked_at = by_hand and not grade.needs_manual_grade and grade.auto_score == score
-            same = (
-                asked_the_same
+            has_manual_score = grade.manual_score is not None
+            is_checked = (
+                has_manual_score and not grade.needs_manual_grade and grade.auto_score == score
+            )
+            is_same = (
+                has_same_source
                 and grade.name in before
                 and before[grade.name] == now.get(grade.name)
             )
             grade.auto_score = score
-            grade.needs_manual_grade = (by_hand or score is None) and not (looked_at and same)
-            if ask_again and (by_hand or grade.extra_credit or grade.name in told):
+            needs_score = has_manual_score or score is None
+            grade.needs_manual_grade = needs_score and not (is_checked and is_same)
+            if ask_again and (has_manual_score or grade.extra_credit or grade.name in commented):
                 grade.needs_manual_grade = True
         for comment in book.comments:
             comment.auto_comment = NO_RESPONSE if comment.name in found.unanswered else None
@@ -282,12 +287,11 @@ def enter_scores(
 
 
 def withdraw_scores(course: Course, student: str, assignment: str) -> None:
-    """Have the gradebook say that what somebody handed in last has no score.
+    """Remove the scores of a student's last submission from the gradebook.
 
-    What was earned before stays among the attempts of before, and scores by hand stay; somebody has
-    to look at all of it.
+    Scores of earlier attempts and manual scores stay, and every grade is marked as needing a check.
     """
-    if readable(student) != student:  # whom no gradebook can know
+    if readable(student) != student:  # no gradebook can store this name
         return
     with transaction(course) as gradebook:
         try:
@@ -298,8 +302,8 @@ def withdraw_scores(course: Course, student: str, assignment: str) -> None:
             grade.auto_score, grade.needs_manual_grade = None, True
 
 
-def _is_same(before: Record | None, now: Record) -> bool:
-    """Whether both records are of the same submission."""
+def _is_same_submission(before: Record | None, now: Record) -> bool:
+    """Check whether both records are of the same submission."""
     return (
         before is not None
         and before.basis is not None
@@ -311,9 +315,9 @@ def _is_same(before: Record | None, now: Record) -> bool:
 def _write_files(
     folder: Path, submission: Submission, facts: Facts, notebooks: Mapping[str, str]
 ) -> None:
-    """Write what was handed in beside the notebooks, and the notebooks as they were graded."""
-    beside = {**submission.files, **submission.exchanged, **facts.files}
-    for name, contents in beside.items():
+    """Write the graded notebooks, and the submitted files and the course's own beside them."""
+    files = {**submission.files, **submission.exchanged, **facts.files}
+    for name, contents in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_anew(folder / name, contents)
     folder.mkdir(parents=True, exist_ok=True)
@@ -322,35 +326,35 @@ def _write_files(
 
 
 def _has_same_files(before: Path, now: Path, names: Mapping[str, bytes]) -> bool:
-    """Whether files of the course's own are the same beside a graded notebook as they were."""
-    return all(_contents(before / name) == _contents(now / name) for name in names)
+    """Check whether the course's own files beside a graded notebook are unchanged."""
+    return all(_read_contents(before / name) == _read_contents(now / name) for name in names)
 
 
-def _contents(file: Path) -> bytes | None:
+def _read_contents(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
 
 
-def _cells(folder: Path, notebook: str) -> Mapping[str, SeenCell]:
+def _read_cells(folder: Path, notebook: str) -> Mapping[str, SeenCell]:
     try:
-        return cells_of(nbformat.read(folder / f"{notebook}.ipynb", 4))
-    except Exception:  # there is none, or what is there is none, in one of many ways
+        return index_cells(nbformat.read(folder / f"{notebook}.ipynb", 4))
+    except Exception:  # the file is missing, or is not a notebook
         return {}
 
 
 def enter_judged(
     course: Course, student: str, assignment: str, record: Record, points: Mapping[str, float]
 ) -> bool:
-    """Enter a record whose evidence was judged again, or whose points are others.
+    """Enter a record whose evidence was regraded, or whose exercises are worth other points.
 
     Args:
-        course: where.
-        student: who handed it in.
-        assignment: what they handed in.
-        record: as it is to be kept, with its verdicts; its scores are found here.
-        points: of each exercise, by the name of its graded cell.
+        course: the course.
+        student: the student's name.
+        assignment: the assignment's name.
+        record: the record to keep, with its new verdicts; its scores are computed here.
+        points: the points of each exercise, by the name of its graded cell.
 
     Returns:
-        Whether anything of its grade is another.
+        Whether the grade or a graded notebook has changed.
     """
     folder, records = course.autograded / student / assignment, Records(course.records)
     graded: dict[str, tuple[str, Any]] = {}
@@ -359,16 +363,16 @@ def enter_judged(
         path = folder / f"{name}.ipynb"
         before = path.read_text(encoding="utf-8")
         notebook = nbformat.reads(before, 4)
-        seen = cells_of(notebook)
+        seen = index_cells(notebook)
         scores = _write_verdicts(notebook, found, points)
-        now = cells_of(notebook)
-        # a verdict in other words is nothing to look at again: only scores and points are compared
+        now = index_cells(notebook)
+        # a reworded verdict needs no manual check, so outputs are not compared
         cells[name] = _without_outputs(seen), _without_outputs(now)
         record = _with_scores(record, name, {**found.scores, **scores})
         graded[name] = before, nbformat.writes(notebook)
-    then = records.get(student, assignment)
-    is_new = then is None or any(before.rstrip() != now.rstrip() for before, now in graded.values())
-    is_new |= then is not None and _scores(then) != _scores(record)
+    old = records.get(student, assignment)
+    is_new = old is None or any(before.rstrip() != now.rstrip() for before, now in graded.values())
+    is_new |= old is not None and _scores(old) != _scores(record)
     records.mark(student, assignment)
     with transaction(course) as gradebook:
         enter_scores(gradebook, times_of(course), student, assignment, record, cells, False)
@@ -382,7 +386,7 @@ def enter_judged(
 def _write_verdicts(
     notebook: Any, found: GradedNotebook, points: Mapping[str, float]
 ) -> dict[str, float]:
-    """Write verdicts and points into a graded notebook's cells; the scores of its exercises."""
+    """Write verdicts and points into a graded notebook's cells, and return the new scores."""
     verdicts, scores = found.verdicts_by_exercise(), dict[str, float]()
     for cell in notebook.cells:
         about = cell.metadata.get("nbgrader", {})
@@ -393,7 +397,7 @@ def _write_verdicts(
         verdict = verdicts.get(BY_GRADE_ID[name].id)
         if verdict is not None:
             write_verdict(cell, verdict, points[name])
-            scores[name] = score_of(verdict, points[name])
+            scores[name] = compute_score(verdict, points[name])
     return scores
 
 

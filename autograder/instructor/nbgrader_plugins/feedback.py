@@ -1,8 +1,9 @@
 """Make feedback pages and release them through nbgrader's exchange.
 
 A page is made from the graded notebook, its record and the gradebook, and written only if it
-changed. Releasing gives each page to whoever knows the secret that was submitted with the notebook.
-nbgrader stops at the first page without one; here the others are released.
+changed. A released page's name is a hash of the secret that was submitted with the notebook, so
+only that student can fetch it. nbgrader stops at the first submission without a secret; here the
+pages of the others are released.
 """
 
 import filecmp
@@ -29,21 +30,21 @@ from autograder.instructor.course import (
     zone_of,
 )
 from autograder.instructor.gradebook import shown_grades
-from autograder.instructor.nbgrader_plugins.autograde import keep_printable
+from autograder.instructor.nbgrader_plugins.autograde import escape_log
 from autograder.instructor.pages import About, GradebookEntry, feedback_page, write_page
 from autograder.instructor.pipeline import GradedNotebook, Records, is_told
 
 
 class CarefulFeedback(GenerateFeedback):
-    """Makes pages that ask for nothing elsewhere, and writes those that are new."""
+    """Makes feedback pages that load nothing from elsewhere, and writes those that changed."""
 
     def start(self) -> None:
-        """Make the pages that were asked for.
+        """Make the chosen pages.
 
         Raises:
-            NbGraderException: the class's file, which says in which zone its times are, is wrong.
+            NbGraderException: the class's file, which sets the time zone, has a mistake.
         """
-        keep_printable(self.log)
+        escape_log(self.log)
         self.course = Course(Path(self.coursedir.root))
         try:
             self.zone = zone_of(self.course.grading, self.course.assignments())
@@ -53,17 +54,17 @@ class CarefulFeedback(GenerateFeedback):
         super().start()
 
     def init_destination(self, assignment_id: str, student_id: str) -> bool:
-        """Whether a submission's pages are to be made: whatever pages there are already."""
+        """Return whether to make a submission's pages, even if there are pages already."""
         return student_id not in (self.coursedir.student_id_exclude or "").split(",")
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
-        """Copy what `nbgrader release_feedback` needs, where it is not there yet."""
+        """Copy the files that `nbgrader release_feedback` needs, and remove outdated pages."""
         source, folder = (
-            Path(place(assignment_id, student_id))
-            for place in (self._format_source, self._format_dest)
+            Path(format_path(assignment_id, student_id))
+            for format_path in (self._format_source, self._format_dest)
         )
         folder.mkdir(parents=True, exist_ok=True)
-        for name in EXCHANGE_FILES:  # `nbgrader release_feedback` reads no more beside a page
+        for name in EXCHANGE_FILES:
             new, old = source / name, folder / name
             if new.is_file() and not (old.is_file() and filecmp.cmp(new, old, shallow=False)):
                 old.unlink(missing_ok=True)  # it may be read-only
@@ -72,7 +73,7 @@ class CarefulFeedback(GenerateFeedback):
             pages = {f"{Path(notebook).stem}.html" for notebook in self.notebooks}
             for page in folder.glob("*.html"):
                 if page.name not in pages and page.is_file():
-                    page.unlink()  # of a notebook that is no part of it any more
+                    page.unlink()  # its notebook is no longer part of the submission
 
     def convert_single_notebook(self, notebook_filename: str) -> None:
         """Make the page of a graded notebook."""
@@ -84,16 +85,16 @@ class CarefulFeedback(GenerateFeedback):
         record = Records(self.course.records).get(about["student"], about["assignment"])
         found = record.notebooks.get(about["notebook"]) if record is not None else None
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            page = _page(gradebook, path, about, self.zone, found or GradedNotebook())
+            page = _prepare_page(gradebook, path, about, self.zone, found or GradedNotebook())
         is_new = write_page(folder / f"{path.stem}.html", page)
         self.log.info("%s %s", "Wrote" if is_new else "Nothing is new in", folder / path.stem)
 
 
-def _page(
+def _prepare_page(
     gradebook: Any, path: Path, about: Any, zone: tzinfo, found: GradedNotebook
 ) -> Callable[[datetime], str]:
-    """The page of a graded notebook."""
-    # first: what is changed while it is made will be seen the next time
+    """Prepare the page of a graded notebook; the result is called with the current time."""
+    # read first, so that a change made meanwhile is noticed the next time
     shown = shown_grades(gradebook, about["assignment"], str(zone), about["student"])
     graded = nbformat.read(path, 4)
     book = gradebook.find_submission_notebook(
@@ -101,7 +102,7 @@ def _page(
     )
     submission = book.assignment
     student = submission.student
-    given = {
+    entries = {
         grade.name: GradebookEntry(
             grade.score or 0.0,
             grade.max_score,
@@ -128,89 +129,93 @@ def _page(
         shown.get(about["student"]),
     )
     cells = [cell for cell in graded.cells if not is_told(cell)]
-    return feedback_page(facts, cells, given, comments, found.verdicts_by_exercise())
+    return feedback_page(facts, cells, entries, comments, found.verdicts_by_exercise())
 
 
 def _in_utc(time: datetime | None) -> datetime | None:
-    """A time of the gradebook's, which is in UTC and does not say so."""
+    """Add the time zone to a time of the gradebook, which is a naive time in UTC."""
     return time and time.replace(tzinfo=UTC)
 
 
 def install_feedback() -> None:
-    """Have nbgrader make feedback pages so."""
+    """Make nbgrader use `CarefulFeedback`."""
     generatefeedbackapp.GenerateFeedback = api.GenerateFeedback = CarefulFeedback
 
 
-SECRET: Final = EXCHANGE_FILES[1]
+SECRET_FILE: Final = EXCHANGE_FILES[1]
 
 MAX_SECRET_BYTES: Final = 1000
 
 
 class CarefulReleaseFeedback(ExchangeReleaseFeedback):
-    """Releases the pages that can be, and are new, and names those that cannot."""
+    """Releases new pages, and logs the students whose pages cannot be released."""
 
     def copy_files(self) -> None:
-        """Release, without those who did not hand in through the exchange, or have their page.
+        """Release the pages of students who submitted through the exchange, if the pages are new.
 
-        nbgrader leaves students out by their names with commas between them, and a name may have a
-        comma. So the pages are copied here.
+        nbgrader could exclude the others only as a list separated by commas, and a student's name
+        may contain a comma, so the pages are copied here.
         """
-        course, about = Course(Path(self.coursedir.root)), self.coursedir
-        wanted = about.student_id if about.student_id else "*"
-        excluded = (about.student_id_exclude or "").split(",")
-        there = Path(self.dest_path)
-        left, same = [], []
+        course, coursedir = Course(Path(self.coursedir.root)), self.coursedir
+        wanted = coursedir.student_id if coursedir.student_id else "*"
+        excluded = (coursedir.student_id_exclude or "").split(",")
+        released_folder = Path(self.dest_path)
+        unreleased, unchanged = [], []
         for folder in sorted(
-            Path(about.root, about.feedback_directory).glob(f"{wanted}/{about.assignment_id}")
+            Path(coursedir.root, coursedir.feedback_directory).glob(
+                f"{wanted}/{coursedir.assignment_id}"
+            )
         ):
             student, pages = folder.parent.name, sorted(folder.glob("*.html"))
             if student in excluded or not pages:
                 continue
-            secret = _secret(folder, course.submitted / student / folder.name)
+            secret = _read_secret(folder, course.submitted / student / folder.name)
             if not secret:
-                left.append(student)
+                unreleased.append(student)
                 continue
             names = {page: notebook_hash(secret=secret, notebook_id=page.stem) for page in pages}
-            if all(_is_same(page, there / f"{name}.html") for page, name in names.items()):
-                same.append(student)
+            if all(
+                _is_released(page, released_folder / f"{name}.html") for page, name in names.items()
+            ):
+                unchanged.append(student)
                 continue
             for page, name in names.items():
-                beside = there / f"{name}-tmp.html"  # as nbgrader names it
-                shutil.copy(page, beside)
-                beside.replace(there / f"{name}.html")
+                temporary = released_folder / f"{name}-tmp.html"  # as nbgrader names it
+                shutil.copy(page, temporary)
+                temporary.replace(released_folder / f"{name}.html")
             self.log.info("The feedback of %s was released.", printable(student))
-        if same:
-            said = printable(", ".join(same))
-            self.log.info("Of these students, the pages are there as they are: %s", said)
-        if left:
+        if unchanged:
+            students = printable(", ".join(unchanged))
+            self.log.info("Of these students, the pages are there as they are: %s", students)
+        if unreleased:
             self.log.warning(
                 "The feedback of these students was not released, because what they handed in did "
                 "not come through nbgrader's exchange, or not with the secret and the time that "
                 "it puts beside a notebook, so they cannot fetch it there: %s. Their pages are in "
                 "%s.",
-                printable(", ".join(left)),
-                about.feedback_directory,
+                printable(", ".join(unreleased)),
+                coursedir.feedback_directory,
             )
 
 
 def cannot_fetch(course: Course, assignment: str, wanted: str = "*") -> list[str]:
-    """The students who have a page that is not released: they did not use the exchange.
+    """Return the students whose pages cannot be released, as they did not use the exchange.
 
     Args:
-        course: whose pages.
-        assignment: of what.
-        wanted: of whom.
+        course: the course.
+        assignment: the assignment's name.
+        wanted: a student's name, or a pattern of names.
     """
     return [
         folder.parent.name
         for folder in sorted(course.feedback.glob(f"{wanted}/{assignment}"))
         if any(folder.glob("*.html"))
-        and not _secret(folder, course.submitted / folder.parent.name / folder.name)
+        and not _read_secret(folder, course.submitted / folder.parent.name / folder.name)
     ]
 
 
 def no_exchange(course: Course) -> str:
-    """Why nothing can be released to anybody: there is no exchange; empty where there is."""
+    """Explain that there is no usable exchange; empty if there is one."""
     exchange = CarefulReleaseFeedback(coursedir=course.api.coursedir, parent=course.api)
     if check_directory(exchange.root, write=True, execute=True):
         return ""
@@ -221,34 +226,34 @@ def no_exchange(course: Course) -> str:
     )
 
 
-def _is_same(page: Path, released: Path) -> bool:
-    """Whether a page has been released as it is."""
+def _is_released(page: Path, released: Path) -> bool:
+    """Check whether a page has been released and has not changed since."""
     return released.is_file() and filecmp.cmp(page, released, shallow=False)
 
 
-def _secret(folder: Path, handed_in: Path) -> str:
-    """The secret that a page goes by; empty where anything is missing that releasing it takes.
+def _read_secret(folder: Path, submitted: Path) -> str:
+    """Return a submission's secret; empty if a file that releasing its pages needs is missing.
 
-    What is not beside the page yet is put there from what was handed in.
+    Files that are not beside the pages yet are copied from the submission.
     """
     found = {}
     for name in EXCHANGE_FILES:
-        text = _text(folder / name)
+        text = _read_small_file(folder / name)
         if not text:
-            text = _text(handed_in / name)
+            text = _read_small_file(submitted / name)
             if not text:
                 return ""
             (folder / name).unlink(missing_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
         found[name] = text
-    return found[SECRET]
+    return found[SECRET_FILE]
 
 
-def _text(path: Path) -> str:
-    """What a small file holds; empty where it is none, or holds no text."""
+def _read_small_file(path: Path) -> str:
+    """Return the text of a small file; empty if it is missing, too large, a link, or not text."""
     try:
-        about = path.lstat()
-        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_SECRET_BYTES:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SECRET_BYTES:
             return ""
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeError):

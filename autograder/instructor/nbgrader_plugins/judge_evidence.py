@@ -1,4 +1,4 @@
-"""Judge captured evidence, and write verdict and score into each graded cell."""
+"""Judge captured evidence, and write a verdict and a score into each graded cell."""
 
 import secrets
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from traitlets import Float
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID, Exercise, find
 from autograder.instructor.course import NAMESPACE
-from autograder.instructor.nbgrader_plugins.capture_evidence import Died, published
+from autograder.instructor.nbgrader_plugins.capture_evidence import Died, find_evidence
 from autograder.instructor.pipeline import compiled_before, is_told
 from autograder.instructor.sandbox import (
     JUDGE_CPU_SECONDS,
@@ -29,11 +29,11 @@ from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_t
 from autograder.notebook import NotJudged
 
 SEED_BITS: Final = 128
-"""Random bits from which a program's inputs are sampled: too many to try beforehand."""
+"""The size of the seed for a program's inputs: too large for a submission to try all seeds."""
 
 
 class NotGradedError(RuntimeError):
-    """The autograder itself failed on a submission, which therefore has no grade."""
+    """The autograder itself failed, so the submission has no grade."""
 
     def __init__(self, exercise: str, happened: object) -> None:
         super().__init__(
@@ -43,15 +43,15 @@ class NotGradedError(RuntimeError):
 
 
 class JudgeEvidence(NbGraderPreprocessor):
-    """Have the evidence of each graded cell judged, and write the verdict into the cell.
+    """Has the evidence of each graded cell judged, and writes the verdict into the cell.
 
-    What nbgrader then reads as the score is a number that stands here; whatever the submission
-    wrote into its graded cells is gone, but for what it printed. Points come from the gradebook,
-    not from the submission. Graded cells that are not the course's own are left as they are.
+    The outputs of graded cells are replaced, except for printed text, so the number that nbgrader
+    reads as the score is never the submission's. Points come from the gradebook, not from the
+    submission. Graded cells that an instructor added keep their outputs.
 
-    Where our own code fails, in the kernel or in the judge, there is no score to write, and what
-    would be written for the rest would look like a grade: the whole submission fails. A submission
-    can pretend that this happened, and gets no score for it; an instructor looks at what failed.
+    If the autograder itself fails, in the kernel or in the judge, there is no score for that
+    exercise, and scores for the others would look like a grade, so the whole submission fails. A
+    submission can fake such a failure; it then gets no score, and an instructor looks into it.
     """
 
     seconds = Float(
@@ -61,55 +61,57 @@ class JudgeEvidence(NbGraderPreprocessor):
     ).tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Judge all of a notebook's evidence in one clean process, then write.
+        """Judge all evidence of a notebook in one clean process, then write the verdicts.
 
         Raises:
-            NotGradedError: an error of ours kept an exercise from being judged.
+            NotGradedError: an internal error kept an exercise from being judged.
         """
         points = self._points(resources["nbgrader"])
-        heard = resources[NAMESPACE]
+        capture = resources[NAMESPACE]
         graded = {
             exercise.id: (exercise, cell)
             for cell in nb.cells
             for exercise in [BY_GRADE_ID.get(cell.metadata.get("nbgrader", {}).get("grade_id"))]
             if exercise is not None and exercise.grade_id in points and cell.cell_type == "code"
         }
-        too_large = [nb.cells[index] for index in heard["too_large"]]
+        too_large = [nb.cells[index] for index in capture["too_large"]]
         fresh = secrets.randbits(SEED_BITS)
         cases = [
-            Case(exercise.id, found, heard["seed"], fresh)
+            Case(exercise.id, found, capture["seed"], fresh)
             for exercise, cell in graded.values()
-            for found in [_evidence(exercise, cell, nb)]
+            for found in [_find_evidence_for(exercise, cell, nb)]
             if found is not None
         ]
-        cases = self._observed(cases)
+        cases = self._observe(cases)
         compiled = compiled_before(self.config, resources["nbgrader"]["assignment"])
-        room = Sandbox(parent=self, compiled=compiled)
-        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds, room)}
+        sandbox = Sandbox(parent=self, compiled=compiled)
+        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds, sandbox)}
         for exercise, cell in graded.values():
-            _refuse_to_guess(exercise, cell, verdicts.get(exercise.id))
+            _check_no_fault(exercise, cell, verdicts.get(exercise.id))
         for exercise, cell in graded.values():
-            is_too_large = any(cell is each for each in too_large)
+            is_too_large = any(cell is large_cell for large_cell in too_large)
             if exercise.id not in verdicts:
-                died = heard["died"]
-                verdicts[exercise.id] = _nothing_handed_in(exercise, cell, died, is_too_large)
+                died = capture["died"]
+                verdicts[exercise.id] = _explain_missing_evidence(
+                    exercise, cell, died, is_too_large
+                )
             write_verdict(cell, verdicts[exercise.id], points[exercise.grade_id])
         for cell in nb.cells:
-            _forget_evidence(cell)
-        if heard["died"] is not None:
+            _remove_evidence(cell)
+        if capture["died"] is not None:
             above = sum(map(is_told, nb.cells[:1]))
-            _say_what_did_not_run(nb.cells[max(heard["died"].cell, 0) + above :])
+            _fail_tests_not_run(nb.cells[max(capture["died"].cell, 0) + above :])
         encoded = [case for case in map(encode_case, cases) if case is not None]
-        heard["evidence"] = b"[" + b",".join(encoded) + b"]"
-        heard["verdicts"] = verdicts
-        heard["notes"] = [] if heard["died"] is None else [heard["died"].told]
+        capture["evidence"] = b"[" + b",".join(encoded) + b"]"
+        capture["verdicts"] = verdicts
+        capture["notes"] = [] if capture["died"] is None else [capture["died"].description]
         return nb, resources
 
-    def _observed(self, cases: list[Case]) -> list[Case]:
-        """Have processes call the functions that were handed in for them.
+    def _observe(self, cases: list[Case]) -> list[Case]:
+        """Have several processes call the submitted functions, for exercises that need it.
 
         Raises:
-            NotGradedError: the machine kept them from it.
+            NotGradedError: the processes could not be started on this machine.
         """
         plans = [find(case.exercise).plan(case.fresh or 0) for case in cases]
         wanted = [i for i, plan in enumerate(plans) if is_observed(plan)]
@@ -131,17 +133,21 @@ class JudgeEvidence(NbGraderPreprocessor):
             return {cell.name: cell.max_score for cell in notebook.grade_cells}
 
 
-def _evidence(exercise: Exercise, cell: Any, nb: Any) -> Any:
-    """The evidence for an exercise: from its own cell, or else from wherever its check went."""
-    for place in ([cell], nb.cells):
-        mine = [e for c in place for e in published(c) if e.get("exercise") == exercise.id]
-        if mine:
-            return mine[-1]
+def _find_evidence_for(exercise: Exercise, cell: Any, nb: Any) -> Any:
+    """Return the last evidence for an exercise: from its own check cell, or else from any cell."""
+    for cells in ([cell], nb.cells):
+        found = [e for c in cells for e in find_evidence(c) if e.get("exercise") == exercise.id]
+        if found:
+            return found[-1]
     return None
 
 
-def _refuse_to_guess(exercise: Exercise, cell: Any, verdict: Verdict | None) -> None:
-    """Raise where an exercise was not judged, and it is not for what was handed in."""
+def _check_no_fault(exercise: Exercise, cell: Any, verdict: Verdict | None) -> None:
+    """Check that no internal error kept an exercise from being judged.
+
+    Raises:
+        NotGradedError: one did, in the judge or in the kernel.
+    """
     if verdict is not None and verdict.fault is not None:
         raise NotGradedError(exercise.id, verdict.fault)
     errors = [o for o in cell.outputs if o.output_type == "error"]
@@ -149,14 +155,17 @@ def _refuse_to_guess(exercise: Exercise, cell: Any, verdict: Verdict | None) -> 
         raise NotGradedError(exercise.id, "its check failed in the kernel, and says why there")
 
 
-def _forget_evidence(cell: Any) -> None:
-    """Take what was published from a cell's outputs: it is judged, and in the record."""
+def _remove_evidence(cell: Any) -> None:
+    """Remove evidence from a cell's outputs; it has been judged, and the record keeps it."""
     if cell.cell_type == "code":
         cell.outputs = [o for o in cell.outputs if evidence.MIME_TYPE not in o.get("data", {})]
 
 
-def _say_what_did_not_run(cells: Iterable[Any]) -> None:
-    """Have tests of an instructor's own fail that never ran: to nbgrader, silence is success."""
+def _fail_tests_not_run(cells: Iterable[Any]) -> None:
+    """Make an instructor's own tests fail if they never ran.
+
+    nbgrader would take a test cell without an error for a passed one.
+    """
     for cell in cells:
         about = cell.metadata.get("nbgrader", {})
         is_test = cell.cell_type == "code" and about.get("grade") and not about.get("solution")
@@ -169,7 +178,7 @@ def _say_what_did_not_run(cells: Iterable[Any]) -> None:
             )
 
 
-def _nothing_handed_in(
+def _explain_missing_evidence(
     exercise: Exercise, cell: Any, died: Died | None, is_too_large: bool
 ) -> Verdict:
     errors = [o for o in cell.outputs if o.output_type == "error"]
@@ -180,9 +189,11 @@ def _nothing_handed_in(
         )  # fmt: skip
     if errors:
         why = f"The check cell ended with {errors[0].ename}: {errors[0].evalue}".rstrip()
-        end = "" if why.endswith((".", "!", "?")) else "."
+        period = "" if why.endswith((".", "!", "?")) else "."
         return no_evidence(
-            exercise, "check-failed", f"{why}{end} Often the cell above raised an error of its own."
+            exercise,
+            "check-failed",
+            f"{why}{period} Often the cell above raised an error of its own.",
         )
     if is_too_large:
         return no_evidence(
@@ -201,21 +212,21 @@ def _nothing_handed_in(
     )
 
 
-def score_of(verdict: Verdict, points: float) -> float:
-    """What a verdict earns, of so many points."""
+def compute_score(verdict: Verdict, points: float) -> float:
+    """Return the points that a verdict earns."""
     return round(verdict.score * points, 4)
 
 
 def write_verdict(cell: Any, verdict: Verdict, points: float) -> None:
-    """Replace a graded cell's outputs: what it printed, the verdict, the score."""
+    """Replace a graded cell's outputs by its printed text, the verdict and the score."""
     printed = "".join(o.text for o in cell.outputs if o.output_type == "stream")
-    score = score_of(verdict, points)
+    score = compute_score(verdict, points)
     cell.outputs = [
         *([new_output("stream", name="stdout", text=printed)] if printed else []),
         new_output(
             "display_data",
             data={
-                # a kernel that grades draws no target, so all of them are drawn here
+                # a grading kernel draws no targets, so the verdict draws all of them
                 "text/html": verdict_as_html(verdict, whole=True),
                 "text/plain": verdict_as_text(verdict),
             },

@@ -1,9 +1,9 @@
-"""Lateness and its penalty: from the class's files into the gradebook.
+"""Due dates, submission times and late penalties: from the class's files into the gradebook.
 
-nbgrader has due dates, extensions, times and penalties, and reads none of them from a file. It
-fails on a `timestamp.txt` that it cannot read, and believes any time in one that it can. The
-exchange's file cannot be told from a student's own: `nbgrader collect` copies what it finds. So
-these times count only where the configuration says that no student can have written them.
+nbgrader's gradebook stores all of these, but nbgrader reads only submission times from files: from
+a `timestamp.txt` beside each submission. It fails if it cannot read one, and trusts any time in it.
+A student may have written that file, because `nbgrader collect` copies whatever it finds. So these
+times count only if `CarefulAutograde.believe_timestamps` says that no student can write them.
 """
 
 import functools
@@ -29,61 +29,61 @@ from autograder.instructor.course import (
 MAX_TIMESTAMP_BYTES: Final = 100
 
 
-def written_time(folder: Path) -> datetime | None:
-    """The time that a folder's `timestamp.txt` says; None where it says none that can be read."""
+def read_timestamp(folder: Path) -> datetime | None:
+    """Return the time in a folder's `timestamp.txt`; None if it cannot be read."""
     path = folder / "timestamp.txt"
     try:
         with path.open("rb") as file:
-            said = file.read(MAX_TIMESTAMP_BYTES).decode().strip()
-        return parse_utc(said) if said else None
-    except Exception:  # what is no time raises many kinds of error, and is no time
+            text = file.read(MAX_TIMESTAMP_BYTES).decode().strip()
+        return parse_utc(text) if text else None
+    except Exception:  # text that is not a time can raise many kinds of error
         return None
 
 
-def _existing(_: Any, dest_path: str) -> datetime | None:
-    """In place of nbgrader's: which of two copies is the newer one, where both say it."""
-    return written_time(Path(dest_path))
+def _get_existing_timestamp(_: Any, dest_path: str) -> datetime | None:
+    """Replace nbgrader's method, with which it finds the newer of two copies of a submission."""
+    return read_timestamp(Path(dest_path))
 
 
 def install_timestamps() -> None:
-    """Have nbgrader read times so."""
-    CourseDirectory.get_existing_timestamp = _existing
+    """Make nbgrader read `timestamp.txt` with `read_timestamp`, which never fails."""
+    CourseDirectory.get_existing_timestamp = _get_existing_timestamp
 
 
 class LatePenalty(LateSubmissionPlugin):
-    """Takes off what `[late]` in `grading/class.toml` says; without it, nbgrader's own does."""
+    """Deducts what `[late]` in `grading/class.toml` says; without it, what nbgrader deducts."""
 
     def late_submission_penalty(
         self, student_id: str, score: float, total_seconds_late: float
     ) -> float | None:
-        """What is taken off of a notebook's score.
+        """Return the points to deduct from a notebook's score, or None.
 
         Raises:
-            ClassError: the file cannot be understood.
+            ClassError: `grading/class.toml` has a mistake.
         """
         course = Course(Path(self.config.CourseDirectory.root))
         late = read_class_file(course.grading, course.assignments()).late
         if late is None:
-            own: float | None = super().late_submission_penalty(
+            penalty: float | None = super().late_submission_penalty(
                 student_id, score, total_seconds_late
             )
-            return own
+            return penalty
         return round(late.share(total_seconds_late) * score, 4)
 
 
 class Times:
-    """When things are due, and when they were handed in.
+    """The due dates and submission times of a course.
 
     Args:
-        course: whose.
-        believed: whether the `timestamp.txt` beside a submission is believed, too.
+        course: the course.
+        believed: whether to trust the `timestamp.txt` beside a submission as well.
 
     Attributes:
-        rules: what the class's file says.
-        written: the times that the instructor wrote down, by student and assignment.
+        rules: the rules in the class's file.
+        written: the submission times that the instructor wrote down, by student and assignment.
 
     Raises:
-        ClassError: one of the two files cannot be understood.
+        ClassError: one of the class's two files has a mistake.
     """
 
     def __init__(self, course: Course, believed: bool) -> None:
@@ -92,25 +92,25 @@ class Times:
         self.written = read_times(course.grading, self.rules.zone)
 
     def handed_in(self, student: str, assignment: str) -> datetime | None:
-        """When somebody last handed in, as nbgrader writes times; None where that is not known."""
+        """Return when a student last submitted, as a naive time in UTC; None if it is not known."""
         if times := self.written.get((student, assignment)):
             return _naive(times[-1])
         folder = self.course.submitted / student / assignment
-        return written_time(folder) if self.believed else None
+        return read_timestamp(folder) if self.believed else None
 
     def due(self, assignment: Any) -> datetime | None:
-        """When an assignment of the gradebook is due for all, as nbgrader writes times."""
+        """Return when an assignment of the gradebook is due for the class, as a naive UTC time."""
         if self.rules.due is None:
-            there: datetime | None = assignment.duedate
-            return there
+            duedate: datetime | None = assignment.duedate
+            return duedate
         due = self.rules.due.get(assignment.name)
         return None if due is None else _naive(due)
 
-    def enter(self, submission: Any) -> None:
-        """Tell the gradebook when a submission was due, and made.
+    def enter_times(self, submission: Any) -> None:
+        """Enter a submission's due date, extension and time into the gradebook; the caller commits.
 
         Args:
-            submission: nbgrader's; what is entered is not committed.
+            submission: the gradebook's submission.
         """
         student, assignment = submission.student_id, submission.assignment
         due = self.due(assignment)
@@ -119,83 +119,82 @@ class Times:
             aware = None if due is None else due.replace(tzinfo=UTC)
             extension = self.rules.extension(student, assignment.name, aware)
         assignment.duedate = due
-        submission.extension = extension if due is not None else None  # to which it is added
+        submission.extension = extension if due is not None else None  # it is added to the due date
         submission.timestamp = self.handed_in(student, assignment.name)
 
 
 def times_of(course: Course) -> Times:
-    """The times of a course, as its configuration has them read.
+    """Return the times of a course; its configuration says whether to trust `timestamp.txt`.
 
     Raises:
-        ClassError: what the class's files say cannot be understood.
+        ClassError: one of the class's files has a mistake.
     """
     return Times(course, course.api.config.CarefulAutograde.get("believe_timestamps", False))
 
 
-def _submitted(self: Any, assignment_id: str, student_id: str) -> datetime | None:
-    """In place of nbgrader's: what Formgrader compares with the time in the gradebook.
+def _get_submitted_timestamp(self: Any, assignment_id: str, student_id: str) -> datetime | None:
+    """Replace nbgrader's method, whose time Formgrader compares with the one in the gradebook.
 
-    Where the two are not the same, it takes what was handed in for not graded.
+    If the two differ, Formgrader shows the submission as not graded.
     """
     course = Course(Path(self.coursedir.root))
     believed = self.config.CarefulAutograde.get("believe_timestamps", False)
     try:
-        return _times(course.root, believed, written_when(course.grading)).handed_in(
+        return _cached_times(course.root, believed, written_when(course.grading)).handed_in(
             student_id, assignment_id
         )
-    except ClassError:  # the commands say what is wrong
+    except ClassError:  # the commands report the mistake
         return None
 
 
-@functools.lru_cache(maxsize=1)  # Formgrader asks for each student
-def _times(root: Path, believed: bool, _: object) -> Times:
+@functools.lru_cache(maxsize=1)  # Formgrader asks once for each student
+def _cached_times(root: Path, believed: bool, _: object) -> Times:
     return Times(Course(root), believed)
 
 
 def install_submission_times() -> None:
-    """Have Formgrader compare the times that the gradebook has."""
-    api.NbGraderAPI.get_submitted_timestamp = _submitted
+    """Make Formgrader read submission times from the class's files, as the gradebook does."""
+    api.NbGraderAPI.get_submitted_timestamp = _get_submitted_timestamp
 
 
 def settle_lateness(course: Course) -> None:
-    """Bring times and penalties of all that is in the gradebook in step with the class's files.
+    """Update the times and penalties of all submissions in the gradebook from the class's files.
 
-    Nothing is graded for it. A penalty is made anew also where a score has become another since, by
-    hand say.
+    Nothing is graded. Penalties are also recomputed if a score has changed, for example manually.
 
     Raises:
-        ClassError: what the class's files say cannot be understood.
+        ClassError: one of the class's files has a mistake.
     """
-    times, about = times_of(course), course.api.coursedir
-    with Gradebook(about.db_url, about.course_id) as gradebook:
-        for each in (each for a in gradebook.assignments for each in a.submissions):
-            times.enter(each)
-            if each.total_seconds_late > 0 or each.late_submission_penalty:
-                assign_penalties(each, course.api.config)
+    times, coursedir = times_of(course), course.api.coursedir
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+        for submission in (s for a in gradebook.assignments for s in a.submissions):
+            times.enter_times(submission)
+            if submission.total_seconds_late > 0 or submission.late_submission_penalty:
+                assign_penalties(submission, course.api.config)
         gradebook.db.commit()
 
 
 def assign_penalties(submission: Any, config: Any) -> None:
-    """Find what is taken off of each notebook of a submission for being late.
+    """Compute the late penalty of each notebook of a submission; the caller commits.
 
     Args:
-        submission: nbgrader's, whose times and scores are entered; nothing is committed.
-        config: the course's, which says by which plugin; it is nbgrader's own way to find it.
+        submission: the gradebook's submission, whose times and scores have been entered.
+        config: the course's configuration, which names the late-penalty plugin.
     """
-    assigning = AssignLatePenalties(config=config)
-    assigning.init_plugin()
+    assigner = AssignLatePenalties(config=config)
+    assigner.init_plugin()
     seconds = submission.total_seconds_late
     for notebook in submission.notebooks:
         notebook.late_submission_penalty = None
         if seconds > 0:
-            taken_off = assigning.plugin_inst.late_submission_penalty(
+            penalty = assigner.plugin_inst.late_submission_penalty(
                 submission.student_id, notebook.score, seconds
             )
-            if taken_off is not None:
-                taken_off = assigning._check_late_penalty(notebook, taken_off)
-            notebook.late_submission_penalty = taken_off
+            if penalty is not None:
+                penalty = assigner._check_late_penalty(notebook, penalty)
+            notebook.late_submission_penalty = penalty
 
 
 def _naive(when: datetime) -> datetime:
-    """A time in UTC that does not say so, as in the gradebook."""
+    """Convert a time to a naive time in UTC, as the gradebook stores times."""
     return when.astimezone(UTC).replace(tzinfo=None)

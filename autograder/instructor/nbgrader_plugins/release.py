@@ -1,9 +1,9 @@
-"""Release an assignment as a whole, or not at all, and keep the gradebook's cells in step with it.
+"""Release an assignment completely or not at all, and keep the gradebook's cells up to date.
 
 nbgrader removes the old release before it makes the new one, enters cells while it is still making
 it, and refuses to add or remove a cell once somebody has submitted. Here cells are entered after
-the release is complete, and every submission gets a place for each new grade. When a submission is
-graded, its cells get back their metadata, which editors and students lose.
+the release is complete, and each submission gets an empty grade for each new graded cell. When a
+submission is graded, the metadata of its cells, which editors and students may lose, is restored.
 """
 
 import json
@@ -37,12 +37,12 @@ from autograder.instructor.course import NAMESPACE, BusyError, Course, Gradebook
 
 
 @dataclass(frozen=True)
-class Cells:
-    """What the gradebook is to know of a notebook.
+class NotebookCells:
+    """A released notebook's cells, to be entered into the gradebook.
 
     Attributes:
-        kernelspec: which kernel it is for, as JSON.
-        about: of each cell, by its kind and its name.
+        kernelspec: the notebook's kernel specification, as JSON.
+        about: each cell's attributes in the gradebook, by its gradebook class and its name.
     """
 
     kernelspec: str
@@ -50,10 +50,10 @@ class Cells:
 
 
 class GatherCells(SaveCells):
-    """nbgrader's `SaveCells`, which leaves it to the converter to enter what it has found."""
+    """nbgrader's `SaveCells`, except that the converter enters the cells, and later."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Put what is to be entered among a notebook's resources."""
+        """Put the cells to enter into the notebook's resources."""
         nb, resources = super().preprocess(nb, resources)
         about = {
             GradeCell: self.new_grade_cells,
@@ -62,30 +62,32 @@ class GatherCells(SaveCells):
             SourceCell: self.new_source_cells,
         }
         kernelspec = json.dumps(nb.metadata.get("kernelspec", {}))
-        resources[NAMESPACE] = {"cells": Cells(kernelspec, about)}
+        resources[NAMESPACE] = {"cells": NotebookCells(kernelspec, about)}
         return nb, resources
 
     def _create_notebook(self, nb: Any) -> None:
-        """Enter nothing, in place of nbgrader's."""
+        """Enter nothing, unlike nbgrader's method."""
 
 
-def enter(gradebook: Gradebook, assignment: str, notebooks: Mapping[str, Cells]) -> list[str]:
-    """Have the gradebook know of notebooks what it is to know. It is for the caller to commit.
+def enter_cells(
+    gradebook: Gradebook, assignment: str, notebooks: Mapping[str, NotebookCells]
+) -> list[str]:
+    """Enter the cells of an assignment's notebooks into the gradebook; the caller commits.
 
-    The grades and comments of a cell that has gone go with it. For a new one, each submission that
-    there is has a grade without a score.
+    A cell that was removed is deleted with its grades and comments. For a new graded cell, each
+    existing submission gets a grade without a score.
 
     Args:
-        gradebook: one that knows the assignment.
-        assignment: its name.
-        notebooks: what is to be known of each of its notebooks, by name.
+        gradebook: the gradebook, which knows the assignment.
+        assignment: the assignment's name.
+        notebooks: the cells of each of its notebooks, by the notebook's name.
 
     Returns:
-        The names of the cells that have gone.
+        The names of the cells that were deleted.
     """
     session: Any = gradebook.db
-    gone: list[str] = []
-    with session.no_autoflush:  # what is half made is not to be written
+    deleted: list[str] = []
+    with session.no_autoflush:  # else queries would write incomplete rows
         for name, cells in notebooks.items():
             try:
                 notebook = gradebook.find_notebook(name, assignment)
@@ -94,33 +96,33 @@ def enter(gradebook: Gradebook, assignment: str, notebooks: Mapping[str, Cells])
                 session.add(notebook)
             notebook.kernelspec = cells.kernelspec
             for kind, about in cells.about.items():
-                gone += _enter(session, notebook, kind, about)
+                deleted += _update_cells(session, notebook, kind, about)
     session.flush()
-    return gone
+    return deleted
 
 
-def _enter(
+def _update_cells(
     session: Any, notebook: Notebook, kind: Any, about: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Update, add and remove a notebook's cells of one kind; the names of those removed."""
+    """Update, add and delete a notebook's cells of one kind; yield the names of deleted ones."""
     cells: list[Any] = notebook.source_cells if kind is SourceCell else notebook._base_cells
-    there = {cell.name: cell for cell in cells if isinstance(cell, kind)}
-    for name, known in about.items():
-        if name in there:
-            for attribute, value in known.items():
-                setattr(there[name], attribute, value)
+    existing = {cell.name: cell for cell in cells if isinstance(cell, kind)}
+    for name, attributes in about.items():
+        if name in existing:
+            for attribute, value in attributes.items():
+                setattr(existing[name], attribute, value)
         else:
-            cell = kind(name=name, notebook=notebook, **known)
-            session.add_all([cell, *_places(notebook, cell)])
-    for name in there.keys() - about.keys():
-        for handed_in in _of_submissions(there[name]):
-            session.delete(handed_in)
-        session.delete(there[name])
+            cell = kind(name=name, notebook=notebook, **attributes)
+            session.add_all([cell, *_make_submission_rows(notebook, cell)])
+    for name in existing.keys() - about.keys():
+        for row in _submission_rows(existing[name]):
+            session.delete(row)
+        session.delete(existing[name])
         yield name
 
 
-def _places(notebook: Notebook, cell: Any) -> Iterator[Grade | Comment]:
-    """What each submission that there is has to have for a new cell."""
+def _make_submission_rows(notebook: Notebook, cell: Any) -> Iterator[Grade | Comment]:
+    """Yield the grades and comments that existing submissions need for a new cell."""
     for submitted in notebook.submissions:
         if isinstance(cell, GradeCell | TaskCell):
             yield Grade(cell=cell, notebook=submitted)
@@ -128,24 +130,24 @@ def _places(notebook: Notebook, cell: Any) -> Iterator[Grade | Comment]:
             yield Comment(cell=cell, notebook=submitted)
 
 
-def _of_submissions(cell: Any) -> list[Grade | Comment]:
-    """What submissions have for a cell: `GradeCell` has no comments, and `SourceCell` nothing."""
+def _submission_rows(cell: Any) -> list[Grade | Comment]:
+    """Return submissions' grades and comments for a cell; some kinds of cell lack one or both."""
     return [*(getattr(cell, "grades", None) or ()), *(getattr(cell, "comments", None) or ())]
 
 
 class RestoreCells(NbGraderPreprocessor):
-    """Restore the nbgrader metadata of every cell that the released notebook has.
+    """Restores the nbgrader metadata of every cell that the released notebook has.
 
-    nbgrader believes a submission's own word on whether a cell is graded, by whom and for how many
-    points, and stops at a cell that is there twice or not at all. Here a cell is known by its
-    `grade_id`, or, where an editor dropped its metadata, by its cell id, which is the same; a
-    second cell of that name, or one of an unknown name, becomes an ordinary cell; and a graded cell
-    that is missing, be it a check, an essay or a task that was added since, is added at the end.
-    `OverwriteCells`, which comes after this, restores sources.
+    nbgrader trusts a submission's metadata, which says whether a cell is graded, how, and for how
+    many points, and it stops at a cell that is duplicated or missing. Here a cell is identified by
+    its `grade_id`, or, if an editor dropped its metadata, by its cell id, which is the same. A
+    second cell with that name, or one with an unknown name, becomes an ordinary cell. A missing
+    graded cell, such as one that was released later, is added at the end. `OverwriteCells`, which
+    runs after this, restores sources.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Write what the gradebook has over what came."""
+        """Replace the submission's metadata by the gradebook's."""
         about = resources["nbgrader"]
         with Gradebook(about["db_url"]) as gradebook:
             notebook = gradebook.find_notebook(about["notebook"], about["assignment"])
@@ -169,10 +171,14 @@ class RestoreCells(NbGraderPreprocessor):
             }
             sources = {cell.name: cell.source for cell in notebook.source_cells}
         missing = dict(known)
-        named = [cell for cell in nb.cells if _name(cell) in known]
+        named_cells = [cell for cell in nb.cells if _read_grade_id(cell) in known]
         for cell in nb.cells:
-            name = _name(cell)
-            if name not in known and cell.get("id") in known and not _has(named, cell["id"]):
+            name = _read_grade_id(cell)
+            if (
+                name not in known
+                and cell.get("id") in known
+                and not _has_grade_id(named_cells, cell["id"])
+            ):
                 name = cell["id"]
             cell.metadata.pop("nbgrader", None)
             if name in missing:
@@ -184,19 +190,19 @@ class RestoreCells(NbGraderPreprocessor):
         return nb, resources
 
 
-def _name(cell: Any) -> str | None:
-    """The name that a cell's metadata gives it, if that is a name at all."""
+def _read_grade_id(cell: Any) -> str | None:
+    """Return the `grade_id` in a cell's metadata; None if there is none, or it is not text."""
     about = cell.metadata.get("nbgrader")
     name = about.get("grade_id") if isinstance(about, dict) else None
     return name if isinstance(name, str) else None
 
 
-def _has(cells: list[Any], name: str) -> bool:
-    return any(_name(cell) == name for cell in cells)
+def _has_grade_id(cells: list[Any], name: str) -> bool:
+    return any(_read_grade_id(cell) == name for cell in cells)
 
 
 class Publish(NbGraderPreprocessor):
-    """Write the repository's address into a notebook, and unpair it from its text twin."""
+    """Writes the repository's address into a notebook, and removes its pairing with a text file."""
 
     pyproject = Unicode("pyproject.toml", help="Where the repository's address stands.").tag(
         config=True
@@ -205,28 +211,29 @@ class Publish(NbGraderPreprocessor):
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Replace `{{repository}}` and `{{repository_name}}` in every cell."""
         nb.metadata.pop("jupytext", None)
-        if any("{{repository" in cell.source for cell in nb.cells):  # a course need not have one
-            address = repository(Path(self.pyproject))
+        # read only if needed, because a course may have no repository
+        if any("{{repository" in cell.source for cell in nb.cells):
+            address = read_repository_address(Path(self.pyproject))
             for cell in nb.cells:
-                named = cell.source.replace("{{repository}}", address)
-                cell.source = named.replace("{{repository_name}}", urlparse(address).path[1:])
+                source = cell.source.replace("{{repository}}", address)
+                cell.source = source.replace("{{repository_name}}", urlparse(address).path[1:])
         return nb, resources
 
 
-def repository(pyproject: Path) -> str:
-    """The address of the course's repository, from `pyproject.toml`."""
+def read_repository_address(pyproject: Path) -> str:
+    """Return the address of the course's repository, from `pyproject.toml`."""
     address: str = tomllib.loads(pyproject.read_text())["project"]["urls"]["Repository"]
     return address.removesuffix("/")
 
 
 class CarefulGenerateAssignment(GenerateAssignment):
-    """Makes a release beside the one that there is, and then replaces it, file by file."""
+    """Makes a release beside the old one, and then replaces the old one, file by file."""
 
     def start(self) -> None:
-        """Release what was asked for, while nobody grades; the gradebook is copied before.
+        """Make the chosen releases, holding the class's lock; the gradebook is backed up first.
 
         Raises:
-            NbGraderException: somebody grades here, or a release could not be made.
+            NbGraderException: another process is grading here, or a release could not be made.
         """
         try:
             with Course(Path(self.coursedir.root)).alone(self.coursedir.db_url):
@@ -236,14 +243,15 @@ class CarefulGenerateAssignment(GenerateAssignment):
             raise NbGraderException(str(error)) from None
 
     def init_destination(self, assignment_id: str, student_id: str) -> bool:
-        """Whether an assignment is to be released; nbgrader decides it on a copy.
+        """Return whether to release an assignment, which nbgrader decides on a copy.
 
-        One that is there, as in a fresh clone, and that the gradebook has not heard of, is.
+        It is also released if there is a release but the gradebook has none of its notebooks, as
+        in a fresh clone.
         """
-        self.cells: dict[str, Cells] = {}
-        released = self._released(assignment_id, student_id)
-        copy = _beside(released)
-        shutil.rmtree(copy, ignore_errors=True)  # of a release that was killed
+        self.cells: dict[str, NotebookCells] = {}
+        released = self._release_folder(assignment_id, student_id)
+        copy = _staging_folder(released)
+        shutil.rmtree(copy, ignore_errors=True)  # from a release that was killed
         if released.exists():
             shutil.copytree(released, copy)
         wanted = super().init_destination(assignment_id, student_id) or self._is_new(assignment_id)
@@ -252,7 +260,7 @@ class CarefulGenerateAssignment(GenerateAssignment):
         return bool(wanted)
 
     def _is_new(self, assignment_id: str) -> bool:
-        """Whether the gradebook knows none of its notebooks."""
+        """Check whether the gradebook has none of an assignment's notebooks."""
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             try:
                 return not gradebook.find_assignment(assignment_id).notebooks
@@ -260,52 +268,53 @@ class CarefulGenerateAssignment(GenerateAssignment):
                 return True
 
     def write_single_notebook(self, output: str, resources: Any) -> None:
-        """Write a notebook, and note what the gradebook is to know of it."""
+        """Write a notebook, and keep its cells, which are entered later."""
         super().write_single_notebook(output, resources)
         if NAMESPACE in resources:
             self.cells[resources["nbgrader"]["notebook"]] = resources[NAMESPACE]["cells"]
 
     def set_permissions(self, assignment_id: str, student_id: str) -> None:
-        """Put what was made in its place: this is the last that nbgrader does of a release.
+        """Set permissions, and then replace the old release and enter its cells.
 
-        The gradebook keeps what it is told only if the files are in place.
+        This is nbgrader's last step of a release. The cells are committed only once the files are
+        in place.
         """
         super().set_permissions(assignment_id, student_id)
-        released = self._released(assignment_id, student_id)
+        released = self._release_folder(assignment_id, student_id)
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            gone = enter(gradebook, assignment_id, self.cells)
-            _replace(released, _beside(released))
+            deleted = enter_cells(gradebook, assignment_id, self.cells)
+            _replace(released, _staging_folder(released))
             gradebook.db.commit()
-        if gone:
-            names = ", ".join(sorted(set(gone)))
+        if deleted:
+            names = ", ".join(sorted(set(deleted)))
             self.log.warning("Cells that are gone, and what was graded of them: %s", names)
 
-    def _released(self, assignment_id: str, student_id: str) -> Path:
-        """Where the release is in the end."""
+    def _release_folder(self, assignment_id: str, student_id: str) -> Path:
+        """Return the folder of the finished release."""
         return Path(os.path.normpath(super()._format_dest(assignment_id, student_id)))
 
     def _format_dest(self, assignment_id: str, student_id: str, escape: bool = False) -> str:
-        """Where nbgrader makes it; it is this that it removes where it fails."""
-        return str(_beside(self._released(assignment_id, student_id)))
+        """Return the folder in which nbgrader makes a release, and which it removes on failure."""
+        return str(_staging_folder(self._release_folder(assignment_id, student_id)))
 
 
 def install_release() -> None:
-    """Have nbgrader release carefully."""
+    """Make nbgrader and Formgrader use `CarefulGenerateAssignment`."""
     generateassignmentapp.GenerateAssignment = api.GenerateAssignment = CarefulGenerateAssignment
 
 
-def _beside(released: Path) -> Path:
-    """A folder beside another one, so that files can be moved from one to the other at once."""
+def _staging_folder(released: Path) -> Path:
+    """Return a folder beside another one, on the same disk, so that moving files is atomic."""
     return released.with_name(f".{released.name}.new")
 
 
 def _replace(old: Path, new: Path) -> None:
-    """Move a folder's files over another's, one by one, so that at no time any is missing."""
-    made = {path.relative_to(new) for path in new.rglob("*") if path.is_file()}
-    for name in made:
+    """Move a folder's files over another's, one by one, so that no file is missing at any time."""
+    moved = {path.relative_to(new) for path in new.rglob("*") if path.is_file()}
+    for name in moved:
         (old / name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(new / name, old / name)
     for path in [path for path in old.rglob("*") if path.is_file()]:
-        if path.relative_to(old) not in made:
+        if path.relative_to(old) not in moved:
             path.unlink()
     shutil.rmtree(new)

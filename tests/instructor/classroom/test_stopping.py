@@ -170,14 +170,14 @@ def tiny(tmp_path):
 
 def entering_is_stopped(monkeypatch, stop):
     """Have something done once a submission's scores are in the gradebook."""
-    take_place, still = entering.take_place, [stop]
+    take_place, still = entering.move_into_place, [stop]
 
     def once(graded):
         if still:
             still.pop()()
         take_place(graded)
 
-    monkeypatch.setattr(entering, "take_place", once)
+    monkeypatch.setattr(entering, "move_into_place", once)
 
 
 def test_ctrl_c_stops_also_while_a_grade_is_entered(tiny, monkeypatch, capsys):

@@ -117,7 +117,7 @@ def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
     assert not waits_for_a_look(graded, "ann"), "it was looked at, and is the same"
 
 
-@pytest.mark.parametrize("when", ["begin", "take_place"])
+@pytest.mark.parametrize("when", ["stage_folder", "move_into_place"])
 def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(
     graded, make, monkeypatch, when
 ):
@@ -152,7 +152,7 @@ def test_a_class_file_that_is_wrong_costs_no_graded_notebook(graded, monkeypatch
 
 @pytest.mark.parametrize(
     ("module", "when"),
-    [(entering, "begin"), (entering, "take_place"), (entering, "enter_scores")],
+    [(entering, "stage_folder"), (entering, "move_into_place"), (entering, "enter_scores")],
 )
 def test_whenever_it_is_stopped_everybody_has_their_own_files_and_all_of_them(
     graded, monkeypatch, module, when
@@ -169,22 +169,22 @@ def test_whenever_it_is_stopped_everybody_has_their_own_files_and_all_of_them(
 
 def test_what_was_made_takes_the_place_of_what_there_was_or_nothing_does(tmp_path, monkeypatch):
     graded = tmp_path / "graded"
-    for folder, name in ((graded, "old"), (entering.begin(graded, with_all=False), "new")):
+    for folder, name in ((graded, "old"), (entering.stage_folder(graded, keep_files=False), "new")):
         folder.mkdir()
         (folder / name).touch()
     rename = Path.rename
 
     def stopped(self, to):
-        if self == entering.place(graded):
+        if self == entering.name_staging_folder(graded):
             raise KeyboardInterrupt
         return rename(self, to)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", stopped)
         with pytest.raises(KeyboardInterrupt):
-            entering.take_place(graded)
+            entering.move_into_place(graded)
     assert [path.name for path in graded.iterdir()] == ["old"]
-    entering.take_place(graded)
+    entering.move_into_place(graded)
     assert [path.name for path in graded.iterdir()] == ["new"]
     assert [path.name for path in tmp_path.iterdir()] == ["graded"]
 

@@ -165,7 +165,7 @@ def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
     )
     died = resources[NAMESPACE]["died"]
     assert (died.cell, died.ended) == (3, why)
-    assert died.told == f"The notebook was ended in cell {died.cell + 1}: {why}."
+    assert died.description == f"The notebook was ended in cell {died.cell + 1}: {why}."
 
 
 @pytest.mark.bubblewrap
@@ -178,7 +178,10 @@ def test_cells_are_counted_as_whoever_wrote_them_counts(tmp_path):
         nbformat.write(nbformat.v4.new_notebook(cells=[*above, *cells]), path)
         notebook = nbformat.read(path, 4)  # as it is written and read again
         _, resources = CaptureEvidence().preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
-        assert resources[NAMESPACE]["died"].told == "The kernel died in cell 2, and again there."
+        assert (
+            resources[NAMESPACE]["died"].description
+            == "The kernel died in cell 2, and again there."
+        )
 
 
 def test_the_time_of_a_cell_is_read_from_nbgraders_setting_too():

@@ -64,7 +64,7 @@ def grade(planting, cell, published, seed):
     verdict = None
     for data in published:
         (verdict,) = judge_apart([Case(planting.exercise, data, seed)])
-    judging._refuse_to_guess(find(planting.exercise), cell, verdict)
+    judging._check_no_fault(find(planting.exercise), cell, verdict)
     assert verdict is not None
     judging.write_verdict(cell, verdict, 1)
 
@@ -86,7 +86,7 @@ def test_evidence_that_cannot_be_sent_is_no_zero(monkeypatch, tmp_path):
     cell, published = handed_in(planting, 1, monkeypatch, tmp_path)
     assert not published
     with pytest.raises(judging.NotGradedError, match="its check failed in the kernel"):
-        judging._refuse_to_guess(find("1.1"), cell, None)
+        judging._check_no_fault(find("1.1"), cell, None)
 
 
 def test_evidence_that_cannot_be_read_is_no_zero(monkeypatch):

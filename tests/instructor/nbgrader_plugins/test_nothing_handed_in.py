@@ -5,14 +5,14 @@ from nbformat.v4 import new_code_cell, new_output
 
 from autograder.exercises import find
 from autograder.instructor.nbgrader_plugins import Died
-from autograder.instructor.nbgrader_plugins.judge_evidence import _nothing_handed_in
+from autograder.instructor.nbgrader_plugins.judge_evidence import _explain_missing_evidence
 from autograder.judge import verdict_as_text
 
 
 def told(*outputs, died=None, is_too_large=False, exercise="1.1"):
     """What is said of a check that published no evidence."""
     cell = new_code_cell("check(…)", outputs=list(outputs))
-    return verdict_as_text(_nothing_handed_in(find(exercise), cell, died, is_too_large))
+    return verdict_as_text(_explain_missing_evidence(find(exercise), cell, died, is_too_large))
 
 
 @pytest.mark.parametrize("end", ["", ".", "!", "?", ". "])
