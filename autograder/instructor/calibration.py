@@ -331,12 +331,12 @@ def calibrate(
     except CalibrationError:
         raise
     except (TrialError, ExposedError) as error:
-        raise _refuse(assignment, str(error)) from None
+        raise _describe_failure(assignment, str(error)) from None
     except Exception as error:  # any error here would affect every submission
-        raise _refuse(assignment, f"{type(error).__name__}: {error}") from error
+        raise _describe_failure(assignment, f"{type(error).__name__}: {error}") from error
     problems = list(_check_solution(solution)) or list(_check_released(released))
     if problems:
-        raise _refuse(assignment, " ".join(problems))
+        raise _describe_failure(assignment, " ".join(problems))
     keep_compiled(trial.compiled, Path(coursedir.root), assignment, state)
     file.write_bytes(msgspec.json.encode(Calibration(state, solution.seconds, solution.cells)))
 
@@ -384,15 +384,15 @@ def _say_where_to_look(graded: GradedExample) -> str:
 
 def _explain_exposed(assignment: str, files: list[str]) -> str:
     return (
-        f"Nothing of {assignment} is graded, because what is right in it can be read where "
-        f"submissions run, in "
+        f"Nothing of {assignment} is graded, because its answers can be read where submissions "
+        f"run, in "
         f"{', '.join(files[:MAX_NAMED_FILES])}{' and others' * (len(files) > MAX_NAMED_FILES)}. "
         f"Kernels see all of Python's folders: remove the copy, or grade from a virtual "
         f"environment that has none."
     )
 
 
-def _refuse(assignment: str, why: str) -> CalibrationError:
+def _describe_failure(assignment: str, why: str) -> CalibrationError:
     return CalibrationError(
         f"Nothing of {assignment} is graded, because grading does not get the course's own "
         f"notebooks right here, so it would wrong the students too. {why}"

@@ -1,14 +1,15 @@
 """Plugins for nbgrader: each module replaces or adds one of its steps.
 
-They release assignments (`release.py`), run submissions (`capture_evidence.py`), judge them
-(`judge_evidence.py`), enter grades (`entering.py`, `lateness.py`), and make feedback pages
-(`feedback.py`). `autograde.py` is `nbgrader autograde`; `configuration.py` installs all of them.
+In: nbgrader's notebooks and resources. Out: releases (`release.py`); notebooks with evidence
+(`capture_evidence.py`) and verdicts (`judge_evidence.py`); grades and penalties in the gradebook
+(`entering.py`, `lateness.py`); feedback pages (`feedback.py`). `autograde.py` is `nbgrader
+autograde`, and `configuration.py` installs all of them.
 """
 
 from autograder.instructor.nbgrader_plugins.autograde import CarefulAutograde, escape_log
 from autograder.instructor.nbgrader_plugins.capture_evidence import (
     CaptureEvidence,
-    Died,
+    KernelDeath,
     MachineError,
     find_evidence,
 )
@@ -42,8 +43,8 @@ __all__ = [
     "CaptureEvidence",
     "CarefulAutograde",
     "CarefulGenerateAssignment",
-    "Died",
     "JudgeEvidence",
+    "KernelDeath",
     "MachineError",
     "NotGradedError",
     "Publish",

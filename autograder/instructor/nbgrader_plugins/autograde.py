@@ -48,7 +48,7 @@ from autograder.instructor.pipeline import (
 from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, Sandbox, is_root
 
 
-class Printable(logging.Filter):
+class ControlEscaper(logging.Filter):
     """Escapes control characters in log messages, except newlines."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -60,8 +60,8 @@ class Printable(logging.Filter):
 
 def escape_log(log: logging.Logger) -> None:
     """Escape control characters in everything that a logger logs."""
-    if not any(isinstance(log_filter, Printable) for log_filter in log.filters):
-        log.addFilter(Printable())
+    if not any(isinstance(log_filter, ControlEscaper) for log_filter in log.filters):
+        log.addFilter(ControlEscaper())
 
 
 class _InterruptibleApp:
@@ -135,8 +135,8 @@ class CarefulAutograde(Autograde):
     ).tag(config=True)
     believe_timestamps = Bool(
         False,
-        help="Believe the time in a submission's `timestamp.txt`. Only where whatever fills the "
-        "folder of submissions writes each of them, and no student can.",
+        help="Trust the time in a submission's `timestamp.txt`. Only safe if the program that "
+        "fills the folder of submissions writes every such file, and no student can.",
     ).tag(config=True)
 
     def start(self) -> None:
@@ -173,7 +173,7 @@ class CarefulAutograde(Autograde):
         except (CalibrationError, ClassError, NoSandboxError) as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
-        self.loaded: dict[str, tuple[Facts, Basis]] = {}
+        self.facts_and_bases: dict[str, tuple[Facts, Basis]] = {}
         failed = []
         for student, assignment, names in found:
             try:
@@ -221,14 +221,14 @@ class CarefulAutograde(Autograde):
             and all((graded_folder / f"{name}.ipynb").exists() for name in record.notebooks)
         )
         if is_up_to_date and not self.force:
-            self.log.info("Skipping what has been graded as it is: %s, %s", student, assignment)
+            self.log.info("Skipping %s, %s: it is graded already", student, assignment)
             return
         self._check_student(student)
         notebooks = [name for name in names if name in facts.seconds]
         for name in {*names} - {*notebooks}:
             self.log.warning("Skipping unknown notebook: %s", name)
         if not notebooks:
-            raise NbGraderException("there is no notebook of this assignment in what was handed in")
+            raise NbGraderException("the submission has no notebook of this assignment")
         self.run_pre_convert_hook()
         self.log.info("Autograding %s", folder)
         is_partial = self.coursedir.notebook_id != "*"
@@ -247,10 +247,10 @@ class CarefulAutograde(Autograde):
 
     def _load_facts(self, assignment: str) -> tuple[Facts, Basis]:
         """Return an assignment's facts and the basis of its grades, computed once."""
-        if assignment not in self.loaded:
+        if assignment not in self.facts_and_bases:
             facts = facts_of(self.coursedir, self.config, assignment)
-            self.loaded[assignment] = facts, of_grades(self.coursedir, assignment)
-        return self.loaded[assignment]
+            self.facts_and_bases[assignment] = facts, of_grades(self.coursedir, assignment)
+        return self.facts_and_bases[assignment]
 
     def _check_student(self, student: str) -> None:
         """Check that the gradebook knows a student, unless unknown students are added to it.

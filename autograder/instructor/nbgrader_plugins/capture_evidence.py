@@ -21,7 +21,7 @@ from autograder.instructor.sandbox import (
     Kernel,
     KernelDiedError,
     Sandbox,
-    TooLarge,
+    TooLargeMessage,
     make_error_output,
     make_output,
 )
@@ -53,22 +53,22 @@ LANGUAGE: Final = {
 
 
 @dataclass(frozen=True)
-class Died:
+class KernelDeath:
     """A kernel's end before the end of the notebook.
 
     Attributes:
         cell: the index of the cell that was running, in the submitted notebook.
-        ended: the limit that it exceeded, in words; empty if it died by itself.
+        reason: the limit that it exceeded, in words; empty if it died by itself.
     """
 
     cell: int
-    ended: str
+    reason: str
 
     @property
     def description(self) -> str:
         """Return what happened, as a sentence."""
-        why = f"The notebook was ended in cell {self.cell + 1}: {self.ended}."
-        return why if self.ended else f"The kernel died in cell {self.cell + 1}, and again there."
+        why = f"The notebook was ended in cell {self.cell + 1}: {self.reason}."
+        return why if self.reason else f"The kernel died in cell {self.cell + 1}, and again there."
 
 
 class MachineError(RuntimeError):
@@ -117,9 +117,9 @@ class CaptureEvidence(NbGraderPreprocessor):
         self.sandbox = Sandbox(parent=self, **known)
         nb.metadata["language_info"] = LANGUAGE
         died = self._run(nb, resources)
-        if died is not None and not died.ended:
+        if died is not None and not died.reason:
             first, died = died.cell, self._run(nb, resources)
-            if died is not None and not died.ended and died.cell != first:
+            if died is not None and not died.reason and died.cell != first:
                 raise MachineError(
                     f"The kernel died twice, in cell {first + 1} and then in cell "
                     f"{died.cell + 1}. Grade it again, when the machine has less to do."
@@ -128,7 +128,7 @@ class CaptureEvidence(NbGraderPreprocessor):
         resources[NAMESPACE] = {"seed": self.seed, "died": died, "too_large": too_large}
         return nb, resources
 
-    def _run(self, nb: Any, resources: Any) -> Died | None:
+    def _run(self, nb: Any, resources: Any) -> KernelDeath | None:
         """Run a notebook in a new kernel; return where and why that died, or None.
 
         Raises:
@@ -140,7 +140,7 @@ class CaptureEvidence(NbGraderPreprocessor):
         self.shown = defaultdict[str, list[NotebookNode]](list)
         self.current_cell, self.interrupted_cells = BEFORE_FIRST_CELL, 0
         folder = resources.get("metadata", {}).get("path")
-        kernel = Kernel(self.sandbox, _plans(nb, self.seed), folder and Path(folder))
+        kernel = Kernel(self.sandbox, _find_plans(nb, self.seed), folder and Path(folder))
         try:
             with kernel:
                 for index, cell in enumerate(nb.cells):
@@ -148,14 +148,14 @@ class CaptureEvidence(NbGraderPreprocessor):
                         self.current_cell = index - self.notes_above
                         self.run_cell(kernel, cell, index)
         except KernelDiedError as error:
-            ended = kernel.watch.ended or str(error)
+            reason = kernel.watch.reason or str(error)
             if kernel.watch.is_machines_fault or self.current_cell == BEFORE_FIRST_CELL:
                 if not kernel.watch.is_machines_fault:
-                    ended = f"The kernel did not start ({ended or 'and does not say why'})"
+                    reason = f"The kernel did not start ({reason or 'and does not say why'})"
                 raise MachineError(
-                    f"{ended}. Grade it again, when the machine has less to do."
+                    f"{reason}. Grade it again, when the machine has less to do."
                 ) from None
-            return Died(self.current_cell, ended)
+            return KernelDeath(self.current_cell, reason)
         return None
 
     def run_cell(self, kernel: Kernel, cell: Any, index: int) -> None:
@@ -193,11 +193,11 @@ class CaptureEvidence(NbGraderPreprocessor):
         if self.interrupted_cells == MAX_INTERRUPTED_CELLS:
             raise KernelDiedError(f"{MAX_INTERRUPTED_CELLS} cells did not end in their time")
 
-    def _keep(self, message: Message | TooLarge, cell: Any, index: int) -> None:
+    def _keep(self, message: Message | TooLargeMessage, cell: Any, index: int) -> None:
         """Keep a message as an output, or update the outputs that were shown under its name."""
         if isinstance(message, Done | Ready):
             return
-        if isinstance(message, TooLarge):
+        if isinstance(message, TooLargeMessage):
             self.allowance.too_large.add(index)  # it may have been evidence
             return
         if isinstance(message, Update):
@@ -215,7 +215,7 @@ class CaptureEvidence(NbGraderPreprocessor):
         cell.outputs.append(output)
 
 
-def _plans(nb: Any, seed: int) -> list[evidence.Plan]:
+def _find_plans(nb: Any, seed: int) -> list[evidence.Plan]:
     """Return the plans of the exercises whose graded cells a notebook has."""
     names = (cell.metadata.get("nbgrader", {}).get("grade_id") for cell in nb.cells)
     return [

@@ -368,11 +368,11 @@ def enter_judged(
         now = index_cells(notebook)
         # a reworded verdict needs no manual check, so outputs are not compared
         cells[name] = _without_outputs(seen), _without_outputs(now)
-        record = _with_scores(record, name, {**found.scores, **scores})
+        record = _replace_scores(record, name, {**found.scores, **scores})
         graded[name] = before, nbformat.writes(notebook)
     old = records.get(student, assignment)
     is_new = old is None or any(before.rstrip() != now.rstrip() for before, now in graded.values())
-    is_new |= old is not None and _scores(old) != _scores(record)
+    is_new |= old is not None and _scores_by_notebook(old) != _scores_by_notebook(record)
     records.mark(student, assignment)
     with transaction(course) as gradebook:
         enter_scores(gradebook, times_of(course), student, assignment, record, cells, False)
@@ -405,10 +405,10 @@ def _without_outputs(cells: Mapping[str, SeenCell]) -> dict[str, SeenCell]:
     return {name: cell._replace(outputs=None) for name, cell in cells.items()}
 
 
-def _with_scores(record: Record, name: str, scores: dict[str, float | None]) -> Record:
+def _replace_scores(record: Record, name: str, scores: dict[str, float | None]) -> Record:
     found = replace(record.notebooks[name], scores=scores)
     return replace(record, notebooks={**record.notebooks, name: found})
 
 
-def _scores(record: Record) -> dict[str, dict[str, float | None]]:
+def _scores_by_notebook(record: Record) -> dict[str, dict[str, float | None]]:
     return {name: found.scores for name, found in record.notebooks.items()}

@@ -118,12 +118,12 @@ def _prepare_page(
         about["assignment"],
         about["notebook"],
         " ".join(filter(None, (student.first_name, student.last_name))),
-        _in_utc(submission.timestamp),
+        _as_utc(submission.timestamp),
         book.late_submission_penalty or 0.0,
         found.notes,
         book.score,
         book.max_score,
-        _in_utc(submission.duedate),
+        _as_utc(submission.duedate),
         in_words(submission.total_seconds_late),
         zone,
         shown.get(about["student"]),
@@ -132,7 +132,7 @@ def _prepare_page(
     return feedback_page(facts, cells, entries, comments, found.verdicts_by_exercise())
 
 
-def _in_utc(time: datetime | None) -> datetime | None:
+def _as_utc(time: datetime | None) -> datetime | None:
     """Add the time zone to a time of the gradebook, which is a naive time in UTC."""
     return time and time.replace(tzinfo=UTC)
 
@@ -186,13 +186,13 @@ class CarefulReleaseFeedback(ExchangeReleaseFeedback):
             self.log.info("The feedback of %s was released.", printable(student))
         if unchanged:
             students = printable(", ".join(unchanged))
-            self.log.info("Of these students, the pages are there as they are: %s", students)
+            self.log.info("The pages of these students are released already: %s", students)
         if unreleased:
             self.log.warning(
-                "The feedback of these students was not released, because what they handed in did "
-                "not come through nbgrader's exchange, or not with the secret and the time that "
-                "it puts beside a notebook, so they cannot fetch it there: %s. Their pages are in "
-                "%s.",
+                "The feedback of these students was not released, because their submissions did "
+                "not come through nbgrader's exchange, or came without the secret and the time "
+                "that it puts beside a notebook, so they cannot fetch it there: %s. Their pages "
+                "are in %s.",
                 printable(", ".join(unreleased)),
                 coursedir.feedback_directory,
             )

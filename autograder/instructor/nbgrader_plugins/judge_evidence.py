@@ -13,7 +13,7 @@ from traitlets import Float
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID, Exercise, find
 from autograder.instructor.course import NAMESPACE
-from autograder.instructor.nbgrader_plugins.capture_evidence import Died, find_evidence
+from autograder.instructor.nbgrader_plugins.capture_evidence import KernelDeath, find_evidence
 from autograder.instructor.pipeline import compiled_before, is_told
 from autograder.instructor.sandbox import (
     JUDGE_CPU_SECONDS,
@@ -179,7 +179,7 @@ def _fail_tests_not_run(cells: Iterable[Any]) -> None:
 
 
 def _explain_missing_evidence(
-    exercise: Exercise, cell: Any, died: Died | None, is_too_large: bool
+    exercise: Exercise, cell: Any, died: KernelDeath | None, is_too_large: bool
 ) -> Verdict:
     errors = [o for o in cell.outputs if o.output_type == "error"]
     if errors and errors[0].ename in ("KeyboardInterrupt", "CellTimeoutError"):
@@ -197,11 +197,11 @@ def _explain_missing_evidence(
         )
     if is_too_large:
         return no_evidence(
-            exercise, "too-large", "What this check handed in is too large to be kept: make what "
-            "it is called with no larger than the exercise asks for.",
+            exercise, "too-large", "The evidence of this check is too large to be kept: call it "
+            "with nothing larger than the exercise asks for.",
         )  # fmt: skip
     if died is not None:
-        why = f" (it was killed: {died.ended})" * bool(died.ended)
+        why = f" (it was killed: {died.reason})" * bool(died.reason)
         return no_evidence(
             exercise,
             "kernel-died",

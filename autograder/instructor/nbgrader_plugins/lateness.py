@@ -94,7 +94,7 @@ class Times:
     def handed_in(self, student: str, assignment: str) -> datetime | None:
         """Return when a student last submitted, as a naive time in UTC; None if it is not known."""
         if times := self.written.get((student, assignment)):
-            return _naive(times[-1])
+            return _to_naive_utc(times[-1])
         folder = self.course.submitted / student / assignment
         return read_timestamp(folder) if self.believed else None
 
@@ -104,7 +104,7 @@ class Times:
             duedate: datetime | None = assignment.duedate
             return duedate
         due = self.rules.due.get(assignment.name)
-        return None if due is None else _naive(due)
+        return None if due is None else _to_naive_utc(due)
 
     def enter_times(self, submission: Any) -> None:
         """Enter a submission's due date, extension and time into the gradebook; the caller commits.
@@ -195,6 +195,6 @@ def assign_penalties(submission: Any, config: Any) -> None:
             notebook.late_submission_penalty = penalty
 
 
-def _naive(when: datetime) -> datetime:
+def _to_naive_utc(when: datetime) -> datetime:
     """Convert a time to a naive time in UTC, as the gradebook stores times."""
     return when.astimezone(UTC).replace(tzinfo=None)

@@ -287,7 +287,7 @@ class CarefulGenerateAssignment(GenerateAssignment):
             gradebook.db.commit()
         if deleted:
             names = ", ".join(sorted(set(deleted)))
-            self.log.warning("Cells that are gone, and what was graded of them: %s", names)
+            self.log.warning("Deleted these cells, with their grades and comments: %s", names)
 
     def _release_folder(self, assignment_id: str, student_id: str) -> Path:
         """Return the folder of the finished release."""

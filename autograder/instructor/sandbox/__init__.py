@@ -1,18 +1,18 @@
 """The sandbox, in which submissions and the judge run.
 
-- `Sandbox` turns a command into one that runs in bubblewrap, within limits.
-- `Kernel` runs the cells of a submission.
-- `judge_apart` judges evidence in a clean process.
-- `observe_apart` calls a submitted function in several processes.
+In: a command; a submission's cells, plans and files; or evidence. Out: a command that runs in
+bubblewrap within limits (`Sandbox`); a kernel's outputs, or why it was killed (`Kernel`); verdicts
+from a clean process (`judge_apart`); or what several processes computed with a submitted function
+(`observe_apart`).
 
 The limits on memory, time, processes and files are traits of `Sandbox`. Limits that no system call
 enforces are checked four times a second.
 """
 
 from autograder.instructor.sandbox.bubblewrap import (
+    NO_FILTER_WARNING,
     NO_SANDBOX,
     ROOT_WARNING,
-    UNFILTERED,
     UNPROTECTED,
     has_bubblewrap,
     has_call_filter,
@@ -23,7 +23,7 @@ from autograder.instructor.sandbox.judging_apart import JudgeFailedError, judge_
 from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, copy_kernel_package
 from autograder.instructor.sandbox.kernel_messages import (
     Allowance,
-    TooLarge,
+    TooLargeMessage,
     make_error_output,
     make_output,
     read_message,
@@ -45,12 +45,12 @@ from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, F
 
 __all__ = [
     "JUDGE_CPU_SECONDS",
+    "NO_FILTER_WARNING",
     "NO_SANDBOX",
     "PACKAGES",
     "ROOT_WARNING",
     "SERVERS",
     "START_SECONDS",
-    "UNFILTERED",
     "UNPROTECTED",
     "Allowance",
     "Case",
@@ -62,7 +62,7 @@ __all__ = [
     "NoSandboxError",
     "NotObservedError",
     "Sandbox",
-    "TooLarge",
+    "TooLargeMessage",
     "copy_kernel_package",
     "encode_case",
     "has_bubblewrap",

@@ -50,7 +50,7 @@ NO_SANDBOX: Final = (
 """The error where there is no sandbox and `Sandbox.required` is set."""
 
 
-UNFILTERED: Final = (
+NO_FILTER_WARNING: Final = (
     "System calls are not filtered here, so a hole in the kernel's rarer parts is open to "
     "submissions: install libseccomp (`libseccomp2` on Debian), and pyseccomp beside nbgrader."
 )
@@ -68,7 +68,7 @@ def has_bubblewrap() -> bool:
     """Check whether this Python starts inside a bubblewrap sandbox on this machine."""
     if shutil.which("bwrap") is None:
         return False
-    return _starts(["bwrap", *build_sandbox_options(2**20, [])])
+    return _can_start_python(["bwrap", *build_sandbox_options(2**20, [])])
 
 
 @functools.cache
@@ -78,7 +78,7 @@ def has_call_filter() -> bool:
     return (
         bool(filter_path)
         and has_bubblewrap()
-        and _starts([*_through(filter_path), *BARE_SANDBOX, *FILTER_OPTION])
+        and _can_start_python([*_entrance_command(filter_path), *BARE_SANDBOX, *FILTER_OPTION])
     )
 
 
@@ -89,25 +89,25 @@ def build_bubblewrap_command(filtered: bool = True) -> list[str]:
         filtered: whether to filter system calls, where the machine can do so.
     """
     filter_path = call_filter.make_filter_file() if filtered and has_call_filter() else ""
-    return [*_through(filter_path), "bwrap", *(FILTER_OPTION if filter_path else ())]
+    return [*_entrance_command(filter_path), "bwrap", *(FILTER_OPTION if filter_path else ())]
 
 
-def _through(filter_path: str) -> list[str]:
+def _entrance_command(filter_path: str) -> list[str]:
     """Return the command prefix that runs `entrance.py`, which then becomes the rest."""
     return [sys.executable, "-I", "-S", entrance.__file__, filter_path]
 
 
 @functools.cache
-def _no_further() -> list[str]:
+def _forbid_nesting() -> list[str]:
     """Return the options that forbid nested sandboxes, if bubblewrap has them (0.8 or newer).
 
     In a nested sandbox a process has capabilities, and can mount a disk in memory of any size.
     """
     options = ["--unshare-user", "--disable-userns"]
-    return options if _starts([*BARE_SANDBOX, *options]) else []
+    return options if _can_start_python([*BARE_SANDBOX, *options]) else []
 
 
-def _starts(sandboxed: Sequence[str]) -> bool:
+def _can_start_python(sandboxed: Sequence[str]) -> bool:
     """Check whether this Python starts in a sandbox, given as a command prefix."""
     command = [*sandboxed, "--", sys.executable, "-c", "import msgspec"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -133,20 +133,20 @@ def build_sandbox_options(scratch: int, visible: Sequence[str], forks: bool = Fa
     proc = ["--bind", "/proc", "/proc"] if forks else [
         # the settings are the whole machine's, and a sandbox started by root could change them
         "--proc", "/proc", *settings,
-        *_keys_unlisted(),
+        *_hide_key_lists(),
     ]  # fmt: skip
-    no_further = [] if forks else _no_further()
+    no_further = [] if forks else _forbid_nesting()
     return [
         "--unshare-all", *no_further, "--die-with-parent", "--new-session",
         "--hostname", "sandbox", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
-        *proc, "--dev", "/dev", *scratch_mounts, *_system(), *visible,
+        *proc, "--dev", "/dev", *scratch_mounts, *_bind_system(), *visible,
         # mapping /dev/zero makes shared memory that outlives the mapping and counts for nobody
         "--ro-bind", "/dev/null", "/dev/zero",
         "--remount-ro", "/dev", "--remount-ro", "/",  # both are in memory, without a size limit
     ]  # fmt: skip
 
 
-def _keys_unlisted() -> list[str]:
+def _hide_key_lists() -> list[str]:
     """Return the options that hide the lists of the machine's keys.
 
     They are files, and the filter of system calls does not decide about files.
@@ -155,7 +155,7 @@ def _keys_unlisted() -> list[str]:
     return [option for file in lists for option in ("--ro-bind", "/dev/null", file)]
 
 
-def _system() -> list[str]:
+def _bind_system() -> list[str]:
     """Return the options that show the system's and Python's files, read-only."""
     binds = []
     for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):

@@ -86,7 +86,7 @@ def judge_cases(cases: bytes, seconds: float = JUDGE_CPU_SECONDS) -> Iterator[by
         if seconds_left <= 0:
             return
         _limit_cpu_seconds(max(CASE_SHARE * seconds_left, MIN_CASE_SECONDS))
-        yield _reply(case)
+        yield _judge_case(case)
     _limit_cpu_seconds(0)
 
 
@@ -99,10 +99,10 @@ def _limit_cpu_seconds(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def _reply(case: Case) -> bytes:
+def _judge_case(case: Case) -> bytes:
     exercise = find(case.exercise)
     try:
-        return _encode_reply(_verdict(exercise, case))
+        return _encode_reply(_judge_evidence(exercise, case))
     except Exception as error:
         return _encode_reply(failed(exercise, Fault.of(error)))
 
@@ -111,7 +111,7 @@ def _encode_reply(verdict: Verdict) -> bytes:
     return msgspec.json.encode(Reply(verdict, time.process_time()))
 
 
-def _verdict(exercise: Exercise, case: Case) -> Verdict:
+def _judge_evidence(exercise: Exercise, case: Case) -> Verdict:
     try:
         captured = evidence.from_json(case.evidence)
     except evidence.MalformedEvidenceError as error:

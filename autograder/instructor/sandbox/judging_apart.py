@@ -63,7 +63,7 @@ class JudgeRun:
     Attributes:
         verdicts: the verdicts on its first cases, or on all of them.
         spent: the processor time that it used, or may have used, in seconds.
-        ended: why it ended early, in a sentence; empty if it judged every case.
+        reason: why it ended early, in a sentence; empty if it judged every case.
         is_too_slow: whether it ended early because one case took more than its share of the time.
         is_out_of_time: whether no time was left for the next case.
         deadlock: an explanation, if it ended early because some devices never reached a collective.
@@ -71,7 +71,7 @@ class JudgeRun:
 
     verdicts: list[Verdict]
     spent: float
-    ended: str = ""
+    reason: str = ""
     is_too_slow: bool = False
     is_out_of_time: bool = False
     deadlock: str = ""
@@ -132,14 +132,12 @@ def _check_that_judges_work(seconds: float, sandbox: Sandbox) -> None:
     """
     deadline = time.monotonic() + JUDGE_PATIENCE * seconds
     run = _run_and_read_judge([msgspec.json.encode(CONTROL_CASE)], seconds, deadline, sandbox)
-    if run.ended or run.is_out_of_time:
-        raise JudgeFailedError(run.ended or "No judge can start in the time that it has.")
+    if run.reason or run.is_out_of_time:
+        raise JudgeFailedError(run.reason or "No judge can start in the time that it has.")
 
 
 def _explain_unwritable(case: Case) -> Verdict:
-    return no_evidence(
-        find(case.exercise), "malformed", "The evidence holds what cannot be written down."
-    )
+    return no_evidence(find(case.exercise), "malformed", "The evidence cannot be written as JSON.")
 
 
 def _explain_death(case: Case, run: JudgeRun) -> Verdict:
@@ -148,7 +146,7 @@ def _explain_death(case: Case, run: JudgeRun) -> Verdict:
     return no_evidence(
         find(case.exercise),
         "kills-the-judge",
-        f"Judging it did not come to an end: {run.ended.splitlines()[0]} Is there a loop that "
+        f"Judging it did not come to an end: {run.reason.splitlines()[0]} Is there a loop that "
         f"does not end, or an array that is far too large?",
     )
 
@@ -244,8 +242,8 @@ def _run_and_read_judge(
     if deadlock:  # the process slept in the collective, so it used less than the case's share
         spent = min(spent, max(spent_before, finished.cpu_seconds))
     status = f"The judge's process ended with status {finished.status}: "
-    ended = status + "\n".join(error_output.splitlines()[-8:])
-    return JudgeRun(verdicts, spent, ended, deadlock=deadlock)
+    reason = status + "\n".join(error_output.splitlines()[-8:])
+    return JudgeRun(verdicts, spent, reason, deadlock=deadlock)
 
 
 def _run_judge(
@@ -257,7 +255,7 @@ def _run_judge(
         TimeoutExpired: it did not end within `timeout` seconds by the clock.
     """
     variables, input = _judge_environment(), b"[" + b",".join(cases) + b"]"
-    server = sandbox.warm([*JUDGE_COMMAND, "forks"], variables, reader="judges")
+    server = sandbox.get_warm_server([*JUDGE_COMMAND, "forks"], variables, reader="judges")
     if server is not None:
         try:
             return server.run([f"{seconds:.3f}"], input, timeout)

@@ -26,12 +26,12 @@ import autograder
 from autograder import devices
 from autograder.evidence import Plan
 from autograder.instructor.sandbox.bubblewrap import (
-    UNFILTERED,
+    NO_FILTER_WARNING,
     UNPROTECTED,
     has_bubblewrap,
     has_call_filter,
 )
-from autograder.instructor.sandbox.kernel_messages import LineBuffer, TooLarge, read_message
+from autograder.instructor.sandbox.kernel_messages import LineBuffer, TooLargeMessage, read_message
 from autograder.instructor.sandbox.limit_watch import LOOK_SECONDS, LimitWatch, ProcessFamily
 from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, sandbox_environment
 from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
@@ -171,7 +171,7 @@ class Kernel:
         """Ask the kernel to interrupt the running cell."""
         self._send(Interrupt())
 
-    def receive(self) -> Message | TooLarge | None:
+    def receive(self) -> Message | TooLargeMessage | None:
         """Return the kernel's next message, or None after a quarter of a second without one.
 
         Raises:
@@ -264,8 +264,8 @@ def _start(
         variables |= {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         sandbox.log.warning(UNPROTECTED)
     if is_sandboxed and not has_call_filter():
-        sandbox.log.warning(UNFILTERED)
-    server = sandbox.warm([*KERNEL_COMMAND, "forks"], variables, packages, "kernels")
+        sandbox.log.warning(NO_FILTER_WARNING)
+    server = sandbox.get_warm_server([*KERNEL_COMMAND, "forks"], variables, packages, "kernels")
     if server is not None:
         try:
             return server.start(["kernel"], files, START_SECONDS)

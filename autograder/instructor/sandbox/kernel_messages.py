@@ -31,7 +31,7 @@ JSON_TYPE: Final = re.compile(r"application/(.*\+)?json")
 Output = Stream | Display | Update | Result | Error
 
 
-class TooLarge(msgspec.Struct, frozen=True):
+class TooLargeMessage(msgspec.Struct, frozen=True):
     """A placeholder for a message that is too large to read."""
 
 
@@ -60,10 +60,10 @@ class LineBuffer:
             self._pieces.clear()
 
 
-def read_message(line: bytes | None) -> Message | TooLarge | None:
+def read_message(line: bytes | None) -> Message | TooLargeMessage | None:
     """Decode a line from a kernel strictly; None if it is not a message."""
     if line is None or line.count(b":") > MAX_COLONS:
-        return TooLarge()
+        return TooLargeMessage()
     try:
         message: Message = msgspec.json.decode(line, type=Message)
     except (msgspec.MsgspecError, RecursionError):

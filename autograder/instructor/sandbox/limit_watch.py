@@ -121,7 +121,7 @@ class LimitWatch(threading.Thread):
     a kernel that never stops sending them.
 
     Attributes:
-        ended: the limit that was exceeded, in words; empty if none was.
+        reason: the limit that was exceeded, in words; empty if none was.
         running: the running time of the processes, excluding time spent waiting for a CPU.
         is_machines_fault: whether the processes were ended although they exceeded no limit: the
             machine did not let them run, or the watch itself failed.
@@ -130,7 +130,7 @@ class LimitWatch(threading.Thread):
     def __init__(self, process: WatchedProcess, limits: Sandbox) -> None:
         super().__init__(daemon=True)
         self.process, self.limits = process, limits
-        self.started, self.ended = time.monotonic(), ""
+        self.started, self.reason = time.monotonic(), ""
         self.running, self.is_machines_fault = RunningTime(), False
         self._stopped = threading.Event()
 
@@ -138,16 +138,16 @@ class LimitWatch(threading.Thread):
         """Check the limits until the process ends or `stop` is called."""
         while not self._stopped.is_set() and self.process.poll() is None:
             try:
-                self.ended = self._exceeded_limit()
+                self.reason = self._exceeded_limit()
             except Exception as error:  # what cannot be watched must not run
-                self.ended = f"it could not be watched: {type(error).__name__}"
+                self.reason = f"it could not be watched: {type(error).__name__}"
                 self.is_machines_fault = True
-            if self.ended:
+            if self.reason:
                 self.process.kill()
                 return
             self._stopped.wait(LOOK_SECONDS)
         if self.process.poll() is not None:
-            self.ended = self.process.passed_limit
+            self.reason = self.process.passed_limit
 
     def stop(self) -> None:
         """Stop checking, and wait for the thread to end."""

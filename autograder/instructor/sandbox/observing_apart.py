@@ -113,5 +113,5 @@ def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list
             "get their time. Grade it again, when the machine has less to do."
         )
     with contextlib.suppress(msgspec.MsgspecError):
-        return [msgspec.json.decode(line) for line in lines[: len(calls)]], watch.ended
-    return [], watch.ended
+        return [msgspec.json.decode(line) for line in lines[: len(calls)]], watch.reason
+    return [], watch.reason

@@ -265,13 +265,13 @@ class Sandbox(LoggingConfigurable):
     cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
     compiled = Unicode(
         "",
-        help="The folder with what was compiled before, which can be read in the sandbox; see "
+        help="The folder of the compilation cache, which can be read in the sandbox; see "
         "`sandbox/sandbox.py`. Calibration fills one for each assignment.",
     ).tag(config=True)
     filled_by = List(
         Unicode(),
-        help="Which of `kernels` and `judges` write down in it what they compile. For trusted code "
-        "alone: whatever is written there is run when others are graded.",
+        help="Which of `kernels` and `judges` write the programs that they compile to it. Only for "
+        "trusted code, because these programs run when other submissions are graded.",
     ).tag(config=True)
 
     def check(self) -> None:
@@ -326,7 +326,7 @@ class Sandbox(LoggingConfigurable):
         ]
         return self._limit([*sandboxed, *set_variables, "--", *command])
 
-    def warm(
+    def get_warm_server(
         self,
         command: Sequence[str],
         environment: Mapping[str, str],

@@ -9,7 +9,7 @@ from traitlets.config import Config
 
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError
-from autograder.instructor.nbgrader_plugins.capture_evidence import Died
+from autograder.instructor.nbgrader_plugins.capture_evidence import KernelDeath
 from autograder.instructor.pipeline.grading import told_above
 from autograder.instructor.sandbox import Allowance, kernel, limit_watch
 from tests.helpers import SPINS, crowd
@@ -21,7 +21,7 @@ class Ends(CaptureEvidence):
     def _run(self, nb, resources):
         self.allowance = Allowance(0, 0, 0)
         cell = self.ends.pop(0)
-        return None if cell is None else Died(cell, "")
+        return None if cell is None else KernelDeath(cell, "")
 
 
 def capture(*ends):
@@ -38,7 +38,7 @@ def test_who_dies_once_is_forgiven():
 
 def test_who_dies_twice_in_one_cell_died_of_it():
     died = capture(3, 3)
-    assert (died.cell, died.ended) == (3, "")
+    assert (died.cell, died.reason) == (3, "")
 
 
 def test_who_dies_here_and_then_there_is_not_graded():
@@ -134,7 +134,7 @@ def test_a_cell_that_ends_the_conversation_is_told_why(tmp_path, code):
     _, resources = CaptureEvidence(timeout=timeout).preprocess(
         notebook, {"metadata": {"path": str(tmp_path)}}
     )
-    assert resources[NAMESPACE]["died"].ended == why
+    assert resources[NAMESPACE]["died"].reason == why
 
 
 HANGS = """
@@ -164,7 +164,7 @@ def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
         notebook, {"metadata": {"path": str(tmp_path)}}
     )
     died = resources[NAMESPACE]["died"]
-    assert (died.cell, died.ended) == (3, why)
+    assert (died.cell, died.reason) == (3, why)
     assert died.description == f"The notebook was ended in cell {died.cell + 1}: {why}."
 
 

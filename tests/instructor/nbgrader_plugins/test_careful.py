@@ -51,7 +51,7 @@ REFUSED = {
 }
 
 
-SKIPPED = "Skipping what has been graded as it is"
+SKIPPED = "it is graded already"
 
 
 @pytest.fixture(scope="module")

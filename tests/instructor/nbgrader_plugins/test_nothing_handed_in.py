@@ -4,7 +4,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_output
 
 from autograder.exercises import find
-from autograder.instructor.nbgrader_plugins import Died
+from autograder.instructor.nbgrader_plugins import KernelDeath
 from autograder.instructor.nbgrader_plugins.judge_evidence import _explain_missing_evidence
 from autograder.judge import verdict_as_text
 
@@ -25,12 +25,12 @@ def test_an_error_is_told_with_one_full_stop(end):
 
 def test_evidence_that_was_too_large_is_not_told_as_a_check_that_did_not_run():
     said = " ".join(told(is_too_large=True).split())
-    assert "What this check handed in is too large to be kept" in said
+    assert "The evidence of this check is too large to be kept" in said
     assert "did not run" not in said
 
 
 def test_where_a_notebook_was_ended_it_is_said_why():
-    said = " ".join(told(died=Died(3, "3 cells did not end in their time")).split())
+    said = " ".join(told(died=KernelDeath(3, "3 cells did not end in their time")).split())
     assert "(it was killed: 3 cells did not end in their time)" in said
 
 

@@ -29,7 +29,7 @@ def way(request, monkeypatch):
     if request.param == "warm" and not has_call_filter():
         pytest.skip("there are no warm processes here")
     if request.param == "cold":
-        monkeypatch.setattr(Sandbox, "warm", lambda *_, **__: None)
+        monkeypatch.setattr(Sandbox, "get_warm_server", lambda *_, **__: None)
     pretend_bubblewrap(monkeypatch, request.param != "without a sandbox")
     return request.param
 
@@ -190,7 +190,7 @@ def test_a_kernel_that_does_not_read_is_ended_when_its_time_is_up(tmp_path, way)
     """It says that its cell is done, lets go of nothing, and the next cell finds no room."""
     stops = "forge('Done', number=1)\nimport ctypes\nctypes.PyDLL(None).sleep(100000)"
     _, died = run(tmp_path, FORGE, stops, f"# {'x' * 2**21}", **SHORT_TIME)
-    assert died.ended == "the notebook took more than 4 seconds"
+    assert died.reason == "the notebook took more than 4 seconds"
 
 
 def test_what_all_errors_say_is_within_the_allowance(tmp_path):

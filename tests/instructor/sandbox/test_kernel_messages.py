@@ -115,7 +115,7 @@ def test_the_name_of_what_is_shown_counts_too(kind):
 def test_a_message_of_too_many_names_is_not_read():
     """To make each of two million takes seconds, in which nobody watches the neighbours."""
     many = line("Display", data={str(i): 0 for i in range(kernel_messages.MAX_COLONS)})
-    assert isinstance(kernel_messages.read_message(many), kernel_messages.TooLarge)
+    assert isinstance(kernel_messages.read_message(many), kernel_messages.TooLargeMessage)
 
 
 @pytest.mark.parametrize("size", [1, 7, 2**16])
@@ -126,4 +126,4 @@ def test_of_a_line_that_is_too_long_only_that_is_kept(monkeypatch, size):
     found = [line for at in range(0, len(said), size) for line in lines.feed(said[at : at + size])]
     assert found == [b"first", None, b"y" * 10]
     assert lines.feed(b"\nnext\n") == [None, b"next"]
-    assert isinstance(kernel_messages.read_message(None), kernel_messages.TooLarge)
+    assert isinstance(kernel_messages.read_message(None), kernel_messages.TooLargeMessage)

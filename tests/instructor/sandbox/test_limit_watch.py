@@ -27,7 +27,7 @@ def who_watched(code, **limits):
 
 def watched(code, **limits):
     """Why a process was ended that runs some code; empty where it ended by itself."""
-    return who_watched(code, **limits).ended
+    return who_watched(code, **limits).reason
 
 
 def test_who_keeps_to_the_limits_is_left_alone():
@@ -40,7 +40,7 @@ def test_an_error_of_the_watch_is_the_machines_fault(monkeypatch):
 
     monkeypatch.setattr(watching, "_measure_memory", refuse)
     watch = who_watched("import time; time.sleep(600)")
-    assert watch.ended == "it could not be watched: OSError"
+    assert watch.reason == "it could not be watched: OSError"
     assert watch.is_machines_fault
 
 
@@ -66,7 +66,7 @@ def test_a_process_that_only_looks_starved_has_no_more_time(tmp_path):
     opens = [(os.POSIX_SPAWN_OPEN, 9, str(tmp_path / "fifo"), os.O_RDONLY, 0)]
     looks = f"import os\nos.posix_spawn('/bin/true', ['true'], {{}}, file_actions={opens})"
     watch = who_watched(looks, seconds=1)
-    assert watch.ended == "the notebook took more than 1 seconds"
+    assert watch.reason == "the notebook took more than 1 seconds"
     assert not watch.is_machines_fault
 
 
@@ -92,7 +92,7 @@ def crowded():
 def test_who_is_kept_waiting_has_its_time_all_the_same(crowded):
     began = time.monotonic()
     watch = who_watched(ON_ONE_CORE + SPINS % 0.8, seconds=3)
-    assert watch.ended == ""
+    assert watch.reason == ""
     assert time.monotonic() - began > 4, "by the clock it would have been too long"
     assert watch.running.seconds < 3
 
@@ -101,13 +101,13 @@ def test_who_is_kept_waiting_has_its_time_all_the_same(crowded):
 def test_who_spins_is_ended_however_busy_the_machine_is(crowded, monkeypatch):
     monkeypatch.setattr(watching, "CLOCK_FACTOR", 60)  # of which it has a sixteenth
     watch = who_watched(ON_ONE_CORE + SPINS % 600, seconds=1)
-    assert watch.ended == "the notebook took more than 1 seconds"
+    assert watch.reason == "the notebook took more than 1 seconds"
     assert not watch.is_machines_fault
 
 
 def test_who_sleeps_has_no_more_time_than_the_clock_gives(crowded):
     watch = who_watched(ON_ONE_CORE + "time.sleep(10_000)", seconds=2)
-    assert watch.ended == "the notebook took more than 2 seconds"
+    assert watch.reason == "the notebook took more than 2 seconds"
     assert not watch.is_machines_fault
 
 
@@ -116,4 +116,6 @@ def test_who_is_not_let_run_at_all_is_ended_for_the_machines_sake(crowded, monke
     monkeypatch.setattr(watching, "CLOCK_FACTOR", 2)
     watch = who_watched(ON_ONE_CORE + SPINS % 600, seconds=3)
     assert watch.is_machines_fault
-    assert watch.ended in [f"the machine let the notebook have {n} seconds in 6" for n in (0, 1, 2)]
+    assert watch.reason in [
+        f"the machine let the notebook have {n} seconds in 6" for n in (0, 1, 2)
+    ]

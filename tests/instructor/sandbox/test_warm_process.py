@@ -61,7 +61,7 @@ REFUSED = "Operation not permitted"
 def server():
     """A process in the sandbox that forks for each piece of code; a test may kill it."""
     variables = {**sandbox_environment(), "SECRET": "of the environment"}
-    made = Sandbox().warm([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
+    made = Sandbox().get_warm_server([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
     if made is None:
         pytest.skip("this system has no namespaces within namespaces")
     yield made
@@ -252,7 +252,8 @@ def test_a_task_whose_time_is_up_ends_with_all_that_it_started(server):
 DIES = f"""
 import os, signal, sys, threading, time
 from autograder.instructor.sandbox import Sandbox, sandbox_environment
-server = Sandbox().warm([sys.executable, "-P", "-s", "-c", {RUNS_CODE!r}], sandbox_environment())
+command = [sys.executable, "-P", "-s", "-c", {RUNS_CODE!r}]
+server = Sandbox().get_warm_server(command, sandbox_environment())
 code = f"import subprocess; subprocess.run(['sleep', '{{sys.argv[1]}}'])"
 threading.Thread(target=server.run, args=([code], b"", 600), daemon=True).start()
 time.sleep(2)
@@ -276,7 +277,9 @@ serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], {}))
 
 @pytest.mark.usefixtures("server")
 def test_where_there_is_no_room_for_a_task_the_others_go_on():
-    server = Sandbox().warm([sys.executable, "-P", "-s", "-c", HAS_NO_ROOM], sandbox_environment())
+    server = Sandbox().get_warm_server(
+        [sys.executable, "-P", "-s", "-c", HAS_NO_ROOM], sandbox_environment()
+    )
     assert server is not None
     with pytest.raises(OSError, match="has ended"):
         run(server, "pass")
@@ -295,7 +298,7 @@ fork_server.serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], 
 @pytest.mark.usefixtures("server")
 def test_who_starts_processes_without_end_is_ended_however_short_they_live():
     command = [sys.executable, "-P", "-s", "-c", STARTS_FEW]
-    server = Sandbox().warm(command, sandbox_environment())
+    server = Sandbox().get_warm_server(command, sandbox_environment())
     assert server is not None
     few = run(server, "for _ in range(200): os.fork() or os._exit(0); os.wait()")
     assert few.status == 0
@@ -369,7 +372,7 @@ def test_all_of_it_dies_with_the_grading_process():
 @pytest.mark.usefixtures("server")
 def test_a_server_that_is_closed_lets_its_tasks_end():
     variables = {**sandbox_environment(), "OTHER": "server"}
-    server = Sandbox().warm([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
+    server = Sandbox().get_warm_server([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
     assert server is not None
     done = []
     task = threading.Thread(target=lambda: done.append(run(server, "time.sleep(2); print('done')")))
@@ -401,12 +404,12 @@ def test_where_python_is_below_a_childs_own_folders_there_is_no_server(monkeypat
     monkeypatch.setattr(
         sandbox, "list_visible_folders", lambda: [Path("/usr"), Path("/tmp/course/.venv")]
     )
-    assert Sandbox().warm([sys.executable, "-c", "pass"], sandbox_environment()) is None
+    assert Sandbox().get_warm_server([sys.executable, "-c", "pass"], sandbox_environment()) is None
 
 
 def test_without_namespaces_in_namespaces_each_judge_is_a_process_of_its_own(monkeypatch):
     setting = Setting(b"", (), 0)
     assert warming._Servers().get(["false"], sandbox_environment(), setting) is None
-    monkeypatch.setattr(Sandbox, "warm", lambda *_, **__: None)
+    monkeypatch.setattr(Sandbox, "get_warm_server", lambda *_, **__: None)
     (verdict,) = judge_apart([Case("1.1", {}, 0)])
     assert verdict.diagnoses
