@@ -249,9 +249,9 @@ def _read_scores(
     """Yield the name, score and points of each cell that is graded by running it."""
     scores = {n: score for book in record.notebooks.values() for n, score in book.scores.items()}
     for cell in (cell for notebook in notebooks for cell in notebook.cells):
-        about = cell.metadata.get("nbgrader", {})
-        if about.get("grade") and cell.cell_type == "code" and not about.get("solution"):
-            yield about["grade_id"], (scores[about["grade_id"]] or 0.0, about["points"])
+        metadata = cell.metadata.get("nbgrader", {})
+        if metadata.get("grade") and cell.cell_type == "code" and not metadata.get("solution"):
+            yield metadata["grade_id"], (scores[metadata["grade_id"]] or 0.0, metadata["points"])
 
 
 def _find_errors(notebook: Any, student: str) -> Iterator[str]:
@@ -274,8 +274,8 @@ def _find_errors(notebook: Any, student: str) -> Iterator[str]:
 
 def _read_grade_id(cell: Any) -> str:
     """Return nbgrader's name for a cell that is graded or to be filled in."""
-    about = cell.metadata.get("nbgrader", {})
-    return about.get("grade_id", "") if about.get("grade") or about.get("solution") else ""
+    metadata = cell.metadata.get("nbgrader", {})
+    return metadata.get("grade_id", "") if metadata.get("grade") or metadata.get("solution") else ""
 
 
 def _is_ours(cell: Any) -> bool:

@@ -108,10 +108,10 @@ class CaptureEvidence(NbGraderPreprocessor):
         Raises:
             MachineError: the kernel did not start, or died in another cell the second time.
         """
-        self.seed, about = secrets.randbits(32), resources.get("nbgrader")
+        self.seed, names = secrets.randbits(32), resources.get("nbgrader")
         self.notes_above = sum(map(is_told, nb.cells[:1]))
-        limit = about and time_limit(self.config, about["assignment"], about["notebook"])
-        compiled = compiled_before(self.config, about["assignment"]) if about else ""
+        limit = names and time_limit(self.config, names["assignment"], names["notebook"])
+        compiled = compiled_before(self.config, names["assignment"]) if names else ""
         settings = {"seconds": limit, "compiled": compiled}
         known = {name: value for name, value in settings.items() if value}
         self.sandbox = Sandbox(parent=self, **known)

@@ -52,22 +52,22 @@ def index_cells(notebook: Any) -> dict[str, SeenCell]:
     """Return the cells of a graded notebook that have a `grade_id`, by that name."""
     named = [(cell.metadata.get("nbgrader") or {}, cell) for cell in notebook.cells]
     return {
-        about["grade_id"]: SeenCell(
-            about.get("points"),
+        metadata["grade_id"]: SeenCell(
+            metadata.get("points"),
             cell.cell_type,
             cell.source,
             cell.get("attachments"),
             cell.get("outputs"),
         )
-        for about, cell in named
-        if about.get("grade_id")
+        for metadata, cell in named
+        if metadata.get("grade_id")
     }
 
 
 def has_same_sources(before: Mapping[str, SeenCell], now: Mapping[str, SeenCell]) -> bool:
     """Check whether no cell's source changed: a question may be in another cell than its answer."""
-    both = before.keys() & now.keys()
-    return bool(before) and all(now[name].source == before[name].source for name in both)
+    common = before.keys() & now.keys()
+    return bool(before) and all(now[name].source == before[name].source for name in common)
 
 
 def name_staging_folder(graded: Path) -> Path:
@@ -224,8 +224,8 @@ def transaction(course: Course) -> Iterator[Gradebook]:
 
     nbgrader's own functions commit after each step; here they only flush.
     """
-    about = course.api.coursedir
-    with Gradebook(about.db_url, about.course_id) as gradebook:
+    coursedir = course.api.coursedir
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         session: Any = gradebook.db
         commit, session.commit = session.commit, session.flush
         yield gradebook
@@ -389,11 +389,11 @@ def _write_verdicts(
     """Write verdicts and points into a graded notebook's cells, and return the new scores."""
     verdicts, scores = found.verdicts_by_exercise(), dict[str, float]()
     for cell in notebook.cells:
-        about = cell.metadata.get("nbgrader", {})
-        name = about.get("grade_id")
+        metadata = cell.metadata.get("nbgrader", {})
+        name = metadata.get("grade_id")
         if name not in points:
             continue
-        about["points"] = points[name]
+        metadata["points"] = points[name]
         verdict = verdicts.get(BY_GRADE_ID[name].id)
         if verdict is not None:
             write_verdict(cell, verdict, points[name])

@@ -77,28 +77,28 @@ class CarefulFeedback(GenerateFeedback):
 
     def convert_single_notebook(self, notebook_filename: str) -> None:
         """Make the page of a graded notebook."""
-        about = self.init_single_notebook_resources(notebook_filename)["nbgrader"]
+        names = self.init_single_notebook_resources(notebook_filename)["nbgrader"]
         path, folder = (
             Path(notebook_filename),
-            Path(self._format_dest(about["assignment"], about["student"])),
+            Path(self._format_dest(names["assignment"], names["student"])),
         )
-        record = Records(self.course.records).get(about["student"], about["assignment"])
-        found = record.notebooks.get(about["notebook"]) if record is not None else None
+        record = Records(self.course.records).get(names["student"], names["assignment"])
+        found = record.notebooks.get(names["notebook"]) if record is not None else None
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            page = _prepare_page(gradebook, path, about, self.zone, found or GradedNotebook())
+            page = _prepare_page(gradebook, path, names, self.zone, found or GradedNotebook())
         is_new = write_page(folder / f"{path.stem}.html", page)
         self.log.info("%s %s", "Wrote" if is_new else "Nothing is new in", folder / path.stem)
 
 
 def _prepare_page(
-    gradebook: Any, path: Path, about: Any, zone: tzinfo, found: GradedNotebook
+    gradebook: Any, path: Path, names: Any, zone: tzinfo, found: GradedNotebook
 ) -> Callable[[datetime], str]:
     """Prepare the page of a graded notebook; the result is called with the current time."""
     # read first, so that a change made meanwhile is noticed the next time
-    shown = shown_grades(gradebook, about["assignment"], str(zone), about["student"])
+    shown = shown_grades(gradebook, names["assignment"], str(zone), names["student"])
     graded = nbformat.read(path, 4)
     book = gradebook.find_submission_notebook(
-        about["notebook"], about["assignment"], about["student"]
+        names["notebook"], names["assignment"], names["student"]
     )
     submission = book.assignment
     student = submission.student
@@ -115,8 +115,8 @@ def _prepare_page(
     comments = {comment.name: comment.comment for comment in book.comments if comment.comment}
     facts = About(
         student.id,
-        about["assignment"],
-        about["notebook"],
+        names["assignment"],
+        names["notebook"],
         " ".join(filter(None, (student.first_name, student.last_name))),
         _as_utc(submission.timestamp),
         book.late_submission_penalty or 0.0,
@@ -126,7 +126,7 @@ def _prepare_page(
         _as_utc(submission.duedate),
         in_words(submission.total_seconds_late),
         zone,
-        shown.get(about["student"]),
+        shown.get(names["student"]),
     )
     cells = [cell for cell in graded.cells if not is_told(cell)]
     return feedback_page(facts, cells, entries, comments, found.verdicts_by_exercise())

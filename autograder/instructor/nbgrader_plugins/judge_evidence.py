@@ -127,9 +127,9 @@ class JudgeEvidence(NbGraderPreprocessor):
             cases[i] = replace(cases[i], evidence=found)
         return cases
 
-    def _points(self, about: Any) -> dict[str, float]:
-        with Gradebook(about["db_url"]) as gradebook:
-            notebook = gradebook.find_notebook(about["notebook"], about["assignment"])
+    def _points(self, names: Any) -> dict[str, float]:
+        with Gradebook(names["db_url"]) as gradebook:
+            notebook = gradebook.find_notebook(names["notebook"], names["assignment"])
             return {cell.name: cell.max_score for cell in notebook.grade_cells}
 
 
@@ -167,9 +167,11 @@ def _fail_tests_not_run(cells: Iterable[Any]) -> None:
     nbgrader would take a test cell without an error for a passed one.
     """
     for cell in cells:
-        about = cell.metadata.get("nbgrader", {})
-        is_test = cell.cell_type == "code" and about.get("grade") and not about.get("solution")
-        if is_test and about["grade_id"] not in BY_GRADE_ID:
+        metadata = cell.metadata.get("nbgrader", {})
+        is_test = (
+            cell.cell_type == "code" and metadata.get("grade") and not metadata.get("solution")
+        )
+        if is_test and metadata["grade_id"] not in BY_GRADE_ID:
             why = "the kernel died before this cell had run to its end"
             cell.outputs.append(
                 new_output(

@@ -42,11 +42,11 @@ class NotebookCells:
 
     Attributes:
         kernelspec: the notebook's kernel specification, as JSON.
-        about: each cell's attributes in the gradebook, by its gradebook class and its name.
+        attributes: each cell's attributes in the gradebook, by its gradebook class and its name.
     """
 
     kernelspec: str
-    about: Mapping[type, Mapping[str, Mapping[str, Any]]]
+    attributes: Mapping[type, Mapping[str, Mapping[str, Any]]]
 
 
 class GatherCells(SaveCells):
@@ -55,14 +55,14 @@ class GatherCells(SaveCells):
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Put the cells to enter into the notebook's resources."""
         nb, resources = super().preprocess(nb, resources)
-        about = {
+        attributes = {
             GradeCell: self.new_grade_cells,
             SolutionCell: self.new_solution_cells,
             TaskCell: self.new_task_cells,
             SourceCell: self.new_source_cells,
         }
         kernelspec = json.dumps(nb.metadata.get("kernelspec", {}))
-        resources[NAMESPACE] = {"cells": NotebookCells(kernelspec, about)}
+        resources[NAMESPACE] = {"cells": NotebookCells(kernelspec, attributes)}
         return nb, resources
 
     def _create_notebook(self, nb: Any) -> None:
@@ -95,26 +95,26 @@ def enter_cells(
                 notebook = Notebook(name=name, assignment=gradebook.find_assignment(assignment))
                 session.add(notebook)
             notebook.kernelspec = cells.kernelspec
-            for kind, about in cells.about.items():
-                deleted += _update_cells(session, notebook, kind, about)
+            for kind, attributes in cells.attributes.items():
+                deleted += _update_cells(session, notebook, kind, attributes)
     session.flush()
     return deleted
 
 
 def _update_cells(
-    session: Any, notebook: Notebook, kind: Any, about: Mapping[str, Mapping[str, Any]]
+    session: Any, notebook: Notebook, kind: Any, attributes: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
     """Update, add and delete a notebook's cells of one kind; yield the names of deleted ones."""
     cells: list[Any] = notebook.source_cells if kind is SourceCell else notebook._base_cells
     existing = {cell.name: cell for cell in cells if isinstance(cell, kind)}
-    for name, attributes in about.items():
+    for name, values in attributes.items():
         if name in existing:
-            for attribute, value in attributes.items():
+            for attribute, value in values.items():
                 setattr(existing[name], attribute, value)
         else:
-            cell = kind(name=name, notebook=notebook, **attributes)
+            cell = kind(name=name, notebook=notebook, **values)
             session.add_all([cell, *_make_submission_rows(notebook, cell)])
-    for name in existing.keys() - about.keys():
+    for name in existing.keys() - attributes.keys():
         for row in _submission_rows(existing[name]):
             session.delete(row)
         session.delete(existing[name])
@@ -148,9 +148,9 @@ class RestoreCells(NbGraderPreprocessor):
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Replace the submission's metadata by the gradebook's."""
-        about = resources["nbgrader"]
-        with Gradebook(about["db_url"]) as gradebook:
-            notebook = gradebook.find_notebook(about["notebook"], about["assignment"])
+        names = resources["nbgrader"]
+        with Gradebook(names["db_url"]) as gradebook:
+            notebook = gradebook.find_notebook(names["notebook"], names["assignment"])
             graded = {cell.name for cell in notebook.grade_cells}
             tasks = {cell.name for cell in notebook.task_cells}
             points = {c.name: c.max_score for c in (*notebook.grade_cells, *notebook.task_cells)}
@@ -192,8 +192,8 @@ class RestoreCells(NbGraderPreprocessor):
 
 def _read_grade_id(cell: Any) -> str | None:
     """Return the `grade_id` in a cell's metadata; None if there is none, or it is not text."""
-    about = cell.metadata.get("nbgrader")
-    name = about.get("grade_id") if isinstance(about, dict) else None
+    metadata = cell.metadata.get("nbgrader")
+    name = metadata.get("grade_id") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else None
 
 
