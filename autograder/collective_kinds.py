@@ -110,7 +110,7 @@ class CollectiveKind(StrEnum):
         return bool(self.adds)
 
     @property
-    def in_pairs(self) -> bool:
+    def has_pairs(self) -> bool:
         """Check whether its groups are (source, target) pairs."""
         return self is CollectiveKind.COLLECTIVE_PERMUTE
 

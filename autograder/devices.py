@@ -19,7 +19,7 @@ from typing import Final
 
 import jax
 
-from autograder.errors import ShortError, remark_on_version
+from autograder.errors import ShortError, version_warning
 
 DISPATCHING_THREADS: Final = 3
 """How many Python threads may dispatch programs at once."""
@@ -117,7 +117,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
 @cache
 def _warn_of_untested_version() -> None:
     """Print a warning to stdout, because nbgrader takes any output on stderr for a failure."""
-    remark = remark_on_version()
+    remark = version_warning()
     if remark:
         print(remark)
 
@@ -134,7 +134,7 @@ def _compiler_flags() -> dict[str, str]:
 
     XLA ends a process with an unknown flag, so they are only set for tested versions of JAX.
     """
-    if remark_on_version():
+    if version_warning():
         return {}
     can_disable_emitters = jax.__version_info__ <= LAST_JAX_WITHOUT_EMITTERS
     return UNOPTIMISED | (WITHOUT_EMITTERS if can_disable_emitters else {})

@@ -14,7 +14,7 @@ import jax
 
 from autograder import evidence
 from autograder.errors import Fault, ShortError, UsageError, explanation
-from autograder.evidence import Plan, capture, told
+from autograder.evidence import Plan, capture, known_plans
 from autograder.pictures import display_blocks
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
         NotJudged: the autograder itself failed, and nbgrader or Shardlings runs the notebook.
     """
     try:
-        plans = told()
+        plans = known_plans()
         if plans is None:
             _judge(exercise, answer, answers)
         elif exercise in plans:
@@ -83,7 +83,7 @@ def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, obje
     plan = found.plan(seed)
     named = _by_name(plan, answer, answers)
     captured = capture(plan, named)
-    with evidence.announced(f"JAX compiles and runs what you answered to {found.id}"):
+    with evidence.announce_wait(f"JAX compiles and runs what you answered to {found.id}"):
         verdict = judge(found, captured, seed)
     show_verdict(verdict)
     if _is_run_by_nbgrader():
@@ -124,7 +124,7 @@ def hint(exercise: str) -> None:
     Raises:
         UnknownExercise: there is no exercise with that id.
     """
-    if told() is not None:
+    if known_plans() is not None:
         return
     found = _find(exercise)
     number = _hints_given.get(found.id, 0)
@@ -137,7 +137,7 @@ def hint(exercise: str) -> None:
 
 def progress() -> None:
     """Show how many exercises are done, and which are left in the notebooks that you have begun."""
-    if told() is not None:
+    if known_plans() is not None:
         return
     exercises = _import_exercises()
     from autograder.judge import show_progress
@@ -155,7 +155,7 @@ def target(exercise: str) -> None:
         UnknownExercise: there is no exercise with that id.
         UsageError: the exercise asks for no layout.
     """
-    if told() is not None:
+    if known_plans() is not None:
         return
     found = _find(exercise)
     targets = found.targets()

@@ -120,7 +120,7 @@ def _calibrated(root: Path, assignments: Sequence[str]) -> float:
         "from autograder.instructor.course import Course\n"
         "course = Course(Path.cwd())\n"
         "for each in sys.argv[1:]:\n"
-        "    course.cannot_release(each)\n"
+        "    course.try_release(each)\n"
         "    calibrate(course.api.coursedir, course.api.config, each)\n"
     )
     return _timed(root, [sys.executable, "-W", "ignore", "-c", code, *assignments])

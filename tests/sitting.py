@@ -3,12 +3,12 @@
 from typing import Any
 
 from autograder import evidence
-from autograder.instructor.authoring import Sitting
+from autograder.instructor.authoring import NotebookSession
 from autograder.instructor.authoring.bank import KnownAnswer
 from autograder.judge import Verdict
 
 
-def sit(sitting: Sitting, known: KnownAnswer, seed: int) -> tuple[Verdict, Any]:
+def sit(sitting: NotebookSession, known: KnownAnswer, seed: int) -> tuple[Verdict, Any]:
     """What `check` says to a known answer, and the evidence that it would hand in."""
     tried = sitting.answer(known.exercise, known.code, seed)
     assert tried.raised is None or "raises" in known.title, f"{known.title!r} raised"

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from autograder.devices import EmulationError, emulate_devices, environment, pool_size
-from autograder.errors import TESTED
+from autograder.errors import TESTED_JAX_VERSIONS
 
 # The loop in benchmarks/dead_kernel.py: without the larger pool, 20 of 20 abort on two cores.
 LOOP = """
@@ -110,7 +110,8 @@ def test_an_untested_jax_is_reported_once_and_on_stdout(version, message):
     code = f"import jax; jax.__version__ = {version!r}; {CALL}emulate_devices(8); print('done')"
     assert run(code) == (
         f"This is JAX {version}, which is {message} than any that Shardlings was tested with "
-        f"({TESTED[0]} to {TESTED[-1]}), so verdicts may be wrong.\ndone\n"
+        f"({TESTED_JAX_VERSIONS[0]} to {TESTED_JAX_VERSIONS[-1]}), so verdicts may be wrong.\n"
+        f"done\n"
     )
 
 

@@ -14,7 +14,7 @@ from jax.sharding import AxisType
 
 from autograder import communication
 from autograder.layouts import Layout
-from autograder.programs.compiled import program_of
+from autograder.programs.compiled import read_executable
 
 LINE, GRID = {"x": 8}, {"x": 4, "y": 2}
 
@@ -83,7 +83,7 @@ def test_jit_on_a_cpu_scatters_by_an_all_reduce():
     assert [c.kind for c in read] == ["reduce-scatter"], "canonical, in any case"
     with jax.set_mesh(a.sharding.mesh):
         compiled = jax.jit(scattered).lower(a, b).compile()
-    program = program_of(compiled.runtime_executable())
+    program = read_executable(compiled.runtime_executable())
     opcodes = {i.opcode for body in program.computations.values() for i in body.values()}
     assert "all-reduce" in opcodes, better("3.3, whose budgets allow for both")
 
@@ -164,7 +164,7 @@ def test_there_and_back_again_a_transform_ends_in_an_error_of_xlas():
 
 
 def test_a_transform_that_is_gathered_along_another_dimension_ends_in_an_error_of_xlas():
-    """When it does not any more, `has_transform_in_other_order` refuses programs that run."""
+    """When it does not any more, `has_unrunnable_fft` refuses programs that run."""
 
     def body(mine):
         return lax.all_gather(jnp.fft.fft(mine), "y", axis=1, tiled=True)[:1, :1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.instructor.authoring import Sitting
+from autograder.instructor.authoring import NotebookSession
 from autograder.processes import AddressableShards
 from tests.conftest import ROOT
 
@@ -11,7 +11,7 @@ pytest.importorskip("orbax.checkpoint")
 
 def test_two_processes_save_what_four_restore(capsys):
     course = ROOT / "course" / "11_beyond_one_process" / "11_beyond_one_process.ipynb"
-    names = Sitting.at(course).names
+    names = NotebookSession.at(course).names
     assert "Orbax is not installed" not in capsys.readouterr().out
     parts = names["restored"]
     assert all(isinstance(part, AddressableShards) for part in parts)

@@ -51,15 +51,15 @@ class CellLine(NamedTuple):
         return f"line {self.number} of {cell}" + (f": `{self.text}`" if self.text else "")
 
 
-def their_error(error: BaseException, function: Callable[..., object]) -> str:
+def describe_error(error: BaseException, function: Callable[..., object]) -> str:
     """Return an error's type, its first line, and where a learner's function raised it."""
     where = line_in_cell(error, function)
     return f"{type(error).__name__}: {first_line(error)}" + (f" ({where})" if where else "")
 
 
 def line_in_cell(error: BaseException, function: Callable[..., object]) -> str:
-    """Name the last line that an error passed in a learner's function's cell; see `line_among`."""
-    return line_among(error, *_notebook_of(function))
+    """Name the last line of a function's cell that an error passed; see `last_cell_line`."""
+    return last_cell_line(error, *_notebook_of(function))
 
 
 def last_line(error: BaseException, function: Callable[..., object]) -> str:
@@ -68,7 +68,7 @@ def last_line(error: BaseException, function: Callable[..., object]) -> str:
     return lines[-1].text if lines else ""
 
 
-def line_among(error: BaseException, names: object, cell: str = "") -> str:
+def last_cell_line(error: BaseException, names: object, cell: str = "") -> str:
     """Name the last line that an error passed in a cell, and the one it led to in another cell.
 
     Args:
@@ -91,7 +91,7 @@ def line_among(error: BaseException, names: object, cell: str = "") -> str:
     return f"{in_cell}, which led to {function}{last.named('another cell')}"
 
 
-def note_blank_lines(file: str, source: str) -> None:
+def remember_blank_lines(file: str, source: str) -> None:
     """Remember how many blank lines a cell begins with, to number its lines as an editor does.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import jax
 
 from autograder.errors.blame import first_line, message_of
-from autograder.errors.cell_lines import last_line, line_in_cell, their_error
+from autograder.errors.cell_lines import describe_error, last_line, line_in_cell
 
 UNBOUND: Final = (
     "A collective names an axis that the mesh does not have, or it is called outside the body of a "
@@ -23,7 +23,7 @@ UNBOUND: Final = (
 RAISE: Final = dis.opmap["RAISE_VARARGS"]
 """The opcode of `raise` and of a failing `assert`."""
 
-SAYS: Final = "JAX says: "
+JAX_SAYS: Final = "JAX says: "
 """The text before JAX's own message, which comes last."""
 
 NOT_DIVIDED: Final = re.compile(
@@ -259,7 +259,7 @@ DIAGNOSES: Final = frozenset(
 """The diagnoses of answers that raise an error."""
 
 
-def what_it_raised(
+def explain_error(
     error: BaseException, function: Callable[..., object], axes: Sequence[str]
 ) -> tuple[str, str]:
     """Return a diagnosis of an error, and an explanation that ends with JAX's own message.
@@ -269,9 +269,9 @@ def what_it_raised(
         function: the learner's function.
         axes: the names of the mesh axes of its arguments.
     """
-    diagnosis, meaning = meaning_of(error)
+    diagnosis, meaning = diagnose_jax_error(error)
     if not meaning:
-        return diagnosis, f"Your function raised {their_error(error, function)}."
+        return diagnosis, f"Your function raised {describe_error(error, function)}."
     where = line_in_cell(error, function)
     at = f" {where[:1].upper()}{where[1:]}." if where else ""
     if diagnosis == "unbound-axis" and not message_of(error):
@@ -288,10 +288,10 @@ def what_it_raised(
         meaning = f"{meaning}{_undivided_dimension(message_of(error))}"
     is_cut_short = message_of(error).strip().partition("\n")[0].rstrip().endswith(":")
     message = f"{first_line(error)}{' …' if is_cut_short else '.'}"
-    return diagnosis, f"{meaning}{at} {SAYS}{type(error).__name__}: {message}"
+    return diagnosis, f"{meaning}{at} {JAX_SAYS}{type(error).__name__}: {message}"
 
 
-def meaning_of(error: BaseException) -> tuple[str, str]:
+def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
     """Return a diagnosis of an error that JAX raised, and what the error usually means.
 
     Returns:
@@ -312,7 +312,7 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
             "While JAX compiles a function, its arrays have no numbers yet, so NumPy, float() or "
             "an `if` on an array cannot be part of it.",
         )
-    if isinstance(error, AssertionError) and wordless_of_jax(error):
+    if isinstance(error, AssertionError) and is_jax_error_without_message(error):
         return "unbound-axis", UNBOUND
     message = message_of(error)
     for pattern, diagnosis, meaning in MEANINGS:
@@ -322,7 +322,7 @@ def meaning_of(error: BaseException) -> tuple[str, str]:
     return "raised", ""
 
 
-def wordless_of_jax(error: BaseException) -> bool:
+def is_jax_error_without_message(error: BaseException) -> bool:
     """Check whether an error has no message and was raised by JAX, not by a line of the learner's.
 
     JAX may have removed its own frames from the traceback. Then the innermost line of the learner's
@@ -339,20 +339,18 @@ def wordless_of_jax(error: BaseException) -> bool:
     return frame.f_code.co_code[innermost.tb_lasti] != RAISE
 
 
-def before_jaxs_words(explanation: str, sentence: str) -> str:
+def insert_before_jax_message(explanation: str, sentence: str) -> str:
     """Insert a sentence into an explanation, before JAX's own message.
 
     Args:
-        explanation: from `what_it_raised`.
+        explanation: from `explain_error`.
         sentence: the sentence to insert.
     """
-    ours, says, jaxs = explanation.partition(f" {SAYS}")
+    ours, says, jaxs = explanation.partition(f" {JAX_SAYS}")
     return f"{f'{ours} {sentence}'.strip()}{says}{jaxs}"
 
 
-def under_its_name(
-    wrapper: Callable[..., Any], function: Callable[..., object]
-) -> Callable[..., Any]:
+def copy_name(wrapper: Callable[..., Any], function: Callable[..., object]) -> Callable[..., Any]:
     """Give a wrapper the name of the function that it calls, because JAX's messages quote it.
 
     Args:

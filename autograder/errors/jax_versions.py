@@ -5,32 +5,32 @@ from typing import Final
 
 import jax
 
-TESTED: Final = ("0.8.2", "0.10.2", "0.12.0.1")
+TESTED_JAX_VERSIONS: Final = ("0.8.2", "0.10.2", "0.12.0.1")
 """The versions that `requirements/` pins, oldest first. A test compares them."""
 
 
-def remark_on_version(version: str = "") -> str:
+def version_warning(version: str = "") -> str:
     """Return a warning if a version of JAX is outside the tested range, or else nothing.
 
     Args:
         version: the version; by default, that of the installed JAX.
     """
     version = version or jax.__version__
-    if _numbers(version) < _numbers(TESTED[0]):
+    if _numbers(version) < _numbers(TESTED_JAX_VERSIONS[0]):
         which = "older"
-    elif _numbers(version) > _numbers(TESTED[-1]):
+    elif _numbers(version) > _numbers(TESTED_JAX_VERSIONS[-1]):
         which = "newer"
     else:
         return ""
     return (
         f"This is JAX {version}, which is {which} than any that Shardlings was tested with "
-        f"({TESTED[0]} to {TESTED[-1]}), so verdicts may be wrong."
+        f"({TESTED_JAX_VERSIONS[0]} to {TESTED_JAX_VERSIONS[-1]}), so verdicts may be wrong."
     )
 
 
 def versions_in_words() -> str:
     """Return a sentence with the installed version of JAX and the tested ones."""
-    *others, newest = TESTED
+    *others, newest = TESTED_JAX_VERSIONS
     return (
         f"This is JAX {jax.__version__}, and Shardlings is tested with JAX {', '.join(others)} and "
         f"{newest}."

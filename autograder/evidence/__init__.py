@@ -11,10 +11,10 @@ from autograder.evidence.data import (
     Design,
     Evidence,
     File,
+    LocalArray,
     MalformedEvidenceError,
     MeshGrid,
     NotCaptured,
-    OwnArray,
     Piece,
     Placement,
     Placements,
@@ -34,33 +34,33 @@ from autograder.evidence.exported_functions import DesignPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
 from autograder.evidence.plans import (
     AnswerPlan,
-    Call,
+    ObserveRequest,
     Plan,
     capture,
     give_plans,
     is_grading,
+    known_plans,
     observe,
-    told,
     without_process_cases,
 )
 from autograder.evidence.process_results import ProcessesPlan
 from autograder.evidence.results import ResultsPlan, TablePlan, plain
-from autograder.evidence.time_limits import announced
+from autograder.evidence.time_limits import announce_wait
 from autograder.evidence.unfinished_cells import watch_cells
 
 __all__ = [
     "MIME_TYPE",
     "AnswerPlan",
-    "Call",
     "Contents",
     "Design",
     "DesignPlan",
     "Evidence",
     "File",
+    "LocalArray",
     "MalformedEvidenceError",
     "MeshGrid",
     "NotCaptured",
-    "OwnArray",
+    "ObserveRequest",
     "Piece",
     "Placement",
     "PlacementPlan",
@@ -80,15 +80,15 @@ __all__ = [
     "TablePlan",
     "Unanswered",
     "Value",
-    "announced",
+    "announce_wait",
     "capture",
     "from_json",
     "give_plans",
     "is_grading",
+    "known_plans",
     "observe",
     "plain",
     "to_json",
-    "told",
     "watch_cells",
     "without_process_cases",
 ]

@@ -1,10 +1,10 @@
 """Call functions in several processes, when a class is graded.
 
-`python -P -s -m autograder.evidence` reads a list of `Call`s from standard input, as JSON, and
-writes the evidence of each to standard output, one line each, as soon as it has it. It runs in the
-sandbox and knows no exercise. It samples the inputs of all processes and passes each process only
-its own share. To keep a process from finding the rest here, it closes its memory to other processes
-of the same user, and writes to a descriptor that no other process has.
+`python -P -s -m autograder.evidence` reads a list of `ObserveRequest`s from standard input, as
+JSON, and writes the evidence of each to standard output, a line each, as soon as it has it. It runs
+in the sandbox and knows no exercise. It samples the inputs of all processes and passes each process
+only its own share. To keep a process from finding the rest here, it closes its memory to other
+processes of the same user, and writes to a descriptor that no other process has.
 """
 
 import os
@@ -15,7 +15,7 @@ import msgspec
 
 from autograder.errors import Fault
 from autograder.evidence.data import Evidence, MalformedEvidenceError, from_json, to_json
-from autograder.evidence.plans import Call, observe
+from autograder.evidence.plans import ObserveRequest, observe
 from autograder.processes import close_memory
 
 
@@ -26,12 +26,12 @@ def main() -> None:
     os.dup2(2, 1)
     output.write(b"\n")  # The start succeeded: if the process dies later, its input caused it.
     output.flush()
-    for call in msgspec.json.decode(sys.stdin.buffer.read(), type=list[Call]):
+    for call in msgspec.json.decode(sys.stdin.buffer.read(), type=list[ObserveRequest]):
         output.write(msgspec.json.encode(_observe_call(call)) + b"\n")
         output.flush()
 
 
-def _observe_call(call: Call) -> Any:
+def _observe_call(call: ObserveRequest) -> Any:
     try:
         return to_json(observe(call.plan, from_json(call.evidence)))
     except MalformedEvidenceError:

@@ -109,7 +109,7 @@ class Shards(Struct, frozen=True, tag="shards"):
     shards: tuple[Shard, ...]
 
 
-class OwnArray(Struct, frozen=True, tag="array"):
+class LocalArray(Struct, frozen=True, tag="array"):
     """An array that belongs to one process: NumPy's, or a `jax.Array` on one device."""
 
     contents: Contents
@@ -118,7 +118,7 @@ class OwnArray(Struct, frozen=True, tag="array"):
 class ProcessResult(Struct, frozen=True):
     """A function's results in one process, or a diagnosis and a sentence if there are none."""
 
-    parts: tuple[Shards | OwnArray | Value, ...] = ()
+    parts: tuple[Shards | LocalArray | Value, ...] = ()
     why: str = ""
     sentence: str = ""
 

@@ -14,11 +14,11 @@ import numpy as np
 from autograder import programs
 from autograder.errors import (
     TheirError,
-    before_jaxs_words,
+    copy_name,
+    explain_error,
+    insert_before_jax_message,
+    is_jax_error_without_message,
     theirs,
-    under_its_name,
-    what_it_raised,
-    wordless_of_jax,
 )
 from autograder.evidence.data import (
     Design,
@@ -52,7 +52,7 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
         if not callable(answer):
             return not_a_function(answer)
         # Jitting a jitted function again would ignore its out_shardings.
-        traced = answer if hasattr(answer, "lower") else under_its_name(traceable(answer), answer)
+        traced = answer if hasattr(answer, "lower") else copy_name(traceable(answer), answer)
         return export_answer(
             answer,
             [
@@ -130,7 +130,7 @@ def export_answer(
                 "return its result.",
             )
         failed = exports[len(artifacts)]
-        diagnosis, sentence = what_it_raised(raised.error, answer, failed.axes)
+        diagnosis, sentence = explain_error(raised.error, answer, failed.axes)
         if not artifacts:
             return NotCaptured(diagnosis, sentence)
         sentence = (
@@ -138,7 +138,7 @@ def export_answer(
             f"{_lower_first_letter(sentence)}"
         )
         if diagnosis in ("raised", "does-not-reshape"):
-            sentence = before_jaxs_words(
+            sentence = insert_before_jax_message(
                 sentence, "Is a size, a number of devices or a mesh written into it?"
             )
         return NotCaptured("only-the-first", sentence)
@@ -152,7 +152,7 @@ def is_stub(error: BaseException) -> bool:
     """
     if not isinstance(error, NotImplementedError) or str(error):
         return False
-    return not wordless_of_jax(error)
+    return not is_jax_error_without_message(error)
 
 
 class ReturnsAFunctionError(TypeError):
@@ -288,7 +288,7 @@ def _export_step(
 ) -> Program | Unanswered | NotCaptured:
     """Export a step for each size, as a function from arrays to arrays."""
     mesh: Any = shardings[plan.batch].mesh
-    flat_step = under_its_name(_flatten_step(plan, step), step)
+    flat_step = copy_name(_flatten_step(plan, step), step)
     exports = []
     for size in plan.sizes:
         shapes = dict(zip(plan.names, size, strict=True))

@@ -20,7 +20,7 @@ from autograder.evidence.data import (
     Struct,
     Unanswered,
 )
-from autograder.evidence.time_limits import announced
+from autograder.evidence.time_limits import announce_wait
 from autograder.evidence.unsuitable_answers import describe_type, not_an_array
 from autograder.layouts import Layout, LayoutError, entries, refusal
 
@@ -43,7 +43,7 @@ class PlacementPlan(Struct, frozen=True, tag="placement"):
 
     def capture(self, name: str, answer: object) -> Piece:
         """Capture an array or a sharding, or explain why it cannot be captured."""
-        with announced(f"JAX has not computed {name} yet"):
+        with announce_wait(f"JAX has not computed {name} yet"):
             return capture_placement(self, answer)
 
 

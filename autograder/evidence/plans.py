@@ -68,7 +68,7 @@ def is_grading() -> bool:
     return _given is not None
 
 
-def told() -> dict[str, Plan] | None:
+def known_plans() -> dict[str, Plan] | None:
     """Return a grading kernel's plans, by exercise; None in any other process."""
     return _given
 
@@ -107,7 +107,7 @@ def _capture_answer(name: str, plan: AnswerPlan, answer: object) -> Piece:
         return Fault.of(error)
 
 
-class Call(Struct, frozen=True):
+class ObserveRequest(Struct, frozen=True):
     """A request to call the functions in evidence, in several processes.
 
     Attributes:

@@ -14,8 +14,8 @@ from autograder.errors import TheirError, UsageError, theirs
 from autograder.evidence.data import (
     Contents,
     File,
+    LocalArray,
     NotCaptured,
-    OwnArray,
     Piece,
     ProcessResult,
     Run,
@@ -30,15 +30,15 @@ from autograder.evidence.results import plain
 from autograder.evidence.unsuitable_answers import not_a_function
 from autograder.processes import (
     AddressableShards,
-    CannotLeaveError,
-    Form,
     PackedFunction,
     ProcessCase,
     ProcessOutcome,
-    files_written,
+    ResultEncoding,
+    ResultNotSendableError,
     pack,
     run,
     write_files,
+    written_files,
 )
 
 MAX_ARRAY_BYTES: Final = 1 << 18
@@ -136,7 +136,7 @@ def write_result(result: Any) -> bytes:
         with theirs():  # Looking at the result can run the learner's code.
             return msgspec.msgpack.encode(ProcessResult(tuple(map(_to_data, parts))))
     except TheirError as raised:
-        raise CannotLeaveError(
+        raise ResultNotSendableError(
             f"What your function returns cannot be looked at: {raised}."
         ) from raised.error
 
@@ -146,7 +146,7 @@ def read_result(written: bytes) -> Any:
     return msgspec.msgpack.decode(written, type=ProcessResult) if written else ...
 
 
-PLAIN_DATA: Final = Form(write_result, read_result)
+PLAIN_DATA: Final = ResultEncoding(write_result, read_result)
 """Plain data, and not pickles: unpickling in the parent would run code that a worker sends."""
 
 
@@ -156,12 +156,12 @@ def _is_too_large(part: Any) -> bool:
     return isinstance(part, np.ndarray) and part.nbytes > MAX_ARRAY_BYTES
 
 
-def _to_data(part: Any) -> Shards | OwnArray | Value:
+def _to_data(part: Any) -> Shards | LocalArray | Value:
     if isinstance(part, AddressableShards):
         shards = (Shard(device, block, _contents(data)) for device, block, data in part.shards)
         return Shards(part.shape, part.dtype, tuple(shards))
     if isinstance(part, np.ndarray | np.generic) and part.dtype.kind in "biufc":
-        return OwnArray(_contents(np.asarray(part)))
+        return LocalArray(_contents(np.asarray(part)))
     return Value(plain(part))
 
 
@@ -170,7 +170,7 @@ def _contents(array: np.ndarray) -> Contents:
 
 
 def _read_files(case: ProcessCase, folder: Path) -> tuple[File, ...]:
-    files = files_written(folder, case.processes)[: MAX_FILES + 1]
+    files = written_files(folder, case.processes)[: MAX_FILES + 1]
     return tuple(_read_file(name, path) for name, path in files)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.errors import TheirError, their_error, theirs
+from autograder.errors import TheirError, describe_error, theirs
 from autograder.evidence.data import NotCaptured, Piece, Struct, Unanswered, Value
 from autograder.evidence.exported_functions import is_stub
 from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
@@ -95,7 +95,7 @@ def _call_answer(
     except TheirError as raised:
         if is_stub(raised.error):
             return {"came": ...}
-        return {"error": their_error(raised.error, function)}
+        return {"error": describe_error(raised.error, function)}
 
 
 def _abbreviate(arguments: str) -> str:

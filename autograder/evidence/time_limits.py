@@ -111,7 +111,7 @@ def call_within_limit(call: Callable[[], T], waits_for: str) -> T:
 
 
 @contextlib.contextmanager
-def announced(waits_for: str) -> Iterator[None]:
+def announce_wait(waits_for: str) -> Iterator[None]:
     """Print what `check` is waiting for, if JAX takes long to compile or run a program.
 
     Args:

@@ -11,7 +11,7 @@ import re
 import sys
 from typing import Any, Final
 
-from autograder.errors import first_line, line_among, note_blank_lines
+from autograder.errors import first_line, last_cell_line, remember_blank_lines
 
 ASSIGNMENT: Final = re.compile(
     r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(\w+(?:[ \t]*,[ \t]*\w+)*)[ \t]*(?::[^=\n]*)?=(?!=)",
@@ -61,7 +61,7 @@ def _before_cell(info: Any, shell: Any) -> None:
             transformed = shell.transform_cell(source)
             number = shell.execution_count - bool(info.store_history)  # already counts this cell
             file = shell.compile.get_code_name(source, transformed, number)
-            note_blank_lines(file, source)
+            remember_blank_lines(file, source)
 
 
 def _after_cell(result: Any, names: dict[str, object]) -> None:
@@ -99,6 +99,6 @@ def _describe_error(error: BaseException, source: str, has_run: bool) -> str:
         line = (error.lineno or 1) + source.count("\n") - source.lstrip().count("\n")
         return f"{type(error).__name__} in line {line}: {error.msg}"
     ipython = sys.modules["IPython"].get_ipython()
-    location = line_among(error, ipython.user_ns)
+    location = last_cell_line(error, ipython.user_ns)
     message = f"{type(error).__name__}: {first_line(error)}"
     return message + (f" ({location})" if location else "")

@@ -38,8 +38,8 @@ from autograder.instructor.classroom import (
 )
 from autograder.instructor.collecting import CollectError, collect
 from autograder.instructor.course import (
-    STATUSES,
     STOPPED,
+    STOPPED_STATUSES,
     BusyError,
     ClassError,
     Course,
@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(explanation, markup=False, highlight=False)
         return 1
     except SystemExit as end:
-        if end.code not in STATUSES:
+        if end.code not in STOPPED_STATUSES:
             raise
         console.print(f"\n{STOPPED}", markup=False, highlight=False)
         return int(end.code)
@@ -231,7 +231,7 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
     status = 0
     with course.alone():
         for assignment in [choice.assignment] if choice.assignment else course.assignments():
-            why = course.cannot_release(assignment)
+            why = course.try_release(assignment)
             line = why or f"course/{assignment}/{assignment}.ipynb"
             console.print(line, markup=False, highlight=False)
             status = 1 if why else status
@@ -240,7 +240,7 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
 
 if __name__ == "__main__":
     status = main()
-    if status in STATUSES:  # it was stopped, so do not wait for running threads
+    if status in STOPPED_STATUSES:  # it was stopped, so do not wait for running threads
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)

@@ -37,16 +37,21 @@ from autograder.instructor.pipeline import (
     Calibration,
     Record,
     State,
-    facts_of,
+    collect_facts,
     fingerprint_assignment,
     grade,
     keep_compiled,
     memory,
+    read_submission,
     remembered,
-    submission_in,
-    write_anew,
+    write_atomically,
 )
-from autograder.instructor.sandbox import ExposedError, Sandbox, has_bubblewrap, sandbox_environment
+from autograder.instructor.sandbox import (
+    ExposedError,
+    Sandbox,
+    has_bubblewrap,
+    read_sandbox_environment,
+)
 
 MAX_SEARCHED_BYTES: Final = 2**19
 """Larger files are not searched, because they are machine code or data."""
@@ -98,7 +103,7 @@ def find_exposed_answers(config: Config, assignment: str) -> list[str]:
         finished = subprocess.run(
             Sandbox(config=config).command(
                 [sys.executable, "-I", "-S", "-c", SEARCH],
-                sandbox_environment(),
+                read_sandbox_environment(),
                 packages=Path(empty_folder),
             ),
             input=json.dumps(search),
@@ -216,9 +221,9 @@ class Trial:
         source = Path(self.real.format_path(directory, ".", self.assignment))
         if not source.is_dir():
             raise TrialError(f"There is no folder {source.relative_to(self.real.root)}.")
-        facts = facts_of(self.coursedir, self.api.config, self.assignment)
+        facts = collect_facts(self.coursedir, self.api.config, self.assignment)
         notebooks_to_grade = [name for name in facts.seconds if (source / f"{name}.ipynb").exists()]
-        submission = submission_in(
+        submission = read_submission(
             source, student, self.assignment, notebooks_to_grade, self.real.ignore
         )
         started = time.monotonic()
@@ -230,7 +235,7 @@ class Trial:
         folder = self.folder / "autograded" / student / self.assignment
         folder.mkdir(parents=True)
         for name, text in outcome.notebooks.items():
-            write_anew(folder / f"{name}.ipynb", text.encode())
+            write_atomically(folder / f"{name}.ipynb", text.encode())
         notebooks = {
             f"{name}.ipynb": nbformat.reads(text, 4) for name, text in outcome.notebooks.items()
         }

@@ -6,7 +6,7 @@ are composed of are here, in the modules `requirements_on_…`: each is a class 
 captured, and judges it. `remember` keeps a learner's verdicts in a small file of theirs.
 """
 
-from autograder.judge.comparing_values import Arrays
+from autograder.judge.comparing_values import ArrayFunction
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.feedback import (
     HEADLINES,
@@ -20,7 +20,7 @@ from autograder.judge.feedback import (
     verdict_in_lines,
     verdict_in_parts,
 )
-from autograder.judge.judging import failed, judge, lesson_on, no_evidence
+from autograder.judge.judging import failed, judge, lesson_on, verdict_without_evidence
 from autograder.judge.progress import remember, remembered, show_hint, show_progress
 from autograder.judge.prose import prose
 from autograder.judge.report import COLOURS, MARKS
@@ -30,12 +30,18 @@ from autograder.judge.requirements_on_costs import (
     FitsIn,
     WorksAtMost,
 )
-from autograder.judge.requirements_on_given_functions import Feeds, Trades
+from autograder.judge.requirements_on_given_functions import MovesFewBytes, RunsWithinBudgets
 from autograder.judge.requirements_on_layouts import PlacedLike
 from autograder.judge.requirements_on_processes import Expected, OnProcesses
-from autograder.judge.requirements_on_requests import Ask, Requests
-from autograder.judge.requirements_on_results import AnyOf, AnyOrder, Predicts, Returns, ways_of
-from autograder.judge.requirements_on_times import Designs, RunsIn, Timed
+from autograder.judge.requirements_on_requests import RequestedCollective, Requests
+from autograder.judge.requirements_on_results import (
+    AnyOf,
+    AnyOrder,
+    Predicts,
+    Returns,
+    alternatives_of,
+)
+from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.running_programs import run_all
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
@@ -46,37 +52,37 @@ __all__ = [
     "MARKS",
     "AnyOf",
     "AnyOrder",
-    "Arrays",
-    "Ask",
+    "ArrayFunction",
     "Budget",
     "CommunicatesAtMost",
     "Computes",
-    "Designs",
     "Exercise",
     "Expected",
-    "Feeds",
     "Finding",
     "FitsIn",
+    "MovesFewBytes",
     "NoScoreError",
     "OnProcesses",
     "Order",
     "Parts",
     "PlacedLike",
     "Predicts",
+    "RequestedCollective",
     "Requests",
     "Requirement",
     "Returns",
-    "RunsIn",
+    "RunsFast",
+    "RunsWithinBudgets",
     "Timed",
     "Trade",
-    "Trades",
+    "TrainsFast",
     "Verdict",
     "WorksAtMost",
+    "alternatives_of",
     "failed",
     "headline",
     "judge",
     "lesson_on",
-    "no_evidence",
     "prose",
     "remember",
     "remembered",
@@ -90,5 +96,5 @@ __all__ = [
     "verdict_for_terminal",
     "verdict_in_lines",
     "verdict_in_parts",
-    "ways_of",
+    "verdict_without_evidence",
 ]

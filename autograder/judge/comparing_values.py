@@ -28,7 +28,7 @@ CLEARLY_FURTHER: Final = 1.001
 NUDGES: Final = 4
 """How often the inputs are changed in their last places to compute the tolerance."""
 
-Arrays = Callable[..., Any]
+ArrayFunction = Callable[..., Any]
 """A function of arrays that returns arrays."""
 
 Wrong = tuple[str, str]
@@ -36,7 +36,7 @@ Wrong = tuple[str, str]
 
 
 def compare(
-    reference: Arrays, inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array]
+    reference: ArrayFunction, inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array]
 ) -> Wrong | None:
     """Compare a program's outputs with the reference's.
 
@@ -226,7 +226,9 @@ def describe_type(array: Any) -> str:
     return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
 
 
-def _spread(reference: Arrays, inputs: Sequence[np.ndarray], wanted: Sequence[Any]) -> list[float]:
+def _spread(
+    reference: ArrayFunction, inputs: Sequence[np.ndarray], wanted: Sequence[Any]
+) -> list[float]:
     """Compute how much each result changes when the inputs change in their last places."""
     generator = np.random.default_rng(0)
     most = [0.0] * len(wanted)

@@ -14,7 +14,7 @@ import numpy as np
 from autograder.judge.comparing_values import (
     LENIENT,
     ROUNDING,
-    Arrays,
+    ArrayFunction,
     Wrong,
     compare_outputs,
     describe_type,
@@ -277,7 +277,7 @@ def describe_factor(found: float) -> str:
 
 
 def explain_factor(
-    reference: Arrays,
+    reference: ArrayFunction,
     arguments: Sequence[str],
     runs: Sequence[Run],
     argument_lists: Sequence[Sequence[Argument]] = (),
@@ -385,7 +385,7 @@ def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int
 
 
 def explain_constant(
-    reference: Arrays, arguments: Sequence[str], runs: Sequence[Run]
+    reference: ArrayFunction, arguments: Sequence[str], runs: Sequence[Run]
 ) -> Wrong | None:
     """Say what was added to every value, if nothing else is wrong in any case."""
     arguments_by_constant: dict[str, str] = {}
@@ -418,7 +418,7 @@ def explain_constant(
 
 
 def explain_joined_blocks(
-    reference: Arrays, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    reference: ArrayFunction, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> Wrong | None:
     """Say whether `out_specs` joins equal blocks, or blocks in the wrong dimension, in every case.
 
@@ -505,7 +505,7 @@ def _explain_exchanged_axes(output: jax.Array, right: np.ndarray, argument: Argu
     return ""
 
 
-def explain_reshape(reference: Arrays, runs: Sequence[Run]) -> Wrong | None:
+def explain_reshape(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | None:
     """Say whether every case gave the right numbers, in order, but in another shape."""
     for draws, ran in runs:
         for inputs, outputs in zip(draws, ran.outputs, strict=True):

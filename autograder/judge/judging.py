@@ -9,7 +9,7 @@ code, and never a score.
 from collections.abc import Iterator
 from typing import Final
 
-from autograder.errors import SAYS, Fault, before_jaxs_words
+from autograder.errors import JAX_SAYS, Fault, insert_before_jax_message
 from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
 from autograder.judge.report import NOT_BY_HAND, NOT_COUNTED
@@ -46,7 +46,7 @@ def failed(exercise: Exercise, fault: Fault) -> Verdict:
 
 def _judge_all(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None) -> Verdict:
     if evidence.exercise != exercise.id:
-        return no_evidence(
+        return verdict_without_evidence(
             exercise,
             "other-exercise",
             f"This submission belongs to exercise {evidence.exercise!r}.",
@@ -122,7 +122,7 @@ def _is_needlessly_explicit(requirement: Requirement, finding: Finding) -> bool:
     return isinstance(requirement, Requests) and not requirement.mapped and is_explicit
 
 
-def no_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
+def verdict_without_evidence(exercise: Exercise, diagnosis: str, sentence: str) -> Verdict:
     """Return the verdict if there is nothing to judge; `sentence` says why."""
     return Verdict(
         exercise.id,
@@ -160,9 +160,9 @@ def _judge_requirement(
     if isinstance(piece, NotCaptured) and lesson and found.diagnosis not in IN_LEARNERS_WORDS:
         # between JAX's error and its general explanation
         first, dot, more = found.difference.partition(". ")
-        if more and SAYS not in first:
+        if more and JAX_SAYS not in first:
             return found.but(difference=f"{first}{dot}{lesson} {more}")
-    return found.but(difference=before_jaxs_words(found.difference, lesson))
+    return found.but(difference=insert_before_jax_message(found.difference, lesson))
 
 
 IN_LEARNERS_WORDS: Final = ("raised", "only-the-first")

@@ -17,15 +17,15 @@ import numpy as np
 from autograder.judge.comparing_values import (
     LENIENT,
     ROUNDING,
-    Arrays,
+    ArrayFunction,
     Wrong,
     are_alike_where_finite,
     compare_outputs,
 )
 from autograder.judge.explaining_values import explain_joined_blocks, explain_reshape
-from autograder.judge.requirements_on_results import ways_of
+from autograder.judge.requirements_on_results import alternatives_of
 from autograder.judge.running_programs import Run
-from autograder.programs import Argument, Ran, placed
+from autograder.programs import Argument, ProgramRun, placed
 
 TOLERANCE: Final = 10 * ROUNDING
 """The tolerance for a general mistake, in scaled units in the last place."""
@@ -70,7 +70,7 @@ class Mistake:
 
 
 def recognise_general_mistake(
-    reference: Arrays,
+    reference: ArrayFunction,
     argument_lists: Sequence[Sequence[Argument]],
     names: Sequence[str],
     runs: Sequence[Run],
@@ -129,7 +129,7 @@ TRANSFORMATIONS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
 """Transformations of the right result, by the sentence that explains them."""
 
 
-def transformed_results(reference: Arrays, names: Sequence[str]) -> Iterator[Mistake]:
+def transformed_results(reference: ArrayFunction, names: Sequence[str]) -> Iterator[Mistake]:
     """Yield the mistakes of transforming the right result.
 
     Args:
@@ -173,7 +173,7 @@ COMBINED_WITH_ARGUMENT: Final[dict[str, Callable[[np.ndarray, np.ndarray], Any]]
 
 
 def other_inputs(
-    reference: Arrays, first: Sequence[Argument], names: Sequence[str]
+    reference: ArrayFunction, first: Sequence[Argument], names: Sequence[str]
 ) -> Iterator[Mistake]:
     """Yield the mistakes of computing the right result from changed arguments.
 
@@ -281,13 +281,14 @@ ORDERS: Final[dict[str, Callable[[np.ndarray, int, int], np.ndarray]]] = {
 
 
 def recognise_known_mistake(
-    reference: Arrays, mistakes: Mapping[str, Any], runs: Sequence[Run]
+    reference: ArrayFunction, mistakes: Mapping[str, Any], runs: Sequence[Run]
 ) -> Wrong | None:
     """Find the exercise's mistake that explains all results, preferring an exact match."""
     roughly = None
     for diagnosis, mistaken in mistakes.items():
         likeness = min(
-            max(_likeness(way, reference, *run) for way in ways_of(mistaken)) for run in runs
+            max(_likeness(way, reference, *run) for way in alternatives_of(mistaken))
+            for run in runs
         )
         if likeness == EXACT:
             return diagnosis, "The values are wrong."
@@ -298,9 +299,9 @@ def recognise_known_mistake(
 
 def _likeness(
     mistaken: Callable[..., Any],
-    reference: Arrays,
+    reference: ArrayFunction,
     draws: list[list[np.ndarray]],
-    ran: Ran,
+    ran: ProgramRun,
 ) -> int:
     """Return how well a mistake explains a program's results: 0, `ROUGH` or `EXACT`.
 
@@ -341,7 +342,7 @@ REDUCTIONS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
 
 
 def explain_own_results(
-    reference: Arrays, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    reference: ArrayFunction, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> Wrong | None:
     """Recognise that each device used only its own block, and say how the results were combined."""
     cases = []
@@ -375,7 +376,7 @@ def explain_own_results(
 Case = tuple[Sequence[Argument], jax.Array, dict[int, np.ndarray]]
 
 
-def _explain_combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong | None:
+def _explain_combined(cases: Sequence[Case], programs: Sequence[ProgramRun]) -> Wrong | None:
     """Say how the devices' own results were combined, if that explains the program's result."""
     axes = [name for name, _ in cases[0][0][0].axes]
     for over in (s for size in range(1, len(axes) + 1) for s in combinations(axes, size)):
@@ -402,7 +403,7 @@ def _explain_combined(cases: Sequence[Case], programs: Sequence[Ran]) -> Wrong |
     return None
 
 
-def _reduces_over(ran: Ran, axes: Sequence[str]) -> bool:
+def _reduces_over(ran: ProgramRun, axes: Sequence[str]) -> bool:
     """Check whether a program has requested or compiled reductions over these axes."""
     collectives = (*ran.requested, *ran.report.collectives)
     over = {axis for c in collectives if c.traits.reduces for axis in c.axes}

@@ -17,7 +17,7 @@ from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import between, explain_unknown_length, with_arguments, with_article
 from autograder.layouts import Layout
-from autograder.programs import Argument, Collective, Ran, Report
+from autograder.programs import Argument, Collective, ProgramRun, Report
 
 Pair = tuple[str, tuple[str, ...]]
 """A kind of collective, and the mesh axes that it runs over."""
@@ -252,7 +252,7 @@ def _judge_memory(
     return found if found.met else _with_gathers(requirement, programs[0], found)
 
 
-def _with_gathers(requirement: FitsIn, ran: Ran, found: Finding) -> Finding:
+def _with_gathers(requirement: FitsIn, ran: ProgramRun, found: Finding) -> Finding:
     """Add how much the program gathers at once, or that it gathers only once.
 
     The number of gathers is that of the requested ones: compilers differ in what they combine.

@@ -1,7 +1,7 @@
 """Require layouts for the arguments of a given function, and judge what it then costs.
 
-`Feeds` sets budgets that are met or not; `Trades` gives credit by how few bytes are moved. `RunsIn`
-(in `requirements_on_times.py`) gives credit by the modelled time.
+`RunsWithinBudgets` sets budgets that are met or not; `MovesFewBytes` gives credit by how few bytes
+are moved. `RunsFast` (in `requirements_on_times.py`) gives credit by the modelled time.
 """
 
 import inspect
@@ -23,7 +23,7 @@ from autograder.evidence import (
     Placements,
     PlacementsPlan,
 )
-from autograder.judge.comparing_values import Arrays
+from autograder.judge.comparing_values import ArrayFunction
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.requirements_on_costs import (
     Budget,
@@ -47,7 +47,7 @@ MAX_NAMED_ARGUMENTS: Final = 2
 
 
 @dataclass(frozen=True)
-class Feeds(Requirement):
+class RunsWithinBudgets(Requirement):
     """Shardings for a given function's arguments, with which it stays within budgets.
 
     For example, a sharding for which a sum communicates nothing:
@@ -77,7 +77,7 @@ class Feeds(Requirement):
 
     answer: str
     asks: str
-    function: Arrays
+    function: ArrayFunction
     shapes: tuple[tuple[Shape, ...], ...]
     budgets: tuple[tuple[Budget, ...], ...]
     picture: str = ""
@@ -115,7 +115,7 @@ class Feeds(Requirement):
 
 
 @dataclass(frozen=True)
-class Trades(Requirement):
+class MovesFewBytes(Requirement):
     """Shardings for a given function's arguments, with credit for moving few bytes under a cap.
 
     For example, shardings of four matrices for their product, with at most 30 kB on each device:
@@ -143,7 +143,7 @@ class Trades(Requirement):
 
     answer: str
     asks: str
-    function: Arrays
+    function: ArrayFunction
     shapes: tuple[Shape, ...]
     cap: int
     frontier: tuple[tuple[int, int], ...]
@@ -175,7 +175,7 @@ class RunWithLayouts:
 
     layouts: tuple[Layout, ...]
     came: str
-    ran: programs.Ran
+    ran: programs.ProgramRun
 
     @property
     def held(self) -> int:
@@ -229,7 +229,7 @@ def find_idle_devices(piece: Placements, basis: Finding) -> Finding | None:
 
 
 def run_with_layouts(
-    function: Arrays,
+    function: ArrayFunction,
     names: Sequence[str],
     shapes: tuple[Shape, ...],
     piece: Placements,
@@ -250,7 +250,7 @@ def run_with_layouts(
 
 
 def _judge_feeds_in_any_order(
-    requirement: Feeds, piece: Placements, basis: Finding, seed: int
+    requirement: RunsWithinBudgets, piece: Placements, basis: Finding, seed: int
 ) -> Finding:
     """Judge an answer; if its shardings are right in another order, say so."""
     found = _judge_feeds(requirement, piece, basis, seed)
@@ -279,7 +279,7 @@ def _judge_feeds_in_any_order(
 
 
 def _name_wrong_arguments(
-    requirement: Feeds, piece: Placements, found: Finding, basis: Finding
+    requirement: RunsWithinBudgets, piece: Placements, found: Finding, basis: Finding
 ) -> Finding:
     """Add which arguments are not laid out as in a right answer, if they are few."""
     layouts = read_layouts(requirement.arguments, requirement.shapes[0], piece, basis)
@@ -303,7 +303,9 @@ def _name_wrong_arguments(
     )
 
 
-def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: int) -> Finding:
+def _judge_feeds(
+    requirement: RunsWithinBudgets, piece: Placements, basis: Finding, seed: int
+) -> Finding:
     names, function = requirement.arguments, requirement.function
     result = requirement.result()
     first: Finding | None = None
@@ -342,7 +344,9 @@ def _judge_feeds(requirement: Feeds, piece: Placements, basis: Finding, seed: in
     return first or basis
 
 
-def _judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: int) -> Finding:
+def _judge_trade(
+    requirement: MovesFewBytes, piece: Placements, basis: Finding, seed: int
+) -> Finding:
     first: Finding | None = None
     for scale in (1, 2):  # the answer must hold for another size, too
         shapes = tuple(tuple(scale * size for size in shape) for shape in requirement.shapes)
@@ -361,7 +365,9 @@ def _judge_trade(requirement: Trades, piece: Placements, basis: Finding, seed: i
     return first.but(difference=f"{first.difference} {suggestion}".rstrip())
 
 
-def _give_credit(requirement: Trades, run: RunWithLayouts, factor: int, basis: Finding) -> Finding:
+def _give_credit(
+    requirement: MovesFewBytes, run: RunWithLayouts, factor: int, basis: Finding
+) -> Finding:
     """Compute the credit for arguments that are `factor` times as large as the exercise's."""
     held, moved, best = run.held // factor, run.ran.report.bytes // factor, requirement.best
     basis = basis.but(
@@ -408,8 +414,8 @@ def report_exceeded_cap(cap: float, held: int, basis: Finding) -> Finding:
 
 @lru_cache(maxsize=16)
 def _run(
-    function: Arrays, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], seed: int
-) -> programs.Ran:
+    function: ArrayFunction, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], seed: int
+) -> programs.ProgramRun:
     """Run the function on fresh values with these layouts."""
     generator = np.random.default_rng(seed)
     shardings = [rebuild(part) for part in parts]
@@ -418,10 +424,10 @@ def _run(
 
 
 @lru_cache(maxsize=64)
-def _count_flops(function: Arrays, shapes: tuple[Shape, ...]) -> float:
+def _count_flops(function: ArrayFunction, shapes: tuple[Shape, ...]) -> float:
     """Count the floating-point operations of the function on a single device."""
     arguments = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
-    with programs.current(jax.sharding.Mesh(jax.devices()[:1], ("all",))):
+    with programs.override_mesh(jax.sharding.Mesh(jax.devices()[:1], ("all",))):
         return max(1.0, communication(function, *arguments).flops)
 
 
@@ -434,7 +440,7 @@ MAX_TRIED_PROGRAMS: Final = 60
 """The most programs that are compiled to find a better sharding."""
 
 
-def suggest_one_change(requirement: Trades, parts: tuple[Placement, ...], moved: int) -> str:
+def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...], moved: int) -> str:
     """Say for which one argument another sharding would save most, if one would.
 
     Args:
@@ -456,7 +462,7 @@ def suggest_one_change(requirement: Trades, parts: tuple[Placement, ...], moved:
     least, which = float(moved), ""
     for name, shardings in tried:
         if _held_bytes(shardings, shapes) <= requirement.cap:
-            with programs.current(mesh_of(parts[0])):
+            with programs.override_mesh(mesh_of(parts[0])):
                 costs = _moved_bytes(function, shardings, shapes)
             if costs < least:
                 least, which = costs, name
@@ -488,7 +494,7 @@ def _held_bytes(shardings: Sequence[jax.NamedSharding], shapes: Sequence[Shape])
 
 
 def _moved_bytes(
-    function: Arrays, shardings: Sequence[jax.NamedSharding], shapes: Sequence[Shape]
+    function: ArrayFunction, shardings: Sequence[jax.NamedSharding], shapes: Sequence[Shape]
 ) -> float:
     """Return the bytes that each device moves; infinite if a loop's length is unknown."""
     arguments = [

@@ -14,7 +14,7 @@ import numpy as np
 
 from autograder.evidence import (
     Contents,
-    OwnArray,
+    LocalArray,
     ProcessesPlan,
     ProcessResult,
     Run,
@@ -26,7 +26,7 @@ from autograder.evidence import (
 from autograder.judge.comparing_values import Wrong
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import describe_factor
-from autograder.judge.requirements_on_results import AnyOf, ways_of
+from autograder.judge.requirements_on_results import AnyOf, alternatives_of
 from autograder.judge.verdict import Finding
 from autograder.layouts import Layout, Shape, difference
 from autograder.processes import ProcessCase, Spec
@@ -156,7 +156,7 @@ def _count_results(number: int) -> str:
 
 def _judge_part(
     case: ProcessCase,
-    parts: Sequence[Shards | OwnArray | Value],
+    parts: Sequence[Shards | LocalArray | Value],
     wanted: Expected,
     basis: Finding,
 ) -> Finding:
@@ -165,7 +165,7 @@ def _judge_part(
     for number, part in enumerate(parts):
         if part == Value(None):
             return basis.problem("none", f"Process {number} returned None. Every process calls it.")
-        if wanted.host and not isinstance(part, OwnArray):
+        if wanted.host and not isinstance(part, LocalArray):
             description = "a jax.Array" if isinstance(part, Shards) else describe_part(part)
             why = "on-devices" if isinstance(part, Shards) else "not-numpy"
             return basis.problem(
@@ -277,7 +277,9 @@ def _recognise_mistake(
         for place in range(len(results[0].parts))
     ]
     right = [each.values for each in requirement.reference(case)]
-    ways = [(name, way) for name, each in requirement.mistakes.items() for way in ways_of(each)]
+    ways = [
+        (name, way) for name, each in requirement.mistakes.items() for way in alternatives_of(each)
+    ]
     for diagnosis, mistaken in ways:
         expected = [np.asarray(array) for array in mistaken(case)]
         if not any(map(describe_worst_value, expected, right)):
@@ -349,12 +351,12 @@ def _spans_several_blocks(name: str, wanted: Mapping[str, np.ndarray]) -> bool:
     return first in starts and last in ends
 
 
-def _dtype(part: Shards | OwnArray | Value) -> str:
+def _dtype(part: Shards | LocalArray | Value) -> str:
     """Return the name of an array's dtype; empty if it has none."""
     match part:
         case Shards(_, dtype, _):
             return dtype
-        case OwnArray(contents):
+        case LocalArray(contents):
             return contents.dtype
     return ""
 
@@ -371,10 +373,10 @@ class MalformedRunsError(Exception):
     """The evidence is not of a form that `capture` produces."""
 
 
-def whole_array(part: Shards | OwnArray | Value) -> np.ndarray | str:
+def whole_array(part: Shards | LocalArray | Value) -> np.ndarray | str:
     """Return an array that one process has all of, or describe what it has instead."""
     match part:
-        case OwnArray(contents):
+        case LocalArray(contents):
             return array_of(contents)
         case Value(int() | float() as value):
             return np.asarray(float(value))
@@ -391,7 +393,7 @@ def whole_array(part: Shards | OwnArray | Value) -> np.ndarray | str:
     return describe_part(part)
 
 
-def check_parts(case: ProcessCase, parts: Sequence[Shards | OwnArray | Value]) -> None:
+def check_parts(case: ProcessCase, parts: Sequence[Shards | LocalArray | Value]) -> None:
     """Check that the processes have blocks of one array, each on its own devices.
 
     Raises:
@@ -457,7 +459,7 @@ def find_rows(block: np.ndarray, whole: np.ndarray, place: Sequence[tuple[int, i
     return next((i for i in starts if np.array_equal(whole[i : i + rows, *others], block)), None)
 
 
-def assembled_arrays(parts: Sequence[Shards | OwnArray | Value]) -> list[np.ndarray]:
+def assembled_arrays(parts: Sequence[Shards | LocalArray | Value]) -> list[np.ndarray]:
     """Return the array of each process, or the one assembled from the blocks of all of them."""
     wholes = [whole_array(part) for part in parts]
     arrays = [whole for whole in wholes if not isinstance(whole, str)]
@@ -474,10 +476,10 @@ def assembled_arrays(parts: Sequence[Shards | OwnArray | Value]) -> list[np.ndar
     return [assembled]
 
 
-def describe_part(part: Shards | OwnArray | Value) -> str:
+def describe_part(part: Shards | LocalArray | Value) -> str:
     """Describe what a process returned."""
     match part:
-        case OwnArray(contents):
+        case LocalArray(contents):
             return f"an array of its own, of shape {contents.shape}"
         case Value(None):
             return "None"

@@ -24,7 +24,7 @@ from autograder.judge.running_programs import (
 )
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import between, explain_unknown_length, with_arguments, with_article
-from autograder.programs import Argument, Collective, ProgramError, Ran
+from autograder.programs import Argument, Collective, ProgramError, ProgramRun
 
 COUNTED_AS = {"reduce-scatter": "all-reduce"}
 """Compilers may replace a reduce-scatter by an all-reduce and a slice."""
@@ -37,10 +37,10 @@ MAX_OPERATIONS_OUTSIDE = 4
 
 
 @dataclass(frozen=True)
-class Ask:
+class RequestedCollective:
     """An explicit collective that a program has to request.
 
-    For example, `Ask("collective-permute", 7, ("x",), bytes=64, neighbours=True)`.
+    For example, `RequestedCollective("collective-permute", 7, ("x",), bytes=64, neighbours=True)`.
 
     Attributes:
         kind: the kind of collective, a key of `KINDS`.
@@ -71,8 +71,8 @@ class Ask:
 class Requests(Requirement):
     """The program requests exactly these explicit collectives, and its result depends on them.
 
-    For example, `Requests("softmax", ((Ask("all-reduce", 2, ("x",), bytes=4),),))`. With `never`,
-    all kinds except some are allowed: `Requests("transposed", never=("all-gather",))`.
+    For example, `Requests("softmax", ((RequestedCollective("all-reduce", 2, ("x",), bytes=4),),))`.
+    With `never`, all kinds except some are allowed: `Requests("turned", never=("all-gather",))`.
 
     Attributes:
         answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
@@ -93,7 +93,7 @@ class Requests(Requirement):
     evidence: ClassVar = (Program,)
 
     answer: str
-    wanted: tuple[tuple[Ask, ...], ...] = ()
+    wanted: tuple[tuple[RequestedCollective, ...], ...] = ()
     never: tuple[str, ...] = ()
     mapped: bool = True
     some: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ def _judge_requests(
             raise
         return _not_mapped(basis)
     lists = argument_lists_of(exercise, requirement.answer)
-    judged: list[tuple[Ran, Finding]] = []
+    judged: list[tuple[ProgramRun, Finding]] = []
     for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
         if requirement.constrained is False and ran.constrained:
             return basis.problem(
@@ -185,7 +185,7 @@ def _judge_requests(
         return judged[0][1] if judged else basis
     # From here on, programs run with changed numbers, with which a while loop may never end.
     for ran, found in judged:
-        if ran.requested and not ran.sure_to_end:
+        if ran.requested and not ran.always_terminates:
             return found.but(met=False).problem("unknown-times", _never_ending(ran.requested))
     first = _makes_a_difference(requirement, *judged[0], piece, exercise, seed)
     if not first.met:
@@ -221,13 +221,13 @@ def _never_ending(requested: Sequence[Collective]) -> str:
     )
 
 
-def _count_elements(ran: Ran, arguments: Sequence[Argument]) -> int:
+def _count_elements(ran: ProgramRun, arguments: Sequence[Argument]) -> int:
     """Count the elements of a program's arguments and results."""
     taken = sum(math.prod(argument.shape) for argument in arguments)
     return taken + sum(output.size for output in ran.outputs[0])
 
 
-def _outside(ran: Ran, basis: Finding) -> Finding:
+def _outside(ran: ProgramRun, basis: Finding) -> Finding:
     """Return the finding for a program that does work outside a `shard_map`."""
     work = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Some work is"
     return basis.problem(
@@ -244,7 +244,12 @@ def _add_arguments(number: int, arguments: Sequence[Argument], found: Finding) -
 
 
 def _makes_a_difference(
-    requirement: Requests, ran: Ran, found: Finding, piece: Program, exercise: Exercise, seed: int
+    requirement: Requests,
+    ran: ProgramRun,
+    found: Finding,
+    piece: Program,
+    exercise: Exercise,
+    seed: int,
 ) -> Finding:
     """Check that the result depends on each collective, by scaling the collective's input.
 
@@ -268,7 +273,7 @@ def _makes_a_difference(
     return found
 
 
-def _nothing_added(ran: Ran, added: Sequence[Collective], found: Finding) -> Finding:
+def _nothing_added(ran: ProgramRun, added: Sequence[Collective], found: Finding) -> Finding:
     """Check that the compiler had to add no collectives to the requested ones.
 
     Added are those that remain when all requested ones are removed. Some programs hide this; they
@@ -323,7 +328,7 @@ def check_excluded_kinds(
 
 def check_neighbours(
     requested: Sequence[Collective],
-    wanted: Sequence[Ask],
+    wanted: Sequence[RequestedCollective],
     arguments: Sequence[Argument],
     found: Finding,
 ) -> Finding:
@@ -347,7 +352,7 @@ def check_neighbours(
 
 
 def compare_requests(
-    requested: Sequence[Collective], wanted: Sequence[Ask], basis: Finding
+    requested: Sequence[Collective], wanted: Sequence[RequestedCollective], basis: Finding
 ) -> Finding:
     """Compare one program's requested collectives with the wanted ones."""
     basis = basis.but(came=_describe_collectives(requested))
@@ -410,7 +415,7 @@ def compare_requests(
 
 
 def _is_surplus(
-    collective: Collective, requested: Sequence[Collective], wanted: Sequence[Ask]
+    collective: Collective, requested: Sequence[Collective], wanted: Sequence[RequestedCollective]
 ) -> bool:
     """Check whether the program has more collectives like this one than are wanted."""
     kind, axes = collective.kind, collective.axes
@@ -418,7 +423,7 @@ def _is_surplus(
     return there > sum(ask.times for ask in wanted if ask.kind == kind and ask.axes in (None, axes))
 
 
-def _times(ask: Ask) -> str:
+def _times(ask: RequestedCollective) -> str:
     """Return the wanted number: `1 all-to-all over x`."""
     over = f" over {', '.join(ask.axes)}" if ask.axes is not None else ""
     return f"{ask.times} {ask.kind}{'s' * (ask.times != 1)}{over}"

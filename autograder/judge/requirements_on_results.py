@@ -83,7 +83,7 @@ class AnyOrder(list[Any]):
     """A list whose order does not matter when it is compared."""
 
 
-def ways_of(mistake: Any) -> tuple[Any, ...]:
+def alternatives_of(mistake: Any) -> tuple[Any, ...]:
     """Return the predictions or functions in `AnyOf`, or the single one."""
     return tuple(mistake) if isinstance(mistake, AnyOf) else (mistake,)
 
@@ -193,7 +193,7 @@ def is_predicted(requirement: Predicts, actual: Any) -> bool:
 
 def _explains(mistake: Any, actual: Any, tolerance: float) -> bool:
     """Check whether a mistake explains a prediction."""
-    return any(_is_same_prediction(actual, each, tolerance) for each in ways_of(mistake))
+    return any(_is_same_prediction(actual, each, tolerance) for each in alternatives_of(mistake))
 
 
 def _is_same_prediction(actual: Any, wanted: Any, tolerance: float) -> bool:
@@ -224,7 +224,9 @@ def _expected_form(requirement: Predicts, actual: Any) -> str:
     if _is_number(right):
         return "" if _is_number(actual) else f"a number{quotes}"
     if isinstance(right, str):
-        mistakes = [word for each in requirement.mistakes.values() for word in ways_of(each)]
+        mistakes = [
+            word for each in requirement.mistakes.values() for word in alternatives_of(each)
+        ]
         named = [word for word in mistakes if isinstance(word, str)]
         words = dict.fromkeys([right, *named, *requirement.words])
         known = isinstance(actual, str) and _letters(actual) in map(_letters, words)
@@ -264,7 +266,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     is_right = all(_is_same(c, r) for c, r in zip(as_integers, right, strict=True))
     for candidates in (actual, as_integers):  # a mistake may come with floats for integers
         for diagnosis, mistaken in requirement.mistakes.items():
-            for way in ways_of(mistaken):
+            for way in alternatives_of(mistaken):
                 made = [way(*case) for case in cases]
                 if not all(_is_same(c, m) for c, m in zip(candidates, made, strict=True)):
                     continue

@@ -1,7 +1,7 @@
 """Require layouts, or a training step, that are fast, and judge their modelled time.
 
-The programs are compiled at a real size and never run: `RunsIn` has layouts for a given function,
-`Designs` has layouts and a training step of the learner's own.
+The programs are compiled at a real size and never run: `RunsFast` has layouts for a given function,
+`TrainsFast` has layouts and a training step of the learner's own.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from autograder.evidence import (
     Placements,
     PlacementsPlan,
 )
-from autograder.judge.comparing_values import Arrays, is_near
+from autograder.judge.comparing_values import ArrayFunction, is_near
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import describe_factor
 from autograder.judge.requirements_on_costs import describe_communication
@@ -43,10 +43,10 @@ from autograder.layouts import Layout, Shape
 from autograder.programs import (
     BFLOAT16,
     MACHINES,
-    LaidOut,
+    LaidOutProgram,
     Report,
     communication,
-    in_bfloat16,
+    count_in_bfloat16,
     seconds,
     wire_bytes,
 )
@@ -96,7 +96,7 @@ class HasBestTime(Protocol):
 
 
 @dataclass(frozen=True)
-class RunsIn(Requirement):
+class RunsFast(Requirement):
     """Shardings for a given function's arguments, with credit for a short modelled time.
 
     For example, shardings with which a step on eight H100s beats the layout in the notebook:
@@ -124,7 +124,7 @@ class RunsIn(Requirement):
 
     answer: str
     asks: str
-    function: Arrays
+    function: ArrayFunction
     shapes: tuple[Shape, ...]
     machine: str
     cap: int
@@ -156,7 +156,7 @@ class RunsIn(Requirement):
         return _judge_time(self, piece, basis)
 
 
-def _judge_time(requirement: RunsIn, piece: Placements, basis: Finding) -> Finding:
+def _judge_time(requirement: RunsFast, piece: Placements, basis: Finding) -> Finding:
     names, shapes = requirement.arguments, requirement.shapes
     piece = Placements(tuple(map(_with_auto_axes, piece.parts)))
     layouts = read_layouts(names, shapes, piece, basis)
@@ -217,7 +217,7 @@ def compare_time(
     credit = min(1.0, max(0.0, (given - took) / (given - best)))
     if credit == 1:
         return basis.but(met=True)
-    names = requirement.arguments if isinstance(requirement, RunsIn) else ()
+    names = requirement.arguments if isinstance(requirement, RunsFast) else ()
     return basis.problem(
         "waits-for-data" if report.communicating > report.computing else "works-too-much",
         f"On {requirement.machine} it takes {in_ms(took / 1e6)}: each device computes for "
@@ -276,7 +276,7 @@ def _with_auto_axes(part: Placement) -> Placement:
 
 @lru_cache(maxsize=16)
 def _compile(
-    function: Arrays, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], machine: str
+    function: ArrayFunction, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], machine: str
 ) -> Report:
     """Compile the function for these layouts, without running it."""
     mesh = mesh_of(parts[0])
@@ -284,12 +284,12 @@ def _compile(
         jax.ShapeDtypeStruct(shape, np.float32, sharding=rebuild(part))
         for part, shape in zip(parts, shapes, strict=True)
     ]
-    with programs.current(mesh):
+    with programs.override_mesh(mesh):
         try:
             report = communication(function, *arguments, machine=machine, mesh=mesh)
         except programs.CommunicationError as error:
             raise programs.ProgramError("fails", str(error)) from error
-    return in_bfloat16(report, {})
+    return count_in_bfloat16(report, {})
 
 
 def describe_most_sent(report: Report) -> str:
@@ -318,7 +318,7 @@ MIN_WORK_SHARE = 0.9
 
 
 @dataclass(frozen=True)
-class Designs(Requirement):
+class TrainsFast(Requirement):
     """Layouts for a model's parameters and batch, and a training step, with credit for speed.
 
     For example, exercise 11.7 in `nb11_capstone.py`: a step that holds at most 72 MiB on each
@@ -326,7 +326,7 @@ class Designs(Requirement):
 
     Nothing counts unless the step is right: it runs at the small sizes, and must give the values of
     the reference. At the real size, the first, it is compiled and never run; its time is modelled
-    as in `RunsIn`. That it is the same step there is checked against the programs of the second
+    as in `RunsFast`. That it is the same step there is checked against the programs of the second
     size and of the last one, which does not run either. The results must have the layouts of the
     parameters, because the next step takes them.
 
@@ -345,7 +345,7 @@ class Designs(Requirement):
         frontier: the best pairs that are known of bytes held on each device and microseconds.
         given: the microseconds that earn nothing.
         shown: a design that learners know, with which verdicts compare theirs.
-        of_own_tokens: computes, for each part of the batch that a device may hold, the new
+        from_own_batch: computes, for each part of the batch that a device may hold, the new
             parameters from that part's gradient alone; recognises gradients that were never summed.
     """
 
@@ -355,7 +355,7 @@ class Designs(Requirement):
     answer: str
     asks: str
     plan: DesignPlan
-    reference: Arrays
+    reference: ArrayFunction
     draw: Callable[[np.random.Generator, Mapping[str, tuple[int, ...]]], list[np.ndarray]]
     machine: str
     cap: int
@@ -365,7 +365,7 @@ class Designs(Requirement):
     given: int
     shown: Timed
     mistakes: Mapping[str, Any] = field(default_factory=dict)
-    of_own_tokens: Callable[..., Sequence[Sequence[Any]]] | None = None
+    from_own_batch: Callable[..., Sequence[Sequence[Any]]] | None = None
 
     @property
     def best(self) -> int:
@@ -381,7 +381,7 @@ class Designs(Requirement):
         return _judge_design(self, piece, basis, seed)
 
 
-def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int) -> Finding:
+def _judge_design(requirement: TrainsFast, piece: Design, basis: Finding, seed: int) -> Finding:
     plan, parts = requirement.plan, piece.layouts.parts
     if len(piece.step.artifacts) != len(plan.sizes):
         return basis.problem("malformed", "There must be a program for each size.")
@@ -431,7 +431,7 @@ def _judge_design(requirement: Designs, piece: Design, basis: Finding, seed: int
     return found
 
 
-def _explain_updates(requirement: Designs, runs: Sequence[Run], values: Finding) -> Finding:
+def _explain_updates(requirement: TrainsFast, runs: Sequence[Run], values: Finding) -> Finding:
     """Explain wrong values from the updates of the parameters, if they show the cause."""
     if values.diagnosis not in ("values", "copies-disagree"):
         return values
@@ -444,7 +444,7 @@ def _explain_updates(requirement: Designs, runs: Sequence[Run], values: Finding)
     return _never_summed(requirement, runs, values)
 
 
-def _factor_of_updates(requirement: Designs, runs: Sequence[Run]) -> float | None:
+def _factor_of_updates(requirement: TrainsFast, runs: Sequence[Run]) -> float | None:
     """Find the factor of all updates, if it is the same in every case."""
     factors = []
     for draws, ran in runs:
@@ -468,7 +468,7 @@ def _concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ravel(each).astype(np.float64) for each in arrays])
 
 
-def _is_reduced_again(requirement: Designs, runs: Sequence[Run]) -> bool:
+def _is_reduced_again(requirement: TrainsFast, runs: Sequence[Run]) -> bool:
     """Check whether each device's update is the sum or mean of several devices' updates.
 
     Each device has its own piece of the gradient, and these pieces belong to different parameters.
@@ -522,13 +522,13 @@ def _reduced(
         yield shard, total / len(pieces[group(shard.device)]) if mean else total
 
 
-def _never_summed(requirement: Designs, runs: Sequence[Run], values: Finding) -> Finding:
+def _never_summed(requirement: TrainsFast, runs: Sequence[Run], values: Finding) -> Finding:
     """Recognise values that each device computed from its own part of the batch alone."""
-    if requirement.of_own_tokens is None:
+    if requirement.from_own_batch is None:
         return values
     for draws, ran in runs:
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
-            parts = requirement.of_own_tokens(*inputs)
+            parts = requirement.from_own_batch(*inputs)
             if not all(
                 any(is_near(shard.data, part[i][shard.index]) for part in parts)
                 for i, output in enumerate(outputs)
@@ -538,25 +538,25 @@ def _never_summed(requirement: Designs, runs: Sequence[Run], values: Finding) ->
     return values.problem("never-summed", "The values are wrong.")
 
 
-def _laid_out(requirement: Designs, piece: Design) -> list[LaidOut]:
+def _laid_out(requirement: TrainsFast, piece: Design) -> list[LaidOutProgram]:
     """Return the program for each size, with the layouts of its arguments and results."""
     plan = requirement.plan
     shardings = dict(zip(plan.names, map(rebuild, piece.layouts.parts), strict=True))
     takes = tuple(shardings[name] for name in plan.arguments)
     return [
-        LaidOut(artifact, _shapes(requirement, number), takes, takes[:-2])
+        LaidOutProgram(artifact, _shapes(requirement, number), takes, takes[:-2])
         for number, artifact in enumerate(piece.step.artifacts)
     ]
 
 
-def _shapes(requirement: Designs, number: int) -> tuple[tuple[int, ...], ...]:
+def _shapes(requirement: TrainsFast, number: int) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the step's arguments at this size."""
     plan = requirement.plan
     shapes = dict(zip(plan.names, plan.sizes[number], strict=True))
     return tuple(shapes[name] for name in plan.arguments)
 
 
-def _run(requirement: Designs, number: int, program: LaidOut, seed: int) -> Run:
+def _run(requirement: TrainsFast, number: int, program: LaidOutProgram, seed: int) -> Run:
     """Run a program on fresh values."""
     generator = np.random.default_rng([seed, number])
     shapes = dict(zip(requirement.plan.names, requirement.plan.sizes[number + 1], strict=True))
@@ -574,7 +574,7 @@ def _is_unchanged(run: Run) -> bool:
     )
 
 
-def _describe_inputs(requirement: Designs, number: int, part: Placement) -> str:
+def _describe_inputs(requirement: TrainsFast, number: int, part: Placement) -> str:
     """Describe the inputs of a program."""
     shape = requirement.plan.sizes[number + 1][-1]
     axes = ", ".join(

@@ -18,7 +18,7 @@ from autograder.evidence import (
     ProgramPlan,
 )
 from autograder.judge.comparing_values import (
-    Arrays,
+    ArrayFunction,
     Wrong,
     compare,
     describe_type,
@@ -42,14 +42,14 @@ from autograder.judge.recognising_mistakes import (
 from autograder.judge.running_programs import Run, argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
-from autograder.programs import Argument, Ran, described
+from autograder.programs import Argument, ProgramRun, described
 
 
 class HasReference(Protocol):
     """A requirement on values: a reference, and known mistakes."""
 
     @property
-    def reference(self) -> Arrays: ...
+    def reference(self) -> ArrayFunction: ...
     @property
     def mistakes(self) -> Mapping[str, Any]: ...
 
@@ -86,7 +86,7 @@ class Computes(Requirement):
 
     answer: str
     asks: str
-    reference: Arrays
+    reference: ArrayFunction
     arguments: tuple[tuple[Argument, ...], ...]
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     under_mesh: bool = False
@@ -222,14 +222,14 @@ def _after_right_cases(
 def _needless_container(requirement: Computes, runs: Sequence[Run]) -> str:
     """Return the type of a container around a result that should be an array; empty if none."""
     draws, ran = runs[0]
-    expected = programs.container_of(jax.tree.structure(requirement.reference(*draws[0])))
+    expected = programs.container_name(jax.tree.structure(requirement.reference(*draws[0])))
     return "" if expected else ran.container
 
 
 def _describe_result(
     requirement: HasReference,
     draws: list[list[np.ndarray]],
-    ran: Ran,
+    ran: ProgramRun,
     arguments: str,
     names: Sequence[str],
 ) -> str:
@@ -245,7 +245,7 @@ def _describe_result(
     return ", ".join(map(describe_type, ran.outputs[0]))
 
 
-def _explain_degenerate_values(ran: Ran) -> Wrong | None:
+def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
     """Recognise values that are wrong in any exercise: NaNs, zeros, constants."""
     if not all(map(is_finite, ran.outputs[0])):
         return "not-finite", (
@@ -268,7 +268,7 @@ def _explain_degenerate_values(ran: Ran) -> Wrong | None:
 def _explain_places(
     requirement: HasReference,
     draws: list[list[np.ndarray]],
-    ran: Ran,
+    ran: ProgramRun,
     arguments: Sequence[Argument],
 ) -> Wrong | None:
     """Explain values that are misplaced, or wrong in some places only."""
@@ -301,7 +301,7 @@ def _explain_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wro
     return None
 
 
-def _explain_coarser_type(draws: list[list[np.ndarray]], ran: Ran) -> Wrong | None:
+def _explain_coarser_type(draws: list[list[np.ndarray]], ran: ProgramRun) -> Wrong | None:
     """Explain wrong values of a program that converts to less than 32 bits."""
     used = {array.dtype.name for arrays in (draws[0], ran.outputs[0]) for array in arrays}
     coarser = [name for name in ran.coarser_types if name not in used]

@@ -12,7 +12,7 @@ from autograder.evidence import Program
 from autograder.judge.exercise import Exercise
 from autograder.programs import Argument, Collective
 
-Run = tuple[list[list[np.ndarray]], programs.Ran]
+Run = tuple[list[list[np.ndarray]], programs.ProgramRun]
 """A program's inputs, sampled `SAMPLES` times, and its results."""
 
 Names = tuple[str, ...] | None
@@ -32,8 +32,9 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
     """Run each submitted program on sampled inputs.
 
     Returns:
-        For each program, its inputs and a `Ran`. The inputs are a list of samples, each a list with
-        one array for each argument; `Ran.outputs` has as many entries, each a list of arrays.
+        For each program, its inputs and a `ProgramRun`. The inputs are a list of samples, each a
+        list with one array for each argument; `ProgramRun.outputs` has as many entries, each a list
+        of arrays.
 
     Raises:
         ProgramError: the programs cannot be judged.
@@ -74,7 +75,7 @@ def _run_or_error(
 @lru_cache(maxsize=16)
 def run_with_scaled_collective(
     artifact: bytes, arguments: tuple[Argument, ...], kind: str, axes: Names, seed: int
-) -> programs.Ran | None:
+) -> programs.ProgramRun | None:
     """Run a program with the input of its collectives of a kind scaled; None if it fails."""
     generator = np.random.default_rng(seed)
     inputs = [argument.draw(generator) for argument in arguments]
@@ -109,7 +110,9 @@ def added_by_compiler(
     generator = np.random.default_rng(seed)
     inputs = [argument.draw(generator) for argument in arguments]
     try:
-        without = programs.run(piece.artifacts[number], arguments, [inputs], programs.take_out)
+        without = programs.run(
+            piece.artifacts[number], arguments, [inputs], programs.remove_collectives
+        )
     except programs.ProgramError as error:
         raise programs.ProgramError(
             "nobody-can-tell",

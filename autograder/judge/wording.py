@@ -12,7 +12,7 @@ def between(collective: Collective) -> str:
     """Return `over x`, or `between groups of two devices` if the groups are along no mesh axis."""
     if collective.axes:
         return f"over {', '.join(collective.axes)}"
-    if collective.traits.in_pairs:
+    if collective.traits.has_pairs:
         return "between single devices"
     size = collective.size
     return f"between groups of {NUMBERS[size] if size < len(NUMBERS) else size} devices"

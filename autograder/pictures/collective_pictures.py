@@ -153,7 +153,7 @@ def before_and_after_as_html(
     caption = picture.caption
     if len(picture.group) > MAX_DRAWN_DEVICES:
         caption += f" (A group of {len(picture.group)} devices is too large to be drawn.)"
-    elif KINDS[picture.kind].in_pairs:
+    elif KINDS[picture.kind].has_pairs:
         images = _permutation_as_svg(picture)
     else:
         width = _slot_width(picture)
@@ -270,7 +270,7 @@ def _steps_as_text(picture: CollectivePicture) -> str:
 
 
 def _has_steps(picture: CollectivePicture) -> bool:
-    one_step = KINDS[picture.kind].in_pairs  # it is in the picture of before and after already
+    one_step = KINDS[picture.kind].has_pairs  # it is in the picture of before and after already
     return picture.steps and not one_step and len(picture.group) <= MAX_DRAWN_DEVICES
 
 

@@ -6,46 +6,46 @@ them outlives the call.
 """
 
 from autograder.processes.cases import (
-    Given,
-    NotHereError,
+    CaseArgument,
     ProcessCase,
-    Share,
+    ProcessShare,
+    RowsNotHereError,
     Spec,
-    files_of,
-    files_written,
+    table_files,
     write_files,
+    written_files,
 )
 from autograder.processes.isolation import close_memory
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
-from autograder.processes.worker import AddressableShards, CannotLeaveError
+from autograder.processes.worker import AddressableShards, ResultNotSendableError
 from autograder.processes.workers import (
-    Form,
     ProcessesError,
     ProcessesFailedError,
     ProcessOutcome,
+    ResultEncoding,
     on_processes,
     run,
 )
 
 __all__ = [
     "AddressableShards",
-    "CannotLeaveError",
-    "Form",
-    "Given",
-    "NotHereError",
+    "CaseArgument",
     "PackedFunction",
     "ProcessCase",
     "ProcessOutcome",
+    "ProcessShare",
     "ProcessesError",
     "ProcessesFailedError",
-    "Share",
+    "ResultEncoding",
+    "ResultNotSendableError",
+    "RowsNotHereError",
     "Spec",
     "close_memory",
-    "files_of",
-    "files_written",
     "on_processes",
     "pack",
     "pack_arguments",
     "run",
+    "table_files",
     "write_files",
+    "written_files",
 ]

@@ -26,7 +26,7 @@ MAX_VALUE: Final = 8
 """Values are integers whose absolute value is less than this."""
 
 
-class Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CaseArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One argument of a function, as plain data.
 
     Attributes:
@@ -67,7 +67,7 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     processes: int
     axes: tuple[tuple[str, int], ...]
-    given: tuple[Given, ...]
+    given: tuple[CaseArgument, ...]
     order: tuple[int, ...] = ()
 
     def devices_of(self, process: int) -> range:
@@ -83,13 +83,13 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kinds = (jax.sharding.AxisType.Auto,) * len(names)
         return jax.sharding.Mesh(np.array(devices).reshape(sizes), names, axis_types=kinds)
 
-    def share_of(self, process: int) -> "Share":
+    def share_of(self, process: int) -> "ProcessShare":
         """Return what one process is given: only the values that it holds, and no seeds."""
         seedless = tuple(replace(argument, seed=0) for argument in self.given)
         held = tuple(self._values_held(argument, process) for argument in self.given)
-        return Share(replace(self, given=seedless), process, held)
+        return ProcessShare(replace(self, given=seedless), process, held)
 
-    def _values_held(self, given: Given, process: int) -> np.ndarray | None:
+    def _values_held(self, given: CaseArgument, process: int) -> np.ndarray | None:
         """Sample an argument's values, and set those that the process does not hold to zero."""
         if given.kind == "values":
             return given.values()
@@ -101,7 +101,7 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             here = np.broadcast_to(rows, given.shape)
         return np.where(here, given.values(), np.float32(0))
 
-    def is_here(self, given: Given, process: int) -> np.ndarray:
+    def is_here(self, given: CaseArgument, process: int) -> np.ndarray:
         """Check which elements of an array or a table the devices of a process hold.
 
         Returns:
@@ -137,7 +137,7 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Share:
+class ProcessShare:
     """One process's share of a case; it does not hold the values of other processes.
 
     Attributes:
@@ -168,7 +168,7 @@ class Share:
         )
 
     def _make_argument(
-        self, given: Given, held: np.ndarray | None, mesh: jax.sharding.Mesh, folders: Path
+        self, given: CaseArgument, held: np.ndarray | None, mesh: jax.sharding.Mesh, folders: Path
     ) -> Any:
         sharding = jax.NamedSharding(mesh, jax.P(*given.spec))
         values = np.zeros(()) if held is None else held
@@ -192,7 +192,7 @@ class Share:
                 return _make_folder(given, self.process, folders)
 
 
-class NotHereError(ShortError, IndexError):
+class RowsNotHereError(ShortError, IndexError):
     """A process asked for rows that only another process has."""
 
 
@@ -210,7 +210,7 @@ class Rows:
     def __init__(self, table: np.ndarray, here: np.ndarray) -> None:
         self._table, self._here = table, here
         self.shape, self.dtype, self.ndim = table.shape, table.dtype, table.ndim
-        self.refused: NotHereError | None = None
+        self.refused: RowsNotHereError | None = None
 
     def __repr__(self) -> str:
         """Such as `rows of a table of shape (16, 4)`; JAX's messages quote it."""
@@ -224,14 +224,14 @@ class Rows:
         """Return some of the rows, or some columns of them.
 
         Raises:
-            NotHereError: this process does not have all of them.
+            RowsNotHereError: this process does not have all of them.
         """
         rows = index[0] if isinstance(index, tuple) else index
         indexed = np.atleast_1d(np.arange(len(self._table))[rows])
         missing = indexed[~self._here[indexed]]
         if len(missing):
             rows_here = _describe_rows(np.flatnonzero(self._here))
-            error = NotHereError(
+            error = RowsNotHereError(
                 f"process {jax.process_index()} has {rows_here} on its "
                 f"disk, and not {_describe_rows(missing)}"
             )
@@ -243,7 +243,7 @@ class Rows:
         """Return the whole table.
 
         Raises:
-            NotHereError: this process does not have all of it.
+            RowsNotHereError: this process does not have all of it.
         """
         return self[:]
 
@@ -254,7 +254,7 @@ def _describe_rows(rows: np.ndarray) -> str:
     return "rows " + " and ".join(f"{r[0]} to {r[-1]}" if len(r) > 1 else f"{r[0]}" for r in runs)
 
 
-def _make_folder(given: Given, process: int, folders: Path) -> Path:
+def _make_folder(given: CaseArgument, process: int, folders: Path) -> Path:
     """Return the folder that all processes read, or make an empty one for this process."""
     if given.shape:
         return folders / "common"
@@ -268,11 +268,11 @@ def write_files(case: ProcessCase, folders: Path) -> None:
     for given in case.given:
         if given.kind == "folder" and given.shape:
             (folders / "common").mkdir(exist_ok=True)
-            for name, block in files_of(given.values(), given.number).items():
+            for name, block in table_files(given.values(), given.number).items():
                 np.save(folders / "common" / name, block)
 
 
-def files_of(table: np.ndarray, count: int) -> dict[str, np.ndarray]:
+def table_files(table: np.ndarray, count: int) -> dict[str, np.ndarray]:
     """Divide a table's rows into files.
 
     Returns:
@@ -285,7 +285,7 @@ def files_of(table: np.ndarray, count: int) -> dict[str, np.ndarray]:
     }
 
 
-def files_written(folders: Path, processes: int) -> Sequence[tuple[str, Path]]:
+def written_files(folders: Path, processes: int) -> Sequence[tuple[str, Path]]:
     """Return the name and path of each file that a process wrote; names may repeat."""
     return [
         (path.name, path)

@@ -27,13 +27,13 @@ from autograder.errors import (
     Fault,
     TheirError,
     UsageError,
+    describe_error,
+    explain_error,
     first_line,
-    their_error,
     theirs,
-    what_it_raised,
 )
 from autograder.layouts import Block, Layout, Shape
-from autograder.processes.cases import NotHereError, Rows
+from autograder.processes.cases import Rows, RowsNotHereError
 from autograder.processes.isolation import REFUSED_WRITES
 from autograder.processes.packing import PackedFunction
 
@@ -106,7 +106,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fault: Fault | None = None
 
 
-class CannotLeaveError(Exception):
+class ResultNotSendableError(Exception):
     """A function's result cannot be sent to the parent; the message says why and what to do."""
 
 
@@ -169,7 +169,7 @@ def _call_function(job: Job) -> Message:
             )
     try:
         return Message("returned", job.write(result), printed=printed.getvalue())
-    except CannotLeaveError as error:
+    except ResultNotSendableError as error:
         return raised("cannot-leave", str(error))
 
 
@@ -177,12 +177,12 @@ def pickle_result(result: Any) -> bytes:
     """Pickle what a function returned.
 
     Raises:
-        CannotLeaveError: it cannot be pickled.
+        ResultNotSendableError: it cannot be pickled.
     """
     try:
         return bytes(cloudpickle.dumps(result))
     except Exception as error:
-        raise CannotLeaveError(
+        raise ResultNotSendableError(
             f"What your function returns cannot leave its process: {error}. Return what is to be "
             f"known of it, such as its str(…)."
         ) from error
@@ -192,19 +192,19 @@ def _explain_error(
     error: BaseException, function: Callable[..., Any], axes: tuple[str, ...]
 ) -> tuple[str, str]:
     """Return a diagnosis and an explanation of an error that a function raised."""
-    if isinstance(error, NotHereError):
-        return "not-here", f"Your function raised {their_error(error, function)}."
+    if isinstance(error, RowsNotHereError):
+        return "not-here", f"Your function raised {describe_error(error, function)}."
     if isinstance(error, OSError) and REFUSED_WRITES:
         error = REFUSED_WRITES[0]
-        return "no-common-disk", f"Your function raised {their_error(error, function)}."
+        return "no-common-disk", f"Your function raised {describe_error(error, function)}."
     if isinstance(error, FileNotFoundError):
-        return "file-not-found", f"Your function raised {their_error(error, function)}."
+        return "file-not-found", f"Your function raised {describe_error(error, function)}."
     message = first_line(error)
     if any(words in message for words in NOT_ADDRESSABLE):
-        return "not-addressable", f"Your function raised {their_error(error, function)}."
+        return "not-addressable", f"Your function raised {describe_error(error, function)}."
     if _has_message(error):
-        return what_it_raised(error, function, axes)
-    return "raised", f"Your function raised {their_error(error, function)}."
+        return explain_error(error, function, axes)
+    return "raised", f"Your function raised {describe_error(error, function)}."
 
 
 def _has_message(error: BaseException) -> bool:

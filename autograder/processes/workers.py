@@ -108,14 +108,14 @@ class ProcessOutcome:
 
 
 @dataclass(frozen=True)
-class Form:
+class ResultEncoding:
     """An encoding of results: `write` is called in the workers, and `read` in the parent."""
 
     write: Callable[[Any], bytes]
     read: Callable[[bytes], Any]
 
 
-PICKLES: Final = Form(pickle_result, cloudpickle.loads)
+PICKLES: Final = ResultEncoding(pickle_result, cloudpickle.loads)
 """For any object. Only for notebooks, because unpickling runs any code that a worker sends."""
 
 
@@ -170,7 +170,7 @@ def run(
     arguments: Callable[[int], bytes],
     *,
     axes: Sequence[str] = (),
-    form: Form = PICKLES,
+    form: ResultEncoding = PICKLES,
     port: int | None = None,
     target: Callable[..., None] = work,
 ) -> list[ProcessOutcome]:

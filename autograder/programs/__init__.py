@@ -9,23 +9,23 @@ A learner's process exports functions (`exporting.py`), and the judge's process 
 runs them (`running.py`).
 """
 
-from autograder.programs.arguments import Argument, current, described, placed
+from autograder.programs.arguments import Argument, described, override_mesh, placed
 from autograder.programs.collective import MACHINES, Collective, Machine, seconds, wire_bytes
 from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compile_and_report import (
     BFLOAT16,
     CommunicationError,
     communication,
-    in_bfloat16,
+    count_in_bfloat16,
 )
 from autograder.programs.exporting import export, export_laid_out
 from autograder.programs.program_checks import UNREDUCED, ProgramError
 from autograder.programs.report import Report
-from autograder.programs.requested import scale, take_out
+from autograder.programs.requested import remove_collectives, scale
 from autograder.programs.running import (
-    LaidOut,
-    Ran,
-    container_of,
+    LaidOutProgram,
+    ProgramRun,
+    container_name,
     execute,
     report_laid_out,
     run,
@@ -40,25 +40,25 @@ __all__ = [
     "Collective",
     "CommunicationError",
     "ComparedReports",
-    "LaidOut",
+    "LaidOutProgram",
     "Machine",
     "ProgramError",
-    "Ran",
+    "ProgramRun",
     "Report",
     "communication",
-    "container_of",
-    "current",
+    "container_name",
+    "count_in_bfloat16",
     "described",
     "execute",
     "export",
     "export_laid_out",
-    "in_bfloat16",
+    "override_mesh",
     "placed",
+    "remove_collectives",
     "report_laid_out",
     "run",
     "run_laid_out",
     "scale",
     "seconds",
-    "take_out",
     "wire_bytes",
 ]

@@ -89,7 +89,7 @@ def placed(argument: Argument) -> jax.NamedSharding:
     return jax.NamedSharding(mesh_of(argument), jax.P(*argument.spec))
 
 
-def current(mesh: jax.sharding.Mesh) -> AbstractContextManager[object]:
+def override_mesh(mesh: jax.sharding.Mesh) -> AbstractContextManager[object]:
     """Replace the current mesh within a `with` block, because a learner may have set one for good.
 
     If there is no current mesh, none is set.

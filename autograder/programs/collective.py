@@ -108,7 +108,7 @@ def named(collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[
     axes: tuple[str, ...] = ()
     if mesh is not None:
         shape = mesh.devices.shape
-        if collective.traits.in_pairs:
+        if collective.traits.has_pairs:
             axes = _axes_moved(collective.groups, shape, mesh.axis_names)
         else:
             axes = _axes_of(collective.groups, shape, mesh.axis_names)
@@ -188,7 +188,7 @@ MACHINES: Final = {
 """Machines by name. A test derives each number from what its source publishes."""
 
 
-def no_such_machine(name: object) -> str:
+def explain_unknown_machine(name: object) -> str:
     """Return the error message for an unknown machine."""
     listed = ", ".join(map(repr, MACHINES))
     if not isinstance(name, str):

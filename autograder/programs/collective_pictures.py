@@ -34,7 +34,7 @@ def axes_in_words(collective: Collective) -> str:
     """Return the mesh axes that a collective runs over, or its number of groups if none fit."""
     if collective.axes:
         return ", ".join(collective.axes)
-    if collective.traits.in_pairs:
+    if collective.traits.has_pairs:
         return f"{len(collective.groups)} pairs"
     return f"{len(collective.groups)} groups of {collective.size}"
 
@@ -45,7 +45,7 @@ def _picture(
     first = same[0]
     groups: Groups = first.groups
     pairs: tuple[tuple[int, int], ...] = ()
-    if first.traits.in_pairs:
+    if first.traits.has_pairs:
         groups, pairs = permutation_groups(first, mesh)
     over = f"over {axes_in_words(first)}" if first.axes else f"in {axes_in_words(first)}"
     return CollectivePicture(
@@ -66,7 +66,7 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
     first, size = same[0], len(groups[0])
     kind = first.traits
     yield kind.adds if kind.reduces and first.operation == "add" else kind.does
-    if kind.in_pairs and len(pairs) < size:
+    if kind.has_pairs and len(pairs) < size:
         yield "A device that receives nothing gets zeros."
     if len(groups) > 1:
         others = len(groups) - 1
@@ -76,7 +76,7 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
     if len(same) > 1 or runs > 1:
         yield f"The program does this {runs:,} times." if all(c.times for c in same) else ""
     else:
-        sends = "A message has" if kind.in_pairs else "Each device sends"
+        sends = "A message has" if kind.has_pairs else "Each device sends"
         yield f"{sends} {round(wire_bytes(first)):,} bytes."
 
 

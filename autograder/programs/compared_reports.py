@@ -128,4 +128,4 @@ def _share_of(some: int, report: Report) -> str:
 
 
 def _permutes(report: Report) -> bool:
-    return any(c.traits.in_pairs for c in report.collectives)
+    return any(c.traits.has_pairs for c in report.collectives)

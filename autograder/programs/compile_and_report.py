@@ -13,10 +13,10 @@ from typing import Any, Final, overload
 import jax
 import jax.numpy as jnp
 
-from autograder.errors import ShortError, TheirError, first_line, their_error, theirs
-from autograder.programs.collective import MACHINES, Collective, no_such_machine
+from autograder.errors import ShortError, TheirError, describe_error, first_line, theirs
+from autograder.programs.collective import MACHINES, Collective, explain_unknown_machine
 from autograder.programs.compared_reports import ComparedReports
-from autograder.programs.compiled import operations, program_of
+from autograder.programs.compiled import count_flops, read_executable
 from autograder.programs.compiled import read as collectives_of
 from autograder.programs.report import MACHINE, Report
 from autograder.programs.tpu_programs import TargetError, compile_for_tpus, refuse_target
@@ -90,7 +90,7 @@ def communication(
     if target is not None:
         return _compare_compilers(function, args, machine, mesh, scaled, steps, target)
     if not isinstance(machine, str) or machine not in MACHINES:
-        raise CommunicationError(no_such_machine(machine))
+        raise CommunicationError(explain_unknown_machine(machine))
     compiled = (
         _compile_scaled(function, args, scaled)
         if scaled
@@ -101,8 +101,8 @@ def communication(
     executable = compiled.runtime_executable()
     if executable is None:
         raise CommunicationError("This program was compiled in a form that cannot be read.")
-    program = program_of(executable)
-    flops = operations(program)
+    program = read_executable(executable)
+    flops = count_flops(program)
     mesh = (
         mesh
         or _first_mesh(args)
@@ -116,7 +116,7 @@ def communication(
         machine,
         steps,
     )
-    return in_bfloat16(report, scaled) if scaled else report
+    return count_in_bfloat16(report, scaled) if scaled else report
 
 
 def _compare_compilers(
@@ -198,7 +198,7 @@ def _compile(function: Any, args: tuple[Any, ...]) -> jax.stages.Compiled:
             jitted = function if hasattr(function, "lower") else jax.jit(function)
             lowered = jitted.lower(*args)
     except TheirError as raised:
-        message = their_error(raised.error, function)
+        message = describe_error(raised.error, function)
         raise CommunicationError(f"Your function raised {message}") from raised.error
     try:
         compiled: jax.stages.Compiled = lowered.compile()
@@ -264,8 +264,8 @@ def scaled_up(
     """Return arguments with other sizes: shapes and shardings without data.
 
     For a CPU, dtypes do not change, because XLA widens bfloat16 there before it sends it, so its
-    bytes would count twice. `in_bfloat16` corrects the bytes afterwards. A TPU's compiler sends
-    bfloat16 as it is; if it widens an array, it does so on purpose.
+    bytes would count twice. `count_in_bfloat16` corrects the bytes afterwards. A TPU's compiler
+    sends bfloat16 as it is; if it widens an array, it does so on purpose.
 
     Args:
         arguments: pytrees of arrays. Leaves that are not arrays do not change.
@@ -308,7 +308,7 @@ def scaled_up(
     return [jax.tree.map(scale_leaf, argument) for argument in arguments]
 
 
-def in_bfloat16(report: Report, sizes: Mapping[int, int]) -> Report:
+def count_in_bfloat16(report: Report, sizes: Mapping[int, int]) -> Report:
     """Return a scaled program's report with floating-point numbers counted as bfloat16.
 
     Memory is simply halved, because nearly all of it is float32.

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from autograder.errors import TheirError, theirs
-from autograder.programs.arguments import Argument, current, mesh_of, placed
+from autograder.programs.arguments import Argument, mesh_of, override_mesh, placed
 from autograder.programs.program_checks import ProgramError, refuse_unreduced
 
 MAX_OBJECTS: Final = 10_000
@@ -134,7 +134,7 @@ def export(
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
     ]
     mesh = mesh_of(arguments[0])
-    with forget_meshes(function), jax.set_mesh(mesh) if under_mesh else current(mesh):
+    with forget_meshes(function), jax.set_mesh(mesh) if under_mesh else override_mesh(mesh):
         return _export(function, structs, arguments[0].mode)
 
 

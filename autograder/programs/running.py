@@ -13,12 +13,22 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.errors import SAYS, first_line
+from autograder.errors import JAX_SAYS, first_line
 from autograder.programs import requested
-from autograder.programs.arguments import Argument, current, mesh_of, placed, sharding_on_prime_axes
+from autograder.programs.arguments import (
+    Argument,
+    mesh_of,
+    override_mesh,
+    placed,
+    sharding_on_prime_axes,
+)
 from autograder.programs.collective import Collective
-from autograder.programs.compile_and_report import CommunicationError, communication, in_bfloat16
-from autograder.programs.compiled import has_transform_in_other_order
+from autograder.programs.compile_and_report import (
+    CommunicationError,
+    communication,
+    count_in_bfloat16,
+)
+from autograder.programs.compiled import has_unrunnable_fft
 from autograder.programs.program_checks import (
     ProgramError,
     refuse_custom_calls,
@@ -50,7 +60,7 @@ TRANSFORM_IN_OTHER_ORDER: Final = (
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramRun:
     """The results of running a program, and what is known about the program.
 
     Attributes:
@@ -65,8 +75,8 @@ class Ran:
             numbers of the arguments from which that value is computed.
         other_meshes: descriptions of the meshes of constraints that are not on the arguments' mesh.
         outside: the number of operations outside of any `shard_map`; infinity if unknown.
-        sure_to_end: whether its loops end for all inputs. If not, it must not be run on inputs
-            other than the exercise's.
+        always_terminates: whether its loops end for all inputs. If not, it must not be run on
+            inputs other than the exercise's.
         coarser_types: its floating-point types of less than 32 bits.
     """
 
@@ -79,7 +89,7 @@ class Ran:
     replicated: tuple[frozenset[int], ...]
     other_meshes: tuple[str, ...]
     outside: float
-    sure_to_end: bool
+    always_terminates: bool
     coarser_types: tuple[str, ...]
 
 
@@ -88,7 +98,7 @@ def run(
     arguments: Sequence[Argument],
     draws: Sequence[Inputs],
     change: Change | None = None,
-) -> Ran:
+) -> ProgramRun:
     """Compile an exported program here and run it.
 
     Args:
@@ -124,7 +134,7 @@ def execute(
     draws: Sequence[Inputs],
     mesh: jax.sharding.Mesh,
     change: Change | None = None,
-) -> Ran:
+) -> ProgramRun:
     """Compile a function for arguments with given shardings, and run it.
 
     Args:
@@ -139,35 +149,35 @@ def execute(
         ProgramError: it contains unknown operations or calls, or fails.
     """
     inputs_and_shardings = [list(zip(inputs, shardings, strict=True)) for inputs in draws]
-    with current(mesh):
+    with override_mesh(mesh):
         with _errors_refuse_program():
             values = [[jax.device_put(v, s) for v, s in pairs] for pairs in inputs_and_shardings]
         lowered, module = lower(function, values[0])
         if change is not None:
             change(module, mesh)
-        mapped = requested.is_mapped(module)
+        mapped = requested.has_shard_map(module)
         compiled = compile_lowered(lowered, mapped)
-        if has_transform_in_other_order(compiled.runtime_executable()):
+        if has_unrunnable_fft(compiled.runtime_executable()):
             raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, mapped)
         with _errors_refuse_program(mapped):
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
         refuse_unreduced(outputs[0])
-        return Ran(
+        return ProgramRun(
             outputs=outputs,
-            container=container_of(lowered.out_tree),
+            container=container_name(lowered.out_tree),
             report=communication(compiled, mesh=mesh),
             requested=tuple(requested.read(module, mesh)),
             mapped=mapped,
             constrained=requested.is_constrained(module),
-            replicated=requested.replicated_values(module),
+            replicated=requested.find_replicated_arguments(module),
             other_meshes=tuple(requested.other_meshes(module, mesh)),
-            outside=requested.work_outside(module),
-            sure_to_end=requested.is_sure_to_end(module),
+            outside=requested.count_flops_outside_shard_map(module),
+            always_terminates=requested.is_sure_to_end(module),
             coarser_types=coarser_types(module),
         )
 
 
-def container_of(structure: Any) -> str:
+def container_name(structure: Any) -> str:
     """Return the type name of a pytree's outermost container; empty if the tree is one leaf."""
     node = structure.node_data()
     return "" if node is None else str(node[0].__name__)
@@ -220,7 +230,7 @@ def _errors_refuse_program(mapped: bool = True) -> Iterator[None]:
         yield
     except Exception as error:  # JAX raises many types
         raise ProgramError(
-            "fails", f"JAX refuses the program. {SAYS}{first_line(error)}.", mapped
+            "fails", f"JAX refuses the program. {JAX_SAYS}{first_line(error)}.", mapped
         ) from error
 
 
@@ -262,7 +272,7 @@ def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]
 
 
 @dataclass(frozen=True)
-class LaidOut:
+class LaidOutProgram:
     """An exported program with the shardings that a learner chose for its arguments and results.
 
     Attributes:
@@ -308,7 +318,7 @@ class LaidOut:
         return jax.jit(flat, out_shardings=self.gives)
 
 
-def run_laid_out(program: LaidOut, draws: Sequence[Inputs]) -> Ran:
+def run_laid_out(program: LaidOutProgram, draws: Sequence[Inputs]) -> ProgramRun:
     """Compile a program with its shardings, and run it.
 
     Args:
@@ -321,7 +331,9 @@ def run_laid_out(program: LaidOut, draws: Sequence[Inputs]) -> Ran:
     return execute(program.function(), program.takes, draws, program.mesh)
 
 
-def report_laid_out(program: LaidOut, smaller: Sequence[LaidOut], machine: str) -> Report:
+def report_laid_out(
+    program: LaidOutProgram, smaller: Sequence[LaidOutProgram], machine: str
+) -> Report:
     """Compile a program that is too large to run, and report its costs in bfloat16.
 
     Args:
@@ -332,7 +344,7 @@ def report_laid_out(program: LaidOut, smaller: Sequence[LaidOut], machine: str) 
     Raises:
         ProgramError: they are not the same program; or see `run`.
     """
-    with current(program.mesh):
+    with override_mesh(program.mesh):
         lowered, module = lower(program.function(), program.structs)
         small_modules = [lower(small.function(), small.structs)[1] for small in smaller]
         sizes = [
@@ -347,4 +359,4 @@ def report_laid_out(program: LaidOut, smaller: Sequence[LaidOut], machine: str) 
             report = communication(compiled, mesh=program.mesh, machine=machine)
         except CommunicationError as error:
             raise ProgramError("fails", str(error)) from error
-    return in_bfloat16(report, {})
+    return count_in_bfloat16(report, {})

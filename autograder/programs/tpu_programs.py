@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import jax
 
-from autograder.errors import TheirError, first_line, their_error, theirs
+from autograder.errors import TheirError, describe_error, first_line, theirs
 from autograder.programs import tpu_process
-from autograder.programs.compiled import UnreadableProgramError, read_module, work_left_out
+from autograder.programs.compiled import UnreadableProgramError, count_flops_xla_omits, read_module
 from autograder.programs.compiled import read as collectives_of
 from autograder.programs.report import Report
 from autograder.programs.tpu_process import NamedLayout
@@ -96,7 +96,7 @@ def compile_for_tpus(
         raise TargetError(
             f"What the TPU's compiler made of this program cannot be read here. {error}"
         ) from error
-    uncounted = work_left_out(program)
+    uncounted = count_flops_xla_omits(program)
     arguments, results, temporaries, shared = memory
     return Report(
         tuple(collectives_of(program, mesh)),
@@ -127,7 +127,7 @@ def export_for_tpus(
             jitted = function if hasattr(function, "lower") else jax.jit(function)
             exported = export.export(jitted, platforms=("tpu",))(*args)
     except TheirError as raised:
-        message = their_error(raised.error, function)
+        message = describe_error(raised.error, function)
         raise TargetError(
             f"For a TPU, JAX cannot export your function: {message}"
         ) from raised.error

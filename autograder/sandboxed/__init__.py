@@ -7,14 +7,14 @@ sends.
 
 from autograder.sandboxed.fork_server import (
     MAX_MESSAGE_BYTES,
-    MAX_STARTED,
-    Ended,
-    Setting,
+    MAX_STARTED_PROCESSES,
+    TaskEnd,
+    TaskSettings,
     serve,
 )
 from autograder.sandboxed.messages import (
-    LINES,
-    LONG,
+    MAX_ERROR_CHARACTERS,
+    MAX_TRACEBACK_LINES,
     Begin,
     Display,
     Done,
@@ -30,14 +30,13 @@ from autograder.sandboxed.messages import (
 )
 
 __all__ = [
-    "LINES",
-    "LONG",
+    "MAX_TRACEBACK_LINES",
+    "MAX_ERROR_CHARACTERS",
     "MAX_MESSAGE_BYTES",
-    "MAX_STARTED",
+    "MAX_STARTED_PROCESSES",
     "Begin",
     "Display",
     "Done",
-    "Ended",
     "Error",
     "Interrupt",
     "Message",
@@ -45,8 +44,9 @@ __all__ = [
     "Request",
     "Result",
     "RunCell",
-    "Setting",
     "Stream",
+    "TaskEnd",
+    "TaskSettings",
     "Update",
     "serve",
 ]

@@ -49,7 +49,7 @@ PAGE_BYTES: Final = 4096
 MAX_TERMINALS: Final = 16
 """Pseudo-terminals of one task; the whole machine has a few thousand."""
 
-MAX_STARTED: Final = 20_000
+MAX_STARTED_PROCESSES: Final = 20_000
 """Processes and threads that a task may start, including those that have ended.
 
 The memory limit, which is checked from outside, misses a process that forks and ends within a
@@ -62,7 +62,7 @@ STARTED: Final = b"started"
 """A supervisor's first message."""
 
 
-class Setting(msgspec.Struct, frozen=True):
+class TaskSettings(msgspec.Struct, frozen=True):
     """The settings that every child of a server gets.
 
     Attributes:
@@ -76,7 +76,7 @@ class Setting(msgspec.Struct, frozen=True):
     scratch: int
 
 
-class Ended(msgspec.Struct, frozen=True):
+class TaskEnd(msgspec.Struct, frozen=True):
     """The end of a task.
 
     Attributes:
@@ -98,14 +98,14 @@ def serve(control: socket.socket, task: Task) -> None:
     """Fork for each request, until there are no more.
 
     Args:
-        control: the socket that brings a `Setting` first, and then requests. A request is a list of
-            arguments, with four open files: a socket on which a supervisor reports how the task
-            ended, and the task's standard input, output and error output. Without arguments a child
-            only enters its sandbox.
+        control: the socket that brings a `TaskSettings` first, and then requests. A request is a
+            list of arguments, with four open files: a socket on which a supervisor reports how the
+            task ended, and the task's standard input, output and error output. Without arguments a
+            child only enters its sandbox.
         task: the children's work.
     """
     LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no child may read this process's memory or environ
-    setting = msgspec.json.decode(control.recv(MAX_MESSAGE_BYTES), type=Setting)
+    setting = msgspec.json.decode(control.recv(MAX_MESSAGE_BYTES), type=TaskSettings)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps children
     while True:
         request, files, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 4)
@@ -132,7 +132,7 @@ def _fork_or_none() -> int | None:
 
 
 def _supervise(
-    arguments: Sequence[str], files: Sequence[int], setting: Setting, task: Task
+    arguments: Sequence[str], files: Sequence[int], setting: TaskSettings, task: Task
 ) -> NoReturn:
     """Enter new namespaces, do the task in a child, and report how it ended.
 
@@ -158,7 +158,7 @@ def _supervise(
     os._exit(0)
 
 
-def _wait_for_end(child: int, ending: int) -> Ended:
+def _wait_for_end(child: int, ending: int) -> TaskEnd:
     """Wait for a child to end.
 
     Kill it if it starts too many processes, or if the other end of the socket is closed, because
@@ -169,14 +169,14 @@ def _wait_for_end(child: int, ending: int) -> Ended:
     poll.register(child_fd, select.POLLIN)
     poll.register(ending, select.POLLHUP)
     started, last_pid, pid_max = 0, _last_pid(), int(_read("/proc/sys/kernel/pid_max"))
-    while not (ready := dict(poll.poll(POLL_SECONDS * 1000))) and started <= MAX_STARTED:
+    while not (ready := dict(poll.poll(POLL_SECONDS * 1000))) and started <= MAX_STARTED_PROCESSES:
         pid = _last_pid()
         started, last_pid = started + (pid - last_pid) % pid_max, pid  # PIDs wrap around
     if child_fd not in ready:
         os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
     seconds = usage.ru_utime + usage.ru_stime
-    return Ended(os.waitstatus_to_exitcode(status), seconds, started > MAX_STARTED)
+    return TaskEnd(os.waitstatus_to_exitcode(status), seconds, started > MAX_STARTED_PROCESSES)
 
 
 def _last_pid() -> int:
@@ -220,7 +220,7 @@ def _run_task(arguments: Sequence[str], standard: Sequence[int], task: Task) -> 
     os._exit(status)
 
 
-def _confine(setting: Setting) -> None:
+def _confine(setting: TaskSettings) -> None:
     """Mount the task's folders, terminals and /proc, bring up loopback, and drop all privileges.
 
     Raises:

@@ -39,8 +39,8 @@ from traitlets.config import Config
 
 from autograder import evidence
 from autograder.sandboxed.messages import (
-    LINES,
-    LONG,
+    MAX_ERROR_CHARACTERS,
+    MAX_TRACEBACK_LINES,
     Begin,
     Display,
     Done,
@@ -324,8 +324,12 @@ def make_error(kind: Any, error: Any, traceback: Any) -> Error:
     except Exception:
         message = ""
     name = replace_surrogates(getattr(kind, "__name__", kind))
-    lines = list(traceback or ())[-LINES:]
-    return Error(name[:LONG], message[:LONG], [replace_surrogates(line)[:LONG] for line in lines])
+    lines = list(traceback or ())[-MAX_TRACEBACK_LINES:]
+    return Error(
+        name[:MAX_ERROR_CHARACTERS],
+        message[:MAX_ERROR_CHARACTERS],
+        [replace_surrogates(line)[:MAX_ERROR_CHARACTERS] for line in lines],
+    )
 
 
 def mime_bundle(data: Mapping[str, Any]) -> MimeBundle | None:

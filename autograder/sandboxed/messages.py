@@ -10,7 +10,7 @@ MimeBundle = dict[str, msgspec.Raw]
 """Data by its MIME type. It is not decoded before its size has been checked."""
 
 
-LONG, LINES = 2**12, 100
+MAX_ERROR_CHARACTERS, MAX_TRACEBACK_LINES = 2**12, 100
 """The most characters of a line of an error, and the most lines of its traceback."""
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from autograder.errors import DIAGNOSES, meaning_of, what_it_raised
+from autograder.errors import DIAGNOSES, diagnose_jax_error, explain_error
 from tests.helpers import mesh
 
 LINE = mesh(x=8)
@@ -85,7 +85,7 @@ def test_an_error_of_jax_is_diagnosed(function, diagnosis):
         jax.jit(function)(jnp.ones((16, 16))) if diagnosis == "asks-for-numbers" else function(
             jnp.ones((16, 16))
         )
-    name, meaning = meaning_of(raised.value)
+    name, meaning = diagnose_jax_error(raised.value)
     assert name == diagnosis, raised.value
     assert name in DIAGNOSES
     assert bool(meaning) == (name != "raised")
@@ -97,7 +97,7 @@ def test_an_unknown_axis_is_named_with_the_axes_of_the_mesh():
     function = mapped(lambda a: lax.psum(a, "z"))
     with pytest.raises(Exception) as raised:  # noqa: PT011  it is of another type in each version
         function(jnp.ones((16, 16)))
-    diagnosis, explanation = what_it_raised(raised.value, function, ["x", "y"])
+    diagnosis, explanation = explain_error(raised.value, function, ["x", "y"])
     assert diagnosis == "unbound-axis"
     assert "The mesh has the axes x and y." in explanation
     assert (
@@ -124,6 +124,6 @@ def test_a_dimension_that_cannot_be_sharded_is_named(spec, where):
 
     with pytest.raises(ValueError, match="evenly divi") as raised:
         function(jnp.ones(8), jnp.ones((12, 3)))
-    diagnosis, explanation = what_it_raised(raised.value, function, ["x", "y"])
+    diagnosis, explanation = explain_error(raised.value, function, ["x", "y"])
     assert diagnosis == "does-not-divide"
     assert f"Here in_specs shards {where}" in explanation

@@ -5,10 +5,10 @@ import re
 import jax
 import pytest
 
-from autograder.errors import TESTED, remark_on_version
+from autograder.errors import TESTED_JAX_VERSIONS, version_warning
 
 LOCKS = ("oldest", "lock", "newest")
-PINNED = list(zip(LOCKS, TESTED, strict=True))
+PINNED = list(zip(LOCKS, TESTED_JAX_VERSIONS, strict=True))
 
 
 @pytest.mark.parametrize(("lock", "version"), PINNED, ids=LOCKS)
@@ -21,10 +21,18 @@ def test_the_lock_files_pin_the_tested_versions(lock, version, root):
 
 @pytest.mark.parametrize(
     "version",
-    [*TESTED, "0.8.3", "0.9.1", "0.11", "0.12.0", "0.10.2.dev20260101", "0.12.0.1+local"],
+    [
+        *TESTED_JAX_VERSIONS,
+        "0.8.3",
+        "0.9.1",
+        "0.11",
+        "0.12.0",
+        "0.10.2.dev20260101",
+        "0.12.0.1+local",
+    ],
 )
 def test_versions_inside_the_range_have_no_warning(version):
-    assert remark_on_version(version) == ""
+    assert version_warning(version) == ""
 
 
 @pytest.mark.parametrize(
@@ -36,6 +44,6 @@ def test_versions_inside_the_range_have_no_warning(version):
 )  # fmt: skip
 def test_versions_outside_the_range_have_a_warning(version, which, monkeypatch):
     monkeypatch.setattr(jax, "__version__", version)
-    warning = remark_on_version()
+    warning = version_warning()
     assert f"This is JAX {version}, which is {which} than any that Shardlings" in warning
     assert "verdicts may be wrong" in warning

@@ -16,8 +16,8 @@ from autograder.evidence import (
     ResultsPlan,
     capture,
     give_plans,
+    known_plans,
     plans,
-    told,
 )
 from autograder.exercises import (
     EXERCISES,
@@ -72,11 +72,11 @@ def test_a_requirement_on_a_program_needs_one_that_exports_it():
 
 
 def test_a_kernel_is_given_its_plans_as_plain_data(monkeypatch):
-    assert told() is None
+    assert known_plans() is None
     monkeypatch.setattr(plans, "_given", None)  # it is None again after this test
     sent = msgspec.json.encode([find(i).plan(5) for i in ("1.1", "1.7", "3.1")])
     give_plans(msgspec.json.decode(sent, type=list[Plan]))
-    known = told()
+    known = known_plans()
     assert known is not None
     assert list(known) == ["1.1", "1.7", "3.1"]
     assert known["3.1"] == find("3.1").plan(5)
@@ -90,10 +90,10 @@ def test_the_grading_process_makes_plans_without_devices():
     code = (
         "import jax\n"
         "from autograder.exercises import EXERCISES\n"
-        "from autograder.judge import no_evidence\n"
+        "from autograder.judge import verdict_without_evidence\n"
         "for exercise in EXERCISES.values():\n"
         "    exercise.plan(3)\n"
-        "    no_evidence(exercise, 'no-evidence', 'It was not run.')\n"
+        "    verdict_without_evidence(exercise, 'no-evidence', 'It was not run.')\n"
         "jax.config.update('jax_num_cpu_devices', 3)\n"  # refused once a backend runs
         "print(len(jax.devices()))\n"
     )

@@ -1,4 +1,4 @@
-"""Calls that do not end are announced and stopped, and nothing else is disturbed."""
+"""Calls that do not end are announce_wait and stopped, and nothing else is disturbed."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import pytest
 
 from autograder import check
 from autograder.evidence import NotCaptured, Program, Value, time_limits
-from autograder.evidence.time_limits import DoesNotEndError, announced, call_within_limit
+from autograder.evidence.time_limits import DoesNotEndError, announce_wait, call_within_limit
 from autograder.exercises import find
 from autograder.judge import judge
 from tests.helpers import SPINS, capture, crowd
@@ -200,7 +200,7 @@ def test_tracing_that_does_not_end_is_stopped(jit, capsys):
 
 def test_jax_cannot_be_stopped_and_is_announced(monkeypatch, capsys):
     monkeypatch.setattr(time_limits, "ANNOUNCE_JAX_SECONDS", 0.1)
-    with announced("JAX runs it"):
+    with announce_wait("JAX runs it"):
         time.sleep(1)
     assert "check is still waiting: JAX runs it. Does it have a jax.lax.while_loop that never ends"
     assert "restart the kernel." in capsys.readouterr().out

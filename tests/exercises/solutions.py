@@ -5,7 +5,7 @@ from functools import cache
 import nbformat
 
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor.authoring import Sitting
+from autograder.instructor.authoring import NotebookSession
 from autograder.instructor.authoring.exercise_stubs import cell_of, solution
 from tests.conftest import ROOT
 
@@ -29,4 +29,4 @@ def sitting_for(exercise_id):
 
 @cache
 def _sitting_at(name):
-    return Sitting.at(ROOT / "course" / name / f"{name}.ipynb")
+    return NotebookSession.at(ROOT / "course" / name / f"{name}.ipynb")

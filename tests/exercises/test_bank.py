@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
-from autograder.instructor.authoring import Sitting, bank
-from autograder.instructor.sandbox import Case, Sandbox, judge_apart
+from autograder.instructor.authoring import NotebookSession, bank
+from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
 from autograder.judge import headline, sentences, verdict_as_text
 from autograder.programs import compile_and_report
-from autograder.programs.compiled import operations as work
-from autograder.programs.compiled import program_of, read
+from autograder.programs.compiled import count_flops as work
+from autograder.programs.compiled import read, read_executable
 from tests.conftest import ROOT, SHARE, some_of
 from tests.programs.hlo_text import program_of_text
 from tests.sitting import sit
@@ -38,8 +38,8 @@ DISAGREEMENTS: list[str] = []
 
 
 def read_in_both_ways(executable):
-    """Replace `program_of`, and read the program's text, too."""
-    program = program_of(executable)
+    """Replace `read_executable`, and read the program's text, too."""
+    program = read_executable(executable)
     (module,) = executable.hlo_modules()
     written = program_of_text(module.to_string())
     # the reader of text knows no convolutions
@@ -52,10 +52,10 @@ def read_in_both_ways(executable):
 @pytest.fixture(scope="module", params=NOTEBOOKS)
 def verdicts(request):
     """For one notebook's bank: each known answer, the kernel's verdict and the clean judge's."""
-    sitting = Sitting.at(ROOT / "course" / request.param / f"{request.param}.ipynb")
+    sitting = NotebookSession.at(ROOT / "course" / request.param / f"{request.param}.ipynb")
     known = some_of(list(enumerate(BANKS[request.param])))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compile_and_report, "program_of", read_in_both_ways)
+        patch.setattr(compile_and_report, "read_executable", read_in_both_ways)
         answered = [sit(sitting, entry, SEED + place) for place, entry in known]
     cases = {
         # through JSON, as evidence travels
@@ -65,7 +65,7 @@ def verdicts(request):
     }
     # each is an answer of a submission of its own, and has as much time
     room = Sandbox(required=False)  # they are ours
-    judged = judge_apart([*cases.values()], JUDGE_CPU_SECONDS * len(known), room)
+    judged = judge_in_sandbox([*cases.values()], JUDGE_CPU_SECONDS * len(known), room)
     apart = dict(zip(cases, judged, strict=True))
     return [
         (entry, here, apart.get(i))

@@ -18,13 +18,13 @@ import pytest
 from jax import lax
 
 from autograder import communication
-from autograder.exercises import EXERCISES, Designs
+from autograder.exercises import EXERCISES, TrainsFast
 from autograder.exercises.notebooks import nb11_capstone
 from autograder.judge import judge
 from tests.exercises.solutions import sitting_for, solution_of
 from tests.helpers import capture
 
-ASKED: Any = next(r for r in EXERCISES["11.7"].requirements if isinstance(r, Designs))
+ASKED: Any = next(r for r in EXERCISES["11.7"].requirements if isinstance(r, TrainsFast))
 
 
 @pytest.mark.slow

@@ -8,10 +8,10 @@ import pytest
 from jax import NamedSharding, P, lax
 
 from autograder import communication
-from autograder.exercises import EXERCISES, AnyOf, Predicts, Returns, RunsIn
+from autograder.exercises import EXERCISES, AnyOf, Predicts, Returns, RunsFast
 from autograder.exercises.notebooks import nb04_communication_cost as nb04
 from autograder.judge.requirements_on_times import time_by_item
-from autograder.programs import MACHINES, Collective, in_bfloat16, wire_bytes
+from autograder.programs import MACHINES, Collective, count_in_bfloat16, wire_bytes
 from tests.exercises.solutions import sitting_for
 from tests.helpers import sharding
 
@@ -23,7 +23,7 @@ def at(shape, placed):
 
 
 def reported(function, *arguments, machine="TPU v5e"):
-    return in_bfloat16(communication(function, *arguments, machine=machine), {})
+    return count_in_bfloat16(communication(function, *arguments, machine=machine), {})
 
 
 def table(exercise, answer):
@@ -208,7 +208,7 @@ REACHED = {
 
 def took(specs):
     (asked,) = EXERCISES["4.8"].requirements
-    assert isinstance(asked, RunsIn)
+    assert isinstance(asked, RunsFast)
     placed = [sharding(*spec, x=4, y=2) for spec in specs]
     arguments = [at(shape, s) for shape, s in zip(asked.shapes, placed, strict=True)]
     held = sum(2 * math.prod(a.sharding.shard_shape(a.shape)) for a in arguments)
@@ -223,7 +223,7 @@ def test_each_point_of_the_frontier_is_reached(point):
 
 def test_the_frontier_is_that_of_the_exercise():
     (asked,) = EXERCISES["4.8"].requirements
-    assert isinstance(asked, RunsIn)
+    assert isinstance(asked, RunsFast)
     assert set(asked.frontier) == set(REACHED)
     assert min(time for _, time in asked.frontier) == 14_812
     assert took(((("x", "y"),),) * 3) == (50_331_648, asked.given)
@@ -238,7 +238,7 @@ WITHOUT_A_REDUCE_SCATTER = (
 @pytest.mark.parametrize("specs", WITHOUT_A_REDUCE_SCATTER)
 def test_full_marks_need_no_reduce_scatter(specs):
     (asked,) = EXERCISES["4.8"].requirements
-    assert isinstance(asked, RunsIn)
+    assert isinstance(asked, RunsFast)
     held, time = took(specs)
     assert held <= asked.cap
     assert min(each for _, each in asked.frontier) < time <= asked.best
@@ -246,7 +246,7 @@ def test_full_marks_need_no_reduce_scatter(specs):
 
 def test_the_times_of_what_is_shown_are_those_of_its_items():
     (asked,) = EXERCISES["4.8"].requirements
-    assert isinstance(asked, RunsIn)
+    assert isinstance(asked, RunsFast)
     placed = sharding(("x", "y"), x=4, y=2)
     arguments = [at(shape, placed) for shape in asked.shapes]
     report = reported(asked.function, *arguments, machine=asked.machine)

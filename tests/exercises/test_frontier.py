@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from autograder import communication
-from autograder.exercises import EXERCISES, Trades
+from autograder.exercises import EXERCISES, MovesFewBytes
 from tests.helpers import sharding
 
 REACHED: dict[tuple[int, int], list[Any]] = {
@@ -28,14 +28,14 @@ ROOMY, TIGHT = EXERCISES["6.8"].requirements
 def test_each_point_is_reached(point):
     shardings = [sharding(*spec, x=4, y=2) for spec in REACHED[point]]
     arguments = [jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=s) for s in shardings]
-    assert isinstance(ROOMY, Trades)
+    assert isinstance(ROOMY, MovesFewBytes)
     held = sum(4 * math.prod(s.shard_shape((64, 64))) for s in shardings)
     assert (held, communication(ROOMY.function, *arguments).bytes) == point
 
 
 def test_the_points_are_those_of_the_exercise():
-    assert isinstance(ROOMY, Trades)
-    assert isinstance(TIGHT, Trades)
+    assert isinstance(ROOMY, MovesFewBytes)
+    assert isinstance(TIGHT, MovesFewBytes)
     assert set(ROOMY.frontier) == set(TIGHT.frontier) == set(REACHED)
     assert ROOMY.best == 4096
     assert TIGHT.best == 20480

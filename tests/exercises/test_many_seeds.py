@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autograder import programs
-from autograder.errors import TESTED
+from autograder.errors import TESTED_JAX_VERSIONS
 from autograder.evidence import Program, capture
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes, Returns
 from autograder.instructor.authoring import bank
@@ -20,7 +20,7 @@ from autograder.judge.comparing_values import compare
 from tests.conftest import ROOT, SHARE, some_of
 from tests.exercises.solutions import sitting_for, solution_of
 
-WHOLE = jax.__version__ == TESTED[1]
+WHOLE = jax.__version__ == TESTED_JAX_VERSIONS[1]
 SEEDS = range(1000 if WHOLE and SHARE == 1 else 50)
 ENTRIES = [
     entry

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from autograder.exercises import NOTEBOOKS, CommunicatesAtMost, Computes, Feeds
+from autograder.exercises import NOTEBOOKS, CommunicatesAtMost, Computes, RunsWithinBudgets
 from autograder.judge import Finding
 from autograder.judge.requirements_on_costs import compare_with_budgets
 from autograder.layouts import Layout
@@ -36,7 +36,7 @@ BUDGETED = [
     for notebook in ("02_computation_follows_data", "03_constraints")
     for exercise in NOTEBOOKS[notebook]
     for requirement in exercise.requirements
-    if isinstance(requirement, CommunicatesAtMost | Feeds)
+    if isinstance(requirement, CommunicatesAtMost | RunsWithinBudgets)
 ]
 
 

@@ -1,4 +1,4 @@
-"""`Designs`: values count first, then budgets, then time; the large program is the small one."""
+"""`TrainsFast`: values count first, then budgets, then time; the large program is the small one."""
 
 import re
 from dataclasses import replace
@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 from autograder.evidence import Design, DesignPlan, Placements, Program, from_json, to_json
-from autograder.exercises import Designs, Exercise, Timed
+from autograder.exercises import Exercise, Timed, TrainsFast
 from autograder.judge import judge, verdict_as_text
 from tests.helpers import capture, mesh, sharding
 
@@ -41,8 +41,8 @@ def plain(params: Any, x: Any, y: Any) -> Any:
 
 
 def asked(**changes: Any) -> Exercise:
-    """An exercise with a `Designs` requirement."""
-    requirement = Designs(
+    """An exercise with a `TrainsFast` requirement."""
+    requirement = TrainsFast(
         "design", "a step", PLAN, reference,
         lambda rng, shapes: [
             0.3 * rng.standard_normal(shapes[name]).astype(np.float32) for name in PLAN.arguments

@@ -24,13 +24,13 @@ from autograder.evidence import (
 )
 from autograder.exercises import (
     EXERCISES,
-    Designs,
     Exercise,
-    Feeds,
+    MovesFewBytes,
     Predicts,
     Returns,
-    RunsIn,
-    Trades,
+    RunsFast,
+    RunsWithinBudgets,
+    TrainsFast,
 )
 from autograder.judge import judge, verdict_as_html, verdict_as_text, verdict_for_terminal
 from tests.conftest import some_of
@@ -91,11 +91,11 @@ def pieces(exercise: Exercise, answer: str) -> st.SearchStrategy[Piece]:
     for requirement in exercise.requirements:
         if requirement.answer != answer:
             continue
-        if isinstance(requirement, Feeds | Trades | RunsIn):
+        if isinstance(requirement, RunsWithinBudgets | MovesFewBytes | RunsFast):
             count = len(requirement.arguments)
             several = st.lists(PLACEMENTS, min_size=count, max_size=count)
             return st.builds(Placements, several.map(tuple)) | KINDS
-        if isinstance(requirement, Designs):
+        if isinstance(requirement, TrainsFast):
             count, sizes = len(requirement.plan.names), len(requirement.plan.sizes)
             several = st.lists(PLACEMENTS, min_size=count, max_size=count)
             programs = st.lists(st.binary(max_size=99), min_size=sizes, max_size=sizes)

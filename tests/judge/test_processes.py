@@ -9,7 +9,7 @@ from autograder.evidence import (
     Contents,
     Evidence,
     File,
-    OwnArray,
+    LocalArray,
     ProcessResult,
     Run,
     Runs,
@@ -21,11 +21,11 @@ from autograder.evidence import (
 )
 from autograder.exercises import Exercise, Expected, OnProcesses
 from autograder.judge import judge, verdict_as_text
-from autograder.processes import Given, ProcessCase, files_of
+from autograder.processes import CaseArgument, ProcessCase, table_files
 
 SHAPE = (16, 2)
 LINE = (("x", 8),)
-TABLE = Given("array", SHAPE, ("x",), seed=11)
+TABLE = CaseArgument("array", SHAPE, ("x",), seed=11)
 
 
 def contents(array):
@@ -130,7 +130,7 @@ def test_other_numbers_of_processes_and_of_runs_are_refused():
 
 
 def test_an_array_of_ones_own_is_told_apart():
-    own = OwnArray(contents(TABLE.values()))
+    own = LocalArray(contents(TABLE.values()))
     assert verdict(own, own).diagnoses == ("own-array",)
     assert verdict(Value(3), Value(3)).diagnoses == ("own-array",)
 
@@ -139,9 +139,9 @@ WHOLE = asked(reference=lambda _: (Expected(TABLE.values()),))
 
 
 def test_every_process_has_all_where_that_is_asked():
-    own = OwnArray(contents(TABLE.values()))
+    own = LocalArray(contents(TABLE.values()))
     assert verdict(own, own, exercise=WHOLE).score == 1
-    other = OwnArray(contents(TABLE.values() + 1))
+    other = LocalArray(contents(TABLE.values() + 1))
     assert verdict(own, other, exercise=WHOLE).diagnoses == ("differs-between-processes",)
     assert verdict(other, other, exercise=WHOLE).diagnoses == ("other-numbers",)
     assert verdict(shards(0), shards(1), exercise=WHOLE).diagnoses == ("not-whole",)
@@ -151,7 +151,7 @@ def test_every_process_has_all_where_that_is_asked():
 def test_no_number_is_near_to_what_is_none(value):
     array = TABLE.values()
     array[3, 1] = value
-    wrong = OwnArray(contents(array))
+    wrong = LocalArray(contents(array))
     assert verdict(wrong, wrong, exercise=WHOLE).score == 0
 
 
@@ -168,11 +168,11 @@ def test_more_than_one_result_is_told():
     assert verdict(two, two).diagnoses == ("number-of-results",)
 
 
-FILES = asked(files=lambda _: files_of(TABLE.values(), 8), reference=lambda _: ())
+FILES = asked(files=lambda _: table_files(TABLE.values(), 8), reference=lambda _: ())
 
 
 def written(**changes):
-    blocks = files_of(TABLE.values(), 8) | changes
+    blocks = table_files(TABLE.values(), 8) | changes
     return [File(name, contents(block)) for name, block in blocks.items()]
 
 

@@ -5,7 +5,7 @@ import html
 import pytest
 
 from autograder.documents import Document, Paragraph, as_html, plain_text
-from autograder.errors import before_jaxs_words
+from autograder.errors import insert_before_jax_message
 from autograder.judge import Verdict
 from autograder.judge.feedback import sentences, verdict_as_html
 from autograder.judge.prose import prose
@@ -51,10 +51,10 @@ def test_what_jax_says_is_small_and_comes_last():
     assert "A spec is too long." in ours
     assert "JAX says: ValueError: no P() in `it." in theirs
     assert "<code" not in theirs
-    lesson = before_jaxs_words(TOLD, "This is a lesson.")
+    lesson = insert_before_jax_message(TOLD, "This is a lesson.")
     assert lesson.index("a lesson. JAX says:") > lesson.index("of the cell")
-    assert before_jaxs_words("", "A lesson.") == "A lesson."
-    assert before_jaxs_words("Wrong.", "") == "Wrong."
+    assert insert_before_jax_message("", "A lesson.") == "A lesson."
+    assert insert_before_jax_message("Wrong.", "") == "Wrong."
 
 
 def test_values_stand_on_one_line():

@@ -1,11 +1,11 @@
-"""`RunsIn`: credit by the distance from the best known time, and answers that are rejected."""
+"""`RunsFast`: credit by the distance from the best known time, and answers that are rejected."""
 
 from typing import Any
 
 import jax
 import pytest
 
-from autograder.exercises import Exercise, RunsIn, Timed
+from autograder.exercises import Exercise, RunsFast, Timed
 from autograder.judge import Trade, judge, verdict_as_html, verdict_as_text
 from autograder.programs import MACHINES
 from tests.helpers import capture, sharding
@@ -25,7 +25,7 @@ def asked(**changes: Any) -> Exercise:
         "frontier": FRONTIER,
         "shown": Timed("copies", {"computing": 1000}),
     }
-    return Exercise("4.8", "A product", (RunsIn(**requirement | changes),), ("Think.",))
+    return Exercise("4.8", "A product", (RunsFast(**requirement | changes),), ("Think.",))
 
 
 def verdict(x, w, exercise=None, **mesh):

@@ -1,10 +1,10 @@
-"""`Trades`: credit by the distance from the best known bytes, and the picture of it."""
+"""`MovesFewBytes`: credit by the distance from the best known bytes, and the picture of it."""
 
 import jax
 import pytest
 
 from autograder import check
-from autograder.exercises import EXERCISES, Exercise, Trades
+from autograder.exercises import EXERCISES, Exercise, MovesFewBytes
 from autograder.judge import Trade, feedback, judge, verdict_as_html, verdict_as_text
 from tests.helpers import capture, sharding
 
@@ -13,7 +13,7 @@ EXERCISE = Exercise(
     "6.8",
     "A trade",
     (
-        Trades(
+        MovesFewBytes(
             "answer", "a sharding", lambda x: x + x.T, ((32, 32),), cap=2048, frontier=FRONTIER,
             slack=512,
         ),
@@ -42,7 +42,7 @@ def test_credit_falls_with_what_is_moved():
 
 
 def test_who_holds_less_than_half_of_what_may_be_held_is_told_so():
-    roomy = Trades(
+    roomy = MovesFewBytes(
         "answer", "a sharding", lambda x: x + x.T, ((32, 32),), 4096, FRONTIER, slack=512
     )
     found = verdict("x", exercise=Exercise("6.8", "A trade", (roomy,), ("Think.",)))
@@ -61,7 +61,7 @@ def test_beyond_the_cap_there_is_no_credit():
 
 
 def test_beyond_the_frontier_is_no_more_than_everything():
-    easy = Trades("answer", "a sharding", lambda x: x + 1, ((32, 32),), 2048, FRONTIER, 512)
+    easy = MovesFewBytes("answer", "a sharding", lambda x: x + 1, ((32, 32),), 2048, FRONTIER, 512)
     exercise = Exercise("6.8", "A trade", (easy,), ("Think.",))
     assert verdict("x", exercise=exercise).score == 1
 
@@ -89,7 +89,7 @@ def test_a_notebook_remembers_the_attempts(monkeypatch):
     assert jax.device_count() == 8
 
 
-CHAIN = Trades(
+CHAIN = MovesFewBytes(
     "answer", "two shardings", lambda a, b: a @ b, ((16, 16), (16, 16)), cap=2048,
     frontier=((768, 256), (2048, 0)), slack=64,
 )  # fmt: skip

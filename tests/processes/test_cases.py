@@ -13,15 +13,15 @@ import pytest
 from msgspec.structs import replace
 
 from autograder.processes import (
-    Given,
-    NotHereError,
+    CaseArgument,
     ProcessCase,
-    files_of,
-    files_written,
+    RowsNotHereError,
     pack,
     pack_arguments,
     run,
+    table_files,
     write_files,
+    written_files,
 )
 
 LINE = (("x", 8),)
@@ -49,13 +49,13 @@ def test_a_mesh_may_have_its_devices_in_another_order():
     assert (
         str(case) == "2 processes, on a mesh of x=8 with its devices in the order 0 1 4 5 2 3 6 7"
     )
-    rows = Given("rows", (16, 4), ("x",), seed=3)
+    rows = CaseArgument("rows", (16, 4), ("x",), seed=3)
     outcomes = call(lambda rows: rows[0:16], replace(case, given=(rows,)))
     assert "process 0 has rows 0 to 3 and 8 to 11 on its disk" in outcomes[0].sentence
 
 
 def test_all_processes_sample_the_same_values():
-    given = Given("array", (16, 4), ("x",), seed=7)
+    given = CaseArgument("array", (16, 4), ("x",), seed=7)
     outcomes = call(lambda x: x, ProcessCase(2, LINE, (given,)))
     for outcome in outcomes:
         for _, block, data in outcome.result.shards:
@@ -71,7 +71,7 @@ def test_all_processes_sample_the_same_values():
     ],
 )
 def test_a_process_reads_the_rows_that_its_devices_hold(axes, spec, here):
-    rows = Given("rows", (16, 4), spec, seed=3)
+    rows = CaseArgument("rows", (16, 4), spec, seed=3)
 
     def can_read(rows):
         for row in range(len(rows)):
@@ -86,7 +86,7 @@ def test_a_process_reads_the_rows_that_its_devices_hold(axes, spec, here):
 
 
 def test_a_process_has_its_share_of_each_batch():
-    rows = Given("rows", (32, 2), ("x",), seed=3, batch=16)
+    rows = CaseArgument("rows", (32, 2), ("x",), seed=3, batch=16)
 
     def reads_too_much(rows):
         return rows[0:32]
@@ -98,21 +98,21 @@ def test_a_process_has_its_share_of_each_batch():
 
 
 def test_reading_rows_of_another_process_is_an_index_error():
-    assert issubclass(NotHereError, IndexError)
+    assert issubclass(RowsNotHereError, IndexError)
 
 
 def test_files_are_blocks_of_rows(tmp_path):
-    table = Given("folder", (16, 2), seed=5, number=8)
-    case = ProcessCase(2, LINE, (table, Given("folder")))
+    table = CaseArgument("folder", (16, 2), seed=5, number=8)
+    case = ProcessCase(2, LINE, (table, CaseArgument("folder")))
     write_files(case, tmp_path)
     names = {file.name for file in (tmp_path / "common").iterdir()}
-    assert names == set(files_of(table.values(), 8)) >= {"0-2.npy", "14-16.npy"}
+    assert names == set(table_files(table.values(), 8)) >= {"0-2.npy", "14-16.npy"}
 
     def copies(folder, own):
         np.save(own / "mine.npy", np.load(folder / "0-2.npy"))
 
     call(copies, case, tmp_path)
-    files = files_written(tmp_path, 2)
+    files = written_files(tmp_path, 2)
     assert [name for name, _ in files] == ["mine.npy", "mine.npy"]
     np.testing.assert_array_equal(np.load(files[1][1]), table.values()[:2])
 
@@ -121,7 +121,7 @@ def test_files_are_blocks_of_rows(tmp_path):
 @pytest.mark.parametrize("spec", [("x",), (None, "x"), (), (("x",), None)])
 @pytest.mark.parametrize("order", [(), (0, 1, 4, 5, 2, 3, 6, 7)])
 def test_a_process_is_given_the_shards_of_its_devices(axes, spec, order):
-    given = Given("array", (16, 8), spec, seed=3)
+    given = CaseArgument("array", (16, 8), spec, seed=3)
     case = ProcessCase(2, axes, (given,), order)
     sharding = jax.NamedSharding(case.mesh(), jax.P(*spec))
     indices: Any = sharding.devices_indices_map((16, 8))
@@ -135,7 +135,7 @@ def test_a_process_is_given_the_shards_of_its_devices(axes, spec, order):
 
 
 def test_a_process_is_given_no_seeds():
-    given = Given("rows", (16, 2), ("x",), seed=12345)
+    given = CaseArgument("rows", (16, 2), ("x",), seed=12345)
     share = ProcessCase(2, LINE, (given,)).share_of(1)
     assert [argument.seed for argument in share.case.given] == [0]
 
@@ -152,7 +152,7 @@ def looks_at_its_job(x):
 
 
 def test_a_function_does_not_find_the_values_of_other_processes():
-    given = Given("array", (16, 2), ("x",), seed=5)
+    given = CaseArgument("array", (16, 2), ("x",), seed=5)
     _, second = call(looks_at_its_job, ProcessCase(2, LINE, (given,)))
     upper, lower = second.result
     assert upper == 0
@@ -182,6 +182,6 @@ def reads_the_others_memory(x):
     reason="root reads all memory, and others have no /proc",
 )
 def test_no_process_reads_the_memory_of_another():
-    given = Given("array", (16, 2), ("x",), seed=5)
+    given = CaseArgument("array", (16, 2), ("x",), seed=5)
     for outcome in call(reads_the_others_memory, ProcessCase(2, LINE, (given,))):
         assert outcome.result == ["PermissionError"] * 2

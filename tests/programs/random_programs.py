@@ -22,7 +22,7 @@ from jax.sharding import AxisType
 
 from autograder.programs.compiled import (
     UnreadableProgramError,
-    operations,
+    count_flops,
     read,
     read_module,
 )
@@ -192,7 +192,7 @@ def disagreement(program: jax.stages.Compiled, mesh: jax.sharding.Mesh) -> str:
     one, other = read(read_as_data, mesh), read(read_as_text, mesh)
     if one != other:
         return f"collectives: {one} and {other}"
-    work, works = operations(read_as_data), operations(read_as_text)
+    work, works = count_flops(read_as_data), count_flops(read_as_text)
     return f"work: {work} and {works}" if work != works else ""
 
 

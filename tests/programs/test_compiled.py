@@ -13,7 +13,7 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import AxisType
 
-from autograder.programs.compiled import UnreadableProgramError, program_of, read, read_module
+from autograder.programs.compiled import UnreadableProgramError, read, read_executable, read_module
 from autograder.programs.compiled.module_proto import decode_module
 from tests.conftest import ROOT
 from tests.helpers import mesh
@@ -73,7 +73,7 @@ def essence(found):
 def compiled(function, *arguments, grid=None):
     """Return a compiled function's collectives, and check that its text has the same."""
     program = jax.jit(function).lower(*arguments).compile()
-    found = read(program_of(program.runtime_executable()), grid)
+    found = read(read_executable(program.runtime_executable()), grid)
     assert found == read(program_of_text(str(program.as_text())), grid)
     return found
 
@@ -269,7 +269,7 @@ def test_a_key_that_ends_a_computation_in_the_text_hides_nothing():
         return lax.with_sharding_constraint(b, jax.NamedSharding(grid, jax.P())) + 1
 
     program = jax.jit(gathers).lower(argument).compile()
-    (found,) = read(program_of(program.runtime_executable()), grid)
+    (found,) = read(read_executable(program.runtime_executable()), grid)
     assert (found.kind, found.axes) == (GATHER, X)
     assert "\n}\nb" in str(program.as_text())
 

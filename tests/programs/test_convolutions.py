@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from autograder.programs.compiled import program_of
+from autograder.programs.compiled import read_executable
 from autograder.programs.compiled.hlo import WindowDimension
 
 
@@ -49,7 +49,7 @@ def test_convolutions_count_as_in_xla(case):
         .lower(jnp.ones(image), jnp.ones(kernel))
         .compile()
     )
-    program = program_of(compiled.runtime_executable())
+    program = read_executable(compiled.runtime_executable())
     ours = [
         2 * i.convolution.count_products(body[i.operands[0]].arrays[0][1], i.arrays[0][1])
         for body in program.computations.values()

@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 from autograder import communication
-from autograder.exercises import Ask, Computes, Exercise, Requests
+from autograder.exercises import Computes, Exercise, RequestedCollective, Requests
 from autograder.judge import judge
 from autograder.programs import Argument, requested
 from tests.helpers import capture, mesh, sharding
@@ -112,7 +112,7 @@ REDUCED = Exercise(
             "answer", "It must return 2 * x.sum().", lambda x: x.sum() + x.sum(),
             ((Argument((16,), (("x", 8),), ("x",), mode="auto"),),), under_mesh=True,
         ),
-        Requests("answer", ((Ask("all-reduce", 1, X, 4),),)),
+        Requests("answer", ((RequestedCollective("all-reduce", 1, X, 4),),)),
     ),
     ("Ask once.",),
 )  # fmt: skip
@@ -328,7 +328,7 @@ def test_work_outside_of_shard_map_is_counted(function, outside):
     argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", x=4))
     with jax.set_mesh(mesh(x=4)):
         module = jax.jit(function).lower(argument).compiler_ir("stablehlo")
-    assert requested.work_outside(module) == pytest.approx(outside, abs=600)
+    assert requested.count_flops_outside_shard_map(module) == pytest.approx(outside, abs=600)
 
 
 @pytest.mark.parametrize(
@@ -355,6 +355,6 @@ def test_with_requests_taken_out_only_what_the_compiler_adds_is_left(body):
         assert communication(function, argument).collectives
         lowered = jax.jit(lambda a, function=function: function(a)).lower(argument)
         module: Any = lowered.compiler_ir("stablehlo")
-        requested.take_out(module, grid)
+        requested.remove_collectives(module, grid)
         assert module.operation.verify()
         assert (not communication(lowered.compile()).collectives) is alone

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from autograder import evidence, exercises, programs
-from autograder.exercises import Computes, Exercise, Feeds, PlacedLike
-from autograder.instructor.sandbox import Case, Sandbox, judge_apart
+from autograder.exercises import Computes, Exercise, PlacedLike, RunsWithinBudgets
+from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.judge import judge
 from autograder.judge.running_programs import run_all
 from autograder.programs import Argument
@@ -308,7 +308,7 @@ def test_the_judges_process_ignores_its_callers_environment(monkeypatch, tmp_pat
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     case = Case("1.1", {"exercise": "1.1", "answers": {}}, 0)
-    (found,) = judge_apart([case], sandbox=Sandbox(required=False))
+    (found,) = judge_in_sandbox([case], sandbox=Sandbox(required=False))
     assert found.diagnoses == ("malformed",)
 
 
@@ -319,7 +319,7 @@ def test_a_mesh_that_a_learner_has_set_for_good_does_not_interfere():
         assert verdict(lambda a, b: jnp.sin(a) * b).score == 1
         for exercise in ("2.2", "2.3"):
             feeds = exercises.EXERCISES[exercise].requirements[0]
-            assert isinstance(feeds, Feeds)
+            assert isinstance(feeds, RunsWithinBudgets)
             grid = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
             specs = {"2.2": [jax.P(None, ("x", "y"))], "2.3": [jax.P("x"), jax.P(None, "y")]}[
                 exercise

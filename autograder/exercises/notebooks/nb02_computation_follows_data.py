@@ -12,7 +12,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.judge import AnyOf, Budget, Exercise, Feeds, PlacedLike, Predicts
+from autograder.judge import AnyOf, Budget, Exercise, PlacedLike, Predicts, RunsWithinBudgets
 
 P = jax.P
 
@@ -132,14 +132,14 @@ REDUCTIONS: Final = Exercise(
     afterwards="Each device adds up its own part first, so the all-reduce of a sum is small. That "
     "is why averaging a loss over a sharded batch costs almost nothing.",
     requirements=(
-        Feeds(
+        RunsWithinBudgets(
             "quiet",
             "a sharding for which x.sum(0) communicates nothing, and all devices share the work",
             lambda x: x.sum(0),
             (((16, 16),), ((32, 64),)),
             budgets=((), ()),
         ),
-        Feeds(
+        RunsWithinBudgets(
             "whole",
             "a sharding for which the result of x.sum(0) is replicated after one all-reduce, and "
             "all devices share the work",
@@ -232,7 +232,7 @@ QUIET_PRODUCTS: Final = Exercise(
     afterwards="A replicated and B sharded over its columns is the first half of a "
     "tensor-parallel layer: it needs no communication, whatever the sizes.",
     requirements=tuple(
-        Feeds(
+        RunsWithinBudgets(
             answer,
             f"shardings (of A, of B) for which A @ B comes out in {form}, and nothing is "
             f"communicated",
@@ -588,7 +588,7 @@ DISASTER: Final = Exercise(
             P(),
             {"kept": P("x", "y"), "turned": P("y", "x")},
         ),
-        Feeds(
+        RunsWithinBudgets(
             "cheap",
             "a sharding for which x + x.T communicates at most 128 bytes on each device, and all "
             "devices share the work",

@@ -13,12 +13,12 @@ import numpy as np
 
 from autograder.judge import (
     AnyOf,
-    Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
     PlacedLike,
+    RequestedCollective,
     Requests,
 )
 from autograder.programs import Argument
@@ -504,7 +504,7 @@ LAYERS: Final = Exercise(
             ("layer_plain", "auto", (), {}),
             ("layer_constrained", "auto", (), {}),
             ("layer_explicit", "explicit", (), {}),
-            ("layer_mapped", "explicit", (Ask("all-reduce"),),
+            ("layer_mapped", "explicit", (RequestedCollective("all-reduce"),),
              {"bias-eight-times": _biased, "sum-of-sigmoids": _sigmoids, "mean-for-sum": _mean,
               "parts-joined": _joined}),
         )

@@ -15,7 +15,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.judge import AnyOf, AnyOrder, Exercise, Predicts, Returns, RunsIn, Timed
+from autograder.judge import AnyOf, AnyOrder, Exercise, Predicts, Returns, RunsFast, Timed
 from autograder.programs import BFLOAT16, MACHINES
 
 COLLECTIVES: Final = (
@@ -1627,7 +1627,7 @@ DECISION: Final = Exercise(
     afterwards="Compilers can search too: systems such as Alpa and Automap look for layouts with a "
     "model of cost like this one.",
     requirements=(
-        RunsIn(
+        RunsFast(
             "layout",
             "shardings (of x, of w_in, of w_out) that hold at most 100 MiB on each device, and for "
             "which step takes at most 17.5 ms",

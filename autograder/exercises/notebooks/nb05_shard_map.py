@@ -12,12 +12,12 @@ import numpy as np
 
 from autograder.judge import (
     AnyOf,
-    Ask,
     CommunicatesAtMost,
     Computes,
     Exercise,
     PlacedLike,
     Predicts,
+    RequestedCollective,
     Requests,
     Returns,
 )
@@ -47,7 +47,7 @@ def _on_lines(*shapes: Any) -> tuple[tuple[Argument, ...], ...]:
     )
 
 
-def _each(*asks: Any) -> tuple[tuple[Ask, ...], ...]:
+def _each(*asks: Any) -> tuple[tuple[RequestedCollective, ...], ...]:
     """For each mesh, what is to be asked for, made from its size."""
     return tuple(tuple(ask(n) for ask in asks) for n in SIZES)
 
@@ -374,7 +374,10 @@ REDUCTIONS: Final = Exercise(
                     answer, f"{answer} must return {asks}.", reference, NUMBERS, mistakes,
                     under_mesh=True,
                 ),
-                Requests(answer, _each(lambda n, count=count: Ask("all-reduce", count, ("x",), 4))),
+                Requests(
+                    answer,
+                    _each(lambda n, k=count: RequestedCollective("all-reduce", k, ("x",), 4)),
+                ),
             )
         ),
         PlacedLike("softmax", STRIPS[0], ((64,), (4 * MANY,)), elsewhere=STRIPS[1:]),
@@ -880,8 +883,8 @@ PARTS: Final = Exercise(
         Requests(
             "sum_by_parts",
             _each(
-                lambda n: Ask("reduce-scatter", 1, ("x",), 4 * _rows(n)[1]),
-                lambda n: Ask("all-gather", 1, ("x",), 4 * _rows(n)[1]),
+                lambda n: RequestedCollective("reduce-scatter", 1, ("x",), 4 * _rows(n)[1]),
+                lambda n: RequestedCollective("all-gather", 1, ("x",), 4 * _rows(n)[1]),
             ),
         ),
     ),
@@ -1030,7 +1033,11 @@ RINGS: Final = Exercise(
         _placed("ring_all_gather", ROWS, lambda n: (n, n * BLOCK[n])),
         Requests(
             "ring_all_gather",
-            _each(lambda n: Ask("collective-permute", n - 1, ("x",), 4 * BLOCK[n], True)),
+            _each(
+                lambda n: RequestedCollective(
+                    "collective-permute", n - 1, ("x",), 4 * BLOCK[n], True
+                )
+            ),
         ),
         Computes(
             "ring_reduce_scatter",
@@ -1098,7 +1105,11 @@ RINGS: Final = Exercise(
         _placed("ring_reduce_scatter", STRIPS, lambda n: (_rows(n)[1],)),
         Requests(
             "ring_reduce_scatter",
-            _each(lambda n: Ask("collective-permute", n - 1, ("x",), 4 * _rows(n)[1] // n, True)),
+            _each(
+                lambda n: RequestedCollective(
+                    "collective-permute", n - 1, ("x",), 4 * _rows(n)[1] // n, True
+                )
+            ),
         ),
     ),
     hints=(
@@ -1351,7 +1362,8 @@ HALO: Final = Exercise(
             under_mesh=True,
         ),
         Requests(
-            "second_difference", _each(lambda n: Ask("collective-permute", 2, ("x",), 4))
+            "second_difference",
+            _each(lambda n: RequestedCollective("collective-permute", 2, ("x",), 4)),
         ),
     ),
     hints=(

@@ -12,15 +12,15 @@ import numpy as np
 
 from autograder.judge import (
     AnyOf,
-    Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
     FitsIn,
+    MovesFewBytes,
     PlacedLike,
+    RequestedCollective,
     Requests,
-    Trades,
     WorksAtMost,
 )
 from autograder.programs import Argument
@@ -179,7 +179,10 @@ BY_ROWS: Final = Exercise(
         _placed("block_by_rows", ROWS),
         Requests(
             "block_by_rows",
-            tuple((Ask("all-reduce", 1, ("y",), 4 * m * n // x),) for m, _, n, x, _ in CASES),
+            tuple(
+                (RequestedCollective("all-reduce", 1, ("y",), 4 * m * n // x),)
+                for m, _, n, x, _ in CASES
+            ),
         ),
         WorksAtMost("block_by_rows", _share()),
     ),
@@ -384,7 +387,9 @@ SCATTERED: Final = Exercise(
         _placed("scattered", ROWS),
         Requests(
             "scattered",
-            tuple((Ask("reduce-scatter", 1, ("x",), 4 * m * n),) for m, _, n in SIZES),
+            tuple(
+                (RequestedCollective("reduce-scatter", 1, ("x",), 4 * m * n),) for m, _, n in SIZES
+            ),
         ),
     ),
     hints=(
@@ -460,8 +465,8 @@ BY_BLOCKS: Final = Exercise(
             "block_by_block",
             tuple(
                 (
-                    Ask("all-gather", 1, ("y",), 4 * m * k // x),
-                    Ask("all-gather", 1, ("x",), 4 * k * n // y),
+                    RequestedCollective("all-gather", 1, ("y",), 4 * m * k // x),
+                    RequestedCollective("all-gather", 1, ("x",), 4 * k * n // y),
                 )
                 for m, k, n, x, y in CASES
             ),
@@ -735,7 +740,7 @@ OVERLAPPED: Final = Exercise(
         Requests(
             "overlapped",
             tuple(
-                (Ask("collective-permute", n - 1, ("x",), 4 * rows * k, True),)
+                (RequestedCollective("collective-permute", n - 1, ("x",), 4 * rows * k, True),)
                 for n, (rows, k, _) in OVERLAPS.items()
             ),
         ),
@@ -806,7 +811,7 @@ CHAIN: Final = Exercise(
     afterwards="Systems such as Alpa choose layouts for whole models by solving this problem as an "
     "integer program.",
     requirements=tuple(
-        Trades(
+        MovesFewBytes(
             answer,
             f"shardings (of A, of B, of C, of D) that hold at most {cap:,} bytes on each device, "
             f"and for which A @ B @ C @ D moves as few as can be",
@@ -907,7 +912,7 @@ QUIET_LOOP: Final = Exercise(
             },
             under_mesh=True,
         ),
-        Requests("iterate", ((Ask("all-reduce", 1, ("x",), 4),),) * 2),
+        Requests("iterate", ((RequestedCollective("all-reduce", 1, ("x",), 4),),) * 2),
         CommunicatesAtMost("iterate", ((Budget("all-reduce", ("x",), 4),),) * 2),
     ),
     hints=(

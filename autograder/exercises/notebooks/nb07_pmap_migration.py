@@ -14,15 +14,15 @@ import numpy as np
 
 from autograder.judge import (
     AnyOf,
-    Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
-    Feeds,
     PlacedLike,
     Predicts,
+    RequestedCollective,
     Requests,
+    RunsWithinBudgets,
 )
 from autograder.programs import Argument
 
@@ -252,7 +252,10 @@ NORMALISE: Final = Exercise(
         ),
         Requests(
             "normalised",
-            tuple((Ask("all-reduce", 1, ("x",), 4 * (s - k + 1)),) for _, s, k in SIGNALS),
+            tuple(
+                (RequestedCollective("all-reduce", 1, ("x",), 4 * (s - k + 1)),)
+                for _, s, k in SIGNALS
+            ),
         ),
         _placed("normalised", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
         Computes(
@@ -422,7 +425,10 @@ NEST: Final = Exercise(
         Requests(
             "unnested",
             tuple(
-                (Ask("all-reduce", 1, ("x", "y"), 4), Ask("all-reduce", 1, ("y",), 4 * length))
+                (
+                    RequestedCollective("all-reduce", 1, ("x", "y"), 4),
+                    RequestedCollective("all-reduce", 1, ("y",), 4 * length),
+                )
                 for *_, length in GRIDS
             ),
         ),
@@ -536,9 +542,9 @@ REGRESSION: Final = Exercise(
     afterwards="Ten steps are one program now. A lax.fori_loop has the step in it once, however "
     "often it runs; a loop in Python would have ten copies of it, and with a thousand steps you "
     "would wait for the compiler. Reporting the loss every so many steps is a second, outer loop.",
-    about=(Feeds, CommunicatesAtMost),
+    about=(RunsWithinBudgets, CommunicatesAtMost),
     requirements=(
-        Feeds(
+        RunsWithinBudgets(
             "layouts",
             "shardings (of w, of X, of y) for which each device holds, and works on, its own "
             "examples, and all that moves is the gradient",
@@ -707,7 +713,10 @@ TRAP: Final = Exercise(
             under_mesh=True,
         ),
         Requests(
-            "update", tuple((Ask("all-reduce", 1, ("x",), _parameters(e)),) for e in EXAMPLES)
+            "update",
+            tuple(
+                (RequestedCollective("all-reduce", 1, ("x",), _parameters(e)),) for e in EXAMPLES
+            ),
         ),
         _placed("update", EVERYWHERE, *((features,) for *_, features in EXAMPLES)),
     ),
@@ -845,7 +854,7 @@ UNREPLICATE: Final = Exercise(
             },
             under_mesh=True,
         ),
-        Requests("mean_loss", (((Ask("all-reduce", 1, ("x",), 4)),),) * 2),
+        Requests("mean_loss", (((RequestedCollective("all-reduce", 1, ("x",), 4)),),) * 2),
         _placed("mean_loss", EVERYWHERE, (), ()),
     ),
     hints=(
@@ -1007,7 +1016,10 @@ CLINIC: Final = Exercise(
             },
             under_mesh=True,
         ),
-        Requests("centred", tuple((Ask("all-reduce", 1, ("x",), 4 * k),) for _, k in TABLES)),
+        Requests(
+            "centred",
+            tuple((RequestedCollective("all-reduce", 1, ("x",), 4 * k),) for _, k in TABLES),
+        ),
         Computes(
             "pair_sums",
             "pair_sums(x) must give each device, in its row, the sum of its pair's rows.",
@@ -1033,7 +1045,10 @@ CLINIC: Final = Exercise(
             },
             under_mesh=True,
         ),
-        Requests("pair_sums", tuple((Ask("all-reduce", 1, ("y",), 4 * k),) for _, k in TABLES)),
+        Requests(
+            "pair_sums",
+            tuple((RequestedCollective("all-reduce", 1, ("y",), 4 * k),) for _, k in TABLES),
+        ),
         Computes(
             "faded",
             "faded(x) must be, for each row, the last of total = 0.5 * total + number.",

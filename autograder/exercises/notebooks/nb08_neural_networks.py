@@ -15,17 +15,17 @@ import numpy as np
 
 from autograder.judge import (
     AnyOf,
-    Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
-    Feeds,
     FitsIn,
     PlacedLike,
+    RequestedCollective,
     Requests,
+    RunsWithinBudgets,
     WorksAtMost,
-    ways_of,
+    alternatives_of,
 )
 from autograder.programs import Argument
 
@@ -65,7 +65,7 @@ DATA_PARALLEL: Final = Exercise(
     afterwards="The compiler added the all-reduce of the gradients for you. With enough work on "
     "each device, most of its time hides behind the backward pass.",
     requirements=(
-        Feeds(
+        RunsWithinBudgets(
             "data_parallel",
             "shardings (of W1, of b1, of W2, of b2, of X, of Y) for which each device holds, and "
             "works on, its own examples, and all that moves is the gradients, once",
@@ -108,7 +108,7 @@ TENSOR_PARALLEL: Final = Exercise(
     afterwards="This is the layer of Megatron-LM: columns first, then rows, and one all-reduce for "
     "both. Attention is cut in the same way, by heads.",
     requirements=(
-        Feeds(
+        RunsWithinBudgets(
             "tensor_parallel",
             "shardings (of X, of W1, of W2) that leave an eighth of the weights on each device, "
             "and for which the two layers cost one all-reduce of their result",
@@ -228,9 +228,9 @@ BOTH: Final = Exercise(
     title="Both at once, in both modes",
     afterwards="The axis that communicates most, which is the model's, belongs where links are "
     "fastest: inside one machine. The axis of the batch can span machines.",
-    about=(Feeds, CommunicatesAtMost),
+    about=(RunsWithinBudgets, CommunicatesAtMost),
     requirements=(
-        Feeds(
+        RunsWithinBudgets(
             "both_ways",
             "shardings (of X, W1, b1, W2, b2, W3, b3) on a mesh of 4 × 2 for which the examples "
             "are cut into four, the second and third layer into two, and predict costs one "
@@ -544,7 +544,7 @@ SEQUENCE: Final = Exercise(
             "sequence_parallel",
             tuple(
                 tuple(
-                    Ask(kind, 1, ("model",), 4 * tokens * width)
+                    RequestedCollective(kind, 1, ("model",), 4 * tokens * width)
                     for kind in ("all-gather", "reduce-scatter")
                 )
                 for _, tokens, width, _ in SEQUENCES
@@ -766,7 +766,9 @@ CROSS_ENTROPY: Final = Exercise(
             _cross_entropy,
             tuple(_vocabulary(*sizes) for sizes in WORDS),
             {
-                name: AnyOf((*ways_of(mistake), *map(_largest_taken_off, ways_of(mistake))))
+                name: AnyOf(
+                    (*alternatives_of(mistake), *map(_largest_taken_off, alternatives_of(mistake)))
+                )
                 for name, mistake in SLIPS.items()
             },
             under_mesh=True,
@@ -947,7 +949,10 @@ ACCUMULATION: Final = Exercise(
         ),
         Requests(
             "accumulated",
-            tuple((Ask("all-reduce", 1, ("data",), 4 * width**2),) for *_, width, _ in ROUNDS),
+            tuple(
+                (RequestedCollective("all-reduce", 1, ("data",), 4 * width**2),)
+                for *_, width, _ in ROUNDS
+            ),
         ),
         FitsIn("accumulated", tuple(_room_for_rounds(*sizes) for _, *sizes in ROUNDS)),
     ),

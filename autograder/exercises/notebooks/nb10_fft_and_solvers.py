@@ -17,13 +17,13 @@ import numpy as np
 
 from autograder.judge import (
     AnyOf,
-    Ask,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
     PlacedLike,
     Predicts,
+    RequestedCollective,
     Requests,
     WorksAtMost,
 )
@@ -410,7 +410,7 @@ SLAB: Final = Exercise(
         Requests(
             "slab_fft",
             tuple(
-                (Ask("all-to-all", 1, ("x",), COMPLEX * int(np.prod(shape)) // n),)
+                (RequestedCollective("all-to-all", 1, ("x",), COMPLEX * int(np.prod(shape)) // n),)
                 for n, shape in zip(LINES, SLABS, strict=True)
             ),
         ),
@@ -479,11 +479,11 @@ SLAB: Final = Exercise(
 )
 
 
-def _each_pencil(*axes: str) -> tuple[tuple[Ask, ...], ...]:
+def _each_pencil(*axes: str) -> tuple[tuple[RequestedCollective, ...], ...]:
     """For each mesh, an exchange of one block over each of these axes, which may be twice there."""
     return tuple(
         tuple(
-            Ask("all-to-all", axes.count(axis), (axis,), COMPLEX * _block(shape))
+            RequestedCollective("all-to-all", axes.count(axis), (axis,), COMPLEX * _block(shape))
             for axis in dict.fromkeys(axes)
         )
         for shape in BOXES

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from autograder.judge import AnyOf, Exercise, Expected, OnProcesses, Predicts
-from autograder.processes import Given, ProcessCase, Spec, files_of
+from autograder.processes import CaseArgument, ProcessCase, Spec, table_files
 
 LINE: Final = (("x", 8),)
 WIDE: Final = (("x", 4), ("y", 2))
@@ -167,8 +167,8 @@ def _batches(generator: np.random.Generator) -> Sequence[ProcessCase]:
     ) -> ProcessCase:
         shape = (rows, columns)
         given = (
-            Given("sharding", shape, ("x",)),
-            Given("rows", shape, ("x",), _seed(generator)),
+            CaseArgument("sharding", shape, ("x",)),
+            CaseArgument("rows", shape, ("x",), _seed(generator)),
         )
         return ProcessCase(processes, axes, given, order)
 
@@ -250,7 +250,7 @@ BATCH: Final = Exercise(
 
 def _gathers(generator: np.random.Generator) -> Sequence[ProcessCase]:
     def case(processes: int, axes: Axes, shape: tuple[int, ...], spec: Spec) -> ProcessCase:
-        return ProcessCase(processes, axes, (Given("array", shape, spec, _seed(generator)),))
+        return ProcessCase(processes, axes, (CaseArgument("array", shape, spec, _seed(generator)),))
 
     columns = 8 * int(generator.integers(1, 3))
     return (
@@ -386,10 +386,10 @@ def _trainings(generator: np.random.Generator) -> Sequence[ProcessCase]:
             processes,
             LINE,
             (
-                Given("mesh"),
-                Given("values", (4,), seed=weights),
-                Given("rows", (steps * batch, 5), ("x",), table, batch),
-                Given("number", number=batch),
+                CaseArgument("mesh"),
+                CaseArgument("values", (4,), seed=weights),
+                CaseArgument("rows", (steps * batch, 5), ("x",), table, batch),
+                CaseArgument("number", number=batch),
             ),
         )
         for processes in (1, 2, 4)
@@ -571,8 +571,8 @@ def _count(case: ProcessCase, spec: Spec) -> int:
 def _saves(generator: np.random.Generator) -> Sequence[ProcessCase]:
     def case(axes: Axes, spec: Spec) -> ProcessCase:
         shape = (8 * int(generator.integers(2, 5)), 4)
-        array = Given("array", shape, spec, _seed(generator))
-        return ProcessCase(2, axes, (Given("folder"), array))
+        array = CaseArgument("array", shape, spec, _seed(generator))
+        return ProcessCase(2, axes, (CaseArgument("folder"), array))
 
     return (
         case(LINE, ("x",)),
@@ -585,16 +585,16 @@ def _saves(generator: np.random.Generator) -> Sequence[ProcessCase]:
 
 def _saved(case: ProcessCase) -> dict[str, np.ndarray]:
     array = case.given[1]
-    return files_of(array.values(), _count(case, array.spec))
+    return table_files(array.values(), _count(case, array.spec))
 
 
 def _restores(generator: np.random.Generator) -> Sequence[ProcessCase]:
     def case(processes: int, axes: Axes, spec: Spec, files: int) -> ProcessCase:
         shape = (8 * files * int(generator.integers(2, 5)) // math.gcd(8, files), 8)
         given = (
-            Given("folder", shape, seed=_seed(generator), number=files),
-            Given("sharding", shape, spec),
-            Given("shape", shape),
+            CaseArgument("folder", shape, seed=_seed(generator), number=files),
+            CaseArgument("sharding", shape, spec),
+            CaseArgument("shape", shape),
         )
         return ProcessCase(processes, axes, given)
 
@@ -607,7 +607,7 @@ def _restores(generator: np.random.Generator) -> Sequence[ProcessCase]:
 
 
 def _in_order_of_text(case: ProcessCase) -> tuple[np.ndarray]:
-    files = files_of(_table(case), case.given[0].number)
+    files = table_files(_table(case), case.given[0].number)
     return (np.concatenate([files[name] for name in sorted(files)]),)
 
 
@@ -616,7 +616,7 @@ def _of_whole_files(case: ProcessCase) -> tuple[np.ndarray]:
     table, sharding = _table(case), case.given[1]
     size = len(table) // _count(case, sharding.spec)
     made = np.zeros_like(table)
-    for name, rows in files_of(table, case.given[0].number).items():
+    for name, rows in table_files(table, case.given[0].number).items():
         start, stop = map(int, name.removesuffix(".npy").split("-"))
         if start // size == (stop - 1) // size:
             made[start:stop] = rows

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder.evidence import DesignPlan
-from autograder.judge import AnyOf, Designs, Exercise, Timed
+from autograder.judge import AnyOf, Exercise, Timed, TrainsFast
 
 Layer = dict[str, Any]
 
@@ -146,7 +146,7 @@ def parts_not_summed(n: int, share: float) -> Callable[..., list[np.ndarray]]:
     return step
 
 
-def of_own_tokens(*arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+def from_own_batch(*arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
     """The new parameters, for each part of a batch whose texts are shared among devices."""
     *weights, x, y = arrays
     step = trained()
@@ -198,7 +198,7 @@ DESIGN: Final = Exercise(
     "layers, experts on devices of their own, long texts cut along their tokens. What decides is "
     "still what is sent, by whom, and how often.",
     requirements=(
-        Designs(
+        TrainsFast(
             "design",
             "layouts, and a step for them, that hold at most 72 MiB on each device, send at most "
             "1,000 MB, and take as little time as can be",
@@ -239,7 +239,7 @@ DESIGN: Final = Exercise(
                 "first-layer-unchanged": lambda *arrays: (*arrays[:4], *trained()(*arrays)[4:]),
                 "second-layer-unchanged": lambda *arrays: (*trained()(*arrays)[:4], *arrays[4:8]),
             },
-            of_own_tokens,
+            from_own_batch,
         ),
     ),
     hints=(

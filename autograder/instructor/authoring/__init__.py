@@ -8,8 +8,8 @@ from autograder.instructor.authoring import bank
 from autograder.instructor.authoring.exercise_stubs import StubError, cell_of, solution, write_stubs
 from autograder.instructor.authoring.trying import (
     CellError,
+    NotebookSession,
     NothingToTryError,
-    Sitting,
     answered,
     try_answers,
 )
@@ -17,7 +17,7 @@ from autograder.instructor.authoring.trying import (
 __all__ = [
     "CellError",
     "NothingToTryError",
-    "Sitting",
+    "NotebookSession",
     "StubError",
     "answered",
     "bank",

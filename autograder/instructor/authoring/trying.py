@@ -43,7 +43,7 @@ class TriedAnswer:
 
 
 @dataclass(frozen=True)
-class Sitting:
+class NotebookSession:
     """A notebook without solutions whose cells have run, except for those of exercises.
 
     Attributes:
@@ -55,7 +55,7 @@ class Sitting:
     names: dict[str, Any]
 
     @classmethod
-    def at(cls, path: Path) -> "Sitting":
+    def at(cls, path: Path) -> "NotebookSession":
         """Run a notebook's cells, except for those of exercises.
 
         Args:
@@ -151,7 +151,7 @@ def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "")
         CellError: a cell of the notebook itself raises an error.
     """
     emulate_devices(8)
-    sittings: dict[str, Sitting] = {}
+    sittings: dict[str, NotebookSession] = {}
     claims = []
     for metadata, code in _read_answers(path):
         answered_id = str(metadata.get("exercise", exercise_id))
@@ -165,7 +165,7 @@ def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "")
         if notebook not in sittings:
             notebook_path = root / "solutions" / notebook / f"{notebook}.ipynb"
             with redirect_stdout(io.StringIO()):  # the output of the notebook's own cells
-                sittings[notebook] = Sitting.at(notebook_path)
+                sittings[notebook] = NotebookSession.at(notebook_path)
         tried = sittings[notebook].answer(answered_id, code, SEED)
         _show(console, str(metadata.get("title", path.stem)), answered_id, tried)
         if "score" in metadata:

@@ -31,7 +31,7 @@ from autograder.instructor.classroom.submission_states import (
     SubmissionState,
     find_problems,
 )
-from autograder.instructor.course import printable, without_controls
+from autograder.instructor.course import printable, show_control_characters
 
 MIN_NAME_WIDTH: Final = 12
 """Names are not shortened to fewer terminal columns than this."""
@@ -456,4 +456,4 @@ def _csv_cell(value: object) -> object:
     """Return a cell that is safe in a spreadsheet: its text may be a name that a student chose."""
     if not isinstance(value, str):
         return value
-    return without_controls(FORMULA_START.sub("'", value))
+    return show_control_characters(FORMULA_START.sub("'", value))

@@ -50,12 +50,12 @@ from autograder.instructor.classroom.workers import (
 )
 from autograder.instructor.course import (
     Course,
-    cannot_be_read,
-    cannot_be_taken,
+    find_notebook_problem,
+    find_submission_problem,
     printable,
+    read_time_zone,
     readable,
     reason,
-    zone_of,
 )
 from autograder.instructor.nbgrader_plugins import enter, enter_failure, times_of, withdraw_scores
 from autograder.instructor.pages import About, ungraded_page, write_page
@@ -65,9 +65,9 @@ from autograder.instructor.pipeline import (
     Outcome,
     State,
     Submission,
-    facts_of,
-    submission_in,
-    usual_seconds,
+    collect_facts,
+    read_submission,
+    solution_seconds,
 )
 from autograder.instructor.sandbox import Sandbox
 
@@ -161,7 +161,7 @@ def _release_chosen(course: Course, console: Console, choice: Choice) -> dict[st
 
 def _release(course: Course, console: Console, assignments: Sequence[str]) -> dict[str, str]:
     with closing(show_progress(console, "Making", assignments, str)) as shown:
-        reasons = {assignment: course.cannot_release(assignment) for assignment in shown}
+        reasons = {assignment: course.try_release(assignment) for assignment in shown}
     return {assignment: why for assignment, why in reasons.items() if why}
 
 
@@ -190,7 +190,7 @@ def _grade_all(
 
     def failure(student: str, assignment: str) -> Failure | None:
         """Return why a submission cannot be graded, or put it into `to_grade` if it has to be."""
-        why = cannot_be_taken(course.submitted / student / assignment, assignment)
+        why = find_submission_problem(course.submitted / student / assignment, assignment)
         if why:
             return Failure(student, assignment, why, theirs=True)
         found = not_judged.get((student, assignment))
@@ -275,9 +275,9 @@ def _check_files(course: Course, bases: Bases, student: str, assignment: str) ->
     A notebook that is unchanged since it was graded is not read again.
     """
     folder = course.submitted / student / assignment
-    why = cannot_be_taken(folder, assignment)
+    why = find_submission_problem(folder, assignment)
     if not why and not bases.is_graded(student, assignment):
-        why = cannot_be_read(folder / f"{assignment}.ipynb", course.api.config)
+        why = find_notebook_problem(folder / f"{assignment}.ipynb", course.api.config)
     return Failure(student, assignment, why, theirs=True) if why else None
 
 
@@ -288,7 +288,7 @@ def _write_failure_page(course: Course, failure: Failure) -> None:
         failure.assignment,
         failure.assignment,
         _full_name(course, readable(failure.student)),
-        zone=zone_of(course.grading, course.assignments()),
+        zone=read_time_zone(course.grading, course.assignments()),
     )
     page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
     folder = course.feedback / failure.student / failure.assignment
@@ -334,7 +334,7 @@ def grade_submissions(
         return
     if warning := describe_risk(workers.scheduler):
         console.print(printable(warning), style="bold yellow", markup=False, highlight=False)
-    usual = {assignment: usual_seconds(course.root, assignment) for _, assignment in pairs}
+    usual = {assignment: solution_seconds(course.root, assignment) for _, assignment in pairs}
     ordered = sorted(pairs, key=lambda pair: -usual[pair[1]])
     dispatcher = _Dispatcher(course, bases)
     log = course.grading / "logs" / f"{datetime.now():%Y-%m-%dT%H-%M-%S}.jsonl"
@@ -379,7 +379,7 @@ class _Dispatcher:
     def __init__(self, course: Course, bases: Bases) -> None:
         self.course, self.bases = course, bases
         self.facts = functools.cache(
-            functools.partial(facts_of, course.api.coursedir, course.api.config)
+            functools.partial(collect_facts, course.api.coursedir, course.api.config)
         )
         self.sent: dict[Pair, tuple[str, Basis]] = {}
 
@@ -395,7 +395,7 @@ class _Dispatcher:
         facts, folder = self.facts(assignment), self.course.submitted / student / assignment
         notebooks = [name for name in facts.seconds if (folder / f"{name}.ipynb").exists()]
         ignored = self.course.api.coursedir.ignore
-        return submission_in(folder, student, assignment, notebooks, ignored)
+        return read_submission(folder, student, assignment, notebooks, ignored)
 
     def is_still_same(self, other: Pair, pair: Pair) -> bool:
         """Check whether a submission is now identical to what another was when it was sent."""
@@ -469,7 +469,7 @@ def group_identical_submissions(
 
 def fingerprint(submission: Submission) -> str:
     """Return a hash of a submission's assignment and files, without its student."""
-    digest = hashlib.sha256(repr((submission.assignment, submission.not_taken)).encode())
+    digest = hashlib.sha256(repr((submission.assignment, submission.rejected_files)).encode())
     for kind in (submission.notebooks, submission.files):
         digest.update(repr(len(kind)).encode())
         for name, content in sorted(kind.items()):

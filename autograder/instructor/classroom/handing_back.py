@@ -10,7 +10,10 @@ from autograder.instructor.classroom.rebuilding import convert_earlier_records
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import EVERYTHING, Choice, enter_people, read_roster
 from autograder.instructor.course import Course, printable, reason
-from autograder.instructor.nbgrader_plugins import cannot_fetch, no_exchange
+from autograder.instructor.nbgrader_plugins import (
+    explain_missing_exchange,
+    list_unreleased_students,
+)
 
 
 def report_class(
@@ -105,7 +108,7 @@ def _release_pages(
     Returns:
         The number of pages in the exchange, and a sentence for each reason why others are not.
     """
-    if why := no_exchange(course):
+    if why := explain_missing_exchange(course):
         return 0, [f"Nothing is in the exchange. {why}"]
     count, errors = 0, []
     for assignment in sorted({assignment for _, assignment in graded}):
@@ -115,7 +118,7 @@ def _release_pages(
         if not done["success"]:
             errors.append(f"{assignment} is not in the exchange. {reason(done)}")
             continue
-        cannot = cannot_fetch(course, assignment, choice.student or "*")
+        cannot = list_unreleased_students(course, assignment, choice.student or "*")
         count += sum(of == assignment and student not in cannot for student, of in graded)
         if cannot:
             errors.append(

@@ -19,22 +19,28 @@ import nbformat
 from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder.instructor.course import ClassError, Course, GradebookError, printable, zone_of
+from autograder.instructor.course import (
+    ClassError,
+    Course,
+    GradebookError,
+    printable,
+    read_time_zone,
+)
 from autograder.instructor.gradebook import (
     ON_A_SERVER,
-    auto_scores,
     back_up,
     backups,
     file_of,
+    find_damage,
     is_server,
-    put_back,
-    readable_copy,
-    set_aside,
+    read_auto_scores,
+    rename_damaged,
+    restore_backup,
     shown,
     shown_grades,
-    trouble_in,
+    temporary_copy,
 )
-from autograder.instructor.nbgrader_plugins import enter_again, times_of, transaction
+from autograder.instructor.nbgrader_plugins import reenter_record, times_of, transaction
 from autograder.instructor.pages import shown_by
 from autograder.instructor.pipeline import (
     Basis,
@@ -42,8 +48,8 @@ from autograder.instructor.pipeline import (
     Record,
     Records,
     State,
-    graded_notebook,
-    write_anew,
+    summarise_notebook,
+    write_atomically,
 )
 
 T = TypeVar("T")
@@ -111,7 +117,7 @@ def _read_notebook(folder: Path, name: str) -> GradedNotebook:
     notes = _contents(folder / f"{name}.note").decode(errors="replace").splitlines()
     try:
         notebook = nbformat.read(folder / f"{name}.ipynb", 4)
-        return graded_notebook(notebook, verdicts, evidence, notes)
+        return summarise_notebook(notebook, verdicts, evidence, notes)
     except Exception:  # a file that is no graded notebook raises one of many errors
         return GradedNotebook()
 
@@ -147,11 +153,11 @@ def start_rebuilding(course: Course, console: Console) -> bool:
         return marker.exists()
     url = course.api.coursedir.db_url
     gradebook, sentences = file_of(url), [trouble]
-    newest = next((backup for backup in backups(course.backups) if not trouble_in(backup)), None)
+    newest = next((backup for backup in backups(course.backups) if not find_damage(backup)), None)
     seconds = newest.stat().st_mtime if newest is not None else 0.0
-    write_anew(marker, str(seconds).encode())
+    write_atomically(marker, str(seconds).encode())
     if gradebook.exists():
-        kept = set_aside(gradebook)
+        kept = rename_damaged(gradebook)
         sentences.append(f"It is kept as {kept.relative_to(course.root)}.")
     if newest is None:
         sentences.append(
@@ -159,9 +165,9 @@ def start_rebuilding(course: Course, console: Console) -> bool:
             "comments that somebody gave by hand are lost."
         )
     else:
-        put_back(newest, url)
+        restore_backup(newest, url)
         when = datetime.fromtimestamp(seconds, UTC).astimezone(
-            zone_of(course.grading, course.assignments())
+            read_time_zone(course.grading, course.assignments())
         )
         sentences.append(
             f"It is made again from its copy of {when:%A, %d %B %Y, %H:%M %Z} and from what was "
@@ -185,7 +191,7 @@ def enter_missing_grades(course: Course, console: Console) -> None:
             is_later = backup_time is not None and (
                 record.since is None or record.since > backup_time
             )
-            enter_again(gradebook, times, student, assignment, record, is_later)
+            reenter_record(gradebook, times, student, assignment, record, is_later)
             entered += 1
     marker.unlink(missing_ok=True)
     if entered:
@@ -208,7 +214,7 @@ def _missing(
         if (student, assignment) not in submissions:
             continue
         if assignment not in known:
-            known[assignment] = auto_scores(gradebook, assignment)
+            known[assignment] = read_auto_scores(gradebook, assignment)
         if not _has_scores(known[assignment].get(student), record):
             yield student, assignment, record
 
@@ -237,14 +243,14 @@ def list_backups(course: Course, console: Console) -> int:
         console.print("There is no copy of the gradebook yet: none of its grades has changed.")
         return 0
     try:
-        zone = zone_of(course.grading, course.assignments())
+        zone = read_time_zone(course.grading, course.assignments())
     except ClassError:  # a mistake in the class's file must not prevent a restore
         zone = UTC
     console.print("The gradebook, as it was before its grades were changed, the last one first:")
     for copy in copies:
         when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone(zone)
         where = printable(str(copy.relative_to(course.root)))
-        trouble = trouble_in(copy)
+        trouble = find_damage(copy)
         note = f"  (it {trouble}, and cannot be put back)" if trouble else ""
         console.print(f"  {where}  of {when:%A, %d %B %Y, %H:%M:%S %Z}{note}", highlight=False)
     console.print("To put one back: make restore FROM=<file>", highlight=False)
@@ -278,13 +284,13 @@ def restore(course: Course, console: Console, file: Path) -> int:
     url = course.api.coursedir.db_url
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
-    with course.alone(url, rebuilds=True), readable_copy(path) as copy:
+    with course.alone(url, rebuilds=True), temporary_copy(path) as copy:
         gradebook = file_of(url)
         is_damaged = course.trouble(url) and gradebook.exists()
-        replaced = set_aside(gradebook) if is_damaged else back_up(url, course.backups)
+        replaced = rename_damaged(gradebook) if is_damaged else back_up(url, course.backups)
         # before the gradebook is replaced: if this is interrupted, the grades are still regraded
         regraded = _mark_missing(copy, course)
-        put_back(path, url)
+        restore_backup(path, url)
     console.print(
         printable(f"The gradebook {shown(url)} is now as it is in {file}."),
         markup=False, soft_wrap=not sys.stdout.isatty(),

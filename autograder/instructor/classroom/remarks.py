@@ -28,8 +28,8 @@ from autograder.instructor.course import (
     in_words,
     near,
     printable,
+    read_time_zone,
     reason,
-    zone_of,
 )
 from autograder.instructor.gradebook import shown_grades
 from autograder.instructor.pages import shown_by
@@ -132,7 +132,10 @@ def find_outdated_pages(
     Raises:
         ClassError: the class's file, which has the time zone, cannot be understood.
     """
-    coursedir, zone = course.api.coursedir, str(zone_of(course.grading, course.assignments()))
+    coursedir, zone = (
+        course.api.coursedir,
+        str(read_time_zone(course.grading, course.assignments())),
+    )
     with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
             grades = shown_grades(gradebook, assignment, zone)

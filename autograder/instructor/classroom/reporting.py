@@ -30,7 +30,7 @@ from autograder.instructor.classroom.submission_states import (
 from autograder.instructor.course import Course, printable
 from autograder.instructor.nbgrader_plugins import times_of
 from autograder.instructor.pipeline import Records
-from autograder.instructor.sandbox import UNPROTECTED, has_bubblewrap
+from autograder.instructor.sandbox import NO_SANDBOX_WARNING, has_bubblewrap
 
 
 def write_class_files(
@@ -79,7 +79,7 @@ def report(
         ClassError: one of the class's files cannot be understood.
     """
     if not has_bubblewrap():
-        console.print(UNPROTECTED, style="bold yellow")
+        console.print(NO_SANDBOX_WARNING, style="bold yellow")
     facts = enter_roster_and_times(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]

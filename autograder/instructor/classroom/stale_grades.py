@@ -21,20 +21,20 @@ from rich.console import Console
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.roster import EVERYTHING, Choice
 from autograder.instructor.classroom.submission_states import Failure
-from autograder.instructor.course import Course, cannot_be_taken, reason
-from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_judged
+from autograder.instructor.course import Course, find_submission_problem, reason
+from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_regraded
 from autograder.instructor.pipeline import (
     JUDGED,
     Basis,
     Record,
     Records,
     UnreadableRecordError,
-    compiled_before,
     encoded_verdicts,
+    find_compiled,
     fingerprint_submission,
     of_grades,
 )
-from autograder.instructor.sandbox import Case, NoSandboxError, Sandbox, judge_apart
+from autograder.instructor.sandbox import Case, NoSandboxError, Sandbox, judge_in_sandbox
 from autograder.judge import Verdict
 
 ALL_PARTS: Final = frozenset(Basis.__struct_fields__)
@@ -247,8 +247,8 @@ def judge_again(
                 current = bases.for_assignment(submission.assignment)
                 record = _with_verdicts(submission.record, _without_faults(verdicts.result()))
                 if record.basis is not None:
-                    record = replace(record, basis=record.basis.but_judged_by(current))
-                is_new = enter_judged(course, *pair, record, current.points)
+                    record = replace(record, basis=record.basis.rejudged_with(current))
+                is_new = enter_regraded(course, *pair, record, current.points)
             except NoSandboxError:
                 raise
             except Exception as error:  # the other submissions are judged all the same
@@ -271,7 +271,7 @@ def judge_in_processes(
     """
     seconds = JudgeEvidence(config=config).seconds
     sandboxes = {
-        assignment: Sandbox(config=config, compiled=compiled_before(config, assignment))
+        assignment: Sandbox(config=config, compiled=find_compiled(config, assignment))
         for assignment in {submission.assignment for submission in graded}
     }
     pool = ThreadPoolExecutor(MAX_JUDGES)
@@ -286,7 +286,7 @@ def judge_in_processes(
 
 def _judge(cases: Sequence[Case], seconds: float, sandbox: Sandbox) -> list[Verdict]:
     known = [case for case in cases if case.exercise in EXERCISES]
-    return judge_apart(known, seconds, sandbox) if known else []
+    return judge_in_sandbox(known, seconds, sandbox) if known else []
 
 
 def _without_faults(verdicts: list[Verdict]) -> list[Verdict]:
@@ -344,7 +344,7 @@ def find_stale_grades(
 ) -> Iterator[StaleGrade]:
     """Yield the stale grades of submissions that are themselves unchanged."""
     for student, assignment in choice.of(course.submissions()):
-        if cannot_be_taken(course.submitted / student / assignment, assignment):
+        if find_submission_problem(course.submitted / student / assignment, assignment):
             continue
         changed = bases.find_changes(student, assignment)
         if changed and "submission" not in changed:

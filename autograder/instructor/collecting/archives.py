@@ -28,7 +28,7 @@ from autograder.instructor.course import (
     EXCHANGE_FILES,
     MAX_NOTEBOOK_BYTES,
     MAX_SUBMISSION_BYTES,
-    is_taken,
+    is_accepted_file,
 )
 
 CANVAS: Final = re.compile(
@@ -393,6 +393,6 @@ def _explain_unwanted(name: str, nested: bool) -> str:
         return "it is an archive in an archive in an archive." if nested else ""
     if path.name.casefold() in EXCHANGE_FILES:
         return RESERVED_NAME
-    if path.suffix == ".ipynb" or is_taken(Path(path.name)):
+    if path.suffix == ".ipynb" or is_accepted_file(Path(path.name)):
         return ""
     return "it is no notebook, and no data that one may need."

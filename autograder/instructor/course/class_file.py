@@ -165,7 +165,7 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
     return ClassRules(zone, due, written.late, extensions)
 
 
-def zone_of(grading: Path, assignments: Collection[str]) -> tzinfo:
+def read_time_zone(grading: Path, assignments: Collection[str]) -> tzinfo:
     """Return the time zone in which a class's times are shown: its file's, or UTC.
 
     Raises:
@@ -393,7 +393,7 @@ UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
 COLUMNS: Final = ("student", "assignment", "time")
 
 
-def written_when(grading: Path) -> tuple[int, ...]:
+def modification_times(grading: Path) -> tuple[int, ...]:
     """Return the modification times of `class.toml` and `handed_in.csv`; 0 for a missing file."""
     files = (grading / name for name in (CLASS_FILE, TIMES_FILE))
     return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)

@@ -20,11 +20,11 @@ from autograder.instructor.gradebook import (
     GradebookError,
     back_up,
     file_of,
-    held_anywhere,
-    held_here,
+    find_damage,
+    hold_folder_lock,
+    hold_server_lock,
     is_server,
     shown,
-    trouble_in,
 )
 
 SUBMISSION_PATH: Final = "grading/submitted/<student>/<assignment>/<assignment>.ipynb"
@@ -178,7 +178,7 @@ class Course:
         url = url or self.api.coursedir.db_url
         if self.api.coursedir.groupshared:
             share(self.grading, file_of(url))
-        with held_here(self.grading / ".lock"), held_anywhere(url):
+        with hold_folder_lock(self.grading / ".lock"), hold_server_lock(url):
             trouble = self.trouble(url)
             if trouble and not rebuilds:
                 raise GradebookError(f"{trouble} make grade makes it again.")
@@ -202,7 +202,7 @@ class Course:
         if is_server(configured_url) or url not in ("", configured_url):
             return ""
         url = configured_url
-        trouble, is_graded = trouble_in(file_of(url)), any(self.records.glob("*/*.json"))
+        trouble, is_graded = find_damage(file_of(url)), any(self.records.glob("*/*.json"))
         if not is_graded and not trouble.startswith("is damaged"):
             return ""
         return f"The gradebook {shown(url)} {trouble}." if trouble else ""
@@ -221,7 +221,7 @@ class Course:
         if not done["success"]:
             raise ReleaseError(f"{assignment} cannot be released: {reason(done)}")
 
-    def cannot_release(self, assignment: str) -> str:
+    def try_release(self, assignment: str) -> str:
         """Release an assignment; return the error message, empty if there was no error."""
         try:
             self.release(assignment)

@@ -17,7 +17,7 @@ def readable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def without_controls(text: str) -> str:
+def show_control_characters(text: str) -> str:
     """Replace control characters by symbols."""
     return readable(text).translate(CONTROLS)
 
@@ -46,7 +46,7 @@ EXCHANGE_FILES: Final = ("timestamp.txt", "submission_secret.txt")
 """Files that nbgrader's exchange writes beside a notebook."""
 
 
-def is_taken(name: Path) -> bool:
+def is_accepted_file(name: Path) -> bool:
     """Check whether a file beside a notebook is accepted.
 
     Folders with a dot in their name are not, because they may be hidden or have the name of a

@@ -23,7 +23,12 @@ from traitlets.config import Config
 import autograder
 from autograder.instructor.course import notebook_rewriting
 from autograder.instructor.course.names import printable
-from autograder.instructor.sandbox import PACKAGES, Sandbox, has_bubblewrap, sandbox_environment
+from autograder.instructor.sandbox import (
+    PACKAGES,
+    Sandbox,
+    has_bubblewrap,
+    read_sandbox_environment,
+)
 
 MAX_NOTEBOOK_BYTES: Final = 20 * 2**20
 """A notebook of this course, with all its outputs, has less than 1 MB."""
@@ -53,7 +58,7 @@ class ReaderFailedError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class HandedIn:
+class RewrittenNotebook:
     """A submitted notebook, rewritten by a reader.
 
     Attributes:
@@ -76,7 +81,7 @@ class _ReaderReply(msgspec.Struct):
     said: list[str] = []
 
 
-def read_apart(path: Path, config: Config | None = None) -> HandedIn:
+def read_in_sandbox(path: Path, config: Config | None = None) -> RewrittenNotebook:
     """Read a submitted notebook in the sandbox.
 
     Args:
@@ -104,17 +109,17 @@ def read_apart(path: Path, config: Config | None = None) -> HandedIn:
     return notebook
 
 
-def cannot_be_read(path: Path, config: Config | None = None) -> str:
+def find_notebook_problem(path: Path, config: Config | None = None) -> str:
     """Return why a file cannot be read as a notebook, in a sentence; empty if it can."""
     try:
-        read_apart(path, config)
+        read_in_sandbox(path, config)
     except UnreadableError as error:
         return str(error)
     return ""
 
 
 @functools.lru_cache(maxsize=1)  # a caller first checks whether it can be read, and then reads it
-def _read_notebook(contents: bytes, required: bool) -> HandedIn | str:
+def _read_notebook(contents: bytes, required: bool) -> RewrittenNotebook | str:
     """Have a reader parse a file; return the notebook, or why it is none."""
     sandbox = Sandbox(
         required=required,
@@ -133,7 +138,7 @@ def _read_notebook(contents: bytes, required: bool) -> HandedIn | str:
         )
     if reply.why:
         return reply.why
-    return HandedIn(bytes(reply.notebook).decode(), tuple(reply.said))
+    return RewrittenNotebook(bytes(reply.notebook).decode(), tuple(reply.said))
 
 
 def _run_reader(contents: bytes, sandbox: Sandbox) -> _ReaderReply | None:
@@ -145,7 +150,7 @@ def _run_reader(contents: bytes, sandbox: Sandbox) -> _ReaderReply | None:
     script = Path(notebook_rewriting.__file__)
     if has_bubblewrap():
         script = Path(PACKAGES, script.relative_to(Path(autograder.__file__).parent.parent))
-    variables = sandbox_environment()
+    variables = read_sandbox_environment()
     with tempfile.TemporaryFile() as output:
         try:
             subprocess.run(
@@ -186,12 +191,12 @@ MAY_NOT_BE_READ: Final = (
 """The message for a file or folder without permission, after its name."""
 
 
-def cannot_be_taken(folder: Path, assignment: str) -> str:
+def find_submission_problem(folder: Path, assignment: str) -> str:
     """Return why a submission cannot be graded, before its notebook is read; empty if it can."""
-    return cannot_be_copied(folder) or missing_notebook(folder / f"{assignment}.ipynb")
+    return find_unsafe_file(folder) or missing_notebook(folder / f"{assignment}.ipynb")
 
 
-def cannot_be_copied(folder: Path) -> str:
+def find_unsafe_file(folder: Path) -> str:
     """Return why a submission's folder must not be opened or copied; empty if it may be.
 
     This opens no file, because opening a special file, such as a pipe, could block for ever.

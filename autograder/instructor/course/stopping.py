@@ -22,7 +22,7 @@ CLEANUP_SECONDS: Final = 10
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
-STATUSES: Final = frozenset(128 + number for number in SIGNALS)
+STOPPED_STATUSES: Final = frozenset(128 + number for number in SIGNALS)
 """Exit statuses of a command that was stopped, as in a shell."""
 
 STOPPED: Final = (

@@ -71,7 +71,7 @@ def _back_up_file(gradebook: Path, folder: Path) -> Path:
     path = next(folder / name for name in names if not (folder / name).exists())
     part = path.with_suffix(".part")
     _copy_database(gradebook, part)
-    trouble = trouble_in(part)
+    trouble = find_damage(part)
     latest = backups(folder)[:COMPARED_BACKUPS]
     same = next((backup for backup in latest if _have_same_grades(backup, part)), None)
     if trouble or same:
@@ -113,7 +113,7 @@ def has_grades(url: str) -> bool:
         return True
 
 
-def trouble_in(path: Path) -> str:
+def find_damage(path: Path) -> str:
     """Return what is wrong with a gradebook's file, as the end of a sentence; empty if sound."""
     if not path.exists():
         return "is not there"
@@ -134,7 +134,7 @@ def trouble_in(path: Path) -> str:
 
 
 @contextmanager
-def readable_copy(path: Path) -> Iterator[str]:
+def temporary_copy(path: Path) -> Iterator[str]:
     """Yield the address of a temporary copy of a backup, because nbgrader writes when it reads.
 
     Raises:
@@ -146,7 +146,7 @@ def readable_copy(path: Path) -> Iterator[str]:
         yield f"sqlite:///{folder}/gradebook.db"
 
 
-def put_back(path: Path, url: str) -> None:
+def restore_backup(path: Path, url: str) -> None:
     """Replace a gradebook by a backup, atomically.
 
     Args:
@@ -165,7 +165,7 @@ def put_back(path: Path, url: str) -> None:
     os.replace(part, gradebook)
 
 
-def set_aside(gradebook: Path) -> Path:
+def rename_damaged(gradebook: Path) -> Path:
     """Rename a damaged gradebook; return its new path."""
     renamed = gradebook.with_name(f"{gradebook.name}.damaged-{datetime.now(UTC):%Y-%m-%dT%H%M%S}")
     gradebook.rename(renamed)
@@ -182,7 +182,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 def _refuse_damaged(path: Path) -> None:
-    trouble = trouble_in(path)
+    trouble = find_damage(path)
     if trouble:
         raise GradebookError(f"{path} is no gradebook that could be put back: it {trouble}.")
 

@@ -34,7 +34,7 @@ class GradebookError(RuntimeError):
     """The gradebook cannot be used; the message says why, and contains no password."""
 
 
-def take_address(written: str) -> str:
+def parse_address(written: str) -> str:
     """Convert the address that somebody wrote as `DB=` to one for SQLAlchemy, without password.
 
     The password is moved to the environment variable `PGPASSWORD`, which PostgreSQL reads, so that
@@ -130,7 +130,7 @@ class BusyError(RuntimeError):
 
 
 @contextmanager
-def held_here(file: Path) -> Iterator[None]:
+def hold_folder_lock(file: Path) -> Iterator[None]:
     """Lock a class's folder within a `with` block.
 
     Args:
@@ -162,7 +162,7 @@ def _lock_file(descriptor: int) -> None:
 
 
 @contextmanager
-def held_anywhere(url: str) -> Iterator[None]:
+def hold_server_lock(url: str) -> Iterator[None]:
     """Lock a gradebook on a server within a `with` block; do nothing if it is a file.
 
     If the connection breaks, the server releases the lock.

@@ -81,7 +81,7 @@ def shown_grades(
     }
 
 
-def auto_scores(
+def read_auto_scores(
     gradebook: Gradebook, assignment: str
 ) -> Mapping[str, Mapping[tuple[str, str], float | None]]:
     """Return each student's automatic scores, by notebook and graded cell."""

@@ -16,13 +16,16 @@ from autograder.instructor.nbgrader_plugins.capture_evidence import (
 from autograder.instructor.nbgrader_plugins.configuration import configure
 from autograder.instructor.nbgrader_plugins.entering import (
     enter,
-    enter_again,
     enter_failure,
-    enter_judged,
+    enter_regraded,
+    reenter_record,
     transaction,
     withdraw_scores,
 )
-from autograder.instructor.nbgrader_plugins.feedback import cannot_fetch, no_exchange
+from autograder.instructor.nbgrader_plugins.feedback import (
+    explain_missing_exchange,
+    list_unreleased_students,
+)
 from autograder.instructor.nbgrader_plugins.judge_evidence import (
     JudgeEvidence,
     NotGradedError,
@@ -50,15 +53,15 @@ __all__ = [
     "Publish",
     "RestoreCells",
     "Times",
-    "cannot_fetch",
     "configure",
     "enter",
-    "enter_again",
     "enter_failure",
-    "enter_judged",
+    "enter_regraded",
     "escape_log",
+    "explain_missing_exchange",
     "find_evidence",
-    "no_exchange",
+    "list_unreleased_students",
+    "reenter_record",
     "settle_lateness",
     "times_of",
     "transaction",

@@ -22,13 +22,13 @@ from traitlets import Bool
 
 from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.course import (
-    STATUSES,
     STOPPED,
+    STOPPED_STATUSES,
     BusyError,
     ClassError,
     Course,
     GradebookError,
-    cannot_be_copied,
+    find_unsafe_file,
     printable,
     stoppable,
 )
@@ -39,11 +39,11 @@ from autograder.instructor.pipeline import (
     Facts,
     Records,
     State,
-    facts_of,
+    collect_facts,
     fingerprint_submission,
     grade,
     of_grades,
-    submission_in,
+    read_submission,
 )
 from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, Sandbox, is_root
 
@@ -107,7 +107,7 @@ def _make_stoppable(start: Any) -> Any:
             with stoppable():
                 start(self)
         except SystemExit as end:
-            if end.code in STATUSES:
+            if end.code in STOPPED_STATUSES:
                 self.log.error(STOPPED)
             raise
 
@@ -205,7 +205,7 @@ class CarefulAutograde(Autograde):
         folder = Path(self._format_source(assignment, student))
         records = Records(self.course.records)
         record = records.get(student, assignment)
-        problem = cannot_be_copied(folder)
+        problem = find_unsafe_file(folder)
         if problem and record is not None:
             self.log.error("%s, %s is left as it was graded: %s", student, assignment, problem)
             return
@@ -232,10 +232,10 @@ class CarefulAutograde(Autograde):
         self.run_pre_convert_hook()
         self.log.info("Autograding %s", folder)
         is_partial = self.coursedir.notebook_id != "*"
-        submission = submission_in(folder, student, assignment, notebooks, self.coursedir.ignore)
+        submission = read_submission(folder, student, assignment, notebooks, self.coursedir.ignore)
         submission = dataclasses.replace(submission, is_partial=is_partial)
-        if submission.not_taken:
-            self.log.warning("%s, %s: %s", student, assignment, submission.not_taken)
+        if submission.rejected_files:
+            self.log.warning("%s, %s: %s", student, assignment, submission.rejected_files)
         outcome = grade(submission, facts, parent=self)
         if outcome.record.state is not State.GRADED:
             enter_failure(self.course, student, assignment, outcome, basis)
@@ -248,7 +248,7 @@ class CarefulAutograde(Autograde):
     def _load_facts(self, assignment: str) -> tuple[Facts, Basis]:
         """Return an assignment's facts and the basis of its grades, computed once."""
         if assignment not in self.facts_and_bases:
-            facts = facts_of(self.coursedir, self.config, assignment)
+            facts = collect_facts(self.coursedir, self.config, assignment)
             self.facts_and_bases[assignment] = facts, of_grades(self.coursedir, assignment)
         return self.facts_and_bases[assignment]
 

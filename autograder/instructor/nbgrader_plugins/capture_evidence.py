@@ -15,7 +15,7 @@ from traitlets import Int
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.course import NAMESPACE
-from autograder.instructor.pipeline import compiled_before, is_told, time_limit
+from autograder.instructor.pipeline import find_compiled, is_note, time_limit
 from autograder.instructor.sandbox import (
     Allowance,
     Kernel,
@@ -109,9 +109,9 @@ class CaptureEvidence(NbGraderPreprocessor):
             MachineError: the kernel did not start, or died in another cell the second time.
         """
         self.seed, names = secrets.randbits(32), resources.get("nbgrader")
-        self.notes_above = sum(map(is_told, nb.cells[:1]))
+        self.notes_above = sum(map(is_note, nb.cells[:1]))
         limit = names and time_limit(self.config, names["assignment"], names["notebook"])
-        compiled = compiled_before(self.config, names["assignment"]) if names else ""
+        compiled = find_compiled(self.config, names["assignment"]) if names else ""
         settings = {"seconds": limit, "compiled": compiled}
         known = {name: value for name, value in settings.items() if value}
         self.sandbox = Sandbox(parent=self, **known)

@@ -34,7 +34,7 @@ from nbgrader.preprocessors import (
     OverwriteKernelspec,
 )
 
-from autograder.instructor.gradebook import VARIABLE, take_address
+from autograder.instructor.gradebook import VARIABLE, parse_address
 from autograder.instructor.nbgrader_plugins.autograde import install_autograde, install_stopping
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
 from autograder.instructor.nbgrader_plugins.feedback import CarefulReleaseFeedback, install_feedback
@@ -50,7 +50,7 @@ from autograder.instructor.nbgrader_plugins.release import (
     RestoreCells,
     install_release,
 )
-from autograder.instructor.pages import FILES, FILTERS, of_formgrader
+from autograder.instructor.pages import FILES, FILTERS, formgrader_policy
 
 HEADER: Final = "Content-Security-Policy"
 
@@ -68,7 +68,7 @@ def install_page_policies() -> None:
 def _page_policy(handler: Any) -> str:
     policy = handler.settings.get("headers", {}).get(HEADER)
     mathjax = handler.settings["nbgrader_exporter"].mathjax_url
-    return policy or of_formgrader(mathjax)
+    return policy or formgrader_policy(mathjax)
 
 
 def _file_policy(_: Any) -> str:
@@ -122,7 +122,7 @@ def configure(c: Any, root: Path) -> None:
     c.CourseDirectory.solution_directory = "grading/solution"
     address = os.environ.get(VARIABLE)  # DB=…, for grading on more than one machine
     file = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
-    c.CourseDirectory.db_url = take_address(address) if address else file
+    c.CourseDirectory.db_url = parse_address(address) if address else file
     c.CourseDirectory.ignore = [
         ".ipynb_checkpoints",
         "*.pyc",

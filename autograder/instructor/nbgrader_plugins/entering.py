@@ -34,7 +34,7 @@ from autograder.instructor.pipeline import (
     Records,
     State,
     Submission,
-    write_anew,
+    write_atomically,
 )
 
 
@@ -200,7 +200,7 @@ def enter_failure(
         withdraw_scores(course, student, assignment)
 
 
-def enter_again(
+def reenter_record(
     gradebook: Gradebook, times: Times, student: str, assignment: str, record: Record, ask: bool
 ) -> None:
     """Enter the scores of an existing record, for rebuilding a gradebook; the caller commits.
@@ -319,10 +319,10 @@ def _write_files(
     files = {**submission.files, **submission.exchanged, **facts.files}
     for name, contents in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_anew(folder / name, contents)
+        write_atomically(folder / name, contents)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in notebooks.items():
-        write_anew(folder / f"{name}.ipynb", text.encode())
+        write_atomically(folder / f"{name}.ipynb", text.encode())
 
 
 def _has_same_files(before: Path, now: Path, names: Mapping[str, bytes]) -> bool:
@@ -341,7 +341,7 @@ def _read_cells(folder: Path, notebook: str) -> Mapping[str, SeenCell]:
         return {}
 
 
-def enter_judged(
+def enter_regraded(
     course: Course, student: str, assignment: str, record: Record, points: Mapping[str, float]
 ) -> bool:
     """Enter a record whose evidence was regraded, or whose exercises are worth other points.
@@ -378,7 +378,7 @@ def enter_judged(
         enter_scores(gradebook, times_of(course), student, assignment, record, cells, False)
     for name, (before, now) in graded.items():
         if before.rstrip() != now.rstrip():
-            write_anew(folder / f"{name}.ipynb", now.encode())
+            write_atomically(folder / f"{name}.ipynb", now.encode())
     records.write(student, assignment, replace(record, again=False))
     return is_new
 

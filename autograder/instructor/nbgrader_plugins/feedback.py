@@ -27,12 +27,12 @@ from autograder.instructor.course import (
     Course,
     in_words,
     printable,
-    zone_of,
+    read_time_zone,
 )
 from autograder.instructor.gradebook import shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import escape_log
 from autograder.instructor.pages import About, GradebookEntry, feedback_page, write_page
-from autograder.instructor.pipeline import GradedNotebook, Records, is_told
+from autograder.instructor.pipeline import GradedNotebook, Records, is_note
 
 
 class CarefulFeedback(GenerateFeedback):
@@ -47,7 +47,7 @@ class CarefulFeedback(GenerateFeedback):
         escape_log(self.log)
         self.course = Course(Path(self.coursedir.root))
         try:
-            self.zone = zone_of(self.course.grading, self.course.assignments())
+            self.zone = read_time_zone(self.course.grading, self.course.assignments())
         except ClassError as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
@@ -128,7 +128,7 @@ def _prepare_page(
         zone,
         shown.get(names["student"]),
     )
-    cells = [cell for cell in graded.cells if not is_told(cell)]
+    cells = [cell for cell in graded.cells if not is_note(cell)]
     return feedback_page(facts, cells, entries, comments, found.verdicts_by_exercise())
 
 
@@ -198,7 +198,7 @@ class CarefulReleaseFeedback(ExchangeReleaseFeedback):
             )
 
 
-def cannot_fetch(course: Course, assignment: str, wanted: str = "*") -> list[str]:
+def list_unreleased_students(course: Course, assignment: str, wanted: str = "*") -> list[str]:
     """Return the students whose pages cannot be released, as they did not use the exchange.
 
     Args:
@@ -214,7 +214,7 @@ def cannot_fetch(course: Course, assignment: str, wanted: str = "*") -> list[str
     ]
 
 
-def no_exchange(course: Course) -> str:
+def explain_missing_exchange(course: Course) -> str:
     """Explain that there is no usable exchange; empty if there is one."""
     exchange = CarefulReleaseFeedback(coursedir=course.api.coursedir, parent=course.api)
     if check_directory(exchange.root, write=True, execute=True):

@@ -14,7 +14,7 @@ from autograder import evidence
 from autograder.exercises import BY_GRADE_ID, Exercise, find
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins.capture_evidence import KernelDeath, find_evidence
-from autograder.instructor.pipeline import compiled_before, is_told
+from autograder.instructor.pipeline import find_compiled, is_note
 from autograder.instructor.sandbox import (
     JUDGE_CPU_SECONDS,
     Case,
@@ -22,10 +22,10 @@ from autograder.instructor.sandbox import (
     Sandbox,
     encode_case,
     is_observed,
-    judge_apart,
-    observe_apart,
+    judge_in_sandbox,
+    observe_in_sandbox,
 )
-from autograder.judge import Verdict, no_evidence, verdict_as_html, verdict_as_text
+from autograder.judge import Verdict, verdict_as_html, verdict_as_text, verdict_without_evidence
 from autograder.notebook import NotJudged
 
 SEED_BITS: Final = 128
@@ -83,9 +83,9 @@ class JudgeEvidence(NbGraderPreprocessor):
             if found is not None
         ]
         cases = self._observe(cases)
-        compiled = compiled_before(self.config, resources["nbgrader"]["assignment"])
+        compiled = find_compiled(self.config, resources["nbgrader"]["assignment"])
         sandbox = Sandbox(parent=self, compiled=compiled)
-        verdicts = {v.exercise: v for v in judge_apart(cases, self.seconds, sandbox)}
+        verdicts = {v.exercise: v for v in judge_in_sandbox(cases, self.seconds, sandbox)}
         for exercise, cell in graded.values():
             _check_no_fault(exercise, cell, verdicts.get(exercise.id))
         for exercise, cell in graded.values():
@@ -99,7 +99,7 @@ class JudgeEvidence(NbGraderPreprocessor):
         for cell in nb.cells:
             _remove_evidence(cell)
         if capture["died"] is not None:
-            above = sum(map(is_told, nb.cells[:1]))
+            above = sum(map(is_note, nb.cells[:1]))
             _fail_tests_not_run(nb.cells[max(capture["died"].cell, 0) + above :])
         encoded = [case for case in map(encode_case, cases) if case is not None]
         capture["evidence"] = b"[" + b",".join(encoded) + b"]"
@@ -119,7 +119,7 @@ class JudgeEvidence(NbGraderPreprocessor):
             return cases
         calls = [(plans[i], cases[i].evidence) for i in wanted]
         try:
-            observed = observe_apart(calls, Sandbox(parent=self))
+            observed = observe_in_sandbox(calls, Sandbox(parent=self))
         except NotObservedError as error:
             raise NotGradedError(cases[wanted[0]].exercise, error) from error
         cases = list(cases)
@@ -185,31 +185,31 @@ def _explain_missing_evidence(
 ) -> Verdict:
     errors = [o for o in cell.outputs if o.output_type == "error"]
     if errors and errors[0].ename in ("KeyboardInterrupt", "CellTimeoutError"):
-        return no_evidence(
+        return verdict_without_evidence(
             exercise, "timeout", "The check did not end in the time that a cell has: is there a "
             "loop that does not end?",
         )  # fmt: skip
     if errors:
         why = f"The check cell ended with {errors[0].ename}: {errors[0].evalue}".rstrip()
         period = "" if why.endswith((".", "!", "?")) else "."
-        return no_evidence(
+        return verdict_without_evidence(
             exercise,
             "check-failed",
             f"{why}{period} Often the cell above raised an error of its own.",
         )
     if is_too_large:
-        return no_evidence(
+        return verdict_without_evidence(
             exercise, "too-large", "The evidence of this check is too large to be kept: call it "
             "with nothing larger than the exercise asks for.",
         )  # fmt: skip
     if died is not None:
         why = f" (it was killed: {died.reason})" * bool(died.reason)
-        return no_evidence(
+        return verdict_without_evidence(
             exercise,
             "kernel-died",
             f"The kernel died before this check ran{why}, so nothing was handed in from here on.",
         )
-    return no_evidence(
+    return verdict_without_evidence(
         exercise, "no-evidence", f'check("{exercise.id}", …) did not run, so nothing was handed in.'
     )
 

@@ -21,9 +21,9 @@ from nbgrader.utils import parse_utc
 from autograder.instructor.course import (
     ClassError,
     Course,
+    modification_times,
     read_class_file,
     read_times,
-    written_when,
 )
 
 MAX_TIMESTAMP_BYTES: Final = 100
@@ -140,7 +140,7 @@ def _get_submitted_timestamp(self: Any, assignment_id: str, student_id: str) -> 
     course = Course(Path(self.coursedir.root))
     believed = self.config.CarefulAutograde.get("believe_timestamps", False)
     try:
-        return _cached_times(course.root, believed, written_when(course.grading)).handed_in(
+        return _cached_times(course.root, believed, modification_times(course.grading)).handed_in(
             student_id, assignment_id
         )
     except ClassError:  # the commands report the mistake

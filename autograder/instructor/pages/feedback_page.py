@@ -38,7 +38,7 @@ FEEDBACK: Final = (
 """The policy of feedback pages."""
 
 
-def of_formgrader(mathjax: str) -> str:
+def formgrader_policy(mathjax: str) -> str:
     """Return the policy of Formgrader's pages, which load files of Formgrader's own.
 
     Args:

@@ -17,7 +17,7 @@ from nbconvert.filters import strip_ansi
 
 import autograder
 from autograder.exercises import EXERCISES
-from autograder.instructor.course import BASE64, PICTURE_TYPES, without_controls
+from autograder.instructor.course import BASE64, PICTURE_TYPES, show_control_characters
 from autograder.instructor.pages.clean_pages import (
     clean_within,
     coloured,
@@ -167,7 +167,7 @@ def raised(cell: Any) -> str:
 def _last_line(error: Mapping[str, Any]) -> str:
     name, value = str(error.get("ename", "")), str(error.get("evalue", ""))
     text = strip_ansi(f"{name}: {value}" if value.strip() else name)
-    return without_paths(" ".join(without_controls(text.replace("\n", " ")).split()))
+    return without_paths(" ".join(show_control_characters(text.replace("\n", " ")).split()))
 
 
 def _output(output: Any, context: Mapping[str, Any]) -> Iterator[CellPart]:

@@ -16,13 +16,13 @@ from autograder.instructor.pipeline.basis import (
 from autograder.instructor.pipeline.facts import (
     Calibration,
     Facts,
-    compiled_before,
-    facts_of,
+    collect_facts,
+    find_compiled,
     keep_compiled,
     memory,
     remembered,
+    solution_seconds,
     time_limit,
-    usual_seconds,
 )
 from autograder.instructor.pipeline.grading import (
     OtherPackageError,
@@ -30,9 +30,9 @@ from autograder.instructor.pipeline.grading import (
     Submission,
     failed,
     grade,
-    graded_notebook,
-    is_told,
-    submission_in,
+    is_note,
+    read_submission,
+    summarise_notebook,
 )
 from autograder.instructor.pipeline.record import (
     GradedNotebook,
@@ -41,7 +41,7 @@ from autograder.instructor.pipeline.record import (
     State,
     UnreadableRecordError,
     encoded_verdicts,
-    write_anew,
+    write_atomically,
 )
 
 __all__ = [
@@ -57,22 +57,22 @@ __all__ = [
     "State",
     "Submission",
     "UnreadableRecordError",
-    "compiled_before",
+    "collect_facts",
     "encoded_verdicts",
-    "facts_of",
     "failed",
+    "find_compiled",
     "fingerprint_assignment",
     "fingerprint_submission",
     "grade",
-    "graded_notebook",
-    "is_told",
+    "is_note",
     "keep_compiled",
     "memory",
     "of_grades",
+    "read_submission",
     "remembered",
-    "submission_in",
+    "solution_seconds",
+    "summarise_notebook",
     "time_limit",
-    "usual_seconds",
     "versions",
-    "write_anew",
+    "write_atomically",
 ]

@@ -177,7 +177,7 @@ class Basis(msgspec.Struct, frozen=True):
         """Return the names of the attributes that have changed."""
         return {n for n in self.__struct_fields__ if getattr(self, n) != getattr(now, n)}
 
-    def but_judged_by(self, now: "Basis") -> "Basis":
+    def rejudged_with(self, now: "Basis") -> "Basis":
         """Return the basis of a grade whose kept evidence was judged again by the current judge."""
         return msgspec.structs.replace(self, **{name: getattr(now, name) for name in JUDGED})
 

@@ -75,7 +75,7 @@ def remembered(file: Path) -> Calibration | None:
         return None
 
 
-def usual_seconds(root: Path, assignment: str) -> float:
+def solution_seconds(root: Path, assignment: str) -> float:
     """Return how many seconds grading an assignment's solution took here; 0 if unknown."""
     calibration = remembered(memory(root, assignment))
     return calibration.seconds if calibration is not None else 0.0
@@ -114,7 +114,7 @@ PROCESSOR_FIELDS: Final = ("model name", "flags", "Features", "CPU part")
 """The fields of /proc/cpuinfo that determine which instructions a processor has."""
 
 
-def compiled_before(config: Config, assignment: str) -> str:
+def find_compiled(config: Config, assignment: str) -> str:
     """Return the folder of an assignment's compilation cache; empty if there is none.
 
     Args:
@@ -240,7 +240,7 @@ class Facts:
     versions: tuple[str, ...]
 
 
-def facts_of(coursedir: Any, config: Config, assignment: str) -> Facts:
+def collect_facts(coursedir: Any, config: Config, assignment: str) -> Facts:
     """Collect the facts of an assignment.
 
     Args:

@@ -1,7 +1,7 @@
 """Grade one submission: read it, run it, judge it. The result is the same on any machine.
 
 `grade` takes the bytes of the notebooks and of the accepted files beside them, which
-`submission_in` reads. It does not use a class's gradebook or a course's folders, so it can run in
+`read_submission` reads. It does not use a class's gradebook or a course's folders, so it can run in
 many threads and on any machine, can be repeated, and can be killed at any time.
 """
 
@@ -36,14 +36,14 @@ from autograder.instructor.course import (
     EXCHANGE_FILES,
     NAMESPACE,
     UnreadableError,
-    is_taken,
+    is_accepted_file,
     left_out,
-    read_apart,
+    read_in_sandbox,
 )
 from autograder.instructor.pipeline.basis import versions
 from autograder.instructor.pipeline.facts import Facts
 from autograder.instructor.pipeline.record import GradedNotebook, Record, State, encoded_verdicts
-from autograder.instructor.sandbox import NO_SANDBOX, NoSandboxError, has_bubblewrap
+from autograder.instructor.sandbox import NO_SANDBOX_ERROR, NoSandboxError, has_bubblewrap
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Submission:
         assignment: the assignment's name.
         notebooks: the unchecked contents of each notebook's file, by name.
         files: the contents of the accepted files beside the notebooks, by path.
-        not_taken: a sentence about files that were not accepted; empty if all were.
+        rejected_files: a sentence about files that were not accepted; empty if all were.
         exchanged: files that nbgrader's exchange wrote beside the notebooks.
         is_partial: whether only some of its notebooks are to be graded.
     """
@@ -64,12 +64,12 @@ class Submission:
     assignment: str
     notebooks: Mapping[str, bytes]
     files: Mapping[str, bytes]
-    not_taken: str = ""
+    rejected_files: str = ""
     exchanged: Mapping[str, bytes] = field(default_factory=dict)
     is_partial: bool = False
 
 
-def submission_in(
+def read_submission(
     folder: Path, student: str, assignment: str, notebooks: Iterable[str], ignored: Iterable[str]
 ) -> Submission:
     """Read a submission from a folder that is known to be acceptable.
@@ -91,8 +91,8 @@ def submission_in(
         student,
         assignment,
         {name: (folder / f"{name}.ipynb").read_bytes() for name in notebooks},
-        {str(name): (folder / name).read_bytes() for name in names if is_taken(name)},
-        left_out([name for name in names if not is_taken(name)]),
+        {str(name): (folder / name).read_bytes() for name in names if is_accepted_file(name)},
+        left_out([name for name in names if not is_accepted_file(name)]),
         {str(name): (folder / name).read_bytes() for name in beside if str(name) in EXCHANGE_FILES},
     )
 
@@ -156,7 +156,7 @@ def grade(
                 "grades there, too."
             )
         if sandboxed and not has_bubblewrap():
-            raise NoSandboxError(NO_SANDBOX)
+            raise NoSandboxError(NO_SANDBOX_ERROR)
         is_final = True
         return _grade(submission, facts, parent)
     except UnreadableError as error:
@@ -228,11 +228,11 @@ def _grade_notebook(
         config.merge(Config({"Sandbox": {"seconds": facts.seconds[name]}}))
     path = folder / f"{name}.ipynb"
     path.write_bytes(contents)
-    submitted = read_apart(path, config)
+    submitted = read_in_sandbox(path, config)
     notebook = submitted.notebook
-    notes = [sentence for sentence in (*submitted.said, submission.not_taken) if sentence]
+    notes = [sentence for sentence in (*submitted.said, submission.rejected_files) if sentence]
     if notes:
-        notebook.cells.insert(0, told_above(notes))
+        notebook.cells.insert(0, make_note(notes))
     metadata = {
         "student": submission.student,
         "assignment": submission.assignment,
@@ -248,10 +248,10 @@ def _grade_notebook(
     verdicts = encoded_verdicts(results.get("verdicts", {}))
     evidence = msgspec.Raw(results.get("evidence", b"[]"))
     notes += results.get("notes", ())
-    return text, graded_notebook(nbformat.reads(text, 4), verdicts, evidence, notes)
+    return text, summarise_notebook(nbformat.reads(text, 4), verdicts, evidence, notes)
 
 
-def graded_notebook(
+def summarise_notebook(
     notebook: Any, verdicts: msgspec.Raw, evidence: msgspec.Raw, notes: Sequence[str]
 ) -> GradedNotebook:
     """Return what a record keeps of a graded notebook, with scores by nbgrader's own rules.
@@ -309,7 +309,7 @@ def _without_default_preprocessors(config: Config) -> Config:
     return without
 
 
-def told_above(sentences: Sequence[str]) -> Any:
+def make_note(sentences: Sequence[str]) -> Any:
     """Make the note at the top of a graded notebook that lists what was left out.
 
     It is indented as code, so that names of files in it are not read as Markdown.
@@ -318,6 +318,6 @@ def told_above(sentences: Sequence[str]) -> Any:
     return new_markdown_cell(text, metadata={NAMESPACE: {"told": True}})
 
 
-def is_told(cell: Any) -> bool:
+def is_note(cell: Any) -> bool:
     """Check whether a cell is the note at the top of a graded notebook."""
     return "told" in cell.metadata.get(NAMESPACE, {})

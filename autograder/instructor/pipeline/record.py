@@ -50,7 +50,7 @@ class GradedNotebook(msgspec.Struct, frozen=True):
         scores: the score of each graded cell, by name; None if it has to be graded manually.
         unanswered: the names of answer cells that are unchanged since the release.
         verdicts: the verdicts on its exercises, as JSON.
-        evidence: the evidence that was judged, as JSON: cases for `judge_apart`.
+        evidence: the evidence that was judged, as JSON: cases for `judge_in_sandbox`.
         notes: sentences about what was left out.
     """
 
@@ -150,7 +150,7 @@ class Records:
         """Write a record atomically, in place of an earlier one."""
         path = self.path(student, assignment)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_anew(path, msgspec.json.encode(record))
+        write_atomically(path, msgspec.json.encode(record))
 
     def mark(self, student: str, assignment: str) -> None:
         """Mark a submission to be graded again, even if its basis is current."""
@@ -184,7 +184,7 @@ def _decode(path: Path, size: int) -> Record:
         raise UnreadableRecordError(f"{path.name} cannot be read: {error}") from None
 
 
-def write_anew(path: Path, contents: bytes) -> None:
+def write_atomically(path: Path, contents: bytes) -> None:
     """Write a file atomically: if this is killed, the file is as before."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)

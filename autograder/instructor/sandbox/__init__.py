@@ -2,8 +2,8 @@
 
 In: a command; a submission's cells, plans and files; or evidence. Out: a command that runs in
 bubblewrap within limits (`Sandbox`); a kernel's outputs, or why it was killed (`Kernel`); verdicts
-from a clean process (`judge_apart`); or what several processes computed with a submitted function
-(`observe_apart`).
+from a clean process (`judge_in_sandbox`); or what several processes computed with a submitted
+function (`observe_in_sandbox`).
 
 The limits on memory, time, processes and files are traits of `Sandbox`. Limits that no system call
 enforces are checked four times a second.
@@ -11,15 +11,15 @@ enforces are checked four times a second.
 
 from autograder.instructor.sandbox.bubblewrap import (
     NO_FILTER_WARNING,
-    NO_SANDBOX,
+    NO_SANDBOX_ERROR,
+    NO_SANDBOX_WARNING,
     ROOT_WARNING,
-    UNPROTECTED,
     has_bubblewrap,
     has_call_filter,
     is_root,
 )
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS, Case, encode_case
-from autograder.instructor.sandbox.judging_apart import JudgeFailedError, judge_apart
+from autograder.instructor.sandbox.judging_in_sandbox import JudgeFailedError, judge_in_sandbox
 from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, copy_kernel_package
 from autograder.instructor.sandbox.kernel_messages import (
     Allowance,
@@ -28,17 +28,17 @@ from autograder.instructor.sandbox.kernel_messages import (
     make_output,
     read_message,
 )
-from autograder.instructor.sandbox.observing_apart import (
+from autograder.instructor.sandbox.observing_in_sandbox import (
     NotObservedError,
     is_observed,
-    observe_apart,
+    observe_in_sandbox,
 )
 from autograder.instructor.sandbox.sandbox import (
     PACKAGES,
     ExposedError,
     NoSandboxError,
     Sandbox,
-    sandbox_environment,
+    read_sandbox_environment,
     seal,
 )
 from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
@@ -46,12 +46,12 @@ from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, F
 __all__ = [
     "JUDGE_CPU_SECONDS",
     "NO_FILTER_WARNING",
-    "NO_SANDBOX",
+    "NO_SANDBOX_ERROR",
+    "NO_SANDBOX_WARNING",
     "PACKAGES",
     "ROOT_WARNING",
     "SERVERS",
     "START_SECONDS",
-    "UNPROTECTED",
     "Allowance",
     "Case",
     "ExposedError",
@@ -69,11 +69,11 @@ __all__ = [
     "has_call_filter",
     "is_observed",
     "is_root",
-    "judge_apart",
+    "judge_in_sandbox",
     "make_error_output",
     "make_output",
-    "observe_apart",
+    "observe_in_sandbox",
     "read_message",
-    "sandbox_environment",
+    "read_sandbox_environment",
     "seal",
 ]

@@ -33,14 +33,14 @@ HOME: Final = "/home/student"
 SCRATCH_FOLDERS: Final = ("/tmp", "/dev/shm", HOME)
 """The writable folders inside the sandbox; they are in memory, and empty at first."""
 
-UNPROTECTED: Final = (
+NO_SANDBOX_WARNING: Final = (
     "There is no working bubblewrap here (`bwrap`), and nbgrader_config.py says to grade without: "
     "submissions run as you do, with limits but without a sandbox. They can read and change your "
     "files, solutions and grades among them."
 )
 """The warning where submissions run without a sandbox."""
 
-NO_SANDBOX: Final = (
+NO_SANDBOX_ERROR: Final = (
     "Nothing is graded, because there is no working bubblewrap here (`bwrap`). Without it a "
     "submission could read and change your files, solutions and grades among them. Install it: "
     "apt-get install bubblewrap on Debian and Ubuntu, dnf install bubblewrap on Fedora; on macOS "

@@ -18,7 +18,7 @@ import msgspec
 from autograder import devices, evidence
 from autograder.errors import Fault
 from autograder.exercises import Exercise, find
-from autograder.judge import Verdict, failed, judge, no_evidence
+from autograder.judge import Verdict, failed, judge, verdict_without_evidence
 
 JUDGE_CPU_SECONDS: Final = 120
 """Processor time for judging one submission's evidence."""
@@ -115,7 +115,7 @@ def _judge_evidence(exercise: Exercise, case: Case) -> Verdict:
     try:
         captured = evidence.from_json(case.evidence)
     except evidence.MalformedEvidenceError as error:
-        return no_evidence(exercise, "malformed", str(error))
+        return verdict_without_evidence(exercise, "malformed", str(error))
     return judge(exercise, captured, case.seed, case.fresh)
 
 

@@ -27,13 +27,13 @@ from autograder import devices
 from autograder.evidence import Plan
 from autograder.instructor.sandbox.bubblewrap import (
     NO_FILTER_WARNING,
-    UNPROTECTED,
+    NO_SANDBOX_WARNING,
     has_bubblewrap,
     has_call_filter,
 )
 from autograder.instructor.sandbox.kernel_messages import LineBuffer, TooLargeMessage, read_message
 from autograder.instructor.sandbox.limit_watch import LOOK_SECONDS, LimitWatch, ProcessFamily
-from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, sandbox_environment
+from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, read_sandbox_environment
 from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
 from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunCell
 
@@ -250,7 +250,7 @@ def _start(
     packages = prepare_kernel_packages()
     is_sandboxed = has_bubblewrap()
     variables = {
-        **sandbox_environment(),
+        **read_sandbox_environment(),
         **devices.environment(),
         "NBGRADER_EXECUTION": "autograde",  # then a check raises an internal error
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
@@ -262,7 +262,7 @@ def _start(
         variables["MPLCONFIGDIR"] = "/tmp/matplotlib"
     else:
         variables |= {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
-        sandbox.log.warning(UNPROTECTED)
+        sandbox.log.warning(NO_SANDBOX_WARNING)
     if is_sandboxed and not has_call_filter():
         sandbox.log.warning(NO_FILTER_WARNING)
     server = sandbox.get_warm_server([*KERNEL_COMMAND, "forks"], variables, packages, "kernels")

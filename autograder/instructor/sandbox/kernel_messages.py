@@ -9,7 +9,16 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import evidence
-from autograder.sandboxed import LINES, LONG, Display, Error, Message, Result, Stream, Update
+from autograder.sandboxed import (
+    MAX_ERROR_CHARACTERS,
+    MAX_TRACEBACK_LINES,
+    Display,
+    Error,
+    Message,
+    Result,
+    Stream,
+    Update,
+)
 
 MAX_MESSAGE_BYTES: Final = 2**24
 
@@ -142,7 +151,10 @@ def is_evidence(message: Output) -> bool:
     if not isinstance(message, Display) or evidence.MIME_TYPE not in message.data:
         return False
     text = message.data.get("text/plain", msgspec.Raw(b""))
-    return message.data.keys() <= {evidence.MIME_TYPE, "text/plain"} and len(bytes(text)) <= LONG
+    return (
+        message.data.keys() <= {evidence.MIME_TYPE, "text/plain"}
+        and len(bytes(text)) <= MAX_ERROR_CHARACTERS
+    )
 
 
 def measure_depth(content: Any) -> int:
@@ -161,9 +173,9 @@ def make_error_output(error: Error) -> NotebookNode:
     """Return the output for an error, shortened, because a cell can make it as long as it likes."""
     return new_output(
         "error",
-        ename=error.ename[:LONG],
-        evalue=error.evalue[:LONG],
-        traceback=[line[:LONG] for line in error.traceback[-LINES:]],
+        ename=error.ename[:MAX_ERROR_CHARACTERS],
+        evalue=error.evalue[:MAX_ERROR_CHARACTERS],
+        traceback=[line[:MAX_ERROR_CHARACTERS] for line in error.traceback[-MAX_TRACEBACK_LINES:]],
     )
 
 

@@ -32,7 +32,7 @@ import autograder
 from autograder.exercises import folders_of_courses, parts_of_courses
 from autograder.instructor.sandbox.bubblewrap import (
     HOME,
-    NO_SANDBOX,
+    NO_SANDBOX_ERROR,
     SCRATCH_FOLDERS,
     build_bubblewrap_command,
     build_sandbox_options,
@@ -42,7 +42,7 @@ from autograder.instructor.sandbox.bubblewrap import (
 )
 from autograder.instructor.sandbox.call_filter import read_filter
 from autograder.instructor.sandbox.warm_process import SERVERS, WarmProcess
-from autograder.sandboxed import Setting
+from autograder.sandboxed import TaskSettings
 
 Reader = Literal["kernels", "judges"]
 """The processes that read a part of the compilation cache; also the name of that part's folder."""
@@ -281,7 +281,7 @@ class Sandbox(LoggingConfigurable):
             NoSandboxError: there is none.
         """
         if self.required and not has_bubblewrap():
-            raise NoSandboxError(NO_SANDBOX)
+            raise NoSandboxError(NO_SANDBOX_ERROR)
 
     def command(
         self,
@@ -351,7 +351,7 @@ class Sandbox(LoggingConfigurable):
         ):
             return None
         server = self.command(command, environment, packages, reader, forks=True)
-        setting = Setting(read_filter(), SCRATCH_FOLDERS, self.scratch)
+        setting = TaskSettings(read_filter(), SCRATCH_FOLDERS, self.scratch)
         return SERVERS.get(server, environment, setting)
 
     def _limit(self, command: Sequence[str]) -> list[str]:
@@ -400,7 +400,7 @@ def _bind_only_packages_in(folder: Path) -> list[str]:
     return ["--ro-bind", str(folder), PACKAGES, *hide_copies(list_visible_folders())]
 
 
-def sandbox_environment() -> dict[str, str]:
+def read_sandbox_environment() -> dict[str, str]:
     """Return the few variables of this process that a process in the sandbox needs."""
     kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
     return {name: os.environ[name] for name in kept if name in os.environ}

@@ -25,7 +25,7 @@ from typing import IO, Final
 
 import msgspec
 
-from autograder.sandboxed import MAX_MESSAGE_BYTES, MAX_STARTED, Ended, Setting
+from autograder.sandboxed import MAX_MESSAGE_BYTES, MAX_STARTED_PROCESSES, TaskEnd, TaskSettings
 
 MAX_SERVERS: Final = max(4, 2 * (os.cpu_count() or 1))
 """The most servers to keep; grading a notebook uses two, one for kernels and one for judges."""
@@ -83,7 +83,7 @@ class WarmProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], variables: Mapping[str, str], setting: Setting
+        self, command: Sequence[str], variables: Mapping[str, str], setting: TaskSettings
     ) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -202,11 +202,12 @@ class ForkedTask:
         except (OSError, subprocess.TimeoutExpired):
             return ""
         description = (
-            f"it started more than {MAX_STARTED:,} processes and threads, one after another"
+            f"it started more than {MAX_STARTED_PROCESSES:,} processes and threads, one after "
+            f"another"
         )
         return description if ended.started_too_many else ""
 
-    def wait(self, timeout: float) -> Ended:
+    def wait(self, timeout: float) -> TaskEnd:
         """Wait for the task to end.
 
         Raises:
@@ -220,7 +221,7 @@ class ForkedTask:
             raise subprocess.TimeoutExpired("a task", timeout) from None
         if not message:
             raise OSError("the process that forks for each task has ended")
-        return msgspec.json.decode(message, type=Ended)
+        return msgspec.json.decode(message, type=TaskEnd)
 
     def kill(self) -> None:
         """Kill all processes of the task."""
@@ -272,7 +273,7 @@ class _Servers:
         self.failed = dict[tuple[str, ...], float]()
 
     def get(
-        self, command: Sequence[str], variables: Mapping[str, str], setting: Setting
+        self, command: Sequence[str], variables: Mapping[str, str], setting: TaskSettings
     ) -> WarmProcess | None:
         """Return the server for a command, starting it if need be; None if it cannot start."""
         with self.lock:

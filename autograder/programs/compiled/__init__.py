@@ -6,22 +6,22 @@ parsed, because learners choose names in it.
 """
 
 from autograder.programs.compiled.collectives import read
-from autograder.programs.compiled.flop_counts import operations, work_left_out
+from autograder.programs.compiled.flop_counts import count_flops, count_flops_xla_omits
 from autograder.programs.compiled.hlo import CompiledProgram
 from autograder.programs.compiled.reading_modules import (
     UnreadableProgramError,
-    has_transform_in_other_order,
-    program_of,
+    has_unrunnable_fft,
+    read_executable,
     read_module,
 )
 
 __all__ = [
     "CompiledProgram",
     "UnreadableProgramError",
-    "has_transform_in_other_order",
-    "operations",
-    "program_of",
+    "count_flops",
+    "count_flops_xla_omits",
+    "has_unrunnable_fft",
     "read",
+    "read_executable",
     "read_module",
-    "work_left_out",
 ]

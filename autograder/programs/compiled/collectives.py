@@ -86,7 +86,7 @@ def _read_collective(scope: Scope, instruction: Instruction) -> Collective | Non
     kind, groups = instruction.collective_kind, instruction.groups
     if kind is None:
         return None
-    if KINDS[kind].in_pairs:
+    if KINDS[kind].has_pairs:
         communicates = any(source != target for source, target in groups)
     else:
         communicates = max(map(len, groups), default=1) > 1

@@ -43,7 +43,7 @@ NEVER_EQUAL: Final = ("rng", "infeed", "recv", "while", "conditional")
 _Value = int
 
 
-def work_left_out(program: CompiledProgram) -> float | None:
+def count_flops_xla_omits(program: CompiledProgram) -> float | None:
     """Count the operations that XLA's own count leaves out.
 
     Returns:
@@ -64,7 +64,7 @@ def work_left_out(program: CompiledProgram) -> float | None:
     return total
 
 
-def operations(program: CompiledProgram) -> float | None:
+def count_flops(program: CompiledProgram) -> float | None:
     """Count the floating-point operations that one device does, each value's once.
 
     Returns:

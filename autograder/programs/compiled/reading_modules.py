@@ -50,7 +50,7 @@ class UnreadableProgramError(ValueError):
     """A compiled program is not understood, most likely because its compiler is newer than this."""
 
 
-def program_of(executable: Any) -> CompiledProgram:
+def read_executable(executable: Any) -> CompiledProgram:
     """Read the instructions of a compiled program.
 
     Args:
@@ -345,7 +345,7 @@ def _decode_name(name: bytes) -> str:
     return name.decode(errors="backslashreplace")
 
 
-def has_transform_in_other_order(executable: Any) -> bool:
+def has_unrunnable_fft(executable: Any) -> bool:
     """Check for a Fourier transform that XLA has compiled for a CPU and cannot run there.
 
     XLA's transform on a CPU reads and writes row-major arrays only. But its compiler may choose

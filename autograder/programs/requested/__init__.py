@@ -5,24 +5,27 @@ wrote, whether it uses `shard_map`, and the work outside of one. The collectives
 to see whether the results depend on them, or taken out, to see what a compiler adds.
 """
 
-from autograder.programs.requested.collectives import read, scale, take_out
+from autograder.programs.requested.collectives import read, remove_collectives, scale
 from autograder.programs.requested.constraints import (
+    find_replicated_arguments,
     is_constrained,
     other_meshes,
-    replicated_values,
 )
 from autograder.programs.requested.live_operations import counting, is_sure_to_end
-from autograder.programs.requested.work_outside_shard_map import is_mapped, work_outside
+from autograder.programs.requested.work_outside_shard_map import (
+    count_flops_outside_shard_map,
+    has_shard_map,
+)
 
 __all__ = [
+    "count_flops_outside_shard_map",
     "counting",
+    "find_replicated_arguments",
+    "has_shard_map",
     "is_constrained",
-    "is_mapped",
     "is_sure_to_end",
     "other_meshes",
     "read",
-    "replicated_values",
+    "remove_collectives",
     "scale",
-    "take_out",
-    "work_outside",
 ]

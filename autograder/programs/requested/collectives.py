@@ -54,7 +54,7 @@ def _read_collective(live: LiveOperation, kind: CollectiveKind, symbols: Any) ->
     attributes, operands = live.operation.attributes, list(live.operation.operands)
     if kind is CollectiveKind.RAGGED_ALL_TO_ALL:  # its other operands say where pieces begin
         attributes, operands = attributes["backend_config"], operands[:1]
-    groups = attributes["source_target_pairs" if kind.in_pairs else "replica_groups"]
+    groups = attributes["source_target_pairs" if kind.has_pairs else "replica_groups"]
     return Collective(
         kind,
         (),
@@ -123,7 +123,7 @@ def _read_mesh(attribute: Any, symbols: Any) -> tuple[list[str], np.ndarray]:
     return [axis.name for axis in axes], partitions
 
 
-def take_out(module: Any, mesh: jax.sharding.Mesh) -> None:
+def remove_collectives(module: Any, mesh: jax.sharding.Mesh) -> None:
     """Replace each requested collective by something that every device can compute alone.
 
     What replaces it has the same shape and depends on the same numbers. The values are wrong then,

@@ -28,7 +28,7 @@ def is_constrained(module: Any) -> bool:
     )
 
 
-def replicated_values(module: Any) -> tuple[frozenset[int], ...]:
+def find_replicated_arguments(module: Any) -> tuple[frozenset[int], ...]:
     """Return, for each constraint that replicates, the arguments that its value depends on.
 
     Only constraints that a result depends on count. Arguments are numbered from 0.

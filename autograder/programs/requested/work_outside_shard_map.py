@@ -35,12 +35,12 @@ UNCOUNTED: Final = frozenset(
 """Operations that do more work than their shapes tell."""
 
 
-def is_mapped(module: Any) -> bool:
+def has_shard_map(module: Any) -> bool:
     """Check whether a result depends on a `shard_map`."""
     return any(live.operation.name == "sdy.manual_computation" for live in live_operations(module))
 
 
-def work_outside(module: Any) -> float:
+def count_flops_outside_shard_map(module: Any) -> float:
     """Count the operations on a module's arguments that are outside of every `shard_map`.
 
     Returns:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from autograder.devices import environment
-from autograder.instructor.course import UnreadableError, read_apart
+from autograder.instructor.course import UnreadableError, read_in_sandbox
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 FILE = f"{ASSIGNMENT}.ipynb"
@@ -114,4 +114,4 @@ def test_what_is_closed_between_the_look_and_the_reading_is_a_sentence(tmp_path)
     folder = tmp_path / FILE
     folder.mkdir()
     with pytest.raises(UnreadableError, match=rf"{FILE} cannot be opened: Is a directory\."):
-        read_apart(folder)
+        read_in_sandbox(folder)

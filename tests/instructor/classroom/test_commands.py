@@ -9,15 +9,15 @@ import psutil
 import pytest
 
 import autograder
-from autograder.instructor.sandbox import judge_apart, sandbox, sandbox_environment
-from autograder.instructor.sandbox.judging_apart import CONTROL_CASE
+from autograder.instructor.sandbox import judge_in_sandbox, read_sandbox_environment, sandbox
+from autograder.instructor.sandbox.judging_in_sandbox import CONTROL_CASE
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
 
 STARTS_AND_DIES = """
 import os, signal, subprocess, sys, time
-from autograder.instructor.sandbox import Sandbox, sandbox_environment
-subprocess.Popen(Sandbox().command(["sleep", sys.argv[1]], sandbox_environment()))
+from autograder.instructor.sandbox import Sandbox, read_sandbox_environment
+subprocess.Popen(Sandbox().command(["sleep", sys.argv[1]], read_sandbox_environment()))
 time.sleep(float(sys.argv[2]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -51,7 +51,7 @@ def test_in_the_sandbox_is_the_package_at_work_wherever_another_is_installed(tmp
     file.write_text(f"{file.read_text()}\nWHICH = 'the other one'\n")
     monkeypatch.setattr(autograder, "__file__", str(file))
     look = f"import autograder, os; print(autograder.WHICH, os.path.exists({str(tmp_path)!r}))"
-    command = sandbox.Sandbox().command([sys.executable, "-c", look], sandbox_environment())
+    command = sandbox.Sandbox().command([sys.executable, "-c", look], read_sandbox_environment())
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "the other one False\n", done.stderr
-    assert [verdict.exercise for verdict in judge_apart([CONTROL_CASE])] == ["1.1"]
+    assert [verdict.exercise for verdict in judge_in_sandbox([CONTROL_CASE])] == ["1.1"]

@@ -12,7 +12,7 @@ from autograder.instructor.classroom import regrading, stale_grades
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import GradedNotebook, Record, Records, State, record
 from autograder.instructor.sandbox import Case
-from autograder.judge import no_evidence
+from autograder.judge import verdict_without_evidence
 
 ASSIGNMENT = "04_communication_cost"
 
@@ -80,7 +80,7 @@ def test_new_verdicts_are_kept_where_another_version_wrote_those_of_before():
     before = GradedNotebook(verdicts=msgspec.Raw(b"[{}]"), evidence=evidence)
     other = GradedNotebook()
     record_of = Record(State.GRADED, notebooks={ASSIGNMENT: before, "other": other})
-    new = no_evidence(exercise, "no-evidence", "There is none.")
+    new = verdict_without_evidence(exercise, "no-evidence", "There is none.")
     after = stale_grades._with_verdicts(record_of, [new])
     assert after.notebooks[ASSIGNMENT].verdicts_by_exercise() == {"4.8": new}
     assert after.notebooks["other"].verdicts_by_exercise() == {}

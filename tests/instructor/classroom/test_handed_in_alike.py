@@ -16,8 +16,8 @@ from tests.instructor.tiny_class import ASSIGNMENT, hand_in, log, scores, tiny_c
 NOTEBOOK = {"a": b"{}"}
 
 
-def submission(student, notebooks=NOTEBOOK, files=None, assignment="a", not_taken=""):
-    return Submission(student, assignment, notebooks, files or {}, not_taken)
+def submission(student, notebooks=NOTEBOOK, files=None, assignment="a", rejected_files=""):
+    return Submission(student, assignment, notebooks, files or {}, rejected_files)
 
 
 def test_each_is_graded_once_and_has_a_grade_and_a_page_of_their_own(tmp_path, capsys):
@@ -62,14 +62,14 @@ def test_who_cannot_be_read_any_more_costs_nobody_who_handed_in_the_same(tmp_pat
     for student in ("ann", "bob"):
         hand_in(root, student, "double = 2")
 
-    def submission_in(folder, student, *others):
+    def read_submission(folder, student, *others):
         read.append(student)
         if read.count("ann") == 2:  # when it is sent, and not when it is compared
             read.append("ann")
             raise PermissionError("closed")
-        return pipeline.submission_in(folder, student, *others)
+        return pipeline.read_submission(folder, student, *others)
 
-    monkeypatch.setattr(grading, "submission_in", submission_in)
+    monkeypatch.setattr(grading, "read_submission", read_submission)
     assert main(["--root", str(root), "grade"]) == 1
     assert scores(root)["bob"] == 2
 
@@ -96,7 +96,7 @@ def test_what_differs_in_anything_is_not_alike():
         submission("cy", {"b": b"{}"}, one.files),
         submission("cy", {"a": b"{}", **one.files}),
         submission("cy", files=one.files, assignment="b"),
-        submission("cy", files=one.files, not_taken="movie.mp4 was not taken"),
+        submission("cy", files=one.files, rejected_files="movie.mp4 was not taken"),
     ]
     assert fingerprint(one) == fingerprint(same)
     assert len({fingerprint(each) for each in (one, *others)}) == 1 + len(others)

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from autograder.instructor.pipeline import Records
-from autograder.instructor.sandbox import judge_apart
+from autograder.instructor.sandbox import judge_in_sandbox
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -100,7 +100,7 @@ def test_evidence_is_kept_and_judges_the_same_again(room):
     record = Records(room.root / "grading" / "records").get("mixed", ASSIGNMENT)
     assert record is not None
     found = record.notebooks[ASSIGNMENT]
-    verdicts = judge_apart(found.cases())
+    verdicts = judge_in_sandbox(found.cases())
     points = {v.exercise: v.score * POINTS[v.exercise] for v in verdicts}
     assert points == pytest.approx(room.scores()["mixed"], abs=1e-4)
     assert found.verdicts_by_exercise() == {verdict.exercise: verdict for verdict in verdicts}

@@ -124,7 +124,7 @@ def test_without_a_sound_copy_it_is_said_that_what_was_given_by_hand_is_lost(gra
     assert scores(graded) == {"ann": 2, "bob": 0, "cy": 0}
 
 
-@pytest.mark.parametrize("when", ["put_back", "enter_again"])
+@pytest.mark.parametrize("when", ["restore_backup", "reenter_record"])
 def test_who_goes_on_after_a_stop_asks_about_the_same(graded, make, monkeypatch, when):
     (graded / "grading" / "gradebook.db").unlink()
 

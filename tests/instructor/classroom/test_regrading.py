@@ -26,7 +26,7 @@ from autograder.instructor.pipeline import (
     State,
     UnreadableRecordError,
 )
-from autograder.instructor.sandbox import Case, JudgeFailedError, judge_apart, sandbox
+from autograder.instructor.sandbox import Case, JudgeFailedError, judge_in_sandbox, sandbox
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -87,9 +87,9 @@ def test_each_submission_has_a_judge_of_its_own_and_inputs_that_nobody_can_guess
 
     def judge(cases, seconds, room):
         given.append((cases, seconds))
-        return judge_apart(cases, seconds, room)
+        return judge_in_sandbox(cases, seconds, room)
 
-    monkeypatch.setattr(stale_grades, "judge_apart", judge)
+    monkeypatch.setattr(stale_grades, "judge_in_sandbox", judge)
     config = graded.root / "nbgrader_config.py"
     text = config.read_text()
     config.write_text(text + "\nc.JudgeEvidence.seconds = 77\n")
@@ -110,15 +110,15 @@ def test_each_submission_has_a_judge_of_its_own_and_inputs_that_nobody_can_guess
 
 def test_a_judge_that_fails_costs_nobody_else_a_new_grade(graded, monkeypatch):
     def judge(cases, seconds, room):
-        if any(case.exercise == "1.1" for case in cases) and judge_apart(cases)[0].score == 0:
+        if any(case.exercise == "1.1" for case in cases) and judge_in_sandbox(cases)[0].score == 0:
             raise JudgeFailedError("The machine is too busy.")
         return [
             type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings), earned=1.0)
-            for v in judge_apart(cases, seconds, room)
+            for v in judge_in_sandbox(cases, seconds, room)
         ]
 
     before, said = graded.scores(), say()
-    monkeypatch.setattr(stale_grades, "judge_apart", judge)
+    monkeypatch.setattr(stale_grades, "judge_in_sandbox", judge)
     assert regrading.regrade_class(Course(graded.root), said) == 1
     words = said.file.getvalue()
     assert f"wrong, {ASSIGNMENT}: the old grade stays. JudgeFailedError: The machine is" in words
@@ -131,7 +131,7 @@ def test_a_judge_that_fails_costs_nobody_else_a_new_grade(graded, monkeypatch):
 
 def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypatch):
     def lenient(cases, seconds, room):
-        verdicts = judge_apart(cases, seconds, room)
+        verdicts = judge_in_sandbox(cases, seconds, room)
         return [
             type(v)(v.exercise, v.title, tuple(f.but(met=True) for f in v.findings), earned=1.0)
             if v.exercise == "1.1"
@@ -139,7 +139,7 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
             for v in verdicts
         ]
 
-    monkeypatch.setattr(stale_grades, "judge_apart", lenient)
+    monkeypatch.setattr(stale_grades, "judge_in_sandbox", lenient)
     said = say()
     regrading.regrade_class(Course(graded.root), said)
     assert "have changed" in said.file.getvalue()
@@ -157,7 +157,7 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
 def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
     def half_broken(cases, seconds, room):
         """A judge that fails on who is right in 1.2, and lets everybody else pass in 1.1."""
-        verdicts = judge_apart(cases, seconds, room)
+        verdicts = judge_in_sandbox(cases, seconds, room)
         fault = Fault("ZeroDivisionError", "planted", "autograder.layouts.differences, line 33")
         return [
             type(v)(v.exercise, v.title, (), fault)
@@ -173,7 +173,7 @@ def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
     before, books = graded.scores(), graded.root / "grading"
     kept = {path: path.read_bytes() for path in books.glob("*/right/*/*.*")}
     assert len(kept) > 2
-    monkeypatch.setattr(stale_grades, "judge_apart", half_broken)
+    monkeypatch.setattr(stale_grades, "judge_in_sandbox", half_broken)
     said = say()
     assert regrading.regrade_class(Course(graded.root), said) == 1
     words = said.file.getvalue()

@@ -96,7 +96,7 @@ def before(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("module", "what"),
-    [(entering, "write_anew"), (record, "write_anew"), (entering, "enter_scores")],
+    [(entering, "write_atomically"), (record, "write_atomically"), (entering, "enter_scores")],
 )
 def test_a_full_disk_is_a_sentence_and_the_next_run_goes_on(
     before, tmp_path, capsys, monkeypatch, module, what

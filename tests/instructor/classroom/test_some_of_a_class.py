@@ -10,7 +10,7 @@ import pytest
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
-from autograder.instructor.pipeline import Records, facts_of
+from autograder.instructor.pipeline import Records, collect_facts
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom
@@ -202,7 +202,7 @@ def test_a_folder_that_is_somebodys_is_not_made_a_demonstration(tmp_path, capsys
 
 def test_workers_are_not_told_where_the_gradebook_is(room):
     api = Course(room.root).api
-    facts = facts_of(api.coursedir, api.config, FIRST)
+    facts = collect_facts(api.coursedir, api.config, FIRST)
     assert "db_url" not in facts.config.CourseDirectory
     assert facts.config.CourseDirectory.root == str(room.root)
     assert api.config.CourseDirectory.db_url.endswith("gradebook.db")

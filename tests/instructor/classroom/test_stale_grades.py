@@ -120,7 +120,7 @@ def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_se
     for points, before in ((6, 1), (3, 6)):
         source(room, give(points))
         with monkeypatch.context() as patch:
-            patch.delattr(stale_grades, "judge_apart")  # nobody would say anything else of it
+            patch.delattr(stale_grades, "judge_in_sandbox")  # nobody would say anything else of it
             done = type_in("grade")
         assert (done.status, done.ran) == (0, [])
         assert f"Since {ASSIGNMENT} was graded, points have changed. 2 of its" in done.said
@@ -236,7 +236,7 @@ def test_who_could_not_be_judged_again_is_failed_and_tried_the_next_time(
         def fail(*_):
             raise JudgeFailedError("The machine is too busy.")
 
-        patch.setattr(stale_grades, "judge_apart", fail)
+        patch.setattr(stale_grades, "judge_in_sandbox", fail)
         done = type_in("grade")
     assert (done.status, done.ran) == (1, [])
     assert "The old grade stays. JudgeFailedError: The machine is too busy." in done.said
@@ -293,7 +293,7 @@ def test_what_could_not_be_judged_again_is_told_of_by_a_report(room, type_in, mo
         def fail(*_):
             raise JudgeFailedError("The machine is too busy.")
 
-        patch.setattr(stale_grades, "enter_judged", fail)
+        patch.setattr(stale_grades, "enter_regraded", fail)
         assert type_in("grade").status == 1
     said = type_in("report").said
     assert "so their grades are out of date: right (01_sharding_basics), wrong (" in said

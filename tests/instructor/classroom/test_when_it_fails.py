@@ -197,11 +197,11 @@ def test_a_restore_that_is_stopped_leaves_no_grade_on_what_it_does_not_rest_on(
     [copy] = gradebook.backups(graded / "grading" / "backups")
 
     def stopped_after(path, url):
-        gradebook.put_back(path, url)
+        gradebook.restore_backup(path, url)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(rebuilding, "put_back", stopped_after)
+        patch.setattr(rebuilding, "restore_backup", stopped_after)
         assert make(graded, "restore", str(copy))[0] == 130
     assert scores(graded)["ann"] == 2, "which is of what was handed in before"
     assert make(graded, "grade")[0] == 0

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from autograder.instructor.classroom import grading
-from autograder.instructor.course import Course, is_taken
+from autograder.instructor.course import Course, is_accepted_file
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 FILE = f"{ASSIGNMENT}.ipynb"
@@ -286,4 +286,4 @@ def test_broken_submissions_do_not_make_the_command_fail(graded):
     ],
 )
 def test_hidden_files_and_unknown_types_are_rejected(name, taken):
-    assert is_taken(Path(name)) is taken
+    assert is_accepted_file(Path(name)) is taken

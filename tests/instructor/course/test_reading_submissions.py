@@ -15,7 +15,7 @@ from autograder.instructor.course import (
     ReaderFailedError,
     UnreadableError,
     notebook_rewriting,
-    read_apart,
+    read_in_sandbox,
     reading_submissions,
 )
 from autograder.instructor.course.course import misplaced
@@ -138,7 +138,7 @@ def test_any_bytes_are_accepted_or_refused(noise, place):
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_the_courses_own_notebooks_keep_everything_that_is_graded(path):
-    before, after = nbformat.read(path, 4), read_apart(path).notebook
+    before, after = nbformat.read(path, 4), read_in_sandbox(path).notebook
     nbformat.validate(after)
     for old, new in zip(before.cells, after.cells, strict=True):
         parts = ("cell_type", "id", "source")
@@ -163,7 +163,7 @@ def test_large_outputs_and_metadata_of_editors_are_left_out(tmp_path):
             nbformat_minor=0,
         )
     )
-    result = read_apart(path)
+    result = read_in_sandbox(path)
     assert result.said == ()
     first, second = result.notebook.cells
     assert first.source == "x = 1\ny = 2"
@@ -305,17 +305,17 @@ WORST = {
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from autograder.instructor.course import cannot_be_read, read_apart
+from autograder.instructor.course import find_notebook_problem, read_in_sandbox
 import nbformat
 Path(sys.argv[1], "small.ipynb").write_text('{"nbformat": 4, "cells": []}')
-read_apart(Path(sys.argv[1], "small.ipynb")).notebook
+read_in_sandbox(Path(sys.argv[1], "small.ipynb")).notebook
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = most()
 for path in sorted(Path(sys.argv[1]).glob("*.ipynb")):
-    said = cannot_be_read(path)
+    said = find_notebook_problem(path)
     if not said:
-        read_apart(path).notebook
+        read_in_sandbox(path).notebook
     print(path.stem, (most() - before) // 1024, said.isprintable())
 """
 
@@ -340,7 +340,7 @@ def test_a_reader_without_memory_does_not_blame_the_submission(tmp_path, monkeyp
     path.write_bytes(notebook(code("only here")))
     monkeypatch.setattr(reading_submissions, "READER_MEMORY_BYTES", 2**20)
     with pytest.raises(ReaderFailedError, match="No notebook can be read here"):
-        read_apart(path)
+        read_in_sandbox(path)
 
 
 def test_a_reader_that_is_kept_waiting_does_not_blame_the_submission(tmp_path, monkeypatch):
@@ -348,7 +348,7 @@ def test_a_reader_that_is_kept_waiting_does_not_blame_the_submission(tmp_path, m
     path.write_bytes(notebook(code("this one alone")))
     monkeypatch.setattr(reading_submissions, "READER_PATIENCE", 0.0001)
     with pytest.raises(ReaderFailedError, match="Grade it again, when it has less to do"):
-        read_apart(path)
+        read_in_sandbox(path)
 
 
 ENDLESS = """
@@ -369,7 +369,7 @@ def test_a_notebook_that_takes_too_much_time_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(reading_submissions, "READER_CPU_SECONDS", 1)
     monkeypatch.setattr(reading_submissions, "READER_PATIENCE", 600)
     with pytest.raises(UnreadableError, match="more than 1 seconds or 2 GB to read it"):
-        read_apart(path)
+        read_in_sandbox(path)
 
 
 def test_a_notebook_that_takes_too_much_memory_is_refused(tmp_path, monkeypatch):
@@ -377,7 +377,7 @@ def test_a_notebook_that_takes_too_much_memory_is_refused(tmp_path, monkeypatch)
     path.write_bytes(WORST["pairs"]())
     monkeypatch.setattr(reading_submissions, "READER_MEMORY_BYTES", 2**28)
     with pytest.raises(UnreadableError, match="Clear its outputs, and hand it in again"):
-        read_apart(path)
+        read_in_sandbox(path)
 
 
 def test_the_reader_does_not_import_the_package():

@@ -17,8 +17,8 @@ from autograder.instructor.gradebook import (
     GradebookError,
     back_up,
     backups,
-    put_back,
-    trouble_in,
+    find_damage,
+    restore_backup,
 )
 from tests.conftest import ROOT
 from tests.instructor.room import Classroom
@@ -183,7 +183,7 @@ def test_a_damaged_gradebook_is_not_backed_up_and_is_kept_by_restore(room, type_
     (copy,) = backups(course.backups)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    assert trouble_in(path)
+    assert find_damage(path)
     with pytest.raises(GradebookError, match="cannot be copied to"):
         back_up(url, course.backups)
     for command in ("report", "regrade", "feedback"):
@@ -204,7 +204,7 @@ def test_a_file_that_is_not_a_gradebook_is_not_restored(room, tmp_path, type_in)
     with pytest.raises(
         GradebookError, match="is no gradebook that could be put back: it is damaged"
     ):
-        put_back(tmp_path / "essay.db", url)
+        restore_backup(tmp_path / "essay.db", url)
     status, said = type_in("restore", "nowhere.db")
     assert status == 1
     assert "There is no file nowhere.db" in said

@@ -17,9 +17,9 @@ from autograder.instructor.gradebook import (
     BusyError,
     GradebookError,
     backups,
-    held_anywhere,
+    hold_server_lock,
+    parse_address,
     shown,
-    take_address,
 )
 from tests.instructor.classroom.plain_course import FIRST, add_an_essay, hand_in, plain_course
 from tests.instructor.gradebook.server import PASSWORD, QUOTED, programs, server
@@ -156,17 +156,17 @@ def test_a_server_that_cannot_be_reached_is_reported(room, address, capsys, monk
 
 def test_addresses(monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "")
-    taken = take_address("postgres://me:se%40cret@db.example:5433/grades?sslmode=require")
+    taken = parse_address("postgres://me:se%40cret@db.example:5433/grades?sslmode=require")
     assert taken == "postgresql+psycopg://me@db.example:5433/grades?sslmode=require"
     assert os.environ["PGPASSWORD"] == "se@cret"
     assert shown("postgresql://me:secret@db/grades?password=secret") == "postgresql://me@db/grades"
-    taken = take_address("postgresql://me:other@db/grades?password=s%40crets&sslmode=require")
+    taken = parse_address("postgresql://me:other@db/grades?password=s%40crets&sslmode=require")
     assert taken == "postgresql+psycopg://me@db/grades?sslmode=require"
     assert os.environ["PGPASSWORD"] == "s@crets"
     with pytest.raises(GradebookError, match="DB= has sslpassword in it") as raised:
-        take_address("postgresql://me@db/grades?sslpassword=hidden")
+        parse_address("postgresql://me@db/grades?sslpassword=hidden")
     assert "hidden" not in str(raised.value)
     with pytest.raises(GradebookError, match="begins with mysql://"):
-        take_address("mysql://me:secret@db/grades")
-    with held_anywhere(f"sqlite:///{Path(os.devnull)}"):
+        parse_address("mysql://me:secret@db/grades")
+    with hold_server_lock(f"sqlite:///{Path(os.devnull)}"):
         pass

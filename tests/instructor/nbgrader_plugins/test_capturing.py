@@ -10,7 +10,7 @@ from traitlets.config import Config
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError
 from autograder.instructor.nbgrader_plugins.capture_evidence import KernelDeath
-from autograder.instructor.pipeline.grading import told_above
+from autograder.instructor.pipeline.grading import make_note
 from autograder.instructor.sandbox import Allowance, kernel, limit_watch
 from tests.helpers import SPINS, crowd
 
@@ -174,7 +174,7 @@ def test_cells_are_counted_as_whoever_wrote_them_counts(tmp_path):
     path = tmp_path / "a.ipynb"
     dies = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
     cells = [nbformat.v4.new_markdown_cell("first"), nbformat.v4.new_code_cell(dies)]
-    for above in ([], [told_above(["evil.html had to stay away."])]):
+    for above in ([], [make_note(["evil.html had to stay away."])]):
         nbformat.write(nbformat.v4.new_notebook(cells=[*above, *cells]), path)
         notebook = nbformat.read(path, 4)  # as it is written and read again
         _, resources = CaptureEvidence().preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
@@ -200,12 +200,12 @@ update_display("x" * {size}, display_id="one")
 """
 
 
-@pytest.mark.parametrize(("size", "is_taken"), [(100, True), (200_000, False)])
-def test_an_update_counts_for_each_output_that_it_changes(tmp_path, size, is_taken):
+@pytest.mark.parametrize(("size", "is_accepted_file"), [(100, True), (200_000, False)])
+def test_an_update_counts_for_each_output_that_it_changes(tmp_path, size, is_accepted_file):
     """Else a cell of a megabyte could make a notebook of gigabytes."""
     cell = nbformat.v4.new_code_cell(SHOWN_OFTEN.format(size=size))
     notebook = nbformat.v4.new_notebook(cells=[cell])
     CaptureEvidence().preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
     assert len(cell.outputs) == 200
-    assert all(("xxx" in o.data["text/plain"]) == is_taken for o in cell.outputs)
+    assert all(("xxx" in o.data["text/plain"]) == is_accepted_file for o in cell.outputs)
     assert len(nbformat.writes(notebook)) < 2**20

@@ -16,7 +16,7 @@ from autograder import check, evidence, notebook
 from autograder.evidence import plans
 from autograder.exercises import find
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
-from autograder.instructor.sandbox import Case, judge_apart, judging_apart
+from autograder.instructor.sandbox import Case, judge_in_sandbox, judging_in_sandbox
 from autograder.instructor.sandbox.judge_process import Reply, judge_cases
 from autograder.notebook import NotJudged
 from tests.conftest import some_of
@@ -56,14 +56,16 @@ def handed_in(planting, seed, monkeypatch, folder):
 def judged_here(cases, *_):
     """What a clean process judges, without the process."""
     made = judge_cases(b"[" + b",".join(cases) + b"]")
-    return judging_apart.JudgeRun([msgspec.json.decode(r, type=Reply).verdict for r in made], 0)
+    return judging_in_sandbox.JudgeRun(
+        [msgspec.json.decode(r, type=Reply).verdict for r in made], 0
+    )
 
 
 def grade(planting, cell, published, seed):
     """What is done with a graded cell, and the evidence for it."""
     verdict = None
     for data in published:
-        (verdict,) = judge_apart([Case(planting.exercise, data, seed)])
+        (verdict,) = judge_in_sandbox([Case(planting.exercise, data, seed)])
     judging._check_no_fault(find(planting.exercise), cell, verdict)
     assert verdict is not None
     judging.write_verdict(cell, verdict, 1)
@@ -73,7 +75,7 @@ def grade(planting, cell, published, seed):
 def test_there_is_no_score(planting, monkeypatch, tmp_path):
     seed = next(SEEDS)
     cell, published = handed_in(planting, seed, monkeypatch, tmp_path)
-    monkeypatch.setattr(judging_apart, "_run_and_read_judge", judged_here)
+    monkeypatch.setattr(judging_in_sandbox, "_run_and_read_judge", judged_here)
     planting.plant(monkeypatch)
     failed = (judging.NotGradedError, ZeroDivisionError)
     with pytest.raises(failed, match=r"by no fault of the answer|planted"):

@@ -7,7 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from autograder.documents import as_html
-from autograder.instructor.authoring import Sitting, answered, bank
+from autograder.instructor.authoring import NotebookSession, answered, bank
 from autograder.instructor.pages.clean_pages import (
     LONG_HTML,
     LONG_MARKDOWN,
@@ -100,7 +100,7 @@ def test_no_block_is_lower_than_what_is_in_it():
 def test_a_verdict_keeps_its_words_and_its_pictures():
     known = bank.load(ROOT / "solutions" / ASSIGNMENT / "bank.py")
     wrong = next(each for each in known if each.exercise == "1.1" and each.score == 0)
-    sitting = Sitting.at(ROOT / "course" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
+    sitting = NotebookSession.at(ROOT / "course" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
     page = verdict_as_html(sit(sitting, wrong, 0)[0])
     shown = clean(page)
     assert "1.1 Column strips: not yet" in shown

@@ -14,7 +14,7 @@ from matplotlib.image import imread
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from autograder.exercises import find
-from autograder.instructor.authoring import Sitting, answered, bank
+from autograder.instructor.authoring import NotebookSession, answered, bank
 from autograder.instructor.pages import (
     About,
     GradebookEntry,
@@ -23,7 +23,7 @@ from autograder.instructor.pages import (
     write_page,
 )
 from autograder.instructor.pages.shown_cells import STAND_IN, without_paths
-from autograder.judge import no_evidence
+from autograder.judge import verdict_without_evidence
 from tests.browser import FAULTS, browser
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, FULL, Classroom
@@ -69,10 +69,12 @@ def verdicts():
     path = ROOT / "course" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     chosen = [next(k for k in known if k.exercise == e and k.score == s)
               for e, s in (("1.1", 1), ("1.2", 0))]  # fmt: skip
-    sitting = Sitting.at(path)
+    sitting = NotebookSession.at(path)
     found = {entry.exercise: sit(sitting, entry, 0)[0] for entry in chosen}
     left = [exercise for exercise in FULL if exercise not in found]
-    return found | {e: no_evidence(find(e), "no-evidence", "It did not run.") for e in left}
+    return found | {
+        e: verdict_without_evidence(find(e), "no-evidence", "It did not run.") for e in left
+    }
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from traitlets.config import Config
 from autograder.instructor.authoring import answered
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
-from autograder.instructor.pipeline import compiled_before, keep_compiled
+from autograder.instructor.pipeline import find_compiled, keep_compiled
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 pytestmark = pytest.mark.bubblewrap
@@ -120,9 +120,9 @@ def test_a_grade_is_the_same_without_the_cache(room, graded, folder):
 
 def test_a_cache_is_for_one_kind_of_machine(room, folder, monkeypatch):
     config = Course(room.root).api.config
-    assert compiled_before(config, ASSIGNMENT) == str(folder)
+    assert find_compiled(config, ASSIGNMENT) == str(folder)
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
-    assert compiled_before(config, ASSIGNMENT) == ""
+    assert find_compiled(config, ASSIGNMENT) == ""
 
 
 def test_a_jax_that_warns_about_cached_programs_has_no_cache(tmp_path, monkeypatch):
@@ -185,9 +185,9 @@ def test_a_cache_that_somebody_else_could_have_written_is_not_used(tmp_path, mon
     keep_compiled(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
     config = Config({"CourseDirectory": {"root": str(tmp_path)}})
     (folder,) = (tmp_path / "grading" / "cache" / ASSIGNMENT).iterdir()
-    assert compiled_before(config, ASSIGNMENT) == str(folder)
+    assert find_compiled(config, ASSIGNMENT) == str(folder)
     spoil(tmp_path, folder)
-    assert compiled_before(config, ASSIGNMENT) == ""
+    assert find_compiled(config, ASSIGNMENT) == ""
 
 
 def filled(folder):

@@ -9,7 +9,7 @@ import cloudpickle
 import pytest
 
 from autograder.instructor.course import Course
-from autograder.instructor.pipeline import State, facts_of, grade, submission_in
+from autograder.instructor.pipeline import State, collect_facts, grade, read_submission
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -30,8 +30,8 @@ def pickled(tmp_path_factory):
     path.with_name(f"{ASSIGNMENT}.evidence.json").write_text("[]")
     path.with_name("evil.html").write_text("<script>")
     api = course.api
-    submission = submission_in(path.parent, STUDENT, ASSIGNMENT, [ASSIGNMENT], [])
-    facts = facts_of(api.coursedir, api.config, ASSIGNMENT)
+    submission = read_submission(path.parent, STUDENT, ASSIGNMENT, [ASSIGNMENT], [])
+    facts = collect_facts(api.coursedir, api.config, ASSIGNMENT)
     data = cloudpickle.dumps((submission, facts))
     shutil.rmtree(room.root)
     return data
@@ -73,7 +73,7 @@ def fail(*_):
 def test_our_errors_do_not_blame_the_submission(pickled, our_error, monkeypatch):
     submission, facts = cloudpickle.loads(pickled)
     if our_error == "error":
-        monkeypatch.setattr("autograder.instructor.pipeline.grading.read_apart", fail)
+        monkeypatch.setattr("autograder.instructor.pipeline.grading.read_in_sandbox", fail)
     elif our_error == "version":
         facts = dataclasses.replace(facts, versions=("another",))
     else:

@@ -14,7 +14,7 @@ from autograder.instructor.sandbox import (
     call_filter,
     entrance,
     has_call_filter,
-    sandbox_environment,
+    read_sandbox_environment,
 )
 from autograder.instructor.sandbox.call_filter import MISSING, NEW_SANDBOX, REFUSED, REFUSED_NUMBERS
 
@@ -55,7 +55,9 @@ def tell_tale(monkeypatch):
 
 def within(code, *arguments):
     """What a bare Python prints in the sandbox."""
-    command = Sandbox().command([sys.executable, "-c", code, *arguments], sandbox_environment())
+    command = Sandbox().command(
+        [sys.executable, "-c", code, *arguments], read_sandbox_environment()
+    )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.stderr, done.stderr
     return done.stdout
@@ -198,10 +200,10 @@ HAS_A_KEY = """
 import json, subprocess
 assert key(KEYCTL, 1, None) > 0  # a session like a login's
 assert key(ADD_KEY, b"user", b"of-the-session", b"secret", 6, -3) > 0
-from autograder.instructor.sandbox import Sandbox, bubblewrap, call_filter, sandbox_environment
+from autograder.instructor.sandbox import Sandbox, bubblewrap, call_filter, read_sandbox_environment
 if {unfiltered}:
     call_filter.make_filter_file = lambda: ""
-command = Sandbox().command([sys.executable, "-c", {look!r}], sandbox_environment())
+command = Sandbox().command([sys.executable, "-c", {look!r}], read_sandbox_environment())
 print(subprocess.run(command, capture_output=True, text=True).stdout.strip())
 print([b for b in (b"of-the-session", b"left-here") if key(KEYCTL, 10, -3, b"user", b, 0) > 0])
 """

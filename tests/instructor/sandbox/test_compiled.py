@@ -13,7 +13,7 @@ from jax.lax import with_sharding_constraint
 from autograder import evidence
 from autograder.exercises import find
 from autograder.instructor.authoring import bank
-from autograder.instructor.sandbox import Case, Sandbox, judge_apart, sandbox, seal
+from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox, sandbox, seal
 from tests.conftest import ROOT
 from tests.errors.plantings import iterate
 from tests.helpers import capture, pretend_bubblewrap
@@ -58,7 +58,7 @@ def cases():
 
 
 def judged(cases, **traits):
-    verdicts = judge_apart(cases, sandbox=Sandbox(**traits))
+    verdicts = judge_in_sandbox(cases, sandbox=Sandbox(**traits))
     return [msgspec.json.encode(verdict) for verdict in verdicts]
 
 

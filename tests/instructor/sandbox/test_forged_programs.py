@@ -15,7 +15,7 @@ from jax import export
 from IPython.display import display
 from autograder import evidence
 
-asked = evidence.told()["3.1"].answers["turned"].arguments
+asked = evidence.known_plans()["3.1"].answers["turned"].arguments
 
 def structs(shape=None):
     from autograder.programs import placed

@@ -19,8 +19,8 @@ from autograder.instructor.sandbox import (
     Case,
     JudgeFailedError,
     Sandbox,
-    judge_apart,
-    judging_apart,
+    judge_in_sandbox,
+    judging_in_sandbox,
 )
 from tests.conftest import ROOT
 from tests.helpers import capture, crowd
@@ -45,7 +45,7 @@ def endless(x):
 
 
 def test_a_program_that_does_not_end_costs_itself_alone():
-    right, guilty = judge_apart([RIGHT, case("3.1", turned=endless)], seconds=10)
+    right, guilty = judge_in_sandbox([RIGHT, case("3.1", turned=endless)], seconds=10)
     assert right.score == 1
     assert guilty.diagnoses == ("kills-the-judge",)
     assert "loop that does not end" in guilty.findings[0].difference
@@ -95,14 +95,14 @@ def processes(monkeypatch):
 def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
     body, reached, processes, monkeypatch
 ):
-    monkeypatch.setattr(judging_apart, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 2})
+    monkeypatch.setattr(judging_in_sandbox, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 2})
 
     def turned(x):
         mapped = jax.shard_map(body, mesh=GRID, in_specs=jax.P("x", "y"), out_specs=jax.P("x", "y"),
                                check_vma=False)  # fmt: skip
         return mapped(x)
 
-    first, guilty, last = judge_apart([RIGHT, case("3.1", turned=turned), RIGHT])
+    first, guilty, last = judge_in_sandbox([RIGHT, case("3.1", turned=turned), RIGHT])
     assert (first.score, last.score) == (1, 1)
     assert guilty.diagnoses == ("deadlock",)
     said = guilty.findings[0].difference
@@ -113,12 +113,12 @@ def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
 
 @pytest.mark.slow
 def test_a_crowded_machine_breaks_no_collective(monkeypatch):
-    monkeypatch.setattr(judging_apart, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 3})
+    monkeypatch.setattr(judging_in_sandbox, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 3})
     every = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     with crowd():
         os.sched_setaffinity(0, {min(every)})
         try:
-            (verdict,) = judge_apart([case("3.4", spread_sum=lambda x: x.sum(0))])
+            (verdict,) = judge_in_sandbox([case("3.4", spread_sum=lambda x: x.sum(0))])
         finally:
             os.sched_setaffinity(0, every)
     assert "deadlock" not in verdict.diagnoses
@@ -126,9 +126,9 @@ def test_a_crowded_machine_breaks_no_collective(monkeypatch):
 
 @pytest.mark.parametrize("version", ["0.7.2", "99.0"])
 def test_no_flag_is_set_that_another_jax_may_not_know(version, monkeypatch):
-    assert "terminate_timeout_seconds=12" in judging_apart._judge_environment()["XLA_FLAGS"]
+    assert "terminate_timeout_seconds=12" in judging_in_sandbox._judge_environment()["XLA_FLAGS"]
     monkeypatch.setattr(jax, "__version__", version)
-    assert "timeout" not in judging_apart._judge_environment()["XLA_FLAGS"]
+    assert "timeout" not in judging_in_sandbox._judge_environment()["XLA_FLAGS"]
 
 
 def spent():
@@ -142,7 +142,7 @@ def test_endless_programs_take_no_more_than_the_submissions_time():
     """Each takes half of what is left, so that something is left for whoever comes after it."""
     cases = [case("3.1", turned=endless), RIGHT, *[case("3.1", turned=endless)] * 12, RIGHT]
     began = spent()
-    first, right, *others, last = judge_apart(cases, seconds=24)
+    first, right, *others, last = judge_in_sandbox(cases, seconds=24)
     assert spent() - began < 24 + 24  # and one to see that a judge can be had
     assert first.diagnoses == ("kills-the-judge",)
     assert right.score == 1
@@ -188,15 +188,15 @@ def kept_waiting(seconds):
 def test_a_judge_that_is_kept_waiting_has_the_time_that_it_needs():
     began = time.monotonic()
     with kept_waiting(20):
-        (right,) = judge_apart([RIGHT], seconds=15)
+        (right,) = judge_in_sandbox([RIGHT], seconds=15)
     assert right.score == 1
     assert time.monotonic() - began > 20, "it was stopped for longer than it may take"
 
 
 def test_a_judge_that_never_gets_its_time_is_no_fault_of_the_answer(monkeypatch):
-    monkeypatch.setattr(judging_apart, "JUDGE_PATIENCE", 0.5)
+    monkeypatch.setattr(judging_in_sandbox, "JUDGE_PATIENCE", 0.5)
     with kept_waiting(600), pytest.raises(JudgeFailedError, match="machine has less to do"):
-        judge_apart([RIGHT], seconds=15)
+        judge_in_sandbox([RIGHT], seconds=15)
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def deadly(monkeypatch, tmp_path):
 @pytest.mark.bubblewrap
 def test_what_kills_its_judge_is_tried_twice_and_the_others_once(deadly):
     guilty = case("3.1", turned=jnp.sin)
-    verdicts = judge_apart([RIGHT, guilty, RIGHT, guilty, RIGHT])
+    verdicts = judge_in_sandbox([RIGHT, guilty, RIGHT, guilty, RIGHT])
     assert [v.score for v in verdicts] == [1, 0, 1, 0, 1]
     assert verdicts[1].diagnoses == ("kills-the-judge",)
     assert "ended with status -11" in verdicts[1].findings[0].difference
@@ -231,7 +231,7 @@ def test_what_kills_its_judge_is_tried_twice_and_the_others_once(deadly):
 
 
 def test_one_submissions_evidence_has_one_process(deadly):
-    judge_apart([RIGHT, RIGHT, RIGHT])
+    judge_in_sandbox([RIGHT, RIGHT, RIGHT])
     assert len(deadly) == 1
 
 
@@ -245,7 +245,7 @@ def nested(depth):
 @pytest.mark.parametrize("strange", ["\ud800", nested(100_000)])
 def test_what_cannot_be_written_down_costs_itself_alone(strange):
     bad = Case("2.6", {"exercise": "2.6", "answers": {"diagnosis": strange}}, 1)
-    found, right = judge_apart([bad, RIGHT])
+    found, right = judge_in_sandbox([bad, RIGHT])
     assert found.diagnoses == ("malformed",)
     assert right.score == 1
 
@@ -255,7 +255,7 @@ def test_names_that_a_compiler_would_die_of_are_refused_before(name):
     data = cheap(jax.NamedSharding(LINE, jax.P("x"))).evidence
     (part,) = data["answers"]["cheap"]["parts"]
     part["mesh"]["names"], part["spec"] = [name], [name]
-    found, right = judge_apart([Case("2.7", data, 1), RIGHT])
+    found, right = judge_in_sandbox([Case("2.7", data, 1), RIGHT])
     assert found.diagnoses == ("axis-names",)
     assert 0 < found.score < 1, "the table keeps its points"
     assert right.score == 1
@@ -273,22 +273,22 @@ def test_names_that_a_compiler_would_die_of_are_refused_before(name):
 def test_forged_placements_cost_themselves_alone(change):
     data = cheap(jax.NamedSharding(LINE, jax.P("x"))).evidence
     data["answers"]["cheap"]["parts"][0].update(change)
-    (found,) = judge_apart([Case("2.7", data, 1)])
+    (found,) = judge_in_sandbox([Case("2.7", data, 1)])
     assert found.diagnoses == ("does-not-fit",)
     assert 0 < found.score < 1
 
 
 def test_numbers_beyond_floats_cost_themselves_alone():
     data = {"exercise": "2.7", "answers": {"audit": {"type": "value", "value": {"bytes": 10**400}}}}
-    (found,) = judge_apart([Case("2.7", data, 1)])
+    (found,) = judge_in_sandbox([Case("2.7", data, 1)])
     assert found.score == 0
 
 
 def test_a_judge_that_does_not_answer_is_an_error_that_says_so(monkeypatch):
     with monkeypatch.context() as impatient:
-        impatient.setattr(judging_apart, "JUDGE_PATIENCE", 0.001)
+        impatient.setattr(judging_in_sandbox, "JUDGE_PATIENCE", 0.001)
         with pytest.raises(JudgeFailedError, match="did not get its 1 seconds of processor"):
-            judge_apart([RIGHT], seconds=1)
+            judge_in_sandbox([RIGHT], seconds=1)
     with pytest.raises(UnknownExerciseError, match="no exercise '99'"):
-        judge_apart([Case("99", {}, 0)])
-    assert judge_apart([]) == []
+        judge_in_sandbox([Case("99", {}, 0)])
+    assert judge_in_sandbox([]) == []

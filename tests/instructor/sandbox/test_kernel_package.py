@@ -15,8 +15,8 @@ from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import (
     copy_kernel_package,
     has_bubblewrap,
+    read_sandbox_environment,
     sandbox,
-    sandbox_environment,
 )
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
@@ -158,8 +158,8 @@ def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path,
     found = [
         subprocess.run(command, capture_output=True, text=True, check=False).stdout
         for command in (
-            sandbox.Sandbox().command(look, sandbox_environment()),
-            sandbox.Sandbox().command(look, sandbox_environment(), packages=tmp_path),
+            sandbox.Sandbox().command(look, read_sandbox_environment()),
+            sandbox.Sandbox().command(look, read_sandbox_environment(), packages=tmp_path),
         )
     ]
     assert found == ["/shardlings/rich/__init__.py\n", "None\n"]
@@ -167,10 +167,10 @@ def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path,
 
 def test_targets_that_a_kernel_does_not_draw_stand_in_the_verdict():
     from autograder.instructor.nbgrader_plugins import write_verdict
-    from autograder.judge import no_evidence
+    from autograder.judge import verdict_without_evidence
 
     cell = new_code_cell()
-    write_verdict(cell, no_evidence(find("1.1"), "no-evidence", "It was not run."), 1)
+    write_verdict(cell, verdict_without_evidence(find("1.1"), "no-evidence", "It was not run."), 1)
     page = nbformat.from_dict(cell).outputs[0].data["text/html"]
     (asked,) = [r for r in find("1.1").requirements if isinstance(r, PlacedLike)]
     assert f'aria-label="Expected: {asked.target().describe()}' in page

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from autograder import devices
-from autograder.instructor.sandbox import Sandbox, sandbox_environment
+from autograder.instructor.sandbox import Sandbox, read_sandbox_environment
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -107,7 +107,7 @@ def _own_addresses() -> list[str]:
 
 
 def run(command: list[str]) -> str:
-    variables = {**os.environ, **sandbox_environment(), **devices.environment(8)}
+    variables = {**os.environ, **read_sandbox_environment(), **devices.environment(8)}
     done = subprocess.run(
         command, env=variables, capture_output=True, text=True, check=False, timeout=300
     )
@@ -118,7 +118,7 @@ def run(command: list[str]) -> str:
 def test_processes_find_each_other_there_and_reach_nothing_beyond(heard):
     ports, abstract, came = heard
     script = ATTACK.format(ports=ports, abstract=abstract)
-    variables = {**sandbox_environment(), **devices.environment(8)}
+    variables = {**read_sandbox_environment(), **devices.environment(8)}
     said = run(Sandbox().command([sys.executable, "-c", script], variables))
     assert said == "[(8.0, [], []), (8.0, [], [])]\n"
     assert came == []

@@ -9,8 +9,8 @@ from autograder.instructor.sandbox import (
     ExposedError,
     Sandbox,
     bubblewrap,
+    read_sandbox_environment,
     sandbox,
-    sandbox_environment,
 )
 from autograder.instructor.sandbox import sandbox as copies
 
@@ -45,7 +45,7 @@ def prefix(tmp_path, monkeypatch):
 def seen(folder, empty):
     """The files in a folder that what runs in the sandbox can read."""
     look = [sys.executable, "-I", "-S", "-c", LOOK, str(folder)]
-    command = Sandbox().command(look, sandbox_environment(), packages=empty)
+    command = Sandbox().command(look, read_sandbox_environment(), packages=empty)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.stderr, done.stderr
     return set(done.stdout.split())

@@ -21,12 +21,12 @@ from autograder.instructor.sandbox import (
     Case,
     Sandbox,
     has_call_filter,
-    judge_apart,
+    judge_in_sandbox,
+    read_sandbox_environment,
     sandbox,
-    sandbox_environment,
 )
 from autograder.instructor.sandbox import warm_process as warming
-from autograder.sandboxed import Setting
+from autograder.sandboxed import TaskSettings
 
 pytestmark = [
     pytest.mark.skipif(not has_call_filter(), reason="there is no bubblewrap here, or no filter"),
@@ -60,7 +60,7 @@ REFUSED = "Operation not permitted"
 @pytest.fixture
 def server():
     """A process in the sandbox that forks for each piece of code; a test may kill it."""
-    variables = {**sandbox_environment(), "SECRET": "of the environment"}
+    variables = {**read_sandbox_environment(), "SECRET": "of the environment"}
     made = Sandbox().get_warm_server([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
     if made is None:
         pytest.skip("this system has no namespaces within namespaces")
@@ -251,9 +251,9 @@ def test_a_task_whose_time_is_up_ends_with_all_that_it_started(server):
 
 DIES = f"""
 import os, signal, sys, threading, time
-from autograder.instructor.sandbox import Sandbox, sandbox_environment
+from autograder.instructor.sandbox import Sandbox, read_sandbox_environment
 command = [sys.executable, "-P", "-s", "-c", {RUNS_CODE!r}]
-server = Sandbox().get_warm_server(command, sandbox_environment())
+server = Sandbox().get_warm_server(command, read_sandbox_environment())
 code = f"import subprocess; subprocess.run(['sleep', '{{sys.argv[1]}}'])"
 threading.Thread(target=server.run, args=([code], b"", 600), daemon=True).start()
 time.sleep(2)
@@ -278,7 +278,7 @@ serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], {}))
 @pytest.mark.usefixtures("server")
 def test_where_there_is_no_room_for_a_task_the_others_go_on():
     server = Sandbox().get_warm_server(
-        [sys.executable, "-P", "-s", "-c", HAS_NO_ROOM], sandbox_environment()
+        [sys.executable, "-P", "-s", "-c", HAS_NO_ROOM], read_sandbox_environment()
     )
     assert server is not None
     with pytest.raises(OSError, match="has ended"):
@@ -290,7 +290,7 @@ def test_where_there_is_no_room_for_a_task_the_others_go_on():
 STARTS_FEW = """
 import socket
 from autograder.sandboxed import fork_server
-fork_server.MAX_STARTED = 500
+fork_server.MAX_STARTED_PROCESSES = 500
 fork_server.serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], {}))
 """
 
@@ -298,7 +298,7 @@ fork_server.serve(socket.socket(fileno=0), lambda arguments: exec(arguments[0], 
 @pytest.mark.usefixtures("server")
 def test_who_starts_processes_without_end_is_ended_however_short_they_live():
     command = [sys.executable, "-P", "-s", "-c", STARTS_FEW]
-    server = Sandbox().get_warm_server(command, sandbox_environment())
+    server = Sandbox().get_warm_server(command, read_sandbox_environment())
     assert server is not None
     few = run(server, "for _ in range(200): os.fork() or os._exit(0); os.wait()")
     assert few.status == 0
@@ -331,7 +331,7 @@ def test_where_too_many_files_are_on_their_way_it_is_tried_again(server, monkeyp
 
 
 def test_a_server_that_could_not_be_started_is_tried_again_after_a_while(monkeypatch):
-    servers, setting = warming._Servers(), Setting(b"", (), 0)
+    servers, setting = warming._Servers(), TaskSettings(b"", (), 0)
     starts = []
 
     def start(*_):
@@ -371,7 +371,7 @@ def test_all_of_it_dies_with_the_grading_process():
 
 @pytest.mark.usefixtures("server")
 def test_a_server_that_is_closed_lets_its_tasks_end():
-    variables = {**sandbox_environment(), "OTHER": "server"}
+    variables = {**read_sandbox_environment(), "OTHER": "server"}
     server = Sandbox().get_warm_server([sys.executable, "-P", "-s", "-c", RUNS_CODE], variables)
     assert server is not None
     done = []
@@ -387,14 +387,14 @@ def test_a_server_that_is_closed_lets_its_tasks_end():
 @pytest.mark.usefixtures("server")
 def test_where_a_server_was_killed_another_one_judges():
     case = Case("1.1", {}, 0)
-    (before,) = judge_apart([case])
+    (before,) = judge_in_sandbox([case])
     servers = [each for each in warming.SERVERS.servers.values() if each is not None]
     for server in servers:
         for child in psutil.Process(server.process.pid).children(recursive=True):
             with contextlib.suppress(ProcessLookupError):  # it went with another one
                 os.kill(child.pid, signal.SIGKILL)
         server.process.wait(timeout=30)
-    (after,) = judge_apart([case])
+    (after,) = judge_in_sandbox([case])
     assert after == before
     assert servers
 
@@ -404,12 +404,15 @@ def test_where_python_is_below_a_childs_own_folders_there_is_no_server(monkeypat
     monkeypatch.setattr(
         sandbox, "list_visible_folders", lambda: [Path("/usr"), Path("/tmp/course/.venv")]
     )
-    assert Sandbox().get_warm_server([sys.executable, "-c", "pass"], sandbox_environment()) is None
+    assert (
+        Sandbox().get_warm_server([sys.executable, "-c", "pass"], read_sandbox_environment())
+        is None
+    )
 
 
 def test_without_namespaces_in_namespaces_each_judge_is_a_process_of_its_own(monkeypatch):
-    setting = Setting(b"", (), 0)
-    assert warming._Servers().get(["false"], sandbox_environment(), setting) is None
+    setting = TaskSettings(b"", (), 0)
+    assert warming._Servers().get(["false"], read_sandbox_environment(), setting) is None
     monkeypatch.setattr(Sandbox, "get_warm_server", lambda *_, **__: None)
-    (verdict,) = judge_apart([Case("1.1", {}, 0)])
+    (verdict,) = judge_in_sandbox([Case("1.1", {}, 0)])
     assert verdict.diagnoses

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from autograder import devices
-from autograder.errors import remark_on_version
+from autograder.errors import version_warning
 from autograder.exercises import find
 from autograder.instructor.sandbox.judge_process import (
     CASE_SHARE,
@@ -27,9 +27,9 @@ from autograder.instructor.sandbox.judge_process import (
     Reply,
     encode_case,
 )
-from autograder.instructor.sandbox.sandbox import Sandbox, sandbox_environment
+from autograder.instructor.sandbox.sandbox import Sandbox, read_sandbox_environment
 from autograder.instructor.sandbox.warm_process import SERVERS, FinishedTask
-from autograder.judge import Verdict, no_evidence
+from autograder.judge import Verdict, verdict_without_evidence
 
 JUDGE_PATIENCE: Final = 5
 """How many times its limit in processor time a judge may take by the clock."""
@@ -77,7 +77,7 @@ class JudgeRun:
     deadlock: str = ""
 
 
-def judge_apart(
+def judge_in_sandbox(
     cases: Sequence[Case], seconds: float = JUDGE_CPU_SECONDS, sandbox: Sandbox | None = None
 ) -> list[Verdict]:
     """Judge one submission's evidence in a separate process.
@@ -137,13 +137,15 @@ def _check_that_judges_work(seconds: float, sandbox: Sandbox) -> None:
 
 
 def _explain_unwritable(case: Case) -> Verdict:
-    return no_evidence(find(case.exercise), "malformed", "The evidence cannot be written as JSON.")
+    return verdict_without_evidence(
+        find(case.exercise), "malformed", "The evidence cannot be written as JSON."
+    )
 
 
 def _explain_death(case: Case, run: JudgeRun) -> Verdict:
     if run.deadlock:
-        return no_evidence(find(case.exercise), "deadlock", run.deadlock)
-    return no_evidence(
+        return verdict_without_evidence(find(case.exercise), "deadlock", run.deadlock)
+    return verdict_without_evidence(
         find(case.exercise),
         "kills-the-judge",
         f"Judging it did not come to an end: {run.reason.splitlines()[0]} Is there a loop that "
@@ -180,8 +182,8 @@ def _judge_environment() -> dict[str, str]:
     XLA ends a process that sets a flag which it does not know. So the flags are set for versions of
     JAX that were tested, and no others; there, a collective that hangs takes a minute.
     """
-    variables = {**sandbox_environment(), **devices.environment()}
-    if not remark_on_version():
+    variables = {**read_sandbox_environment(), **devices.environment()}
+    if not version_warning():
         flags = (
             f"--xla_cpu_collective_call_{name}_timeout_seconds={seconds}"
             for name, seconds in RENDEZVOUS_SECONDS.items()
@@ -191,7 +193,7 @@ def _judge_environment() -> dict[str, str]:
 
 
 def _explain_no_time(case: Case, seconds: float) -> Verdict:
-    return no_evidence(
+    return verdict_without_evidence(
         find(case.exercise),
         "no-time-left",
         f"It was not judged, because the {seconds:.0f} seconds of processor time were over in "

@@ -8,7 +8,7 @@ import pytest
 
 from autograder import evidence
 from autograder.exercises import EXERCISES
-from autograder.instructor.sandbox import is_observed, observe_apart
+from autograder.instructor.sandbox import is_observed, observe_in_sandbox
 from autograder.judge import judge
 from tests.exercises.solutions import sitting_for, solution_of
 
@@ -26,7 +26,7 @@ def handed_in(exercise, **answers):
 
 def graded(exercise, found):
     """The verdict on evidence from a kernel."""
-    (observed,) = observe_apart([(EXERCISES[exercise].plan(FRESH), found)])
+    (observed,) = observe_in_sandbox([(EXERCISES[exercise].plan(FRESH), found)])
     return judge(EXERCISES[exercise], evidence.from_json(observed), SEED, FRESH)
 
 
@@ -131,12 +131,12 @@ def test_a_function_that_ends_all_processes_costs_its_own_points_alone():
     calls = [(plan, handed_in("11.4", to_host=f)) for f in (ends_all, names["to_host"])]
     first, second = (
         judge(EXERCISES["11.4"], evidence.from_json(each), SEED, FRESH)
-        for each in observe_apart(calls)
+        for each in observe_in_sandbox(calls)
     )
     assert (first.score, second.score) == (0, 1)
     assert "were ended" in said(first)
 
 
 def test_what_is_no_evidence_is_left_to_the_judge():
-    (left,) = observe_apart([(EXERCISES["11.4"].plan(FRESH), {"strange": jax.__version__})])
+    (left,) = observe_in_sandbox([(EXERCISES["11.4"].plan(FRESH), {"strange": jax.__version__})])
     assert left == {"strange": jax.__version__}

@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from autograder import devices, evidence
-from autograder.evidence import Call, NotCaptured, Plan
+from autograder.evidence import NotCaptured, ObserveRequest, Plan
 from autograder.instructor.sandbox.bubblewrap import has_bubblewrap
 from autograder.instructor.sandbox.kernel import prepare_kernel_packages
 from autograder.instructor.sandbox.limit_watch import CLOCK_FACTOR, LimitWatch, ProcessFamily
-from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, sandbox_environment
+from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, read_sandbox_environment
 
 MAX_REPLY_BYTES: Final = 1 << 26
 """The most evidence that is read; an exercise of the course needs less than a thousandth of it."""
@@ -32,7 +32,9 @@ def is_observed(plan: Plan) -> bool:
     return any(isinstance(answer, evidence.ProcessesPlan) for answer in plan.answers.values())
 
 
-def observe_apart(calls: Sequence[tuple[Plan, Any]], sandbox: Sandbox | None = None) -> list[Any]:
+def observe_in_sandbox(
+    calls: Sequence[tuple[Plan, Any]], sandbox: Sandbox | None = None
+) -> list[Any]:
     """Call the functions in evidence, and return new evidence with their results.
 
     One process starts all others. If it dies during a call, that call is tried once more, unless it
@@ -82,7 +84,7 @@ def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list
     """
     packages = prepare_kernel_packages()
     variables = {
-        **sandbox_environment(),
+        **read_sandbox_environment(),
         **devices.environment(),
         "PYTHONPATH": PACKAGES if has_bubblewrap() else str(packages),
     }
@@ -97,7 +99,7 @@ def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list
     watch = LimitWatch(process, limits)
     watch.start()
     try:
-        request = msgspec.json.encode([Call(*call) for call in calls])
+        request = msgspec.json.encode([ObserveRequest(*call) for call in calls])
         output, _ = process.communicate(request, timeout=CLOCK_FACTOR * limits.seconds)
     except subprocess.TimeoutExpired:
         watch.is_machines_fault = True
